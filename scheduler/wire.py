@@ -27,10 +27,10 @@ class Answer(Struct, frozen=True, kw_only=True):
     """A body that the API sends."""
 
 
-# ---------------------------------------------------------------------------------------------- jobs
+# ---------- jobs
 
 
-class Submission(Request):
+class Submission(Request, frozen=True, kw_only=True):
     """A train job to run.
 
     ``argv`` is the command; in it and in ``env`` values, ``{code}`` stands for the directory that ``files``
@@ -62,7 +62,7 @@ class Submission(Request):
     key: Annotated[str, Meta(max_length=128)] | None = None
 
 
-class Reason(Answer):
+class Reason(Answer, frozen=True, kw_only=True):
     """Why something is so: ``code`` and ``params`` for programs, ``text`` for people."""
 
     code: str
@@ -70,7 +70,7 @@ class Reason(Answer):
     params: dict[str, Any] = {}
 
 
-class Progress(Answer):
+class Progress(Answer, frozen=True, kw_only=True):
     """What the job last reported. ``values`` are its numbers, such as ``{"loss": 0.3}``."""
 
     step: float | None = None
@@ -79,7 +79,7 @@ class Progress(Answer):
     values: dict[str, float] = {}
 
 
-class GpuRef(Answer):
+class GpuRef(Answer, frozen=True, kw_only=True):
     """One GPU. ``label`` is how a person finds it, such as ``"train 3"``."""
 
     node: str
@@ -89,7 +89,7 @@ class GpuRef(Answer):
     borrowed: bool = False
 
 
-class Attempt(Answer):
+class Attempt(Answer, frozen=True, kw_only=True):
     """One run of a job. ``why`` says why it was started, ``ended_why`` why it stopped."""
 
     number: int
@@ -110,7 +110,7 @@ class Attempt(Answer):
     ended_why: Reason | None = None
 
 
-class Job(Answer):
+class Job(Answer, frozen=True, kw_only=True):
     """A job with all that a card shows.
 
     ``gpus`` is per worker; ``held`` lists the GPUs its live attempt holds, the last of them marked as borrowed
@@ -155,14 +155,14 @@ class Job(Answer):
     """What went wrong, in words, of a failed job."""
 
 
-class JobPage(Answer):
+class JobPage(Answer, frozen=True, kw_only=True):
     """A page of jobs, newest first. ``next`` is the cursor of the next page, None on the last."""
 
     items: list[Job]
     next: str | None = None
 
 
-class LogChunk(Answer):
+class LogChunk(Answer, frozen=True, kw_only=True):
     """A piece of a worker's log.
 
     ``offset`` is where it starts and ``next`` where to read on, in bytes since the first attempt's start; a log
@@ -176,7 +176,7 @@ class LogChunk(Answer):
     attempt: int
 
 
-class Point(Answer):
+class Point(Answer, frozen=True, kw_only=True):
     """One report of a job."""
 
     seq: int
@@ -186,17 +186,17 @@ class Point(Answer):
     values: dict[str, float] = {}
 
 
-class Points(Answer):
+class Points(Answer, frozen=True, kw_only=True):
     """Reports in order; ask again with ``after`` = ``next``."""
 
     items: list[Point]
     next: int
 
 
-# ---------------------------------------------------------------------------------------------- the pool
+# ---------- the pool
 
 
-class Holder(Answer):
+class Holder(Answer, frozen=True, kw_only=True):
     """Who holds a GPU: a job or a workspace."""
 
     kind: str
@@ -210,7 +210,7 @@ class Holder(Answer):
     borrowed: bool = False
 
 
-class GpuCell(Answer):
+class GpuCell(Answer, frozen=True, kw_only=True):
     """One cell of the pool bar. ``reserved_for`` is the project that gets it next."""
 
     index: int
@@ -219,7 +219,7 @@ class GpuCell(Answer):
     reserved_for: str = ""
 
 
-class NodeView(Answer):
+class NodeView(Answer, frozen=True, kw_only=True):
     """A node and its GPUs, in order."""
 
     name: str
@@ -231,7 +231,7 @@ class NodeView(Answer):
     gpus: list[GpuCell]
 
 
-class ProjectView(Answer):
+class ProjectView(Answer, frozen=True, kw_only=True):
     """A project as bars show it. ``colour`` is its place in the palette, the same everywhere and for ever."""
 
     name: str
@@ -252,7 +252,7 @@ class ProjectView(Answer):
     version: int = 1
 
 
-class PoolView(Answer):
+class PoolView(Answer, frozen=True, kw_only=True):
     """The pool at a glance. ``seq`` grows with each change."""
 
     seq: int
@@ -267,14 +267,14 @@ class PoolView(Answer):
     """The quotas of the top projects together, in GPUs."""
 
 
-class HistoryPoint(Answer):
+class HistoryPoint(Answer, frozen=True, kw_only=True):
     """GPUs held per project at a time."""
 
     at: float
     held: dict[str, int]
 
 
-class History(Answer):
+class History(Answer, frozen=True, kw_only=True):
     """The tide chart: GPUs over time by project. Points are the changes; the last is now."""
 
     start: float
@@ -286,10 +286,10 @@ class History(Answer):
     """Held GPU-seconds / all GPU-seconds of the span, 0 to 1."""
 
 
-# ---------------------------------------------------------------------------------------------- people and quotas
+# ---------- people and quotas
 
 
-class ProjectChoice(Answer):
+class ProjectChoice(Answer, frozen=True, kw_only=True):
     """What the caller may ask for in one project."""
 
     name: str
@@ -303,7 +303,7 @@ class ProjectChoice(Answer):
     colour: int
 
 
-class Me(Answer):
+class Me(Answer, frozen=True, kw_only=True):
     """Who the caller is and what the form may offer."""
 
     name: str
@@ -321,22 +321,22 @@ class Me(Answer):
     version: str
 
 
-class ProjectEdit(Request):
+class ProjectEdit(Request, frozen=True, kw_only=True):
     """A new project, or a change to one: fields left out stay as they are.
 
     ``version`` is the version that was shown to the editor; a change based on an old one is refused.
     """
 
-    parent: ProjectName | None | UnsetType = UNSET
-    quota: Count | None | UnsetType = UNSET
-    limit: Count | None | UnsetType = UNSET
+    parent: ProjectName | UnsetType | None = UNSET
+    quota: Count | UnsetType | None = UNSET
+    limit: Count | UnsetType | None = UNSET
     weight: Annotated[float, Meta(ge=0, le=1e6)] | UnsetType = UNSET
     priority: Annotated[int, Meta(ge=0, le=1_000_000)] | UnsetType = UNSET
     build_quota: Count | UnsetType = UNSET
     version: int | UnsetType = UNSET
 
 
-class PersonView(Answer):
+class PersonView(Answer, frozen=True, kw_only=True):
     """A person's build quota, in GPUs: of her own, or the most that one of her projects gives."""
 
     name: str
@@ -346,13 +346,13 @@ class PersonView(Answer):
     projects: list[str]
 
 
-class PersonEdit(Request):
+class PersonEdit(Request, frozen=True, kw_only=True):
     """A build quota of one's own for a person; None goes back to that of the projects."""
 
     build_quota: Count | None
 
 
-class Sums(Answer):
+class Sums(Answer, frozen=True, kw_only=True):
     """The sums an admin watches, in GPUs."""
 
     train_gpus: int
@@ -361,7 +361,7 @@ class Sums(Answer):
     build_quota_sum: int
 
 
-class Admin(Answer):
+class Admin(Answer, frozen=True, kw_only=True):
     """All that the admin page shows."""
 
     projects: list[ProjectView]
@@ -369,7 +369,7 @@ class Admin(Answer):
     sums: Sums
 
 
-class AuditEntry(Answer):
+class AuditEntry(Answer, frozen=True, kw_only=True):
     """Who changed what. ``undo`` tells whether the change can still be taken back."""
 
     id: int
@@ -384,17 +384,17 @@ class AuditEntry(Answer):
     undo: bool = False
 
 
-class AuditPage(Answer):
+class AuditPage(Answer, frozen=True, kw_only=True):
     """A page of the audit trail, newest first."""
 
     items: list[AuditEntry]
     next: str | None = None
 
 
-# ---------------------------------------------------------------------------------------------- workspaces
+# ---------- workspaces
 
 
-class WorkspaceRequest(Request):
+class WorkspaceRequest(Request, frozen=True, kw_only=True):
     """GPUs for a build notebook. Only the hub's spawner may ask. 0 GPUs is a notebook without any."""
 
     user: Annotated[str, Meta(min_length=1, max_length=255)]
@@ -402,7 +402,7 @@ class WorkspaceRequest(Request):
     gpus: Count = 1
 
 
-class Workspace(Answer):
+class Workspace(Answer, frozen=True, kw_only=True):
     """A build notebook's GPUs. ``uuids`` go to ``CUDA_VISIBLE_DEVICES``."""
 
     user: str
@@ -415,7 +415,7 @@ class Workspace(Answer):
     since: float
 
 
-class BuildQuota(Answer):
+class BuildQuota(Answer, frozen=True, kw_only=True):
     """What a person may still start, for the options form."""
 
     user: str
@@ -427,10 +427,10 @@ class BuildQuota(Answer):
     projects: list[str]
 
 
-# ---------------------------------------------------------------------------------------------- errors and events
+# ---------- errors and events
 
 
-class Problem(Answer):
+class Problem(Answer, frozen=True, kw_only=True):
     """Every error's body. ``field`` names the part of the request that is wrong; ``hint`` is the way out."""
 
     status: int
@@ -440,7 +440,7 @@ class Problem(Answer):
     hint: str = ""
 
 
-class Event(Answer):
+class Event(Answer, frozen=True, kw_only=True):
     """One event of the stream.
 
     ``id`` is None for passing ones (progress, log growth); others are kept and can be resumed from. ``kind``:

@@ -82,7 +82,8 @@ class ExitKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Exit:
     """How an attempt ended. ``paused`` tells that it had been asked to pause before it ended, ``killed`` that
-    it did not go by itself within its grace period."""
+    it did not go by itself within its grace period.
+    """
 
     kind: ExitKind
     at: float
@@ -149,7 +150,8 @@ Observation: TypeAlias = AttemptStatus | Reported | LogGrew | InventoryChanged
 @dataclass(frozen=True, slots=True)
 class LogPiece:
     """Bytes of a job's log. Offsets count over all attempts; ``offset`` may be later than asked for where old
-    bytes were cut. ``size`` is where the log ends now."""
+    bytes were cut. ``size`` is where the log ends now.
+    """
 
     data: bytes
     offset: int
