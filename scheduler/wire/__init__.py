@@ -1,0 +1,73 @@
+"""The shapes that cross HTTP: what the pool's API takes and answers, as typed structs.
+
+The API checks requests against them, its OpenAPI document is generated from them, and the client returns them.
+Requests refuse unknown fields. Quantities are GPUs, times are seconds since the epoch, durations are seconds.
+"""
+
+from __future__ import annotations
+
+from springtide.scheduler.wire.events import Event, Problem
+from springtide.scheduler.wire.jobs import (
+    Attempt,
+    GpuRef,
+    Job,
+    JobPage,
+    LogChunk,
+    Point,
+    Points,
+    Progress,
+    Reason,
+    Submission,
+)
+from springtide.scheduler.wire.people import (
+    Admin,
+    AuditEntry,
+    AuditPage,
+    Me,
+    PersonEdit,
+    PersonView,
+    ProjectChoice,
+    ProjectEdit,
+    Sums,
+)
+from springtide.scheduler.wire.pool import GpuCell, History, HistoryPoint, Holder, NodeView, PoolView, ProjectView
+from springtide.scheduler.wire.shapes import MAX_GPUS, MAX_NAME, Answer, Request
+from springtide.scheduler.wire.workspaces import BuildQuota, Workspace, WorkspaceRequest
+
+__all__ = [
+    "MAX_GPUS",
+    "MAX_NAME",
+    "Admin",
+    "Answer",
+    "Attempt",
+    "AuditEntry",
+    "AuditPage",
+    "BuildQuota",
+    "Event",
+    "GpuCell",
+    "GpuRef",
+    "History",
+    "HistoryPoint",
+    "Holder",
+    "Job",
+    "JobPage",
+    "LogChunk",
+    "Me",
+    "NodeView",
+    "PersonEdit",
+    "PersonView",
+    "Point",
+    "Points",
+    "PoolView",
+    "Problem",
+    "Progress",
+    "ProjectChoice",
+    "ProjectEdit",
+    "ProjectView",
+    "Reason",
+    "Request",
+    "Submission",
+    "Sums",
+    "Workspace",
+    "WorkspaceRequest",
+]

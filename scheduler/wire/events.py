@@ -1,0 +1,32 @@
+"""Errors, and the event stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import field
+from springtide.scheduler.wire.shapes import Answer
+
+
+class Problem(Answer, frozen=True, kw_only=True):
+    """Every error's body. ``field`` names the part of the request that is wrong; ``hint`` is the way out."""
+
+    status: int
+    code: str
+    message: str
+    field: str | None = None
+    hint: str = ""
+
+
+class Event(Answer, frozen=True, kw_only=True):
+    """One event of the stream.
+
+    ``id`` is None for passing ones (progress, log growth); others are kept and can be resumed from. ``kind``:
+    ``job`` (``data`` is a `Job` without its attempts' history), ``pool`` (a `PoolView`), ``progress`` (job id and
+    `Progress`), ``log`` (job id, rank, size), ``admin`` (projects or people changed: ask again).
+    """
+
+    kind: str
+    data: dict[str, Any]
+    id: int | None = None
+    at: float = field(default=0.0)

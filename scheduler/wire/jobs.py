@@ -1,0 +1,171 @@
+"""Jobs: what a submission says and what a card shows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+from springtide.scheduler.wire.shapes import MAX_NAME, Answer, Positive, ProjectName, Request
+
+
+class Submission(Request, frozen=True, kw_only=True):
+    """A train job to run.
+
+    ``argv`` is the command; in it and in ``env`` values, ``{code}`` stands for the directory that ``files``
+    (relative path to content) are written to. ``cwd`` is the working directory (the job's own directory if
+    None). ``project`` may be left out by someone who has one project only. ``key`` makes a submission safe to
+    repeat: the same key of the same user answers the job that was accepted first.
+    """
+
+    argv: Annotated[list[str], Meta(min_length=1, max_length=4096)]
+    name: Annotated[str, Meta(max_length=MAX_NAME)] = ""
+    kind: Annotated[str, Meta(pattern="^(command|function|notebook)$")] = "command"
+    project: ProjectName | None = None
+    gpus: Positive = 1
+    workers: Positive = 1
+    min_workers: Positive | None = None
+    priority: str | int = "train"
+    preemptible: bool | None = None
+    gpu_types: list[str] = []
+    require: str | None = None
+    prefer: str | None = None
+    rotate: bool = True
+    time_limit: Annotated[float, Meta(gt=0, le=10 * 365 * 86400)] | None = None
+    retries: Annotated[int, Meta(ge=0, le=100)] = 0
+    grace: Annotated[float, Meta(ge=0, le=3600)] | None = None
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    files: dict[str, bytes] = {}
+    source: Annotated[str, Meta(max_length=200_000)] = ""
+    key: Annotated[str, Meta(max_length=128)] | None = None
+
+
+class Reason(Answer, frozen=True, kw_only=True):
+    """Why something is so: ``code`` and ``params`` for programs, ``text`` for people."""
+
+    code: str
+    text: str
+    params: dict[str, Any] = {}
+
+
+class Progress(Answer, frozen=True, kw_only=True):
+    """What the job last reported. ``values`` are its numbers, such as ``{"loss": 0.3}``."""
+
+    step: float | None = None
+    of: float | None = None
+    at: float | None = None
+    values: dict[str, float] = {}
+
+
+class GpuRef(Answer, frozen=True, kw_only=True):
+    """One GPU. ``label`` is how a person finds it, such as ``"train 3"``."""
+
+    node: str
+    index: int
+    uuid: str
+    label: str
+    borrowed: bool = False
+
+
+class Attempt(Answer, frozen=True, kw_only=True):
+    """One run of a job. ``why`` says why it was started, ``ended_why`` why it stopped."""
+
+    number: int
+    state: str
+    """``starting``, ``running``, ``pausing`` or how it ended: ``paused``, ``succeeded``, ``failed``,
+    ``cancelled``, ``lost``."""
+    workers: int
+    gpus: list[GpuRef]
+    created: float
+    started: float | None = None
+    ended: float | None = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    saved: float | None = None
+    resumed_from: float | None = None
+    """The step the attempt continued from, if the job reported one."""
+    why: Reason | None = None
+    ended_why: Reason | None = None
+
+
+class Job(Answer, frozen=True, kw_only=True):
+    """A job with all that a card shows.
+
+    ``gpus`` is per worker; ``held`` lists the GPUs its live attempt holds, the last of them marked as borrowed
+    as far as its project is over quota. ``reason`` says why it waits or what happens to it. ``place`` counts
+    the jobs in line before it, plus one. ``starts`` is when it is expected to start, if that can be told.
+    """
+
+    id: str
+    name: str
+    kind: str
+    user: str
+    project: str
+    state: str
+    priority: int
+    preemptible: bool
+    workers: int
+    gpus: int
+    min_workers: int
+    submitted: float
+    argv: list[str]
+    source: str = ""
+    started: float | None = None
+    """When its first attempt started."""
+    ended: float | None = None
+    held_by_user: bool = False
+    held: list[GpuRef] = []
+    attempt: int = 0
+    attempts: list[Attempt] = []
+    progress: Progress = Progress()
+    saved: float | None = None
+    """When it last wrote a checkpoint."""
+    saved_step: float | None = None
+    reason: Reason | None = None
+    place: int | None = None
+    starts: float | None = None
+    time_limit: float | None = None
+    retries: int = 0
+    failures: int = 0
+    gpu_seconds: float = 0.0
+    exit_code: int | None = None
+    error: str = ""
+    """What went wrong, in words, of a failed job."""
+
+
+class JobPage(Answer, frozen=True, kw_only=True):
+    """A page of jobs, newest first. ``next`` is the cursor of the next page, None on the last."""
+
+    items: list[Job]
+    next: str | None = None
+
+
+class LogChunk(Answer, frozen=True, kw_only=True):
+    """A piece of a worker's log.
+
+    ``offset`` is where it starts and ``next`` where to read on, in bytes since the first attempt's start; a log
+    that was cut by its cap starts later than 0. ``ended`` tells that no more will come.
+    """
+
+    text: str
+    offset: int
+    next: int
+    ended: bool
+    attempt: int
+
+
+class Point(Answer, frozen=True, kw_only=True):
+    """One report of a job."""
+
+    seq: int
+    attempt: int
+    at: float
+    step: float | None = None
+    values: dict[str, float] = {}
+
+
+class Points(Answer, frozen=True, kw_only=True):
+    """Reports in order; ask again with ``after`` = ``next``."""
+
+    items: list[Point]
+    next: int

@@ -1,0 +1,111 @@
+"""What a caller may ask for, and what admins change."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, UnsetType
+from springtide.scheduler.wire.pool import ProjectView
+from springtide.scheduler.wire.shapes import Answer, Count, ProjectName, Request
+
+
+class ProjectChoice(Answer, frozen=True, kw_only=True):
+    """What the caller may ask for in one project."""
+
+    name: str
+    quota: int | None
+    limit: int | None
+    max_gpus: int
+    """The most GPUs one worker may have: the largest train node, or the limit if that is less."""
+    max_total: int
+    """The most GPUs one job may have."""
+    free_now: int
+    colour: int
+
+
+class Me(Answer, frozen=True, kw_only=True):
+    """Who the caller is and what the form may offer."""
+
+    name: str
+    admin: bool
+    service: bool
+    projects: list[ProjectChoice]
+    priorities: dict[str, int]
+    gpu_types: list[str]
+    simulated: bool
+    build_quota: int
+    build_used: int
+    max_body: int
+    """The largest request body, in bytes."""
+    grace: float
+    version: str
+
+
+class ProjectEdit(Request, frozen=True, kw_only=True):
+    """A new project, or a change to one: fields left out stay as they are.
+
+    ``version`` is the version that was shown to the editor; a change based on an old one is refused.
+    """
+
+    parent: ProjectName | UnsetType | None = UNSET
+    quota: Count | UnsetType | None = UNSET
+    limit: Count | UnsetType | None = UNSET
+    weight: Annotated[float, Meta(ge=0, le=1e6)] | UnsetType = UNSET
+    priority: Annotated[int, Meta(ge=0, le=1_000_000)] | UnsetType = UNSET
+    build_quota: Count | UnsetType = UNSET
+    version: int | UnsetType = UNSET
+
+
+class PersonView(Answer, frozen=True, kw_only=True):
+    """A person's build quota, in GPUs: of her own, or the most that one of her projects gives."""
+
+    name: str
+    build_quota: int
+    own_build_quota: int | None
+    build_used: int
+    projects: list[str]
+
+
+class PersonEdit(Request, frozen=True, kw_only=True):
+    """A build quota of one's own for a person; None goes back to that of the projects."""
+
+    build_quota: Count | None
+
+
+class Sums(Answer, frozen=True, kw_only=True):
+    """The sums an admin watches, in GPUs."""
+
+    train_gpus: int
+    quota_sum: int
+    build_gpus: int
+    build_quota_sum: int
+
+
+class Admin(Answer, frozen=True, kw_only=True):
+    """All that the admin page shows."""
+
+    projects: list[ProjectView]
+    people: list[PersonView]
+    sums: Sums
+
+
+class AuditEntry(Answer, frozen=True, kw_only=True):
+    """Who changed what. ``undo`` tells whether the change can still be taken back."""
+
+    id: int
+    at: float
+    who: str
+    what: str
+    """``project.create``, ``project.change``, ``project.delete``, ``person.change``, ``member.add``,
+    ``member.remove``, ``job.cancel`` (of somebody else's job), …"""
+    subject: str
+    before: dict[str, Any]
+    after: dict[str, Any]
+    undo: bool = False
+
+
+class AuditPage(Answer, frozen=True, kw_only=True):
+    """A page of the audit trail, newest first."""
+
+    items: list[AuditEntry]
+    next: str | None = None

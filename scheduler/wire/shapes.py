@@ -1,0 +1,23 @@
+"""What all shapes share: the two kinds of structs and the bounds of their fields."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+MAX_GPUS = 1_000_000
+MAX_NAME = 128
+
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+ProjectName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f/]+$")]
+Count = Annotated[int, Meta(ge=0, le=MAX_GPUS)]
+Positive = Annotated[int, Meta(ge=1, le=MAX_GPUS)]
+
+
+class Request(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A body that a caller sends."""
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """A body that the API sends."""

@@ -1,0 +1,41 @@
+"""Build notebooks' GPUs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+from springtide.scheduler.wire.shapes import Answer, Count, Request
+
+
+class WorkspaceRequest(Request, frozen=True, kw_only=True):
+    """GPUs for a build notebook. Only the hub's spawner may ask. 0 GPUs is a notebook without any."""
+
+    user: Annotated[str, Meta(min_length=1, max_length=255)]
+    server: Annotated[str, Meta(max_length=255)] = ""
+    gpus: Count = 1
+
+
+class Workspace(Answer, frozen=True, kw_only=True):
+    """A build notebook's GPUs. ``uuids`` go to ``CUDA_VISIBLE_DEVICES``."""
+
+    user: str
+    server: str
+    gpus: int
+    uuids: list[str]
+    labels: list[str]
+    node: str
+    simulated: bool
+    since: float
+
+
+class BuildQuota(Answer, frozen=True, kw_only=True):
+    """What a person may still start, for the options form."""
+
+    user: str
+    quota: int
+    used: int
+    free: int
+    """Free build GPUs on the machine; less than quota - used when something else holds them."""
+    simulated: bool
+    projects: list[str]
