@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import field
+
 from springtide.scheduler.wire.shapes import Answer
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from msgspec import Meta
+
 from springtide.scheduler.wire.shapes import MAX_NAME, Answer, Positive, ProjectName, Request
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
+
 from springtide.scheduler.wire.pool import ProjectView
 from springtide.scheduler.wire.shapes import Answer, Count, ProjectName, Request
 

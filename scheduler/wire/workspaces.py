@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from msgspec import Meta
+
 from springtide.scheduler.wire.shapes import Answer, Count, Request
 
 
