@@ -1,0 +1,180 @@
+"""Records to and from what the columns hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from sqlalchemy import Row
+
+from springtide.scheduler.model import Project
+from springtide.scheduler.store.records import (
+    AttemptRecord,
+    AuditRecord,
+    DecisionRecord,
+    EventRecord,
+    JobRecord,
+    JobSpec,
+    JobStanding,
+    ProjectRecord,
+    WorkspaceRecord,
+)
+
+_encode = msgspec.json.Encoder().encode
+_spec = msgspec.json.Decoder(JobSpec)
+_standing = msgspec.json.Decoder(JobStanding)
+_attempt = msgspec.json.Decoder(AttemptRecord)
+_project = msgspec.json.Decoder(Project)
+_gpus = msgspec.json.Decoder(tuple[int, ...])
+_mapping = msgspec.json.Decoder(dict[str, Any])
+
+
+def _text(value: object) -> str:
+    return _encode(value).decode()
+
+
+def job_row(job: JobRecord) -> dict[str, Any]:
+    """The columns of a new job."""
+    spec = job.spec
+    return {
+        "id": spec.id,
+        "seq": spec.seq,
+        "user": spec.user,
+        "project": spec.project,
+        "key": spec.key,
+        "bundle": spec.bundle,
+        "state": job.state.value,
+        "ended": job.standing.ended,
+        "spec": _text(spec),
+        "standing": _text(job.standing),
+    }
+
+
+def standing_row(job: JobRecord) -> dict[str, Any]:
+    """The columns of a job that change; ``job_id`` names it."""
+    return {
+        "job_id": job.id,
+        "state": job.state.value,
+        "ended": job.standing.ended,
+        "standing": _text(job.standing),
+    }
+
+
+def job_record(row: Row[Any], attempts: tuple[AttemptRecord, ...]) -> JobRecord:
+    """A job from its columns."""
+    return JobRecord(_spec.decode(row.spec), _standing.decode(row.standing), attempts)
+
+
+def attempt_row(attempt: AttemptRecord, project: str) -> dict[str, Any]:
+    """The columns of a new attempt."""
+    return {
+        "job": attempt.job,
+        "number": attempt.number,
+        "project": project,
+        "gpus": attempt.gpus,
+        "created": attempt.created,
+        "ended": attempt.ended,
+        "body": _text(attempt),
+    }
+
+
+def attempt_update(attempt: AttemptRecord) -> dict[str, Any]:
+    """The columns of an attempt that change."""
+    return {
+        "job_id": attempt.job,
+        "attempt_number": attempt.number,
+        "ended": attempt.ended,
+        "body": _text(attempt),
+    }
+
+
+def attempt_record(row: Row[Any]) -> AttemptRecord:
+    """An attempt from its columns."""
+    return _attempt.decode(row.body)
+
+
+def project_row(record: ProjectRecord) -> dict[str, Any]:
+    """The columns of a project."""
+    return {
+        "name": record.name,
+        "age": record.project.age,
+        "colour": record.colour,
+        "version": record.version,
+        "body": _text(record.project),
+    }
+
+
+def project_record(row: Row[Any]) -> ProjectRecord:
+    """A project from its columns."""
+    return ProjectRecord(_project.decode(row.body), row.version, row.colour)
+
+
+def workspace_row(record: WorkspaceRecord) -> dict[str, Any]:
+    """The columns of a workspace."""
+    return {
+        "user": record.user,
+        "server": record.server,
+        "node": record.node,
+        "gpus": _text(record.gpus),
+        "since": record.since,
+    }
+
+
+def workspace_record(row: Row[Any]) -> WorkspaceRecord:
+    """A workspace from its columns."""
+    return WorkspaceRecord(row.user, row.server, row.node, _gpus.decode(row.gpus), row.since)
+
+
+def event_row(record: EventRecord) -> dict[str, Any]:
+    """The columns of an event."""
+    return {"id": record.id, "at": record.at, "kind": record.kind, "data": record.data.decode()}
+
+
+def event_record(row: Row[Any]) -> EventRecord:
+    """An event from its columns."""
+    return EventRecord(row.id, row.at, row.kind, row.data.encode())
+
+
+def audit_row(record: AuditRecord) -> dict[str, Any]:
+    """The columns of an audit entry."""
+    return {
+        "id": record.id,
+        "at": record.at,
+        "who": record.who,
+        "what": record.what,
+        "subject": record.subject,
+        "before": _text(dict(record.before)),
+        "after": _text(dict(record.after)),
+        "undone": record.undone,
+    }
+
+
+def audit_record(row: Row[Any]) -> AuditRecord:
+    """An audit entry from its columns."""
+    before: Mapping[str, Any] = _mapping.decode(row.before)
+    return AuditRecord(
+        row.id, row.at, row.who, row.what, row.subject, before, _mapping.decode(row.after), row.undone
+    )
+
+
+def decision_row(record: DecisionRecord) -> dict[str, Any]:
+    """The columns of a decision."""
+    return {
+        "id": record.id,
+        "at": record.at,
+        "epoch": record.epoch,
+        "base": record.base,
+        "snapshot": None if record.snapshot is None else record.snapshot.decode(),
+        "changes": record.changes.decode(),
+        "plan": record.plan.decode(),
+        "digest": record.digest,
+    }
+
+
+def decision_record(row: Row[Any]) -> DecisionRecord:
+    """A decision from its columns."""
+    snapshot = None if row.snapshot is None else row.snapshot.encode()
+    return DecisionRecord(
+        row.id, row.at, row.epoch, row.base, snapshot, row.changes.encode(), row.plan.encode(), row.digest
+    )

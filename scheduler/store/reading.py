@@ -1,0 +1,171 @@
+"""What can be asked of the store."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import Connection, Select, desc, func, or_, select
+
+from springtide.scheduler.model import FINAL
+from springtide.scheduler.store import codec, schema
+from springtide.scheduler.store.records import (
+    KEPT_ATTEMPTS,
+    AttemptRecord,
+    AuditRecord,
+    DecisionRecord,
+    EventRecord,
+    Held,
+    JobQuery,
+    JobRecord,
+    Loaded,
+    PersonRecord,
+)
+
+FINAL_STATES = [state.value for state in FINAL]
+CHUNK = 500
+
+
+def load(connection: Connection) -> Loaded:
+    """The unfinished, and where the counters stand."""
+    table = schema.jobs
+    rows = list(connection.execute(select(table).where(table.c.ended.is_(None)).order_by(table.c.seq)))
+    meta = {row.key: row.value for row in connection.execute(select(schema.meta))}
+    return Loaded(
+        projects=tuple(
+            codec.project_record(row)
+            for row in connection.execute(select(schema.projects).order_by(schema.projects.c.age))
+        ),
+        people=tuple(PersonRecord(row.name, row.build_quota) for row in connection.execute(select(schema.people))),
+        workspaces=tuple(codec.workspace_record(row) for row in connection.execute(select(schema.workspaces))),
+        jobs=tuple(_with_attempts(connection, rows)),
+        fresh="next_age" not in meta,
+        next_age=meta.get("next_age", 0),
+        last_job=_highest(connection, schema.jobs.c.seq),
+        last_event=_highest(connection, schema.events.c.id),
+        last_audit=_highest(connection, schema.audit.c.id),
+        last_decision=_highest(connection, schema.decisions.c.id),
+    )
+
+
+def _highest(connection: Connection, column: Any) -> int:
+    return int(connection.execute(select(func.max(column))).scalar() or 0)
+
+
+def _with_attempts(connection: Connection, rows: list[Any]) -> list[JobRecord]:
+    attempts = attempts_of(connection, [row.id for row in rows])
+    return [codec.job_record(row, tuple(attempts[row.id][-KEPT_ATTEMPTS:])) for row in rows]
+
+
+def attempts_of(connection: Connection, ids: list[str]) -> dict[str, list[AttemptRecord]]:
+    """Attempts by job, oldest first."""
+    found: dict[str, list[AttemptRecord]] = defaultdict(list)
+    table = schema.attempts
+    for first in range(0, len(ids), CHUNK):
+        query = (
+            select(table).where(table.c.job.in_(ids[first : first + CHUNK])).order_by(table.c.job, table.c.number)
+        )
+        for row in connection.execute(query):
+            found[row.job].append(codec.attempt_record(row))
+    return found
+
+
+def job(connection: Connection, job_id: str) -> JobRecord | None:
+    """One job with its latest attempts."""
+    rows = list(connection.execute(select(schema.jobs).where(schema.jobs.c.id == job_id)))
+    return _with_attempts(connection, rows)[0] if rows else None
+
+
+def job_by_key(connection: Connection, user: str, key: str) -> JobRecord | None:
+    """The job a user's key was accepted for."""
+    table = schema.jobs
+    rows = list(connection.execute(select(table).where(table.c.user == user, table.c.key == key)))
+    return _with_attempts(connection, rows)[0] if rows else None
+
+
+def jobs(connection: Connection, query: JobQuery, before: int | None, limit: int) -> list[JobRecord]:
+    """Jobs that match, newest first, with ``seq`` below ``before``."""
+    table = schema.jobs
+    wanted = _matching(select(table), query)
+    if before is not None:
+        wanted = wanted.where(table.c.seq < before)
+    rows = list(connection.execute(wanted.order_by(desc(table.c.seq)).limit(limit)))
+    return _with_attempts(connection, rows)
+
+
+def _matching(wanted: Select[Any], query: JobQuery) -> Select[Any]:
+    table = schema.jobs
+    if query.states:
+        wanted = wanted.where(table.c.state.in_(sorted(query.states)))
+    if query.project is not None:
+        wanted = wanted.where(table.c.project == query.project)
+    if query.user is not None:
+        wanted = wanted.where(table.c.user == query.user)
+    if query.viewer is not None:
+        wanted = wanted.where(or_(table.c.user == query.viewer, table.c.project.in_(list(query.viewer_projects))))
+    return wanted
+
+
+def events(connection: Connection, after: int, limit: int) -> list[EventRecord]:
+    """Events with ids above ``after``, in order."""
+    table = schema.events
+    query = select(table).where(table.c.id > after).order_by(table.c.id).limit(limit)
+    return [codec.event_record(row) for row in connection.execute(query)]
+
+
+def oldest_event(connection: Connection) -> int | None:
+    """The id of the oldest event that is still kept."""
+    found: int | None = connection.execute(select(func.min(schema.events.c.id))).scalar()
+    return found
+
+
+def audit(connection: Connection, before: int | None, limit: int) -> list[AuditRecord]:
+    """The audit trail, newest first, with ids below ``before``."""
+    table = schema.audit
+    query = select(table).order_by(desc(table.c.id)).limit(limit)
+    if before is not None:
+        query = query.where(table.c.id < before)
+    return [codec.audit_record(row) for row in connection.execute(query)]
+
+
+def audit_entry(connection: Connection, audit_id: int) -> AuditRecord | None:
+    """One entry of the audit trail."""
+    row = connection.execute(select(schema.audit).where(schema.audit.c.id == audit_id)).first()
+    return None if row is None else codec.audit_record(row)
+
+
+def held(connection: Connection, start: float, end: float) -> list[Held]:
+    """Attempts that held GPUs between ``start`` and ``end``."""
+    table = schema.attempts
+    query = select(table.c.project, table.c.gpus, table.c.created, table.c.ended).where(
+        table.c.created < end, or_(table.c.ended.is_(None), table.c.ended > start)
+    )
+    return [Held(row.project, row.gpus, row.created, row.ended) for row in connection.execute(query)]
+
+
+def decisions(connection: Connection, first: int, last: int) -> list[DecisionRecord]:
+    """Decisions from ``first`` to ``last``, in order."""
+    table = schema.decisions
+    query = select(table).where(table.c.id >= first, table.c.id <= last).order_by(table.c.id)
+    return [codec.decision_record(row) for row in connection.execute(query)]
+
+
+def ended_before(connection: Connection, at: float, limit: int) -> list[str]:
+    """Ids of jobs that ended before ``at``, longest ago first."""
+    table = schema.jobs
+    query = select(table.c.id).where(table.c.ended < at).order_by(table.c.ended).limit(limit)
+    return list(connection.execute(query).scalars())
+
+
+def bundle(connection: Connection, digest: str) -> tuple[bool, bytes | None]:
+    """Whether the bundle is known, and its content if that is kept in SQL."""
+    row = connection.execute(select(schema.bundles.c.content).where(schema.bundles.c.digest == digest)).first()
+    return (row is not None, None if row is None else row.content)
+
+
+def bundle_digests(connection: Connection) -> frozenset[str]:
+    """Every known bundle whose content lies in a file."""
+    query = select(schema.bundles.c.digest).where(schema.bundles.c.content.is_(None))
+    found: Iterable[str] = connection.execute(query).scalars()
+    return frozenset(found)

@@ -1,0 +1,127 @@
+"""The tables, as the newest migration leaves them."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData()
+
+meta = Table(
+    "meta", metadata, Column("key", String(64), primary_key=True), Column("value", BigInteger, nullable=False)
+)
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("age", Integer, nullable=False),
+    Column("colour", Integer, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("body", Text, nullable=False),
+)
+
+people = Table(
+    "people",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("build_quota", Integer, nullable=False),
+)
+
+bundles = Table(
+    "bundles",
+    metadata,
+    Column("digest", String(64), primary_key=True),
+    Column("size", BigInteger, nullable=False),
+    Column("content", LargeBinary, nullable=True),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("seq", BigInteger, nullable=False, unique=True),
+    Column("user", String(255), nullable=False),
+    Column("project", String(64), nullable=False),
+    Column("key", String(128), nullable=True),
+    Column("bundle", String(64), nullable=True),
+    Column("state", String(16), nullable=False),
+    Column("ended", Double, nullable=True),
+    Column("spec", Text, nullable=False),
+    Column("standing", Text, nullable=False),
+    UniqueConstraint("user", "key", name="uq_jobs_user_key"),
+)
+Index("ix_jobs_ended", jobs.c.ended)
+Index("ix_jobs_project_seq", jobs.c.project, jobs.c.seq)
+Index("ix_jobs_user_seq", jobs.c.user, jobs.c.seq)
+Index("ix_jobs_bundle", jobs.c.bundle)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("job", String(64), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("project", String(64), nullable=False),
+    Column("gpus", Integer, nullable=False),
+    Column("created", Double, nullable=False),
+    Column("ended", Double, nullable=True),
+    Column("body", Text, nullable=False),
+)
+Index("ix_attempts_ended", attempts.c.ended)
+
+workspaces = Table(
+    "workspaces",
+    metadata,
+    Column("user", String(255), primary_key=True),
+    Column("server", String(255), primary_key=True),
+    Column("node", String(255), nullable=False),
+    Column("gpus", Text, nullable=False),
+    Column("since", Double, nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("kind", String(32), nullable=False),
+    Column("data", Text, nullable=False),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("who", String(255), nullable=False),
+    Column("what", String(64), nullable=False),
+    Column("subject", String(512), nullable=False),
+    Column("before", Text, nullable=False),
+    Column("after", Text, nullable=False),
+    Column("undone", Boolean, nullable=False),
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("base", BigInteger, nullable=False),
+    Column("snapshot", Text, nullable=True),
+    Column("changes", Text, nullable=False),
+    Column("plan", Text, nullable=False),
+    Column("digest", String(64), nullable=False),
+)

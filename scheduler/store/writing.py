@@ -1,0 +1,110 @@
+"""One transaction: everything a tick has to say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Table, and_, bindparam, delete, insert, or_, select, update
+
+from springtide.scheduler.store import codec, schema
+from springtide.scheduler.store.errors import StoreTakenError
+from springtide.scheduler.store.records import Batch
+
+_update_job = update(schema.jobs).where(schema.jobs.c.id == bindparam("job_id"))
+_update_attempt = update(schema.attempts).where(
+    schema.attempts.c.job == bindparam("job_id"), schema.attempts.c.number == bindparam("attempt_number")
+)
+_epoch = select(schema.meta.c.value).where(schema.meta.c.key == "epoch").with_for_update()
+
+
+def check_epoch(connection: Connection, epoch: int) -> None:
+    """Raises `StoreTakenError` unless ``epoch`` is still the store's."""
+    found = connection.execute(_epoch).scalar()
+    if found != epoch:
+        raise StoreTakenError(
+            f"Another Springtide service has taken over the store (epoch {found}, this service has {epoch}). "
+            "This one has stopped deciding; its jobs go on under the other."
+        )
+
+
+def write(connection: Connection, batch: Batch, large: dict[str, int]) -> None:
+    """Write the batch. ``large`` are sizes of bundles whose content lies in files."""
+    _bundles(connection, batch, large)
+    _jobs(connection, batch)
+    _people(connection, batch)
+    _journals(connection, batch)
+
+
+def _bundles(connection: Connection, batch: Batch, large: dict[str, int]) -> None:
+    if not batch.bundles:
+        return
+    wanted = {bundle.digest: bundle for bundle in batch.bundles}
+    present = connection.execute(select(schema.bundles.c.digest).where(schema.bundles.c.digest.in_(list(wanted))))
+    for digest in present.scalars():
+        del wanted[digest]
+    rows = [
+        {
+            "digest": bundle.digest,
+            "size": large.get(bundle.digest, len(bundle.content)),
+            "content": None if bundle.digest in large else bundle.content,
+        }
+        for bundle in wanted.values()
+    ]
+    _insert(connection, schema.bundles, rows)
+
+
+def _jobs(connection: Connection, batch: Batch) -> None:
+    _insert(connection, schema.jobs, [codec.job_row(job) for job in batch.new_jobs])
+    if batch.jobs:
+        connection.execute(_update_job, [codec.standing_row(job) for job in batch.jobs])
+    if batch.new_attempts:
+        projects = _projects_of(connection, batch)
+        rows = [codec.attempt_row(attempt, projects[attempt.job]) for attempt in batch.new_attempts]
+        _insert(connection, schema.attempts, rows)
+    if batch.attempts:
+        connection.execute(_update_attempt, [codec.attempt_update(attempt) for attempt in batch.attempts])
+
+
+def _projects_of(connection: Connection, batch: Batch) -> dict[str, str]:
+    known = {job.id: job.spec.project for job in (*batch.new_jobs, *batch.jobs)}
+    missing = [attempt.job for attempt in batch.new_attempts if attempt.job not in known]
+    if missing:
+        rows = connection.execute(
+            select(schema.jobs.c.id, schema.jobs.c.project).where(schema.jobs.c.id.in_(missing))
+        )
+        known.update({row.id: row.project for row in rows})
+    return known
+
+
+def _people(connection: Connection, batch: Batch) -> None:
+    gone = [*batch.dropped_projects, *(record.name for record in batch.projects)]
+    if gone:
+        connection.execute(delete(schema.projects).where(schema.projects.c.name.in_(gone)))
+    _insert(connection, schema.projects, [codec.project_row(record) for record in batch.projects])
+    people = [*batch.dropped_people, *(record.name for record in batch.people)]
+    if people:
+        connection.execute(delete(schema.people).where(schema.people.c.name.in_(people)))
+    _insert(connection, schema.people, [{"name": p.name, "build_quota": p.build_quota} for p in batch.people])
+    table = schema.workspaces
+    keys = [*batch.dropped_workspaces, *((record.user, record.server) for record in batch.workspaces)]
+    if keys:
+        same = [and_(table.c.user == user, table.c.server == server) for user, server in keys]
+        connection.execute(delete(table).where(or_(*same)))
+    _insert(connection, table, [codec.workspace_row(record) for record in batch.workspaces])
+    if batch.next_age is not None:
+        connection.execute(delete(schema.meta).where(schema.meta.c.key == "next_age"))
+        _insert(connection, schema.meta, [{"key": "next_age", "value": batch.next_age}])
+
+
+def _journals(connection: Connection, batch: Batch) -> None:
+    _insert(connection, schema.events, [codec.event_row(record) for record in batch.events])
+    _insert(connection, schema.audit, [codec.audit_row(record) for record in batch.audit])
+    if batch.undone:
+        table = schema.audit
+        connection.execute(update(table).where(table.c.id.in_(batch.undone)).values(undone=True))
+    _insert(connection, schema.decisions, [codec.decision_row(record) for record in batch.decisions])
+
+
+def _insert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        connection.execute(insert(table), rows)

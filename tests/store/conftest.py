@@ -1,0 +1,105 @@
+"""Stores to test: SQLite in a folder, and PostgreSQL on a real server of Debian's package."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from springtide.scheduler.store import Store
+
+WAIT_S = 60
+
+
+def _binaries() -> Path:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    if not found:
+        pytest.fail("PostgreSQL's server is needed for these tests: apt-get install postgresql")
+    return found[-1].parent
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _account() -> dict[str, int | list[int]]:
+    """PostgreSQL refuses to run as root: as root, the account of Debian's package runs it."""
+    if os.geteuid() != 0:
+        return {}
+    try:
+        account = pwd.getpwnam("postgres")
+    except KeyError:
+        account = pwd.getpwnam("nobody")
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a server that is stopped in the end."""
+    binaries, account = _binaries(), _account()
+    folder = Path(tempfile.mkdtemp(prefix="springtide-postgres-"))
+    folder.chmod(0o755)
+    data, port = folder / "data", _free_port()
+    data.mkdir(mode=0o700)
+    if account:
+        os.chown(data, account["user"], account["group"])
+
+    def run(*command: str | Path) -> None:
+        subprocess.run(
+            [str(part) for part in command], cwd=folder, check=True, timeout=WAIT_S, capture_output=True, **account
+        )
+
+    run(binaries / "initdb", "-D", data, "-A", "trust", "-U", "springtide", "-E", "UTF8", "--no-sync")
+    options = f"-h 127.0.0.1 -p {port} -k {data} -c fsync=off"
+    log = data / "server.log"
+    run(binaries / "pg_ctl", "-D", data, "-w", "-t", str(WAIT_S), "-l", log, "-o", options, "start")
+    try:
+        yield f"postgresql://springtide@127.0.0.1:{port}/postgres"
+    finally:
+        run(binaries / "pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/springtide.sqlite"
+    server: str = request.getfixturevalue("postgres")
+    name = f"pool_{secrets.token_hex(6)}"
+    admin = create_engine(server.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    admin.dispose()
+    return server.removesuffix("/postgres") + f"/{name}"
+
+
+@pytest.fixture
+def open_store(url: str, tmp_path: Path) -> Iterator[Callable[..., Store]]:
+    """Opens the store; whatever is open in the end is closed."""
+    opened: list[Store] = []
+
+    def open_it(**more: float) -> Store:
+        store = Store.open(url, tmp_path / "state", **{"lock_wait": 0.0, **more})
+        opened.append(store)
+        return store
+
+    yield open_it
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(open_store: Callable[..., Store]) -> Store:
+    return open_store()
