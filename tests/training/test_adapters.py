@@ -1,0 +1,222 @@
+"""The adapters against small stand-ins of the frameworks, which call them as the frameworks do."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from springtide.training import AGAIN
+from springtide.training.adapters import huggingface, keras, lightning
+from springtide.training.adapters.pytorch import Resumable
+from springtide.training.job import Job
+
+
+@pytest.fixture
+def job(place) -> Job:
+    return Job(place.environment())
+
+
+def install(monkeypatch: pytest.MonkeyPatch, name: str, **contents: Any) -> None:
+    module = ModuleType(name)
+    module.__dict__.update(contents)
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+def ask(place) -> None:
+    place.pause_file.touch()
+
+
+# ---------- plain PyTorch
+
+
+class Part:
+    """Has state, like a model or an optimizer."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def state_dict(self) -> dict[str, float]:
+        return {"value": self.value}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        self.value = state["value"]
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    random = SimpleNamespace(state=1)
+
+    def load(path: str, map_location: str, weights_only: bool) -> Any:
+        assert (map_location, weights_only) == ("cpu", False)
+        return pickle.loads(Path(path).read_bytes())
+
+    install(
+        monkeypatch,
+        "torch",
+        save=lambda value, path: Path(path).write_bytes(pickle.dumps(value)),
+        load=load,
+        get_rng_state=lambda: random.state,
+        set_rng_state=lambda state: setattr(random, "state", state),
+        cuda=SimpleNamespace(is_available=lambda: False),
+    )
+    return random
+
+
+def test_a_loop_in_plain_pytorch_goes_on_where_it_was(place, job: Job, torch: SimpleNamespace) -> None:
+    model, optimizer = Part(0), Part(0)
+    parts = Resumable(job, every=10, model=model, optimizer=optimizer)
+    assert parts.restore() == 0
+    model.value, optimizer.value, torch.state = 3, 4, 99
+    parts.done(1, of=50, loss=0.5)
+    assert job.restore() is None
+    ask(place)
+    job._looked = 0
+    with pytest.raises(SystemExit) as exit_:
+        parts.done(2, of=50, loss=0.4)
+    assert exit_.value.code == AGAIN
+    model.value, optimizer.value, torch.state = 0, 0, 0
+    place.pause_file.unlink()
+    again = Resumable(Job(place.environment(attempt=2)), model=model, optimizer=optimizer)
+    assert again.restore() == 2
+    assert (model.value, optimizer.value, torch.state) == (3, 4, 99)
+    assert [(line["step"], line["saved"]) for line in place.reports()] == [(1, False), (2, False), (2, True)]
+
+
+# ---------- Lightning
+
+
+@pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
+def test_lightning_pauses_between_batches_and_resumes(place, job: Job, monkeypatch, package: str) -> None:
+    for name in ("lightning", "lightning.pytorch", "pytorch_lightning"):
+        monkeypatch.setitem(sys.modules, name, None)
+    if package.startswith("lightning"):
+        install(monkeypatch, "lightning")
+    install(monkeypatch, package, Callback=type("Callback", (), {}))
+    trainer = SimpleNamespace(
+        global_step=30,
+        current_epoch=2,
+        max_epochs=5,
+        callback_metrics={"loss": 0.25, "name": "x"},
+        save_checkpoint=lambda path: Path(path).write_text("weights"),
+    )
+    assert lightning.latest(job) is None
+    callback = lightning.callback(job)
+    callback.on_train_batch_end(trainer, None, {}, {}, 0)
+    callback.on_train_epoch_end(trainer, None)
+    assert job.restore().step == 30
+    ask(place)
+    job._looked = 0
+    trainer.global_step = 31
+    with pytest.raises(SystemExit) as exit_:
+        callback.on_train_batch_end(trainer, None, {}, {}, 1)
+    assert exit_.value.code == AGAIN
+    assert Path(lightning.latest(job)).read_text() == "weights"
+    assert job.restore().step == 31
+    first = place.reports()[0]
+    assert (first["step"], first["of"], first["values"]) == (3, 5, {"loss": 0.25})
+
+
+# ---------- Hugging Face
+
+
+class Trainer:
+    """Trains 10 steps and treats its callback as `transformers.Trainer` does."""
+
+    def __init__(self, callback: Any, output: Path, each_step: Any = None) -> None:
+        self.callback = callback
+        self.args = SimpleNamespace(output_dir=str(output))
+        self.each_step = each_step
+
+    def train(self, resume_from_checkpoint: str | None = None) -> int:
+        done = int(Path(resume_from_checkpoint, "trainer_state.json").read_text()) if resume_from_checkpoint else 0
+        state = SimpleNamespace(global_step=done, max_steps=10)
+        control = SimpleNamespace(should_save=False, should_training_stop=False)
+        while state.global_step < state.max_steps and not control.should_training_stop:
+            state.global_step += 1
+            if self.each_step:
+                self.each_step(state.global_step)
+            self.callback.on_step_end(self.args, state, control, model=None)
+            self.callback.on_log(self.args, state, control, model=None, logs={"loss": 1.0, "epoch": 0.5})
+            if control.should_save:
+                place = Path(self.args.output_dir, f"checkpoint-{state.global_step}")
+                place.mkdir(parents=True)
+                (place / "trainer_state.json").write_text(str(state.global_step))
+                self.callback.on_save(self.args, state, control, model=None)
+                control.should_save = False
+        self.callback.on_train_end(self.args, state, control, model=None)
+        return state.global_step
+
+
+def test_hugging_face_pauses_between_steps_and_resumes(place, job: Job, monkeypatch, tmp_path: Path) -> None:
+    install(monkeypatch, "transformers", TrainerCallback=type("TrainerCallback", (), {}))
+
+    def each_step(step: int) -> None:
+        job._looked = 0
+        if step == 4:
+            ask(place)
+
+    with pytest.raises(SystemExit) as exit_:
+        Trainer(huggingface.callback(job), tmp_path / "runs", each_step).train(huggingface.latest(job))
+    assert exit_.value.code == AGAIN
+    assert job.restore().step == 4
+    place.pause_file.unlink()
+    again = Job(place.environment(attempt=2))
+    assert Trainer(huggingface.callback(again), tmp_path / "runs").train(huggingface.latest(again)) == 10
+    assert place.reports()[0]["values"] == {"loss": 1.0, "epoch": 0.5}
+    assert place.reports()[-1]["step"] == 10
+
+
+# ---------- Keras
+
+
+class Model:
+    """Fits like a Keras model: epochs of two batches."""
+
+    def __init__(self) -> None:
+        self.weight = 0
+        self.optimizer = SimpleNamespace(built=False, build=lambda _: setattr(self.optimizer, "built", True))
+        self.trainable_variables: list[Any] = []
+        self._initial_epoch = 0
+
+    def save_weights(self, path: str) -> None:
+        Path(path).write_text(str(self.weight))
+
+    def load_weights(self, path: str) -> None:
+        assert self.optimizer.built
+        self.weight = int(Path(path).read_text())
+
+    def fit(self, callback: Any, epochs: int, each_batch: Any = None) -> None:
+        callback.model, callback.params = self, {"epochs": epochs}
+        callback.on_train_begin()
+        for epoch in range(self._initial_epoch, epochs):
+            for batch in range(2):
+                self.weight += 1
+                if each_batch:
+                    each_batch(epoch, batch)
+                callback.on_train_batch_end(batch, {})
+            callback.on_epoch_end(epoch, {"loss": 0.5})
+
+
+def test_keras_pauses_between_batches_and_resumes(place, job: Job, monkeypatch) -> None:
+    install(monkeypatch, "keras", callbacks=SimpleNamespace(Callback=type("Callback", (), {})))
+
+    def each_batch(epoch: int, batch: int) -> None:
+        job._looked = 0
+        if (epoch, batch) == (1, 1):
+            ask(place)
+
+    model = Model()
+    with pytest.raises(SystemExit) as exit_:
+        model.fit(keras.callback(job), 3, each_batch)
+    assert exit_.value.code == AGAIN
+    place.pause_file.unlink()
+    model = Model()
+    model.fit(keras.callback(Job(place.environment(attempt=2))), 3)
+    assert (model._initial_epoch, model.weight) == (1, 8)
+    reported = [(line["attempt"], line["step"], line["of"]) for line in place.reports() if not line["saved"]]
+    assert reported == [(1, 1, 3), (2, 2, 3), (2, 3, 3)]

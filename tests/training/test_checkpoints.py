@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from springtide.training import CheckpointError
+from springtide.training.checkpoint import Checkpoints
+
+
+def test_a_checkpoint_is_what_was_written(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, attempt=2)
+    assert checkpoints.latest() is None
+    with checkpoints.writing(41) as directory:
+        (directory / "deep").mkdir()
+        (directory / "deep" / "model.bin").write_bytes(b"weights")
+        assert checkpoints.latest() is None
+    found = checkpoints.latest()
+    assert found is not None
+    assert (found.step, found.attempt, found.state) == (41, 2, None)
+    assert (found.path / "deep" / "model.bin").read_bytes() == b"weights"
+
+
+@pytest.mark.parametrize("state", [{"epoch": 3, "weights": [0.5]}, b"\0raw", "text", None, 7])
+def test_one_value_comes_back_as_it_was(tmp_path: Path, state: object) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(state, 1)
+    found = checkpoints.latest()
+    assert found is not None
+    assert found.state == state
+
+
+def test_a_checkpoint_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save("good", 1)
+    with contextlib.suppress(ZeroDivisionError), checkpoints.writing(2) as directory:
+        (directory / "half").write_text("…")
+        raise ZeroDivisionError
+    found = checkpoints.latest()
+    assert found is not None
+    assert found.step == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["00000001"]
+
+
+@pytest.mark.parametrize("harm", ["cut", "changed", "missing", "no manifest", "torn manifest", "foreign manifest"])
+def test_a_torn_checkpoint_falls_back_to_the_one_before(tmp_path: Path, harm: str) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save({"n": 1}, 1)
+    checkpoints.save({"n": 2}, 2)
+    newest = tmp_path / "00000002"
+    state, manifest = newest / "state.pkl", newest / "manifest.json"
+    content = state.read_bytes()
+    if harm == "cut":
+        state.write_bytes(content[:-1])
+    elif harm == "changed":
+        state.write_bytes(content[:-1] + b"!")
+    elif harm == "missing":
+        state.unlink()
+    elif harm == "no manifest":
+        manifest.unlink()
+    elif harm == "torn manifest":
+        manifest.write_text(manifest.read_text()[:20])
+    else:
+        manifest.write_text("[1, 2]")
+    found = checkpoints.latest()
+    assert found is not None
+    assert found.state == {"n": 1}
+    checkpoints.save({"n": 3}, 3)
+    assert checkpoints.latest().state == {"n": 3}
+
+
+def test_only_the_newest_few_stay(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for step in range(12):
+        checkpoints.save(step, step)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["00000011", "00000012"]
+    assert checkpoints.latest().state == 11
+
+
+def test_a_process_that_is_killed_while_it_saves_loses_nothing_older(place) -> None:
+    text = """
+from springtide.training import current_job
+job = current_job()
+job.save("good", step=1)
+with job.checkpoint(step=2) as directory:
+    (directory / "half").write_text("x" * 100000)
+    print("writing", flush=True)
+    import time; time.sleep(600)
+"""
+    process = place.start("-c", text)
+    assert process.stdout.readline() == "writing\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    checkpoints = Checkpoints(place.checkpoints)
+    assert checkpoints.latest().state == "good"
+    for step in (3, 4):
+        checkpoints.save("better", step)
+    assert [path for path in place.checkpoints.iterdir() if path.name.endswith(".new")] == []
+
+
+def test_of_several_processes_the_first_ones_counts(tmp_path: Path) -> None:
+    for rank in (1, 0):
+        with Checkpoints(tmp_path, rank=rank, world=2).writing(5) as directory:
+            (directory / "model").write_text(str(rank))
+        Checkpoints(tmp_path, rank=rank, world=2).save(rank, 6)
+    found = Checkpoints(tmp_path).latest()
+    assert found is not None
+    assert found.state == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["00000001", "00000002"]
+    assert (tmp_path / "00000001" / "model").read_text() == "0"
+
+
+def test_several_processes_write_one_checkpoint_together(tmp_path: Path) -> None:
+    def write(rank: int) -> None:
+        checkpoints = Checkpoints(tmp_path, rank=rank, world=4)
+        for step in range(5):
+            with checkpoints.writing(step, shards=True) as directory:
+                (directory / f"part-{rank}").write_text(f"{step} {rank}")
+
+    threads = [threading.Thread(target=write, args=(rank,)) for rank in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = Checkpoints(tmp_path).latest()
+    assert found is not None
+    assert {path.name: path.read_text() for path in found.path.glob("part-*")} == {
+        f"part-{rank}": f"4 {rank}" for rank in range(4)
+    }
+    assert not list(found.path.glob(".shard*"))
+
+
+def test_a_part_that_never_comes_is_an_error_and_harms_nothing(tmp_path: Path, monkeypatch) -> None:
+    Checkpoints(tmp_path).save("good", 1)
+    monkeypatch.setattr("springtide.training.checkpoint._PATIENCE", 0.05)
+    with (
+        pytest.raises(CheckpointError, match="2 processes"),
+        Checkpoints(tmp_path, rank=0, world=2).writing(2, shards=True) as directory,
+    ):
+        (directory / "part-0").touch()
+    assert Checkpoints(tmp_path).latest().state == "good"
+
+
+def test_everything_is_on_disk_before_it_counts(tmp_path: Path, monkeypatch) -> None:
+    events: list[str] = []
+    sync, rename = os.fsync, Path.rename
+    monkeypatch.setattr(
+        os, "fsync", lambda file: (events.append(str(Path(f"/proc/self/fd/{file}").readlink())), sync(file))[1]
+    )
+    monkeypatch.setattr(Path, "rename", lambda self, to: (events.append("rename"), rename(self, to))[1])
+    Checkpoints(tmp_path).save("x", 1)
+    names = [Path(event).name for event in events]
+    assert names == ["state.pkl", "manifest.json", ".00000001.1.new", "rename", tmp_path.name]

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import json
+import random
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from springtide.training import AGAIN
+from springtide.training.agreement import OnOneMachine
+from springtide.training.job import Job
+
+LOOP = """
+from springtide.training import current_job
+import time
+job = current_job()
+found = job.restore()
+done = int(found.step) if found else 0
+print("from", done, flush=True)
+for step in range(done + 1, 100000):
+    time.sleep(0.002)
+    job.report(step=step, of=100000, loss=1 / step)
+    if job.should_pause():
+        job.save({"step": step}, step=step)
+        job.exit_for_pause()
+"""
+
+
+@pytest.mark.parametrize("way", ["pause file", "SIGTERM"])
+def test_a_job_that_is_asked_saves_and_says_run_me_again(place, way: str) -> None:
+    process = place.start("-c", LOOP)
+    assert process.stdout.readline() == "from 0\n"
+    if way == "SIGTERM":
+        process.send_signal(signal.SIGTERM)
+    else:
+        place.pause_file.touch()
+    assert process.wait(timeout=45) == AGAIN
+    saved = place.reports()[-1]
+    assert saved["saved"] is True
+    place.pause_file.unlink(missing_ok=True)
+    second = place.start("-c", LOOP, attempt=2)
+    assert second.stdout.readline() == f"from {saved['step']:.0f}\n"
+
+
+def test_children_of_a_job_end_by_sigterm_as_ever(place) -> None:
+    text = """
+import multiprocessing, os, signal, time
+from springtide.training import current_job
+job = current_job()
+pool = multiprocessing.get_context("fork").Pool(2)
+pool.map(abs, [1, 2])
+pool.terminate()
+pool.join()
+child = os.fork()
+if child == 0:
+    time.sleep(600)
+os.kill(child, signal.SIGTERM)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), job.should_pause())
+os.kill(os.getpid(), signal.SIGTERM)
+print(job.should_pause())
+"""
+    assert place.run("-c", text) == (0, "-15 False\nTrue\n", "")
+
+
+def test_a_scripts_own_way_with_sigterm_is_left_alone(place) -> None:
+    text = """
+import signal
+mine = lambda *_: None
+signal.signal(signal.SIGTERM, mine)
+from springtide.training import current_job
+current_job()
+print(signal.getsignal(signal.SIGTERM) is mine)
+"""
+    assert place.run("-c", text)[1] == "True\n"
+
+
+def test_outside_a_pool_everything_works_and_nothing_is_asked(tmp_path: Path, place) -> None:
+    script = tmp_path / "train_digits.py"
+    script.write_text("""
+import os, signal
+for name in list(os.environ):
+    if name.startswith("SPRINGTIDE"):
+        del os.environ[name]
+from springtide.training import current_job
+job = current_job()
+print(job is current_job(), job.in_pool, job.name, job.should_pause(), job.restore())
+print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)
+job.report(step=1, of=2, loss=0.5)
+job.save({"step": 1}, step=1)
+print(job.restore().state)
+""")
+    code, out, err = place.run(str(script))
+    assert (code, err) == (0, "")
+    assert out == "True False train_digits False None\nTrue\n{'step': 1}\n"
+    assert (tmp_path / "checkpoints" / "train_digits" / "00000001" / "manifest.json").exists()
+    assert place.reports() == []
+
+
+def test_the_directory_of_checkpoints_can_be_chosen_outside_a_pool(tmp_path: Path) -> None:
+    job = Job({}, tmp_path / "here", keep=1)
+    job.save(1, 1)
+    job.save(2, 2)
+    assert [path.name for path in (tmp_path / "here").iterdir()] == ["00000002"]
+
+
+def test_a_pause_that_was_asked_for_stays_so(place) -> None:
+    job = Job(place.environment())
+    assert not job.should_pause()
+    place.pause_file.touch()
+    place.until(job.should_pause, "the pause file to be seen")
+    place.pause_file.unlink()
+    assert job.should_pause()
+
+
+EPOCHS = """
+import json, random, sys, time
+from springtide.training import current_job
+job = current_job()
+state = {"w": 0.0}
+def save(directory):
+    (directory / "w.json").write_text(json.dumps([state, random.getstate()]))
+def load(directory):
+    found, rng = json.loads((directory / "w.json").read_text())
+    state.update(found)
+    random.setstate((rng[0], tuple(rng[1]), rng[2]))
+random.seed(7)
+for epoch in job.epochs(60, save=save, load=load, every=20):
+    state["w"] = state["w"] * 0.9 + random.random()
+    job.report(step=epoch + 1, of=60, w=state["w"])
+    if len(sys.argv) > 1 and epoch == int(sys.argv[1]):
+        from pathlib import Path
+        Path(sys.argv[2]).touch()
+        time.sleep(0.02)
+print(state["w"])
+"""
+
+
+def test_a_training_that_was_paused_ends_like_one_that_was_not(tmp_path: Path, place) -> None:
+    script = tmp_path / "epochs.py"
+    script.write_text(EPOCHS)
+    code, whole, _ = place.run(str(script), SPRINGTIDE_CHECKPOINT_DIR=str(tmp_path / "whole"))
+    assert code == 0
+    for attempt, epoch in ((1, 7), (2, 33)):
+        assert place.run(str(script), str(epoch), str(place.pause_file), attempt=attempt)[0] == AGAIN
+        place.pause_file.unlink()
+    assert place.run(str(script), attempt=3) == (0, whole, "")
+    assert [(each["attempt"], each["step"]) for each in place.reports() if each["saved"]][-5:] == [
+        (1, 8),
+        (2, 20),
+        (2, 34),
+        (3, 40),
+        (3, 60),
+    ]
+
+
+def test_a_pause_in_the_last_epoch_is_success(tmp_path: Path, place) -> None:
+    script = tmp_path / "epochs.py"
+    script.write_text(EPOCHS)
+    assert place.run(str(script), "59", str(place.pause_file))[0] == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_all_ranks_pause_at_the_same_step_however_unevenly_they_run(tmp_path: Path, seed: int) -> None:
+    random.seed(seed)
+    world = 5
+    ends: dict[int, int] = {}
+    asked = threading.Event()
+
+    def train(rank: int) -> None:
+        mine = random.Random(seed * 100 + rank)
+        agreement = OnOneMachine(tmp_path / "agreed", rank, world)
+        for step in range(1, 1_000_000):
+            if mine.random() < 0.02:
+                time.sleep(mine.random() * 0.003)
+            if agreement.reached(step, asked.is_set):
+                ends[rank] = step
+                return
+
+    threads = [threading.Thread(target=train, args=(rank,)) for rank in range(world)]
+    for thread in threads:
+        thread.start()
+    time.sleep(random.random() * 0.2)
+    asked.set()
+    for thread in threads:
+        thread.join(timeout=45)
+    assert len(ends) == world
+    assert len(set(ends.values())) == 1, ends
+
+
+def test_ranks_that_ask_only_at_some_steps_agree_too(tmp_path: Path) -> None:
+    first, second = (OnOneMachine(tmp_path / "agreed", rank, 2) for rank in range(2))
+    assert not second.reached(10, lambda: True)
+    assert not second.reached(20, lambda: True)
+    assert not first.reached(10, lambda: False)
+    assert not first.reached(20, lambda: True)
+    assert first.reached(30, lambda: True)
+    assert second.reached(30, lambda: False)
+
+
+def test_a_gang_in_lockstep_pauses_without_deadlock_and_resumes(place) -> None:
+    text = """
+from springtide.training import current_job
+import pathlib, time, sys
+job = current_job()
+found = job.restore()
+done = int(found.step) if found else 0
+meet = pathlib.Path(f"meet-{job.attempt}"); meet.mkdir(exist_ok=True)
+for step in range(done + 1, done + 100000):
+    (meet / f"{step}.{job.rank}").touch()
+    while not all((meet / f"{step}.{rank}").exists() for rank in range(job.world)):
+        time.sleep(0.0005)
+    job.report(step=step)
+    if job.should_pause():
+        with job.checkpoint(step=step) as directory:
+            (directory / "model").write_text(str(job.rank))
+        print(step)
+        job.exit_for_pause()
+"""
+    for attempt in (1, 2):
+        gang = [place.start("-c", text, rank=rank, world=3, attempt=attempt) for rank in range(3)]
+        place.until(lambda attempt=attempt: [r for r in place.reports() if r["attempt"] == attempt], "a step")
+        place.pause_file.touch()
+        for process in reversed(gang):
+            process.send_signal(signal.SIGTERM)
+        outs = [process.communicate(timeout=45) for process in gang]
+        assert [process.returncode for process in gang] == [AGAIN] * 3, outs
+        (step,) = {out for out, _ in outs}
+        assert place.reports()[-1]["step"] == float(step)
+        place.pause_file.unlink()
+    newest = max(path for path in place.checkpoints.iterdir() if path.name.isdigit())
+    assert (newest / "model").read_text() == "0"
+    assert json.loads((newest / "manifest.json").read_text())["step"] == int(step)

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import json
+import pickle
+import signal
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from springtide.training import AGAIN
+
+RUN = ("-m", "springtide.training.run")
+
+
+@pytest.fixture
+def call(place):
+    """Runs a function as a job; like ``place.run``."""
+
+    def run(function: Any, *args: Any, rank: int = 0, world: int = 1, attempt: int = 1, **kwargs: Any):
+        code = place.root / "code"
+        code.mkdir(exist_ok=True)
+        payload = {"function": function, "args": args, "kwargs": kwargs}
+        (code / "payload.pkl").write_bytes(cloudpickle.dumps(payload))
+        return place.run(*RUN, "function", str(code / "payload.pkl"), rank=rank, world=world, attempt=attempt)
+
+    return run
+
+
+def by_value(text: str) -> Any:
+    """A function as a notebook has it: of no module that could be imported."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(text, namespace)
+    return next(value for name, value in namespace.items() if callable(value) and name != "__builtins__")
+
+
+def test_the_result_of_a_function_is_kept(place, call) -> None:
+    code, out, err = call(by_value("def f(a, b):\n    print('working')\n    return {'sum': a + b}"), 2, b=3)
+    assert (code, out, err) == (0, "working\n", "")
+    assert pickle.loads((place.output / "result.pkl").read_bytes()) == {"sum": 5}
+    assert [path.name for path in place.output.iterdir()] == ["result.pkl"]
+
+
+def test_an_exception_is_kept_in_words(place, call) -> None:
+    code, _, err = call(by_value("def train():\n    raise ValueError('no data at /x')"))
+    assert code == 1
+    error = json.loads((place.output / "error.json").read_text())
+    assert (error["type"], error["message"], error["attempt"]) == ("ValueError", "no data at /x", 1)
+    assert "in train" in error["traceback"]
+    assert "run_function" not in error["traceback"]
+    assert error["traceback"].strip() == err.strip()
+    assert not (place.output / "result.pkl").exists()
+
+
+def test_a_later_success_takes_the_error_back(place, call) -> None:
+    call(by_value("def f(): raise ValueError"))
+    assert call(by_value("def f(): return 1"), attempt=2)[0] == 0
+    assert [path.name for path in place.output.iterdir()] == ["result.pkl"]
+
+
+def test_a_result_that_only_cloudpickle_can_take_is_kept(place, call) -> None:
+    assert call(by_value("def f(): return lambda: 42"))[0] == 0
+    assert pickle.loads((place.output / "result.pkl").read_bytes())() == 42
+
+
+def test_a_result_that_cannot_be_kept_is_an_error(place, call) -> None:
+    assert call(by_value("def f():\n    import threading\n    return threading.Lock()"))[0] == 1
+    assert json.loads((place.output / "error.json").read_text())["type"] == "TypeError"
+
+
+def test_a_function_pauses_through_the_training_library(place, call) -> None:
+    text = """
+def f():
+    from springtide.training import current_job
+    job = current_job()
+    found = job.restore()
+    if found is None:
+        job.save("progress", step=1)
+        job.exit_for_pause()
+    return found.state
+"""
+    assert call(by_value(text))[0] == AGAIN
+    assert list(place.output.iterdir()) == []
+    assert call(by_value(text), attempt=2)[0] == 0
+    assert pickle.loads((place.output / "result.pkl").read_bytes()) == "progress"
+
+
+def test_a_function_finds_the_modules_that_came_with_it(place, call) -> None:
+    code = place.root / "code"
+    code.mkdir()
+    (code / "helper.py").write_text("WORD = 'hello'")
+    assert call(by_value("def f():\n    import helper\n    return helper.WORD"))[0] == 0
+    assert pickle.loads((place.output / "result.pkl").read_bytes()) == "hello"
+
+
+def test_of_a_gang_the_first_ones_result_and_the_first_error_count(place, call) -> None:
+    assert call(by_value("def f(): return 'other'"), rank=1, world=2)[0] == 0
+    assert not (place.output / "result.pkl").exists()
+    assert call(by_value("def f(): raise KeyError('root cause')"), rank=1, world=2)[0] == 1
+    assert call(by_value("def f(): raise RuntimeError('peer left')"), rank=0, world=2)[0] == 1
+    assert json.loads((place.output / "error.json").read_text())["type"] == "KeyError"
+
+
+def test_a_payload_that_is_none_is_an_error_in_words(place) -> None:
+    (place.root / "broken.pkl").write_bytes(b"nonsense")
+    code, _, err = place.run(*RUN, "function", "broken.pkl")
+    assert code == 1
+    assert "UnpicklingError" in err
+
+
+@pytest.mark.parametrize("words", [(), ("function",), ("dance", "x"), ("function", "a", "b")])
+def test_a_command_that_is_none_is_told_how(place, words: tuple[str, ...]) -> None:
+    code, _, err = place.run(*RUN, *words)
+    assert code == 2
+    assert err.startswith("usage:")
+
+
+# ---------- notebooks
+
+
+def write(path: Path, *cells: str, kernel: str = "python3") -> Path:
+    notebook = new_notebook(
+        cells=[new_markdown_cell("# Title"), *map(new_code_cell, cells)],
+        metadata={"kernelspec": {"name": kernel, "display_name": kernel, "language": "python"}},
+    )
+    path.parent.mkdir(exist_ok=True)
+    nbformat.write(notebook, path)
+    return path
+
+
+def outputs(path: Path) -> list[str]:
+    """What each code cell printed; an error by its name."""
+    notebook = nbformat.read(path, as_version=4)
+    return [
+        "".join(each.get("text") or each.get("ename") or each["data"]["text/plain"] for each in cell.outputs)
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    ]
+
+
+def test_a_notebook_is_run_and_kept_with_its_outputs(place) -> None:
+    source = write(place.root / "code" / "train.ipynb", "import helper\nprint(helper.WORD)", "6 * 7")
+    (place.root / "code" / "helper.py").write_text("WORD = 'beside'")
+    before = source.read_bytes()
+    code, out, err = place.run(*RUN, "notebook", str(source))
+    assert (code, out) == (0, "beside\n42\n"), err
+    assert outputs(place.output / "train.ipynb") == ["beside\n", "42"]
+    assert source.read_bytes() == before
+    assert [(line["step"], line["of"]) for line in place.reports()] == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_notebook_that_fails_is_kept_up_to_there(place) -> None:
+    source = write(place.root / "train.ipynb", "print('one')", "1 / 0", "print('three')")
+    code, _, err = place.run(*RUN, "notebook", str(source))
+    assert code == 1
+    assert "ZeroDivisionError" in err
+    assert outputs(place.output / "train.ipynb") == ["one\n", "ZeroDivisionError", ""]
+    error = json.loads((place.output / "error.json").read_text())
+    assert (error["type"], error["message"]) == ("ZeroDivisionError", "division by zero")
+    assert "\x1b" not in error["traceback"]
+
+
+def test_a_notebook_is_paused_between_two_cells(place) -> None:
+    text = "import pathlib, time\npathlib.Path('begun').touch()\n"
+    text += "while not pathlib.Path('go').exists(): time.sleep(0.01)"
+    source = write(place.root / "train.ipynb", text, "print('second')")
+    process = place.start(*RUN, "notebook", str(source))
+    place.until((place.root / "begun").exists, "the first cell")
+    process.send_signal(signal.SIGTERM)
+    (place.root / "go").touch()
+    out, err = process.communicate(timeout=45)
+    assert (process.returncode, out) == (AGAIN, ""), err
+    assert place.run(*RUN, "notebook", str(source), attempt=2)[:2] == (0, "second\n")
+
+
+def test_a_cell_that_checkpoints_and_exits_pauses_the_notebook(place) -> None:
+    text = """
+from springtide.training import current_job
+job = current_job()
+found = job.restore()
+if found is None:
+    job.report(step=1, of=10, loss=0.5)
+    job.save("progress", step=1)
+    job.exit_for_pause()
+print(found.state)
+"""
+    source = write(place.root / "train.ipynb", "pass", text, "pass")
+    assert place.run(*RUN, "notebook", str(source))[0] == AGAIN
+    code, out, _ = place.run(*RUN, "notebook", str(source), attempt=2)
+    assert (code, out) == (0, "progress\n")
+    first = [(line["step"], line["of"]) for line in place.reports() if line["attempt"] == 1 and not line["saved"]]
+    assert first == [(1, 4), (2, 4), (1, 10)]
+
+
+@pytest.mark.parametrize("kind", ["kernel", "no notebook"])
+def test_a_notebook_that_cannot_run_is_told_in_words(place, kind: str) -> None:
+    source = write(place.root / "train.ipynb", "pass", kernel="fortran-77")
+    if kind == "no notebook":
+        source.write_text("nothing of the kind")
+    code, _, err = place.run(*RUN, "notebook", str(source))
+    assert code == 1
+    assert ("fortran-77" if kind == "kernel" else "train.ipynb is not a notebook") in err
+
+
+def test_a_kernel_that_dies_is_told_in_words(place) -> None:
+    source = write(place.root / "train.ipynb", "import os\nos._exit(9)")
+    code, _, err = place.run(*RUN, "notebook", str(source))
+    assert code == 1
+    assert "kernel ended unexpectedly" in err

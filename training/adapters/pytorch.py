@@ -1,0 +1,62 @@
+"""For training loops in plain PyTorch."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Dict, Optional
+
+from springtide.training.job import Job, current_job
+
+FILE = "state.pt"
+
+
+class Resumable:
+    """Everything a loop has to carry over a pause: whatever has ``state_dict`` and ``load_state_dict``.
+
+        parts = Resumable(model=model, optimizer=optimizer)
+        for epoch in range(parts.restore(), 200):
+            loss = train(model)
+            parts.done(epoch + 1, of=200, loss=loss)
+
+    Random number generators are carried over as well, so that a resumed training is as one that never paused.
+    ``every`` is the number of steps from checkpoint to checkpoint.
+    """
+
+    def __init__(self, job: Optional[Job] = None, *, every: int = 1, **parts: Any) -> None:
+        self.job = current_job() if job is None else job
+        self._every = every
+        self._parts = parts
+        self._torch: Any = import_module("torch")
+
+    def restore(self) -> int:
+        """Load the newest checkpoint, if there is one; how many steps are done."""
+        found = self.job.restore()
+        if found is None:
+            return 0
+        state = self._torch.load(str(found.path / FILE), map_location="cpu", weights_only=False)
+        for name, part in self._parts.items():
+            part.load_state_dict(state["parts"][name])
+        self._torch.set_rng_state(state["random"])
+        if state["random_cuda"] and self._torch.cuda.is_available():
+            self._torch.cuda.set_rng_state_all(state["random_cuda"])
+        return int(state["step"])
+
+    def done(self, step: int, *, of: Optional[int] = None, **values: Any) -> None:
+        """So many steps are done: report, save when it is time, and save and exit when a pause is asked for."""
+        self.job.report(step=step, of=of, **values)
+        pause = self.job.should_pause(step) and step != of
+        if pause or step % self._every == 0 or step == of:
+            with self.job.checkpoint(step) as directory:
+                if self.job.rank == 0:
+                    self._torch.save(self._state(step), str(directory / FILE))
+        if pause:
+            self.job.exit_for_pause()
+
+    def _state(self, step: int) -> Dict[str, Any]:
+        cuda = self._torch.cuda
+        return {
+            "step": step,
+            "parts": {name: part.state_dict() for name, part in self._parts.items()},
+            "random": self._torch.get_rng_state(),
+            "random_cuda": cuda.get_rng_state_all() if cuda.is_available() else [],
+        }

@@ -1,0 +1,18 @@
+"""What frameworks log, as plain numbers."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping
+
+
+def plain(values: Mapping[str, Any]) -> Dict[str, float]:
+    """Those of the values that are numbers, or hold exactly one."""
+    found: Dict[str, float] = {}
+    for name, value in values.items():
+        if isinstance(value, (str, bytes, bool)):
+            continue
+        try:
+            found[name] = float(value)
+        except (TypeError, ValueError, RuntimeError):
+            continue
+    return found

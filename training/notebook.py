@@ -1,0 +1,159 @@
+"""Executes a notebook cell by cell, keeping it after each."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import threading
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, List, Optional, TextIO
+
+from springtide.training.job import AGAIN, Job
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+@dataclass(frozen=True)
+class NotebookError:
+    """Which error a cell raised."""
+
+    kind: str
+    message: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the notebook ended: completely, with an error, or for a pause."""
+
+    paused: bool = False
+    error: Optional[NotebookError] = None
+
+
+class _Paused(Exception):  # noqa: N818 - it is an answer, not an accident
+    """Between two cells a pause was asked for."""
+
+
+def execute(job: Job, source: Path, kept: Path) -> Ended:
+    """Run the notebook ``source`` here, writing it with its outputs to ``kept`` after every cell.
+
+    What cells print is printed. The kernel finds the job's environment, and modules beside the notebook.
+    """
+    outcome: List[Ended] = []
+    # Not in the main thread: there nbclient would end the kernel on SIGTERM, which here only asks for a pause.
+    thread = threading.Thread(target=lambda: outcome.append(_execute(job, source, kept)), name="notebook")
+    thread.start()
+    thread.join()
+    if not outcome:
+        raise SystemExit(1)
+    return outcome[0]
+
+
+def _execute(job: Job, source: Path, kept: Path) -> Ended:
+    try:
+        nbformat: Any = import_module("nbformat")
+        from jupyter_client.kernelspec import NoSuchKernel  # noqa: PLC0415 - needed for notebooks only
+        from nbclient.exceptions import CellExecutionError, DeadKernelError  # noqa: PLC0415
+    except ImportError as error:
+        return _error("ImportError", f"A notebook job needs nbclient and ipykernel ({error}).")
+    try:
+        notebook = nbformat.read(str(source), as_version=4)
+    except Exception as error:  # noqa: BLE001 - nbformat raises many kinds
+        return _error(type(error).__name__, f"{source.name} is not a notebook: {error}")
+    client = _client(job, notebook, kept, str(source.resolve().parent))
+    try:
+        asyncio.run(client.async_execute())
+    except _Paused:
+        return Ended(paused=True)
+    except CellExecutionError as error:
+        if error.ename == "SystemExit":
+            if error.evalue in ("", "0", "None"):
+                return Ended()
+            if error.evalue == str(AGAIN):
+                return Ended(paused=True)
+        return Ended(error=NotebookError(error.ename, error.evalue, _ANSI.sub("", error.traceback)))
+    except DeadKernelError:
+        return _error("DeadKernelError", "The notebook's kernel ended unexpectedly, perhaps for want of memory.")
+    except NoSuchKernel as error:
+        return _error("NoSuchKernel", f"The notebook wants the kernel {error.name!r}, which is not here.")
+    finally:
+        client.keep()
+    return Ended()
+
+
+def _error(kind: str, message: str) -> Ended:
+    return Ended(error=NotebookError(kind, message, message))
+
+
+class _Progress:
+    """Tells how many cells are done, until the notebook's own code reports something better."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._path = os.environ.get("SPRINGTIDE_REPORT", os.devnull)
+        self._size = self._now()
+
+    def done(self, cells: int, of: int) -> None:
+        """So many cells are done."""
+        if self._now() == self._size:
+            self._job.report(step=cells, of=of)
+            self._size = self._now()
+
+    def _now(self) -> int:
+        try:
+            return Path(self._path).stat().st_size
+        except OSError:
+            return 0
+
+
+def _client(job: Job, notebook: Any, kept: Path, modules: str) -> Any:
+    nbformat: Any = import_module("nbformat")
+    from nbclient import NotebookClient  # noqa: PLC0415 - needed for notebooks only
+
+    from springtide.training.run import write  # noqa: PLC0415 - run starts us
+
+    progress = _Progress(job)
+
+    class Client(NotebookClient):
+        """Prints what cells print, keeps the notebook and tells how far it is."""
+
+        def keep(self) -> None:
+            """Write the notebook as it is now."""
+            write(kept, nbformat.writes(self.nb).encode())
+
+        def output(self, outs: Any, msg: Any, display_id: Any, cell_index: int) -> Any:
+            content = msg["content"]
+            if msg["msg_type"] == "stream":
+                _print(content["text"], sys.stderr if content["name"] == "stderr" else sys.stdout)
+            elif msg["msg_type"] == "execute_result":
+                _print(content["data"].get("text/plain", "") + "\n", sys.stdout)
+            return super().output(outs, msg, display_id, cell_index)
+
+        async def async_execute_cell(
+            self,
+            cell: Any,
+            cell_index: int,
+            execution_count: Optional[int] = None,
+            store_history: bool = True,
+        ) -> Any:
+            if job.pause_asked():
+                raise _Paused
+            done = await super().async_execute_cell(cell, cell_index, execution_count, store_history)
+            self.keep()
+            progress.done(cell_index + 1, len(self.nb.cells))
+            return done
+
+    paths = [modules, os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    kernel = notebook.metadata.get("kernelspec", {}).get("name", "python3")
+    resources = {"metadata": {"path": str(Path.cwd())}}
+    return Client(notebook, timeout=None, kernel_name=kernel, resources=resources, allow_errors=False)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    stream.write(text)
+    stream.flush()

@@ -1,0 +1,97 @@
+"""What a job tells the pool: one JSON line per report, appended to the file the pool named."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import math
+import os
+import time
+from typing import Any, Callable, Dict, Optional
+
+BURST = 100
+"""So many lines may be written at once; a job that reports at every little step is thinned out after that."""
+PER_SECOND = 20.0
+
+
+class Reports:
+    """Writes reports to ``path``, or nowhere if that is None."""
+
+    def __init__(
+        self,
+        path: Optional[str],
+        attempt: int,
+        now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path = path
+        self._attempt = attempt
+        self._now = now
+        self._clock = clock
+        self._allowance = float(BURST)
+        self._last = clock()
+        self._held: Optional[bytes] = None
+        if path is not None:
+            atexit.register(self.flush)
+
+    def report(self, step: Optional[float], of: Optional[float], values: Dict[str, Any]) -> None:
+        """Write a report. If there were too many lately it is held back; the newest one held is written by the
+        next that may be, by `saved`, or at exit.
+        """
+        if self._path is None:
+            return
+        line = self._line(step, of, values, saved=False)
+        self._allow()
+        if self._allowance >= 1:
+            self._allowance -= 1
+            self._held = None
+            self._append(line)
+        else:
+            self._held = line
+
+    def saved(self, step: Optional[float]) -> None:
+        """Tell of a checkpoint that is complete."""
+        if self._path is not None:
+            self.flush()
+            self._append(self._line(step, None, {}, saved=True))
+
+    def flush(self) -> None:
+        """Write the report that was held back."""
+        held, self._held = self._held, None
+        if held is not None:
+            self._append(held)
+
+    def _allow(self) -> None:
+        now = self._clock()
+        self._allowance = min(float(BURST), self._allowance + (now - self._last) * PER_SECOND)
+        self._last = now
+
+    def _line(self, step: Optional[float], of: Optional[float], values: Dict[str, Any], *, saved: bool) -> bytes:
+        numbers = {name: _number(name, value) for name, value in values.items()}
+        line = {
+            "at": self._now(),
+            "attempt": self._attempt,
+            "step": step if step is None else float(step),
+            "of": of if of is None else float(of),
+            "values": {name: number for name, number in numbers.items() if math.isfinite(number)},
+            "saved": saved,
+        }
+        return json.dumps(line).encode() + b"\n"
+
+    def _append(self, line: bytes) -> None:
+        assert self._path is not None
+        try:
+            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(file, line)
+            finally:
+                os.close(file)
+        except OSError:
+            self._held = line
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"report() takes numbers; {name}={value!r:.80} is not one.") from None
