@@ -96,12 +96,17 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class AttemptStatus:
-    """What the executor knows of an attempt. ``started`` is when its processes were started."""
+    """What the executor knows of an attempt.
+
+    ``started`` is when its processes were started; ``placement`` where it sits, as far as the executor can tell
+    (the engine needs it only for attempts that it does not know).
+    """
 
     key: AttemptKey
     phase: AttemptPhase
     started: float | None = None
     exit: Exit | None = None
+    placement: Placement = ()
 
 
 @dataclass(frozen=True, slots=True)

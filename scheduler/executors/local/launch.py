@@ -1,0 +1,193 @@
+"""Puts everything an attempt needs on disk, and starts its supervisor."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from springtide.scheduler.executors import supervisor
+from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
+from springtide.scheduler.executors.local.accounts import Account, own_account
+from springtide.scheduler.executors.local.environment import (
+    gang_environment,
+    gpu_environment,
+    job_environment,
+    resolve,
+)
+from springtide.scheduler.executors.local.files import make_directory, sync, write_tree
+from springtide.scheduler.executors.local.layout import JobPlaces, Layout, opened
+from springtide.scheduler.executors.supervisor.records import write_record
+from springtide.scheduler.model import Environment, Gpu, Node, Worker
+
+PROGRAM = Path(supervisor.__file__).parent
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """How attempts are started here.
+
+    ``own_accounts``: each job runs as the account named like its user, else as the service's own. ``base_env`` is
+    what every job finds in its environment; ``limits`` are names of `resource` with soft and hard limit;
+    ``log_cap`` bounds each worker's log per attempt, in bytes; ``cgroup`` is a directory of cgroup v2 that was
+    delegated to the service.
+    """
+
+    layout: Layout
+    nodes: tuple[Node, ...]
+    own_accounts: bool
+    base_env: Mapping[str, str]
+    limits: Mapping[str, tuple[int, int]]
+    log_cap: int
+    cgroup: Path | None
+
+    def make_places(self, spec: AttemptSpec) -> Path:
+        """Make the attempt's directory; where the job writes belongs to its account later."""
+        places = self.layout.job(spec.key.job)
+        directory = self.layout.attempt(spec.key)
+        mode = 0o711 if self.own_accounts else 0o700
+        for path in (places.root, places.attempts, directory):
+            make_directory(path, mode)
+        return directory
+
+    def prepare(self, spec: AttemptSpec, directory: Path) -> None:
+        """Write the job's files and the attempt's ``spec.json``.
+
+        Raises `ExecutorError` for what can never be started, OSError if the disk does not take it.
+        """
+        places = self.layout.job(spec.key.job)
+        account = own_account(spec.user) if self.own_accounts else None
+        owner = account.owner if account else None
+        for path in (places.work, places.checkpoints, places.output):
+            make_directory(path, 0o700, owner)
+        write_tree(places.code, spec.files, owner)
+        if not places.reports.exists():
+            places.reports.touch(mode=0o600)
+            if owner:
+                os.chown(places.reports, *owner)
+        record = self._record(spec, places, directory, account)
+        with opened(directory) as handle:
+            write_record(handle, "spec.json", record)
+        sync(places.attempts)
+        sync(places.root)
+        sync(self.layout.jobs)
+
+    def start(self, directory: Path) -> int:
+        """Start the attempt's supervisor, in a session of its own; its pid."""
+        silent = [
+            (os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0)  # the three that it inherits
+            for descriptor in (0, 1, 2)
+        ]
+        return os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-S", str(PROGRAM), str(directory)],
+            {"PATH": SYSTEM_PATH, "LANG": "C.UTF-8"},
+            file_actions=silent,
+            setsid=True,
+            setsigmask=[signal.SIGTERM, signal.SIGCHLD],
+            setsigdef=[signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGPIPE, signal.SIGHUP],
+        )
+
+    def _record(
+        self, spec: AttemptSpec, places: JobPlaces, directory: Path, account: Account | None
+    ) -> dict[str, Any]:
+        if not spec.argv or not spec.argv[0] or any("\0" in part for part in spec.argv):
+            raise ExecutorError("The job has no command that could be run: it is empty or contains a zero byte.")
+        if not spec.placement:
+            raise ExecutorError("The job was given no worker to run.")
+        code = places.code.resolve()
+        cwd = resolve(spec.cwd, code) if spec.cwd else str(places.work.resolve())
+        if not cwd.startswith("/") or "\0" in cwd:
+            raise ExecutorError(f"The working directory {cwd!r} is not a path from the root, such as /home/me.")
+        gpus = [self._gpus(worker) for worker in spec.placement]
+        base = {**self.base_env, **(_account_environment(account) if account else {})}
+        return {
+            "job": spec.key.job,
+            "attempt": spec.key.attempt,
+            "epoch": spec.epoch,
+            "uid": account.uid if account else os.getuid(),
+            "uuids": [gpu.uuid for shown in gpus for gpu in shown],
+            "argv": [resolve(part, code) for part in spec.argv],
+            "cwd": cwd,
+            "env": job_environment(spec, base, code, _contract(spec, places, directory)),
+            "workers": [
+                {
+                    "rank": worker.rank,
+                    "node": worker.node,
+                    "gpus": list(worker.gpus),
+                    "env": {**gpu_environment([gpu.uuid for gpu in shown]), **gang},
+                }
+                for worker, shown, gang in zip(spec.placement, gpus, _gangs(spec), strict=True)
+            ],
+            "account": account.record if account else None,
+            "grace": spec.grace,
+            "limits": {name: list(limits) for name, limits in self.limits.items()},
+            "log_cap": self.log_cap,
+            "cgroup": str(self.cgroup / f"{spec.key.job}.{spec.key.attempt}") if self.cgroup else None,
+        }
+
+    def _gpus(self, worker: Worker) -> list[Gpu]:
+        for node in self.nodes:
+            if node.name == worker.node and node.environment is Environment.TRAIN:
+                if all(0 <= index < node.gpus for index in worker.gpus):
+                    return [node.devices[index] for index in worker.gpus]
+                raise ExecutorError(f"Node {node.name!r} has {node.gpus} GPUs, not those numbered {worker.gpus}.")
+        raise ExecutorError(f"There is no train node {worker.node!r} on this machine.")
+
+
+def _account_environment(account: Account) -> dict[str, str]:
+    return {
+        "PATH": SYSTEM_PATH,
+        "HOME": account.home,
+        "USER": account.name,
+        "LOGNAME": account.name,
+        "SHELL": account.shell,
+    }
+
+
+def _contract(spec: AttemptSpec, places: JobPlaces, directory: Path) -> dict[str, str]:
+    return {
+        "SPRINGTIDE_JOB_ID": spec.key.job,
+        "SPRINGTIDE_JOB_NAME": spec.name.replace("\0", ""),
+        "SPRINGTIDE_PROJECT": spec.project.replace("\0", ""),
+        "SPRINGTIDE_ATTEMPT": str(spec.key.attempt),
+        "SPRINGTIDE_CHECKPOINT_DIR": str(places.checkpoints.resolve()),
+        "SPRINGTIDE_OUTPUT_DIR": str(places.output.resolve()),
+        "SPRINGTIDE_GRACE_SECONDS": f"{spec.grace:g}",
+        "SPRINGTIDE_PAUSE_FILE": str(directory.resolve() / "pause"),
+        "SPRINGTIDE_REPORT": str(places.reports.resolve()),
+    }
+
+
+def _gangs(spec: AttemptSpec) -> list[dict[str, str]]:
+    """What each worker of a gang finds beside its GPUs; nothing for a job of one worker."""
+    size = len(spec.placement)
+    if spec.workers == 1:
+        return [{}] * size
+    ports = _free_ports(size + 1)
+    return [gang_environment(place, size, ports) for place in range(size)]
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def read_spec(directory: Path) -> dict[str, Any] | None:
+    """The ``spec.json`` of an attempt, None if it never came to be complete."""
+    try:
+        found = json.loads((directory / "spec.json").read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,245 @@
+"""The life of one attempt, from the lock to the exit record."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import select
+import signal
+import time
+from contextlib import suppress
+from typing import Any
+
+from .log import Log
+from .records import FULL, exists, take_lock, write_record
+from .table import boot_id, descendants, process, send
+from .worker import ANSWERED, IGNORED, refusal, run_worker
+
+KILL_AFTER = 5.0
+"""Seconds between SIGTERM and SIGKILL where no grace period was promised."""
+AGAIN = 75
+"""The exit code that says: checkpointed, run me again."""
+RESCAN = 0.02
+RESERVED = 4096
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Supervisor:
+    """Starts the workers of one attempt, carries their output, ends them when asked, and tells how they ended."""
+
+    def __init__(self, directory: int, spec: dict[str, Any], record: dict[str, Any]) -> None:
+        self.directory = directory
+        self.spec = spec
+        self.record = record
+        self.logs: dict[int, Log] = {}
+        self.workers: dict[int, int] = {}
+        self.failed: tuple[int | None, int | None] | None = None
+        self.asked: str | None = None
+        self.ending = False
+        self.forced = False
+        self.leftovers = False
+        self.deadline: float | None = None
+        self.rescan = RESCAN
+        self.poll = select.poll()
+        self.wake, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.poll.register(self.wake, select.POLLIN)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        for number in ANSWERED:
+            signal.signal(number, lambda *_: None)
+        for number in IGNORED:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+    def run(self) -> dict[str, Any]:
+        """Run the attempt to its end; the exit record."""
+        self._look_for_requests()
+        if self.asked:
+            return self._ended("exited", detail="It was asked to stop before it started.")
+        problem = self._start()
+        if problem:
+            self._force()
+            while self._reap():
+                time.sleep(RESCAN)
+                self._force()
+            return self._ended("refused", detail=problem)
+        self.record["started"] = time.time()
+        self.record["workers"] = [[each.pid, each.start] for each in map(process, self.workers) if each]
+        with suppress(OSError):
+            write_record(self.directory, "supervisor.json", self.record, durable=False)
+        self._reserve()
+        while self._reap():
+            self._decide()
+            self._wait()
+        self._drain()
+        code, number = self.failed or (0, None)
+        return self._ended("exited", code=code, number=number)
+
+    def _start(self) -> str | None:
+        """Start all workers; None, or why one of them could not be."""
+        if self.spec["cgroup"]:
+            with suppress(FileExistsError):
+                os.mkdir(self.spec["cgroup"])  # noqa: PTH102
+        parent = os.getpid()
+        troubles = []
+        for worker in self.spec["workers"]:
+            output, their_output = os.pipe2(os.O_CLOEXEC)
+            trouble, their_trouble = os.pipe2(os.O_CLOEXEC)
+            pid = os.fork()
+            if pid == 0:
+                run_worker(self.spec, {**self.spec["env"], **worker["env"]}, their_output, their_trouble, parent)
+            os.close(their_output)
+            os.close(their_trouble)
+            os.set_blocking(output, False)
+            self.workers[pid] = worker["rank"]
+            self.logs[output] = Log(self.directory, worker["rank"], self.spec["log_cap"])
+            self.poll.register(output, select.POLLIN)
+            troubles.append(trouble)
+        problem = None
+        for trouble in troubles:
+            said = os.read(trouble, 4096).decode(errors="replace")
+            os.close(trouble)
+            if said and problem is None:
+                problem = refusal(self.spec, *said.split("\n", 1))
+        return problem
+
+    def _reserve(self) -> None:
+        """Take the room of the exit record now, so that a full disk cannot swallow it."""
+        with suppress(OSError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            file = os.open("exit.json.new", flags, 0o600, dir_fd=self.directory)
+            os.pwrite(file, b" " * RESERVED, 0)
+            os.fsync(file)
+            os.close(file)
+
+    def _wait(self) -> None:
+        timeout = None if self.deadline is None else max(0.0, self.deadline - time.monotonic()) * 1000 + 1
+        for file, _ in self.poll.poll(timeout):
+            if file == self.wake:
+                with suppress(BlockingIOError):
+                    os.read(file, 4096)
+                self._look_for_requests()
+            else:
+                self._copy(file)
+
+    def _copy(self, file: int) -> bool:
+        """Carry what a worker printed into its log; False when there is no more for now."""
+        try:
+            data = os.read(file, 1 << 16)
+        except BlockingIOError:
+            return False
+        if data:
+            self.logs[file].write(data)
+        else:
+            self.poll.unregister(file)
+            os.close(file)
+            del self.logs[file]
+        return bool(data)
+
+    def _drain(self) -> None:
+        for file in list(self.logs):
+            while self._copy(file):
+                pass
+
+    def _reap(self) -> bool:
+        """Note who ended; False once no process is left below, which also proves it: orphans come to us."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            rank = self.workers.pop(pid, None)
+            if rank is not None and status != 0 and self.failed is None:
+                code = os.waitstatus_to_exitcode(status)
+                self.failed = (code, None) if code >= 0 else (None, -code)
+
+    def _look_for_requests(self) -> None:
+        for request in ("kill", "pause"):
+            if self.asked not in ("kill", request) and exists(self.directory, request):
+                self.asked = request
+                self._end(self.spec["grace"] if request == "pause" else KILL_AFTER)
+                return
+
+    def _decide(self) -> None:
+        now = time.monotonic()
+        if self.failed is not None and not self.ending:
+            self._end(self.spec["grace"] if self.failed[0] == AGAIN else KILL_AFTER)
+        if not self.workers and not self.leftovers:
+            self.leftovers = True
+            for each in descendants(os.getpid()):
+                send(each, signal.SIGTERM)
+            if self.deadline is None:
+                self.deadline = now + KILL_AFTER
+        if self.deadline is not None and now >= self.deadline:
+            self.forced = True
+            self._force()
+            self.deadline = now + self.rescan
+            self.rescan = min(1.0, self.rescan * 1.5)
+
+    def _end(self, seconds: float) -> None:
+        """Ask every worker to end, and say when patience does."""
+        self.ending = True
+        deadline = time.monotonic() + seconds
+        self.deadline = deadline if self.deadline is None else min(self.deadline, deadline)
+        for pid in self.workers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+
+    def _force(self) -> None:
+        """Kill everything below, however it has forked; again and again until `_reap` finds nothing left."""
+        if self.spec["cgroup"]:
+            with (
+                suppress(OSError),
+                open(f"{self.spec['cgroup']}/cgroup.kill", "w", encoding="ascii") as file,  # noqa: PTH123
+            ):
+                file.write("1")
+        for each in descendants(os.getpid()):
+            send(each, signal.SIGKILL)
+
+    def _ended(
+        self, kind: str, *, code: int | None = None, number: int | None = None, detail: str = ""
+    ) -> dict[str, Any]:
+        if self.spec["cgroup"]:
+            with suppress(OSError):
+                os.rmdir(self.spec["cgroup"])  # noqa: PTH106
+        return {
+            "kind": kind,
+            "at": time.time(),
+            "code": code,
+            "signal": number,
+            "paused": exists(self.directory, "pause"),
+            "killed": self.forced and self.asked is not None,
+            "detail": detail,
+        }
+
+
+def main(path: str) -> None:
+    """Run the attempt in the directory ``path``, unless it runs or has run already."""
+    os.closerange(3, 256)
+    os.umask(0o077)
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    lock = take_lock(directory)
+    if lock is None or exists(directory, "exit.json") or exists(directory, "supervisor.json"):
+        return
+    if ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(errno.ENOSYS, "this kernel has no child subreaper")
+    with os.fdopen(os.open("spec.json", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory), "rb") as file:
+        spec = json.load(file)
+    me = process(os.getpid())
+    assert me is not None
+    record: dict[str, Any] = {"pid": me.pid, "start": me.start, "boot": boot_id()}
+    write_record(directory, "supervisor.json", record)
+    ended = Supervisor(directory, spec, record).run()
+    while True:
+        try:
+            write_record(directory, "exit.json", ended)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            time.sleep(1)
+        else:
+            return

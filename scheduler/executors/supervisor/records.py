@@ -1,0 +1,53 @@
+"""The small files of an attempt's directory."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+from typing import Any
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What a disk that takes no more says."""
+
+
+def write_record(
+    directory: int, name: str, record: dict[str, Any], *, durable: bool = True, mode: int = 0o600
+) -> None:
+    """Write ``name`` in the directory by rename; it is on disk afterwards if ``durable``."""
+    beside = f"{name}.new"
+    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=directory)
+    try:
+        data = json.dumps(record).encode()
+        if os.pwrite(file, data, 0) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), beside)
+        os.ftruncate(file, len(data))
+        os.fchmod(file, mode)
+        if durable:
+            os.fsync(file)
+    finally:
+        os.close(file)
+    os.rename(beside, name, src_dir_fd=directory, dst_dir_fd=directory)
+    if durable:
+        os.fsync(directory)
+
+
+def exists(directory: int, name: str) -> bool:
+    """Whether the directory has an entry ``name``."""
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def take_lock(directory: int) -> int | None:
+    """Take the attempt's lock: a descriptor that holds it until closed, None if somebody else does."""
+    lock = os.open("lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=directory)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock

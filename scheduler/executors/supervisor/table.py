@@ -1,0 +1,72 @@
+"""The process table."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import NamedTuple
+
+
+class Process(NamedTuple):
+    """One line of the process table. ``start`` is in clock ticks since the machine started."""
+
+    pid: int
+    state: str
+    parent: int
+    session: int
+    start: int
+
+
+def process(pid: int) -> Process | None:
+    """The process ``pid`` as it is now, None if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - pathlib would double the start time
+            line = file.read()
+    except OSError:
+        return None
+    fields = line[line.rfind(b")") + 2 :].split()
+    return Process(pid, fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
+
+
+def processes() -> list[Process]:
+    """The process table."""
+    found = (process(int(name)) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
+    return [each for each in found if each is not None]
+
+
+def descendants(root: int) -> list[Process]:
+    """All processes below ``root``."""
+    children: dict[int, list[Process]] = {}
+    for each in processes():
+        children.setdefault(each.parent, []).append(each)
+    found: list[Process] = []
+    parents = [root]
+    while parents:
+        below = children.get(parents.pop(), [])
+        found += below
+        parents += [each.pid for each in below]
+    return found
+
+
+def send(target: Process, number: int) -> bool:
+    """Send a signal to exactly this process; False if it is gone, whoever has its pid now."""
+    try:
+        handle = os.pidfd_open(target.pid)
+    except OSError:
+        return False
+    try:
+        now = process(target.pid)
+        if now is None or now.start != target.start or now.state == "Z":
+            return False
+        signal.pidfd_send_signal(handle, number)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def boot_id() -> str:
+    """Names this run of the machine's kernel."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
+        return file.read().strip()

@@ -1,0 +1,73 @@
+"""Between fork and exec: how a process of ours becomes a worker of the job."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+from contextlib import suppress
+from typing import Any, NoReturn
+
+ANSWERED = (signal.SIGTERM, signal.SIGCHLD)
+IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NO_NEW_PRIVS = 38
+
+
+def become(account: dict[str, Any]) -> None:
+    """Give up this process's rights for those of the account, for good."""
+    os.setgroups(account["groups"])
+    os.setresgid(account["gid"], account["gid"], account["gid"])
+    os.setresuid(account["uid"], account["uid"], account["uid"])
+    ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def run_worker(spec: dict[str, Any], env: dict[str, str], output: int, trouble: int, parent: int) -> NoReturn:
+    """In the forked child: become the worker, or say through ``trouble`` what stood in the way."""
+    stage = "session"
+    try:
+        os.setsid()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        signal.set_wakeup_fd(-1)
+        for each in (*ANSWERED, *IGNORED):
+            signal.signal(each, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.umask(0o022)
+        with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123
+            file.write("300")
+        stage = "limits"
+        if spec["cgroup"]:
+            with open(f"{spec['cgroup']}/cgroup.procs", "w", encoding="ascii") as file:  # noqa: PTH123
+                file.write("0")
+        for name, limits in spec["limits"].items():
+            resource.setrlimit(getattr(resource, name), tuple(limits))
+        stage = "account"
+        if spec["account"]:
+            become(spec["account"])
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+        stage = "directory"
+        os.chdir(spec["cwd"])
+        stage = "program"
+        os.execvpe(spec["argv"][0], spec["argv"], env)  # noqa: S606 - there is no shell on purpose
+    except Exception as error:  # noqa: BLE001 - the child must end here, whatever happened
+        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        os.write(trouble, f"{stage}\n{why}".encode()[:4096])
+    os._exit(127)
+
+
+def refusal(spec: dict[str, Any], stage: str, why: str) -> str:
+    """The sentence that says why a worker could not be started."""
+    if stage == "program":
+        return f"The program {spec['argv'][0]!r} cannot be run: {why}."
+    if stage == "directory":
+        return f"The working directory {spec['cwd']!r} cannot be entered: {why}."
+    if stage == "account":
+        return f"The job cannot run as the account {spec['account']['name']!r}: {why}."
+    return f"The job's processes cannot be prepared ({stage}): {why}."

@@ -1,0 +1,176 @@
+"""Jobs as their users' own accounts. As root the real thing; otherwise that it is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from local_bench import LocalBench, as_root
+
+from springtide.scheduler.executors.base import ExecutorError, ExitKind
+from springtide.scheduler.executors.local.accounts import own_account
+from springtide.scheduler.executors.local.environment import gang_environment, job_environment
+from springtide.scheduler.executors.local.files import write_tree
+
+SOMEBODY = "nobody"
+TELLS = "env; cat /proc/self/status; echo cwd:\t$(pwd)"
+WAITS = "trap 'exit 75' TERM; echo ready; while :; do sleep 0.05; done"
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[LocalBench]:
+    state = Path(tempfile.mkdtemp(prefix="springtide-test-"))
+    state.chmod(0o711)
+    bench = LocalBench(state, accounts="own")
+    if as_root():
+        await bench.open()
+    yield bench
+    if as_root():
+        await bench.close()
+    shutil.rmtree(state)
+
+
+async def test_a_job_has_the_rights_of_its_user_and_no_others(bench: LocalBench) -> None:
+    if not as_root():
+        with pytest.raises(ExecutorError, match="runs as root"):
+            await bench.open()
+        return
+    entry = pwd.getpwnam(SOMEBODY)
+    ended = await bench.run(bench.spec(("sh", "-c", TELLS), user=SOMEBODY))
+    assert ended.exit is not None
+    assert ended.exit.code == 0, ended.exit.detail
+    log = (await bench.log("job")).splitlines()
+    said = dict(line.split(":", 1) for line in log if ":" in line)
+    assert said["Uid"].split() == [str(entry.pw_uid)] * 4
+    assert said["Gid"].split() == [str(entry.pw_gid)] * 4
+    assert "0" not in said["Groups"].split()
+    assert said["NoNewPrivs"].split() == ["1"]
+    assert {f"USER={SOMEBODY}", f"HOME={entry.pw_dir}"} <= set(log)
+    assert said["cwd"].endswith("/jobs/job/work")
+
+
+async def test_a_job_reaches_its_own_files_and_not_the_pools(bench: LocalBench) -> None:
+    if not as_root():
+        with pytest.raises(ExecutorError, match="runs as root"):
+            await bench.open()
+        return
+    text = """
+attempt=$(dirname $SPRINGTIDE_PAUSE_FILE)
+echo mine > $SPRINGTIDE_CHECKPOINT_DIR/x; echo mine > $SPRINGTIDE_OUTPUT_DIR/result; echo mine > here
+echo '{"step": 1}' >> $SPRINGTIDE_REPORT
+test -e $SPRINGTIDE_PAUSE_FILE || echo "no pause"
+cat {code}/main.py
+for act in "echo > $attempt/exit.json" "cat $attempt/spec.json" "cat $attempt/log.0" "ls $attempt" \\
+    "ls $attempt/../../.." "echo > $SPRINGTIDE_PAUSE_FILE" "rm -f $SPRINGTIDE_REPORT" \\
+    "mv $SPRINGTIDE_OUTPUT_DIR $SPRINGTIDE_OUTPUT_DIR.2"
+do
+    sh -c "$act" 2> /dev/null && echo allowed: $act || echo denied
+done
+"""
+    ended = await bench.run(bench.spec(("sh", "-c", text), user=SOMEBODY, files={"main.py": b"code\n"}))
+    assert ended.exit is not None
+    assert await bench.log("job") == "no pause\ncode\n" + "denied\n" * 8
+    assert await bench.executor.read_output("job", "result", 10) == b"mine\n"
+    assert [report.step for report in await bench.executor.read_reports("job", 0, 10)] == [1]
+
+
+async def test_a_users_job_pauses_like_any_other_and_is_adopted(bench: LocalBench) -> None:
+    if not as_root():
+        with pytest.raises(ExecutorError, match="runs as root"):
+            await bench.open()
+        return
+    spec = bench.spec(("sh", "-c", WAITS), user=SOMEBODY)
+    await bench.executor.launch(spec)
+    await bench.running(spec.key)
+    await bench.restart()
+    await bench.executor.pause(spec.key)
+    ended = await bench.gone(spec.key)
+    assert ended.exit is not None
+    assert (ended.exit.code, ended.exit.paused) == (75, True)
+
+
+async def test_nothing_of_a_user_survives_a_supervisor_that_is_killed(bench: LocalBench) -> None:
+    if not as_root():
+        with pytest.raises(ExecutorError, match="runs as root"):
+            await bench.open()
+        return
+    spec = bench.spec(("sh", "-c", WAITS), user=SOMEBODY)
+    await bench.executor.launch(spec)
+    await bench.running(spec.key)
+    os.kill(bench.supervisor(spec.key), 9)
+    ended = await bench.gone(spec.key)
+    assert ended.exit is not None
+    assert ended.exit.kind is ExitKind.LOST
+
+
+async def test_a_file_of_somebody_else_in_the_output_is_not_read(bench: LocalBench) -> None:
+    if not as_root():
+        with pytest.raises(ExecutorError, match="runs as root"):
+            await bench.open()
+        return
+    await bench.run(bench.spec(("true",), user=SOMEBODY))
+    output = bench.state / "jobs" / "job" / "output"
+    (output / "planted").write_text("root's")
+    with pytest.raises(ExecutorError, match="not a plain file of the job"):
+        await bench.executor.read_output("job", "planted", 100)
+
+
+@pytest.mark.parametrize("user", ["root", "no-such-account", "a\0b", ""])
+async def test_a_user_without_an_account_of_his_own_is_refused_in_words(bench: LocalBench, user: str) -> None:
+    with pytest.raises(ExecutorError, match=r"account|rights"):
+        own_account(user)
+    if as_root():
+        ended = await bench.run(bench.code("print('ran')", user=user))
+        assert ended.exit is not None
+        assert ended.exit.kind is ExitKind.REFUSED
+        assert await bench.log("job") == ""
+
+
+async def test_a_state_directory_that_users_cannot_reach_is_refused(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    bench = LocalBench(closed / "state", accounts="own")
+    with pytest.raises(ExecutorError, match="may not be entered" if as_root() else "runs as root"):
+        await bench.open()
+
+
+@pytest.mark.parametrize("name", ["", "A=B", "A\0"])
+def test_what_cannot_be_in_an_environment_is_refused(tmp_path: Path, name: str) -> None:
+    spec = LocalBench.spec(object.__new__(LocalBench), ("true",), env={name: "x"})
+    with pytest.raises(ExecutorError, match="cannot be set"):
+        job_environment(spec, {}, tmp_path, {})
+
+
+def test_each_framework_finds_its_gang() -> None:
+    env = gang_environment(1, 2, [5000, 5001, 5002])
+    assert env["MASTER_PORT"] == "5000"
+    assert json.loads(env["TF_CONFIG"])["cluster"]["worker"] == ["127.0.0.1:5001", "127.0.0.1:5002"]
+    assert (env["JAX_COORDINATOR_ADDRESS"], env["JAX_PROCESS_ID"]) == ("127.0.0.1:5000", "1")
+    assert (env["HOROVOD_RANK"], env["HOROVOD_SIZE"], env["CROSS_RANK"]) == ("1", "2", "1")
+    assert (env["LOCAL_RANK"], env["NODE_RANK"], env["RANK"]) == ("0", "1", "1")
+
+
+@pytest.mark.parametrize("files", [{"a": b"", "a/b": b""}, {"a/b/c": b"", "a/b": b""}])
+def test_files_that_clash_are_refused_and_leave_nothing(tmp_path: Path, files: dict[str, bytes]) -> None:
+    with pytest.raises(ExecutorError, match="clashes"):
+        write_tree(tmp_path / "code", files, None)
+    assert not (tmp_path / "code").exists()
+
+
+def test_a_tree_is_written_once_and_through_no_link(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "code.new").mkdir()
+    (tmp_path / "code.new" / "a").symlink_to(outside)
+    write_tree(tmp_path / "code", {"a/x": b"1", "run.sh": b"#!/bin/sh\n"}, None)
+    assert list(outside.iterdir()) == []
+    assert (tmp_path / "code" / "a" / "x").read_bytes() == b"1"
+    assert os.access(tmp_path / "code" / "run.sh", os.X_OK)
+    write_tree(tmp_path / "code", {"a/x": b"2"}, None)
+    assert (tmp_path / "code" / "a" / "x").read_bytes() == b"1"

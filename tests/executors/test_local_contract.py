@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from executor_contract import ExecutorContract
+from local_bench import LocalBench
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[LocalBench]:
+    bench = LocalBench(tmp_path / "state")
+    await bench.open()
+    yield bench
+    await bench.close()
+
+
+class TestLocalExecutor(ExecutorContract):
+    """On one machine."""

@@ -1,0 +1,506 @@
+"""What every executor promises, as tests that run against any of them.
+
+A test module of an executor derives a class from `ExecutorContract` and gives a fixture ``bench``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import pytest
+
+from springtide.scheduler.executors.base import (
+    AttemptKey,
+    AttemptPhase,
+    AttemptSpec,
+    AttemptStatus,
+    Executor,
+    ExecutorError,
+    ExitKind,
+    LogGrew,
+    Observation,
+    Reported,
+    StaleEpochError,
+)
+from springtide.scheduler.model import Environment, Worker
+
+T = TypeVar("T", bound=Observation)
+PATIENCE = 45.0
+
+READY = "import os, signal, sys, time\nprint('ready', flush=True)\n"
+SLEEPS = f"{READY}time.sleep(600)"
+STUBBORN = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{SLEEPS}"
+SAVES = "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit({code}))\n" + SLEEPS
+
+
+class Bench(ABC):
+    """An executor at work, and all it has told."""
+
+    def __init__(self) -> None:
+        self.seen: list[Observation] = []
+        self._news = asyncio.Event()
+        self.executor = self.make()
+
+    @abstractmethod
+    def make(self) -> Executor:
+        """A new executor over the same state."""
+
+    @property
+    def python(self) -> str:
+        """The interpreter as jobs find it."""
+        return sys.executable
+
+    async def open(self) -> None:
+        await self.executor.start(self._hear)
+
+    async def restart(self) -> None:
+        """The service goes and comes back."""
+        await self.executor.stop()
+        self.executor = self.make()
+        await self.open()
+
+    async def close(self) -> None:
+        """End whatever still runs."""
+        for status in await self.executor.attempts():
+            if status.phase is not AttemptPhase.GONE:
+                await self.executor.kill(status.key)
+        for status in await self.executor.attempts():
+            await self.gone(status.key)
+        await self.executor.stop()
+
+    def _hear(self, observation: Observation) -> None:
+        self.seen.append(observation)
+        self._news.set()
+
+    async def until(self, condition: Callable[[], Any], what: str) -> Any:
+        """Wait for something to be observed."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not (value := condition()):
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            raise AssertionError(f"waited in vain for {what}; seen: {self.seen[-5:]}") from None
+        return value
+
+    def of_kind(self, kind: type[T]) -> list[T]:
+        return [each for each in self.seen if isinstance(each, kind)]
+
+    async def status(self, key: AttemptKey) -> AttemptStatus | None:
+        return {status.key: status for status in await self.executor.attempts()}.get(key)
+
+    async def gone(self, key: AttemptKey) -> AttemptStatus:
+        """Wait for the attempt's end."""
+        known = await self.status(key)
+        if known is not None and known.phase is AttemptPhase.GONE:
+            return known
+        found: AttemptStatus = await self.until(
+            lambda: next(
+                (each for each in self.of_kind(AttemptStatus) if each.key == key and each.phase == "gone"), None
+            ),
+            f"the end of {key}",
+        )
+        return found
+
+    async def running(self, key: AttemptKey, says: bytes = b"ready", rank: int = 0) -> None:
+        """Wait until the attempt runs and its log contains something."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while True:
+                    self._news.clear()
+                    status = await self.status(key)
+                    piece = await self.executor.read_log(key.job, rank, 0, 1 << 20)
+                    if status is not None and status.phase is AttemptPhase.RUNNING and says in piece.data:
+                        return
+                    assert status is None or status.phase is not AttemptPhase.GONE, f"{key} ended: {status.exit}"
+                    await self._news.wait()
+        except TimeoutError:
+            raise AssertionError(f"{key} does not run; seen: {self.seen[-5:]}") from None
+
+    async def log(self, job: str, rank: int = 0) -> str:
+        """All that a worker printed in all attempts."""
+        text, offset = b"", 0
+        while (piece := await self.executor.read_log(job, rank, offset, 1 << 22)).data:
+            text += piece.data
+            offset = piece.offset + len(piece.data)
+        return text.decode()
+
+    def spec(
+        self, argv: Sequence[str], *, job: str = "job", attempt: int = 1, size: int = 1, **more: Any
+    ) -> AttemptSpec:
+        """An attempt of ``size`` workers with one GPU each."""
+        placement = tuple(Worker(rank, "train", (rank,)) for rank in range(size))
+        given: dict[str, Any] = {
+            "epoch": 1,
+            "name": "a job",
+            "project": "vision",
+            "user": "susan",
+            "workers": size,
+            "grace": 20.0,
+            "placement": placement,
+            **more,
+        }
+        return AttemptSpec(key=AttemptKey(job, attempt), argv=tuple(argv), **given)
+
+    def code(self, text: str, **more: Any) -> AttemptSpec:
+        """An attempt that runs Python code."""
+        return self.spec((self.python, "-S", "-c", text), **more)
+
+    async def run(self, spec: AttemptSpec) -> AttemptStatus:
+        """Launch and wait for the end."""
+        await self.executor.launch(spec)
+        return await self.gone(spec.key)
+
+
+class ExecutorContract:
+    """The promises of `springtide.scheduler.executors.base`."""
+
+    async def test_the_inventory_names_build_and_train_nodes_with_their_gpus(self, bench: Bench) -> None:
+        nodes = await bench.executor.inventory()
+        assert {node.environment for node in nodes} == {Environment.BUILD, Environment.TRAIN}
+        for node in nodes:
+            assert [gpu.index for gpu in node.devices] == list(range(node.gpus))
+        uuids = [gpu.uuid for node in nodes for gpu in node.devices]
+        assert len(set(uuids)) == len(uuids)
+
+    async def test_an_attempt_is_told_running_and_then_gone(self, bench: Bench) -> None:
+        spec = bench.code("print('hello')")
+        ended = await bench.run(spec)
+        assert ended.exit is not None
+        assert (ended.exit.kind, ended.exit.code, ended.exit.signal) == (ExitKind.EXITED, 0, None)
+        assert ended.started is not None
+        assert ended.started <= ended.exit.at
+        assert ended.placement == spec.placement
+        assert await bench.log("job") == "hello\n"
+        phases = [each.phase for each in bench.of_kind(AttemptStatus)]
+        assert phases == sorted(phases, key=list(AttemptPhase).index)
+
+    @pytest.mark.parametrize("code", [3, 75, 255])
+    async def test_the_exit_code_is_that_of_the_job(self, bench: Bench, code: int) -> None:
+        ended = await bench.run(bench.code(f"raise SystemExit({code})"))
+        assert ended.exit is not None
+        assert (ended.exit.code, ended.exit.signal, ended.exit.paused) == (code, None, False)
+
+    async def test_a_job_that_dies_by_a_signal_is_told_with_it(self, bench: Bench) -> None:
+        ended = await bench.run(bench.code("import os; os.kill(os.getpid(), 11)"))
+        assert ended.exit is not None
+        assert (ended.exit.code, ended.exit.signal) == (None, 11)
+
+    async def test_a_launch_that_is_repeated_runs_once(self, bench: Bench) -> None:
+        spec = bench.code(SLEEPS)
+        await asyncio.gather(*(bench.executor.launch(spec) for _ in range(5)))
+        await bench.running(spec.key)
+        await bench.executor.launch(spec)
+        await bench.restart()
+        await bench.executor.launch(spec)
+        await bench.executor.kill(spec.key)
+        await bench.gone(spec.key)
+        await bench.executor.launch(spec)
+        assert await bench.log("job") == "ready\n"
+        assert [status.phase for status in await bench.executor.attempts()] == [AttemptPhase.GONE]
+
+    async def test_a_pause_lets_the_job_save(self, bench: Bench) -> None:
+        spec = bench.code(SAVES.format(code=75))
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        await bench.executor.pause(spec.key)
+        await bench.executor.pause(spec.key)
+        ended = await bench.gone(spec.key)
+        assert ended.exit is not None
+        assert (ended.exit.code, ended.exit.paused, ended.exit.killed) == (75, True, False)
+
+    async def test_a_job_that_finishes_when_asked_to_pause_has_succeeded(self, bench: Bench) -> None:
+        spec = bench.code(SAVES.format(code=0))
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        await bench.executor.pause(spec.key)
+        ended = await bench.gone(spec.key)
+        assert ended.exit is not None
+        assert (ended.exit.code, ended.exit.paused) == (0, True)
+
+    async def test_a_job_that_does_not_pause_is_killed_after_its_grace(self, bench: Bench) -> None:
+        spec = bench.code(STUBBORN, grace=0.3)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        await bench.executor.pause(spec.key)
+        ended = await bench.gone(spec.key)
+        assert ended.exit is not None
+        assert (ended.exit.signal, ended.exit.paused, ended.exit.killed) == (9, True, True)
+
+    async def test_a_kill_ends_a_job_that_ignores_being_asked(self, bench: Bench) -> None:
+        spec = bench.code(STUBBORN, grace=600.0)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        await bench.executor.pause(spec.key)
+        await bench.executor.kill(spec.key)
+        ended = await bench.gone(spec.key)
+        assert ended.exit is not None
+        assert (ended.exit.signal, ended.exit.killed) == (9, True)
+
+    async def test_stopping_what_has_ended_does_nothing(self, bench: Bench) -> None:
+        spec = bench.code("raise SystemExit(3)")
+        ended = await bench.run(spec)
+        await bench.executor.pause(spec.key)
+        await bench.executor.kill(spec.key)
+        assert await bench.status(spec.key) == ended
+
+    async def test_an_attempt_nobody_knows_cannot_be_stopped(self, bench: Bench) -> None:
+        with pytest.raises(ExecutorError, match="not known"):
+            await bench.executor.kill(AttemptKey("nothing", 1))
+
+    async def test_attempts_outlive_the_service(self, bench: Bench) -> None:
+        spec = bench.code(SAVES.format(code=75))
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        before = await bench.status(spec.key)
+        await bench.restart()
+        assert await bench.status(spec.key) == before
+        await bench.executor.pause(spec.key)
+        ended = await bench.gone(spec.key)
+        assert ended.exit is not None
+        assert (ended.exit.code, ended.exit.paused) == (75, True)
+
+    async def test_an_end_that_nobody_saw_is_told_until_it_is_discarded(self, bench: Bench) -> None:
+        spec = bench.code("raise SystemExit(3)")
+        ended = await bench.run(spec)
+        await bench.restart()
+        assert await bench.executor.attempts() == (ended,)
+        await bench.executor.discard(spec.key)
+        await bench.executor.discard(spec.key)
+        assert await bench.executor.attempts() == ()
+        await bench.restart()
+        assert await bench.executor.attempts() == ()
+
+    async def test_a_running_attempt_cannot_be_discarded(self, bench: Bench) -> None:
+        spec = bench.code(SLEEPS)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        with pytest.raises(ExecutorError, match="not ended"):
+            await bench.executor.discard(spec.key)
+        with pytest.raises(ExecutorError, match="not ended"):
+            await bench.executor.remove("job")
+
+    async def test_an_act_of_a_former_owner_is_refused(self, bench: Bench) -> None:
+        first = bench.code("pass", job="first", epoch=3)
+        await bench.run(first)
+        with pytest.raises(StaleEpochError):
+            await bench.executor.launch(bench.code("pass", job="second", epoch=2))
+        await bench.restart()
+        with pytest.raises(StaleEpochError):
+            await bench.executor.launch(bench.code("pass", job="second", epoch=2))
+        assert [status.key for status in await bench.executor.attempts()] == [first.key]
+
+    async def test_the_job_finds_its_contract_in_the_environment(self, bench: Bench) -> None:
+        text = "import json, os; print(json.dumps(dict(os.environ)))"
+        spec = bench.code(text, env={"LR": "0.1", "DATA": "{code}/data", "SPRINGTIDE_JOB_ID": "other"})
+        await bench.run(spec)
+        env = json.loads(await bench.log("job"))
+        assert env["SPRINGTIDE_JOB_ID"] == "job"
+        assert env["SPRINGTIDE_JOB_NAME"] == "a job"
+        assert env["SPRINGTIDE_PROJECT"] == "vision"
+        assert env["SPRINGTIDE_ATTEMPT"] == "1"
+        assert env["SPRINGTIDE_GRACE_SECONDS"] == "20"
+        assert {"SPRINGTIDE_CHECKPOINT_DIR", "SPRINGTIDE_OUTPUT_DIR", "SPRINGTIDE_PAUSE_FILE"} < env.keys()
+        assert env["LR"] == "0.1"
+        assert env["DATA"].endswith("/data")
+        assert "{code}" not in env["DATA"]
+        node = next(node for node in await bench.executor.inventory() if node.name == "train")
+        assert env["CUDA_VISIBLE_DEVICES"] == env["NVIDIA_VISIBLE_DEVICES"] == node.devices[0].uuid
+        assert "RANK" not in env
+
+    async def test_every_attempt_finds_the_same_files(self, bench: Bench) -> None:
+        files = {"main.py": b"import more.part; print(more.part.WORD)", "more/part.py": b"WORD = 'same'"}
+        argv = (bench.python, "{code}/main.py")
+        await bench.run(bench.spec(argv, files=files))
+        await bench.run(bench.spec(argv, attempt=2, files={"main.py": b"print('other')"}))
+        assert await bench.log("job") == "same\nsame\n"
+
+    @pytest.mark.parametrize("name", ["/etc/passwd", "../escape", "a/../../escape", "a\0b", ""])
+    async def test_files_that_would_leave_their_directory_are_refused(self, bench: Bench, name: str) -> None:
+        ended = await bench.run(bench.code("print('ran')", files={name: b"x"}))
+        assert ended.exit is not None
+        assert ended.exit.kind is ExitKind.REFUSED
+        assert await bench.log("job") == ""
+
+    async def test_a_job_that_can_never_start_is_told_so_in_words(self, bench: Bench) -> None:
+        ended = await bench.run(bench.spec(("no-such-program", "--help")))
+        assert ended.exit is not None
+        assert ended.exit.kind is ExitKind.REFUSED
+        assert "no-such-program" in ended.exit.detail
+        ended = await bench.run(bench.code("pass", job="other", cwd="/no/such/place"))
+        assert ended.exit is not None
+        assert ended.exit.kind is ExitKind.REFUSED
+        assert "/no/such/place" in ended.exit.detail
+
+    async def test_a_gang_knows_its_ranks_and_where_to_meet(self, bench: Bench) -> None:
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
+        names += ("CUDA_VISIBLE_DEVICES",)
+        text = f"import json, os; print(json.dumps([os.environ[name] for name in {names}]))"
+        ended = await bench.run(bench.code(text, size=3))
+        assert ended.exit is not None
+        assert ended.exit.code == 0
+        said = [json.loads(await bench.log("job", rank)) for rank in range(3)]
+        assert [each[0] for each in said] == ["0", "1", "2"]
+        assert {each[1] for each in said} == {"3"}
+        assert len({(each[4], each[5]) for each in said}) == 1
+        tasks = [json.loads(each[6]) for each in said]
+        assert [each["task"]["index"] for each in tasks] == [0, 1, 2]
+        assert len(set(tasks[0]["cluster"]["worker"])) == 3
+        assert len({each[7] for each in said}) == 3
+
+    async def test_when_one_of_a_gang_fails_the_others_are_ended(self, bench: Bench) -> None:
+        text = f"{READY}\nif os.environ['RANK'] == '1': sys.exit(7)\ntime.sleep(600)"
+        ended = await bench.run(bench.code(text, size=3))
+        assert ended.exit is not None
+        assert (ended.exit.code, ended.exit.signal, ended.exit.killed) == (7, None, False)
+
+    async def test_a_gang_of_which_one_cannot_start_leaves_nobody_behind(self, bench: Bench) -> None:
+        spec = bench.code("print('ran')", size=2)
+        placement = (spec.placement[0], Worker(1, "nowhere", (0,)))
+        ended = await bench.run(bench.code(SLEEPS, size=2, placement=placement))
+        assert ended.exit is not None
+        assert ended.exit.kind is ExitKind.REFUSED
+
+    async def test_logs_are_one_stream_over_all_attempts(self, bench: Bench) -> None:
+        await bench.run(bench.code("print('first')"))
+        await bench.run(bench.code("print('second')", attempt=2))
+        read = bench.executor.read_log
+        piece = await read("job", 0, 0, 1000)
+        assert (piece.data, piece.offset, piece.size, piece.attempt) == (b"first\n", 0, 13, 1)
+        piece = await read("job", 0, 6, 3)
+        assert (piece.data, piece.offset, piece.size, piece.attempt) == (b"sec", 6, 13, 2)
+        piece = await read("job", 0, -4, 1000)
+        assert (piece.data, piece.offset, piece.attempt) == (b"ond\n", 9, 2)
+        piece = await read("job", 0, 99, 1000)
+        assert (piece.data, piece.offset, piece.size) == (b"", 13, 13)
+        assert (await read("job", 5, 0, 1000)).size == 0
+        assert bench.of_kind(LogGrew)[-1] == LogGrew("job", 0, 13)
+
+    async def test_a_log_is_followed_while_it_grows(self, bench: Bench) -> None:
+        text = "import sys\nfor n in range(2000): print(n, flush=True)\nsys.stdout.buffer.write(b'\\xff\\0end')"
+        await bench.run(bench.code(text))
+        grown = [each.size for each in bench.of_kind(LogGrew)]
+        piece = await bench.executor.read_log("job", 0, 0, 1 << 20)
+        assert piece.data.endswith(b"1999\n\xff\0end")
+        assert grown == sorted(grown)
+        assert grown[-1] == piece.size == len(piece.data)
+        assert len(grown) < 200
+
+    async def test_reports_are_read_and_told(self, bench: Bench) -> None:
+        text = """
+import json, os
+with open(os.environ["SPRINGTIDE_REPORT"], "ab") as file:
+    for step in range(1, 6):
+        line = {"at": 10.0 + step, "attempt": 1, "step": step, "of": 5, "saved": step == 3}
+        line["values"] = {"loss": 1 / step}
+        file.write(json.dumps(line).encode() + b"\\n")
+"""
+        await bench.run(bench.code(text))
+        told = bench.of_kind(Reported)[-1]
+        assert (told.last.step, told.last.of, told.last.values) == (5, 5, {"loss": 0.2})
+        assert (told.saved_at, told.saved_step) == (13.0, 3)
+        first = await bench.executor.read_reports("job", 0, 2)
+        rest = await bench.executor.read_reports("job", first[-1].seq, 100)
+        assert [each.step for each in (*first, *rest)] == [1, 2, 3, 4, 5]
+        assert sorted({each.seq for each in (*first, *rest)}) == [each.seq for each in (*first, *rest)]
+        assert [each.saved for each in (*first, *rest)] == [False, False, True, False, False]
+        assert await bench.executor.read_reports("job", rest[-1].seq, 100) == ()
+
+    async def test_hostile_reports_are_not_believed(self, bench: Bench) -> None:
+        text = """
+import os
+lines = [b"not json", b"[1]", b"{" * 5000, b'{"step": 1e999, "values": {"a": NaN, "b": true, "c": "x", "d": 4}}',
+         b'{"step": "x", "attempt": 99, "at": 1e300, "values": [1]}', b"x" * 3000000,
+         b'{"values": {%s}}' % b", ".join(b'"v%d": 1' % n for n in range(500)), b'{"step": 7}']
+with open(os.environ["SPRINGTIDE_REPORT"], "ab") as file:
+    file.write(b"\\n".join(lines) + b"\\n")
+"""
+        ended = await bench.run(bench.code(text))
+        reports = await bench.executor.read_reports("job", 0, 100)
+        assert reports[-1].step == 7
+        assert reports[0].step is None
+        assert reports[0].values == {"d": 4.0}
+        assert reports[1].attempt == 1
+        assert ended.exit is not None
+        assert reports[1].at < 1e12
+        assert all(len(each.values) <= 64 for each in reports)
+
+    async def test_outputs_are_read_only_from_inside_their_directory(self, bench: Bench) -> None:
+        text = """
+import os
+os.chdir(os.environ["SPRINGTIDE_OUTPUT_DIR"])
+os.makedirs("models")
+for name in ("result.txt", "models/best"):
+    with open(name, "w") as file: file.write("good")
+os.symlink("/etc/passwd", "passwd")
+os.symlink("/etc", "etc")
+os.symlink("result.txt", "inside")
+os.mkfifo("pipe")
+"""
+        await bench.run(bench.code(text))
+        read = bench.executor.read_output
+        assert await read("job", "result.txt", 4) == b"good"
+        assert await read("job", "models/best", 4) == b"good"
+        assert await read("job", "missing", 4) is None
+        assert await read("job", "missing/too", 4) is None
+        with pytest.raises(ExecutorError, match="larger than 3 bytes"):
+            await read("job", "result.txt", 3)
+        for name in ("passwd", "etc/passwd", "inside", "pipe", "models", "../reports.jsonl", "/etc/passwd", ""):
+            with pytest.raises(ExecutorError):
+                await read("job", name, 1 << 20)
+
+    async def test_a_removed_job_leaves_nothing(self, bench: Bench) -> None:
+        await bench.run(bench.code("print('x')"))
+        await bench.executor.remove("job")
+        await bench.executor.remove("job")
+        assert await bench.executor.attempts() == ()
+        assert (await bench.executor.read_log("job", 0, 0, 10)).size == 0
+        await bench.restart()
+        assert await bench.executor.attempts() == ()
+
+    @pytest.mark.parametrize("job", ["", ".", "..", "a/b", "../x", ".hidden", "a\0b", "x" * 200])
+    async def test_what_cannot_be_a_jobs_id_is_refused(self, bench: Bench, job: str) -> None:
+        with pytest.raises(ExecutorError, match="not the id of a job"):
+            await bench.executor.launch(bench.code("pass", job=job))
+        with pytest.raises(ExecutorError, match="not the id of a job"):
+            await bench.executor.read_output(job, "x", 10)
+
+    async def test_a_paused_job_resumes_from_its_checkpoint(self, bench: Bench) -> None:
+        text = """
+from springtide.training import current_job
+import time
+job = current_job()
+found = job.restore()
+done = found.state["done"] if found else 0
+print("from", done, flush=True)
+for step in range(done + 1, 100000):
+    time.sleep(0.01)
+    job.report(step=step, loss=1 / step)
+    if found and step >= done + 3:
+        break
+    if job.should_pause():
+        job.save({"done": step}, step=step)
+        job.exit_for_pause()
+"""
+        argv = (bench.python, "-c", text)
+        first = bench.spec(argv)
+        await bench.executor.launch(first)
+        await bench.until(lambda: bench.of_kind(Reported), "a report")
+        await bench.executor.pause(first.key)
+        ended = await bench.gone(first.key)
+        assert ended.exit is not None
+        assert (ended.exit.code, ended.exit.paused, ended.exit.killed) == (75, True, False)
+        saved = bench.of_kind(Reported)[-1].saved_step
+        assert saved is not None
+        assert saved >= 1
+        ended = await bench.run(bench.spec(argv, attempt=2))
+        assert ended.exit is not None
+        assert ended.exit.code == 0
+        assert await bench.log("job") == f"from 0\nfrom {saved:.0f}\n"
+        assert bench.of_kind(Reported)[-1].saved_step == saved
+        assert bench.of_kind(Reported)[-1].last.step == saved + 3

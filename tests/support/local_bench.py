@@ -1,0 +1,67 @@
+"""A local executor at work, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from executor_contract import PATIENCE, Bench
+
+from springtide.scheduler.executors.base import AttemptKey
+from springtide.scheduler.executors.local import LocalExecutor
+from springtide.scheduler.telemetry import Machine, discover
+
+
+class LocalBench(Bench):
+    """Eleven simulated GPUs; ``options`` are those of `LocalExecutor`."""
+
+    def __init__(self, state: Path, machine: Machine | None = None, **options: Any) -> None:
+        self.state = state
+        self.machine = machine or discover(simulated=11, build_gpus=3)
+        self.options = options
+        super().__init__()
+
+    def make(self) -> LocalExecutor:
+        return LocalExecutor(self.state, self.machine, **self.options)
+
+    def directory(self, key: AttemptKey) -> Path:
+        """The attempt's directory."""
+        return self.state / "jobs" / key.job / "attempts" / str(key.attempt)
+
+    def supervisor(self, key: AttemptKey) -> int:
+        """The pid of the attempt's supervisor."""
+        return int(json.loads((self.directory(key) / "supervisor.json").read_text())["pid"])
+
+    async def pids(self, job: str, count: int = 1, rank: int = 0) -> list[int]:
+        """The numbers that the job printed, once there are so many."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                words = (await self.log(job, rank)).split()
+                found = [int(word) for word in words if word.isdigit()]
+                if len(found) >= count:
+                    return found
+                await asyncio.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process does anything any more."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in ("Z", "X")
+
+
+async def dead(pid: int) -> None:
+    """Wait until a process is gone."""
+    async with asyncio.timeout(PATIENCE):
+        while alive(pid):
+            await asyncio.sleep(0.02)
+
+
+def as_root() -> bool:
+    """Whether the tests may change accounts."""
+    return os.geteuid() == 0
