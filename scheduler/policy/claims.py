@@ -1,0 +1,129 @@
+"""Who may make room for a waiting job: the rules of reclaiming, preempting and moving."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import Protocol
+
+from springtide.scheduler.model import Job, Order
+from springtide.scheduler.policy.fair_share import UNLIMITED
+from springtide.scheduler.policy.lines import step_of
+from springtide.scheduler.policy.state import State
+from springtide.scheduler.policy.tree import Seat, sides
+
+
+class Rule(Protocol):
+    """Says which running jobs may give way. Asked again and again while some are being taken."""
+
+    def leaves(self) -> Iterator[Seat]:
+        """The projects whose jobs may give way."""
+
+    def slack(self, leaf: Seat) -> int:
+        """How many GPUs the project may lose, as things stand; the last job may take it beyond."""
+
+    def allows(self, job: Job) -> bool:
+        """Whether this job of an open project may give way."""
+
+    def kind(self, job: Job) -> str:
+        """What it is called when this job gives way: the code of its reason."""
+
+
+class Reclaim:
+    """Take back from other projects what they hold beyond their due.
+
+    Only as far up the tree as those who are helped stay within what they are entitled to.
+    """
+
+    def __init__(self, state: State, leaf: Seat, need: int) -> None:
+        self._state = state
+        self._leaf = leaf
+        self._need = need
+        self._helped = tuple(takewhile(lambda seat: seat.claimed + need <= seat.entitled, leaf.path))
+
+    def leaves(self) -> Iterator[Seat]:
+        """All leaves below siblings that hold more than their due."""
+        for seat in self._helped:
+            siblings = seat.parent.children if seat.parent is not None else self._state.tree.roots
+            for sibling in siblings:
+                if sibling is not seat and self._overdrawn(seat, sibling):
+                    yield from _leaves_below(sibling)
+
+    def slack(self, leaf: Seat) -> int:
+        """Compared below the lowest common ancestor; a project within its quota is never touched."""
+        pair = sides(self._leaf, leaf)
+        if pair is None or pair[0] not in self._helped:
+            return 0
+        return min(self._overdrawn(*pair), _beyond_quotas(leaf, pair[1]))
+
+    def allows(self, job: Job) -> bool:
+        """Any job of such a project."""
+        return job is not None
+
+    def kind(self, job: Job) -> str:
+        """Reclaiming."""
+        return "reclaimed" if job is not None else ""
+
+    def _overdrawn(self, mine: Seat, theirs: Seat) -> int:
+        """How many GPUs their side has to give to mine.
+
+        What it holds beyond its quota, as long as mine stays within its own; else what it holds beyond what it is
+        entitled to. But nobody borrows at the expense of a project of higher priority.
+        """
+        if mine.claimed + self._need <= mine.quota:
+            return max(0, theirs.claimed - theirs.quota)
+        if theirs.priority > mine.priority:
+            return 0
+        return max(0, theirs.claimed - theirs.entitled)
+
+
+class Preempt:
+    """Take from less urgent, or longer served, jobs of the same project."""
+
+    def __init__(self, state: State, leaf: Seat, job: Job, now: float, *, rotates: bool) -> None:
+        self._leaf = leaf
+        self._job = job
+        self._now = now
+        self._step = state.steps.get(job.id, 0)
+        self._rotates = rotates and state.settings.order is Order.LEAST_SERVED
+
+    def leaves(self) -> Iterator[Seat]:
+        """The job's own project."""
+        yield self._leaf
+
+    def slack(self, leaf: Seat) -> int:
+        """All that the job's own project holds."""
+        return leaf.claimed if leaf is self._leaf else 0
+
+    def allows(self, job: Job) -> bool:
+        """Jobs of lower priority, and such of equal priority that have had more service."""
+        if job.priority != self._job.priority:
+            return job.priority < self._job.priority
+        if not self._rotates or not job.rotate or job.started is None:
+            return False
+        return step_of(job.served + job.held_gpus * max(0.0, self._now - job.started)) > self._step
+
+    def kind(self, job: Job) -> str:
+        """Preempting a less urgent job, or rotating with an equal one."""
+        return "preempted" if job.priority < self._job.priority else "rotated"
+
+
+def _leaves_below(seat: Seat) -> Iterator[Seat]:
+    if not seat.children:
+        yield seat
+    for child in seat.children:
+        if child.claimed:
+            yield from _leaves_below(child)
+
+
+def _beyond_quotas(leaf: Seat, top: Seat) -> int:
+    """How many GPUs can be taken on the way up to ``top`` before a project is within a quota that is its own.
+
+    Where the quotas of siblings add up to more than their parent's, theirs are not.
+    """
+    least = UNLIMITED
+    for seat in reversed(leaf.path[: leaf.path.index(top) + 1]):
+        least = min(least, seat.claimed - seat.quota)
+        if seat.loose:
+            break
+    return max(0, least)

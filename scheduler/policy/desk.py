@@ -1,0 +1,76 @@
+"""What one cycle has decided so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from springtide.scheduler.model import Decision, Job, Move, Placement, Reason, Reserve, Start
+from springtide.scheduler.policy import reasons
+from springtide.scheduler.policy.state import State
+from springtide.scheduler.policy.tree import Seat
+
+
+@dataclass(slots=True)
+class Desk:
+    """The decisions of a cycle, and the state as it will be once they are carried out.
+
+    ``started`` and ``grown`` are jobs that get GPUs now. ``left`` are the workers that running jobs keep of which
+    some were taken, ``fixed`` the jobs that nothing more is decided about in this cycle. ``passed`` counts, per
+    project and size, the jobs at the head of the victims' order that are all fixed. ``wake`` are times at which
+    time alone may change the plan. ``hopeful`` are, per GPUs of a worker and set of projects, the nodes that might
+    hold one if these projects gave all they may.
+    """
+
+    state: State
+    now: float
+    started: dict[str, tuple[Job, Placement, Reason]] = field(default_factory=dict)
+    grown: dict[str, tuple[Job, Placement]] = field(default_factory=dict)
+    decided: list[Decision] = field(default_factory=list)
+    left: dict[str, Placement] = field(default_factory=dict)
+    fixed: set[str] = field(default_factory=set)
+    passed: dict[tuple[str, int], int] = field(default_factory=dict)
+    wake: list[float] = field(default_factory=list)
+    hopeful: dict[int, list[tuple[frozenset[str], int]]] = field(default_factory=dict)
+
+    def held(self, job: Job) -> Placement:
+        """The workers the job still has."""
+        return self.left.get(job.id, job.placement)
+
+    def settled(self, job: Job) -> bool:
+        """Whether the job's minimum run time is over; if not, its end is a time to look again."""
+        over = (job.started or 0.0) + self.state.settings.min_runtime
+        if over > self.now and self.state.settings.min_runtime > 0:
+            self.wake.append(over)
+            return False
+        return True
+
+    def occupy(self, leaf: Seat, job: Job, placed: Placement) -> None:
+        """The job takes these free GPUs now."""
+        gpus = len(placed) * job.gpus
+        self.state.pool.hold(job.id, placed)
+        self.state.tree.count(leaf, held=gpus, claimed=gpus, firm=0 if job.preemptible else gpus)
+
+    def start(self, leaf: Seat, job: Job, placed: Placement, why: Reason) -> None:
+        """Decide to start the job on free GPUs."""
+        self.occupy(leaf, job, placed)
+        self.started[job.id] = (job, placed, why)
+        self.fixed.add(job.id)
+
+    def reserve(self, leaf: Seat, job: Job, placed: Placement, why: Reason) -> None:
+        """Decide to set GPUs aside for the job."""
+        gpus = len(placed) * job.gpus
+        self.state.pool.reserve(placed)
+        self.state.tree.count(leaf, claimed=gpus, firm=0 if job.preemptible else gpus)
+        self.decided.append(Reserve(job.id, placed, why))
+        self.fixed.add(job.id)
+
+    def decide(self, job: Job, decision: Decision) -> None:
+        """Decide about a running job, once and for all in this cycle."""
+        self.decided.append(decision)
+        self.fixed.add(job.id)
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """All that was decided, starts first."""
+        starts = [Start(job.id, placed, why) for job, placed, why in self.started.values()]
+        growth = [Move(job.id, placed, None, reasons.grows(job, placed)) for job, placed in self.grown.values()]
+        return (*starts, *growth, *self.decided)

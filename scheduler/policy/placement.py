@@ -1,0 +1,205 @@
+"""Where a gang goes: packed onto the fullest nodes, in the tightest topology domain that holds it."""
+
+from __future__ import annotations
+
+from springtide.scheduler.model import Job, Placement, Worker
+from springtide.scheduler.policy.pool import Place, Pool, bits, mask_of
+
+Parts = list[tuple[Place, int]]
+"""One entry per worker: the node and the mask of GPUs on it."""
+
+NODE = "node"
+ISLAND = "island"
+
+
+def find(pool: Pool, job: Job, workers: int, within: int | None = None) -> Parts | None:
+    """Free GPUs for ``workers`` workers of ``job``, on these nodes or anywhere; None if there is no room."""
+    nodes = pool.mask_for(job.gpu_types) if within is None else within & pool.mask_for(job.gpu_types)
+    if pool.slots(job.gpus, nodes) < workers:
+        return None
+    if job.require == ISLAND:
+        return _in_one_island(pool, job.gpus, workers, nodes)
+    if job.require == NODE:
+        return _on_one_node(pool, job.gpus, workers, nodes)
+    if job.require is not None:
+        return _in_domain(pool, job.gpus, workers, _by_type(pool, job, nodes), job.require)
+    if job.prefer == ISLAND and (parts := _in_one_island(pool, job.gpus, workers, nodes)) is not None:
+        return parts
+    if (parts := _on_one_node(pool, job.gpus, workers, nodes)) is not None or workers == 1:
+        return parts
+    by_type = _by_type(pool, job, nodes)
+    if job.prefer is not None and (parts := _in_domain(pool, job.gpus, workers, by_type, job.prefer)) is not None:
+        return parts
+    for level in levels(pool):
+        if (parts := _in_domain(pool, job.gpus, workers, by_type, level)) is not None:
+            return parts
+    for one_type in by_type:
+        if pool.slots(job.gpus, one_type) >= workers:
+            return _fill(pool, job.gpus, workers, one_type, levels(pool))
+    return None
+
+
+def levels(pool: Pool) -> list[str]:
+    """The topology levels above nodes, the tightest first."""
+    return sorted(pool.levels, key=lambda level: (-len(pool.levels[level]), level))
+
+
+def _by_type(pool: Pool, job: Job, nodes: int) -> list[int]:
+    """The nodes of each accepted GPU type, for a gang does not mix types; the job's first choice first."""
+    types = job.gpu_types or tuple(sorted(pool.types))
+    return [both for gpu_type in types if (both := pool.types.get(gpu_type, 0) & nodes)]
+
+
+def _in_domain(pool: Pool, gpus: int, workers: int, by_type: list[int], level: str) -> Parts | None:
+    """Room in one domain of the level: the one that it fills best."""
+    below = levels(pool)
+    below = below[: below.index(level)] if level in below else []
+    for nodes in by_type:
+        rooms = [
+            (slots, name)
+            for name, domain in pool.levels.get(level, {}).items()
+            if (slots := pool.slots(gpus, domain & nodes)) >= workers
+        ]
+        if rooms:
+            _, name = min(rooms)
+            return _fill(pool, gpus, workers, pool.levels[level][name] & nodes, below)
+    return None
+
+
+def _fill(pool: Pool, gpus: int, workers: int, within: int, below: list[str]) -> Parts:
+    """Place workers that are known to fit, on as few domains of the levels below as possible."""
+    parts: Parts = []
+    left = workers
+    while left:
+        piece, room = _next_piece(pool, gpus, left, within, below)
+        within &= ~piece
+        count = min(left, room)
+        if piece.bit_count() == 1:
+            parts.extend(_on_place(pool.places[piece.bit_length() - 1], gpus, count))
+        else:
+            parts.extend(_fill(pool, gpus, count, piece, below[:-1]))
+        left -= count
+    return parts
+
+
+def _next_piece(pool: Pool, gpus: int, left: int, within: int, below: list[str]) -> tuple[int, int]:
+    """A part of the nodes and how many workers fit there: the tightest for all the rest, else the roomiest."""
+    if below:
+        rooms = [
+            (slots, name, domain & within)
+            for name, domain in pool.levels[below[-1]].items()
+            if domain & within and (slots := pool.slots(gpus, domain & within))
+        ]
+        if rooms:
+            enough = [room for room in rooms if room[0] >= left]
+            slots, _, piece = min(enough) if enough else min(rooms, key=lambda room: (-room[0], room[1]))
+            if piece != within:
+                return piece, slots
+            return _next_piece(pool, gpus, left, within, below[:-1])
+    place = _next_place(pool, gpus, left, within)
+    assert place is not None
+    return 1 << place.rank, place.free.bit_count() // gpus
+
+
+def _next_place(pool: Pool, gpus: int, left: int, within: int) -> Place | None:
+    """The fullest node that holds all the rest; if none does, the one with the most room."""
+    most = len(pool.buckets) - 1
+    for count in (*range(gpus * left, most + 1), *range(min(gpus * left - 1, most), gpus - 1, -1)):
+        nodes = pool.buckets[count] & within
+        if nodes:
+            return pool.first(nodes)
+    return None
+
+
+def _on_one_node(pool: Pool, gpus: int, workers: int, within: int) -> Parts | None:
+    for count in range(gpus * workers, len(pool.buckets)):
+        nodes = pool.buckets[count] & within
+        if nodes:
+            return _on_place(pool.first(nodes), gpus, workers)
+    return None
+
+
+def _in_one_island(pool: Pool, gpus: int, workers: int, within: int) -> Parts | None:
+    need = gpus * workers
+    for count in range(need, len(pool.buckets)):
+        for rank in bits(pool.buckets[count] & within):
+            place = pool.places[rank]
+            rooms = [
+                (room, island & place.free)
+                for island in (place.islands or (place.usable,))
+                if (room := (island & place.free).bit_count()) >= need
+            ]
+            if rooms:
+                return _on_place(place, gpus, workers, min(rooms)[1])
+    return None
+
+
+def _on_place(place: Place, gpus: int, workers: int, free: int | None = None) -> Parts:
+    left = place.free if free is None else free
+    parts: Parts = []
+    for remaining in range(workers, 0, -1):
+        mask = choose(place, left, gpus, gpus * remaining)
+        left &= ~mask
+        parts.append((place, mask))
+    return parts
+
+
+def choose(place: Place, free: int, gpus: int, together: int) -> int:
+    """Which free GPUs of a node one worker gets: the lowest of the tightest island that holds it.
+
+    An island that holds all ``together`` GPUs still to be placed is better than one that holds the worker only.
+    """
+    for need in (together, gpus):
+        rooms = [
+            (room, island & free) for island in place.islands if (room := (island & free).bit_count()) >= need
+        ]
+        if rooms:
+            free = min(rooms)[1]
+            break
+    mask = 0
+    for _ in range(gpus):
+        low = free & -free
+        mask |= low
+        free ^= low
+    return mask
+
+
+def find_beside(pool: Pool, job: Job, held: Placement, workers: int = 1) -> Parts | None:
+    """Free GPUs for more workers of a job that sits on ``held`` already, as near to them as it demands."""
+    parts: Parts = []
+    mark = pool.mark()
+    near = _near(pool, job, held)
+    mine = mask_of(pool.by_name[worker.node].rank for worker in held if worker.node in pool.by_name)
+    while len(parts) < workers:
+        place = _next_place(pool, job.gpus, 1, near & mine) or _next_place(pool, job.gpus, 1, near)
+        if place is None:
+            pool.back_to(mark)
+            return None
+        parts.append((place, choose(place, place.free, job.gpus, job.gpus)))
+        pool.reserve(workers_at(parts[-1:]))
+    pool.back_to(mark)
+    return parts
+
+
+def workers_at(parts: Parts) -> Placement:
+    """The parts as workers whose ranks do not matter."""
+    return tuple(Worker(0, place.name, tuple(bits(mask))) for place, mask in parts)
+
+
+def _near(pool: Pool, job: Job, held: Placement) -> int:
+    """The nodes where more workers of the job may sit."""
+    first = pool.by_name.get(held[0].node)
+    if first is None:
+        return 0
+    within = pool.types.get(first.node.gpu_type, 0)
+    if job.require in (NODE, ISLAND):
+        return within & 1 << first.rank
+    if job.require is not None:
+        domain = first.node.labels.get(job.require)
+        return within & pool.levels.get(job.require, {}).get(domain, 0) if domain is not None else 0
+    return within
+
+
+def ranked(workers: Placement) -> Placement:
+    """The same workers, ranked from 0 without gaps."""
+    return tuple(Worker(rank, worker.node, worker.gpus) for rank, worker in enumerate(workers))

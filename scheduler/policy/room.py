@@ -1,0 +1,202 @@
+"""Makes room for waiting jobs: by moving others, by reclaiming and by preempting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import inf
+
+from springtide.scheduler.model import Job, Move, Order, Pause
+from springtide.scheduler.policy import gates, placement, reasons
+from springtide.scheduler.policy.claims import Preempt, Reclaim
+from springtide.scheduler.policy.consolidation import find_moves
+from springtide.scheduler.policy.desk import Desk
+from springtide.scheduler.policy.lines import Shape, Where
+from springtide.scheduler.policy.placement import Parts
+from springtide.scheduler.policy.pool import workers_of
+from springtide.scheduler.policy.tree import Seat
+from springtide.scheduler.policy.turns import Turns
+from springtide.scheduler.policy.victims import Search
+from springtide.scheduler.policy.walk import Claim, Hopeful, Walk
+
+ROTATIONS = 128
+"""How many jobs at most are rotated at once: nothing is urgent about it, and each of them has to save."""
+
+AGAIN = 1.0
+"""Seconds until the next look if more jobs were to be rotated."""
+
+
+class Room:
+    """The second part of a cycle. GPUs of attempts that are stopping count as free from here on."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.state = desk.state
+        self._unmoved: set[Where] = set()
+        self._wakes: dict[str, list[float]] = {}
+        self._helped: set[str] = set()
+        self._gangs: set[str] = set()
+        self._free = 0
+        self._roomiest = 0
+        self._rotated = 0
+        self._slots: dict[Where, int] = {}
+
+    def run(self) -> None:
+        """Make room in order, by the gentlest means first."""
+        state = self.state
+        for job in state.pausing.values():
+            state.pool.let_go(job.id, job.placement)
+        self._free = state.pool.free
+        self._roomiest = state.pool.roomiest
+        waiting = [leaf for name, leaf in state.tree.leaves.items() if state.lines[name].by_shape]
+        self._each(
+            (leaf for leaf in waiting if state.lines[leaf.name].smallest <= self._free),
+            self._may_consolidate,
+            self._consolidate,
+        )
+        self._each((leaf for leaf in waiting if self._under(leaf)), self._may_reclaim, self._reclaim)
+        outranked = [leaf for leaf in waiting if self._outranked(leaf)]
+        wake, self.desk.wake = self.desk.wake, []
+        for leaf in outranked:
+            self._wakes[leaf.name] = []
+        self._each(outranked, lambda leaf, shape: self._might_fit(leaf, shape.where), self._preempt)
+        for leaf in outranked:
+            self._note_stuck(leaf)
+            wake.extend(self._wakes[leaf.name])
+            if (known := self.state.stuck.get(leaf.name)) is not None:
+                wake.append(known.until)
+        self.desk.wake = wake
+
+    def _each(
+        self, leaves: Iterable[Seat], hopeful: Hopeful, attempt: Callable[[Seat, Claim], list[Seat] | None]
+    ) -> None:
+        """Try for one waiting job after the other; an attempt returns the projects that gave way, or None."""
+        walk = Walk(self.desk, hopeful)
+        turns: Turns[Claim] = Turns(self.state.tree, leaves, walk.head)
+        while (turn := turns.top()) is not None:
+            leaf, claim = turn
+            gave_way = attempt(leaf, claim)
+            if gave_way is None:
+                walk.give_up(leaf, claim)
+            for other in gave_way or ():
+                turns.moved(other)
+            turns.refresh(leaf)
+
+    # ---------- moving
+
+    def _may_consolidate(self, _leaf: Seat, shape: Shape) -> bool:
+        return shape.need <= self._free and shape.where not in self._unmoved
+
+    def _consolidate(self, leaf: Seat, claim: Claim) -> list[Seat] | None:
+        """Move jobs so that this one fits; only if every one of them lands again in the same step."""
+        if gates.refusal(leaf, claim.job, claim.need) is not None:
+            return None
+        found = find_moves(self.desk, claim.job)
+        if found is None or not found[1]:
+            self._unmoved.add(claim.shape.where)
+            return None
+        parts, moves = found
+        for each, new in moves:
+            self.state.pool.let_go(each.id, each.placement)
+            self.state.pool.reserve(new)
+            self.desk.decide(each, Move(each.id, new, claim.job.id, reasons.makes_room(each, claim.job)))
+        why = reasons.room_was_made(claim.job, [each for each, _ in moves])
+        self.desk.reserve(leaf, claim.job, workers_of(parts), why)
+        self._free = self.state.pool.free
+        return []
+
+    # ---------- reclaiming
+
+    def _under(self, leaf: Seat) -> bool:
+        return leaf.claimed + self.state.lines[leaf.name].smallest <= leaf.entitled
+
+    def _may_reclaim(self, leaf: Seat, shape: Shape) -> bool:
+        return leaf.claimed + shape.need <= leaf.entitled
+
+    def _reclaim(self, leaf: Seat, claim: Claim) -> list[Seat] | None:
+        if gates.beyond_quota(leaf, claim.job, claim.need) is not None:
+            return None
+        return self._attempt(leaf, claim, Reclaim(self.state, leaf, claim.need))
+
+    # ---------- preempting
+
+    def _outranked(self, leaf: Seat) -> bool:
+        """Whether a running job of the project may have to give way to a waiting one."""
+        if self.state.is_stuck(leaf.name, self.desk.now):
+            self.desk.wake.append(self.state.stuck[leaf.name].until)
+            return False
+        runners = self.state.runners[leaf.name]
+        lowest = runners.lowest_priority()
+        if lowest is None:
+            return False
+        heads = [head for head in self.state.lines[leaf.name].heads() if self._might_fit(leaf, head[1].where)]
+        if not heads:
+            return False
+        if -heads[0][0][0] > lowest:
+            return True
+        if self.state.settings.order is not Order.LEAST_SERVED:
+            return False
+        ripe = self.state.ripe_at(leaf.name, min(turn[1] for turn, _ in heads))
+        if ripe is not None and ripe > self.desk.now:
+            self.desk.wake.append(ripe)
+        return ripe is not None and ripe <= self.desk.now
+
+    def _might_fit(self, leaf: Seat, where: Where) -> bool:
+        """Whether jobs of this kind might fit if all preemptible ones of the project were gone."""
+        if where not in self._slots:
+            self._slots[where] = self.state.pool.slots(where.gpus, self.state.pool.all)
+        instead = self.state.runners[leaf.name].slots(where.gpus, self._roomiest)
+        return instead > 0 and instead + self._slots[where] >= where.min_workers
+
+    def _preempt(self, leaf: Seat, claim: Claim) -> list[Seat] | None:
+        if gates.beyond_quota(leaf, claim.job, claim.need) is not None:
+            return None
+        rotates = self._rotated < ROTATIONS
+        found = self._attempt(leaf, claim, Preempt(self.state, leaf, claim.job, self.desk.now, rotates=rotates))
+        if not rotates:
+            self._helped.add(leaf.name)
+            self.desk.wake.append(self.desk.now + AGAIN)
+        self._wakes[leaf.name].extend(self.desk.wake)
+        self.desk.wake.clear()
+        if found is not None:
+            self._helped.add(leaf.name)
+        elif claim.job.min_workers > 1:
+            self._gangs.add(leaf.name)
+        return found
+
+    def _note_stuck(self, leaf: Seat) -> None:
+        """Remember the projects where nothing could be done."""
+        if leaf.name not in self._helped:
+            until = min(self._wakes[leaf.name], default=inf)
+            self.state.get_stuck(leaf.name, self.desk.now, until, gangs=leaf.name in self._gangs)
+
+    # ---------- one attempt
+
+    def _attempt(self, leaf: Seat, claim: Claim, rule: Reclaim | Preempt) -> list[Seat] | None:
+        """Search, check, decide; or leave everything as it was."""
+        desk, state, job = self.desk, self.state, claim.job
+        pool_mark, tree_mark, left = state.pool.mark(), state.tree.mark(), dict(desk.left)
+        search = Search(desk, leaf, job, rule)
+        parts = search.solve()
+        enough = parts is not None and (search.taken or isinstance(rule, Reclaim))
+        if enough and parts is not None and gates.over_limit(leaf, claim.need) is None:
+            victims = [state.jobs[job_id] for job_id in dict.fromkeys(unit.job.id for unit in search.taken)]
+            self._decide_pauses(leaf, job, parts, victims, rule)
+            return [state.leaf_of(victim) for victim in victims]
+        state.pool.back_to(pool_mark)
+        state.tree.back_to(tree_mark)
+        desk.left = left
+        return None
+
+    def _decide_pauses(
+        self, leaf: Seat, job: Job, parts: Parts, victims: list[Job], rule: Reclaim | Preempt
+    ) -> None:
+        for victim in victims:
+            rest = self.desk.left.get(victim.id, ())
+            theirs, kind = self.state.leaf_of(victim), rule.kind(victim)
+            why = reasons.made_way(victim, theirs, job, leaf, kind=kind, keeps=len(rest))
+            self._rotated += kind == "rotated"
+            if rest:
+                self.desk.decide(victim, Move(victim.id, placement.ranked(rest), job.id, why))
+            else:
+                self.desk.decide(victim, Pause(victim.id, job.id, why))
+        self.desk.reserve(leaf, job, workers_of(parts), reasons.room_was_made(job, victims))

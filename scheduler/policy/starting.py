@@ -1,0 +1,104 @@
+"""Starts waiting jobs on free GPUs and lets elastic ones grow, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from springtide.scheduler.model import Job
+from springtide.scheduler.policy import gates, placement, reasons
+from springtide.scheduler.policy.desk import Desk
+from springtide.scheduler.policy.lines import Shape, Where
+from springtide.scheduler.policy.pool import workers_of
+from springtide.scheduler.policy.tree import Seat
+from springtide.scheduler.policy.turns import Turns
+from springtide.scheduler.policy.walk import Claim, Walk
+
+
+class Starting:
+    """The first part of a cycle."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.state = desk.state
+        self.walk = Walk(desk, self._hopeful)
+        self._roomiest = self.state.pool.roomiest
+        self._nowhere: set[Where] = set()
+
+    def run(self) -> None:
+        """Start and grow as long as anything fits."""
+        self._nowhere = {where for where in self.state.wheres if not self._has_room(where)}
+        turns: Turns[Claim] = Turns(self.state.tree, self._leaves(), self.walk.head)
+        while (turn := turns.top()) is not None:
+            leaf, claim = turn
+            done = self._grow(leaf, claim) if claim.grows else self._start(leaf, claim)
+            if not done:
+                self.walk.give_up(leaf, claim)
+            turns.refresh(leaf)
+
+    def _has_room(self, where: Where) -> bool:
+        pool = self.state.pool
+        return where.gpus <= self._roomiest and (
+            pool.slots(where.gpus, pool.mask_for(where.gpu_types)) >= where.min_workers
+        )
+
+    def _leaves(self) -> Iterator[Seat]:
+        """The projects where a job may fit now that did not fit at the last plan."""
+        state = self.state
+        hopeless = len(self._nowhere) == len(state.wheres)
+        for name, leaf in state.tree.leaves.items():
+            growing = state.runners[name].growing
+            for job_id in growing:
+                job = state.jobs[job_id]
+                if self._may_grow(job):
+                    self.walk.offer(leaf, job)
+            waits = not hopeless and (state.loosened or name in state.touched) and state.lines[name].by_shape
+            if growing or waits:
+                yield leaf
+
+    def _may_grow(self, job: Job) -> bool:
+        """Whether a running job may be restarted with more workers; those it has have to be able to go on."""
+        return (
+            job.gpus <= self._roomiest
+            and job.id not in self.desk.fixed
+            and self.state.pool.usable(job.placement)
+            and self.desk.settled(job)
+        )
+
+    def _hopeful(self, _leaf: Seat, shape: Shape) -> bool:
+        return shape.where not in self._nowhere and shape.where.gpus <= self._roomiest
+
+    def _start(self, leaf: Seat, claim: Claim) -> bool:
+        job = claim.job
+        if gates.refusal(leaf, job, claim.need) is not None or not gates.held_within_limit(leaf, claim.need):
+            return False
+        parts = placement.find(self.state.pool, job, job.min_workers)
+        if parts is None:
+            self._nowhere.add(claim.shape.where)
+            return False
+        why = reasons.started(job, leaf)
+        self.desk.start(leaf, job, workers_of(parts), why)
+        self._roomiest = self.state.pool.roomiest
+        if job.workers > job.min_workers:
+            self.walk.offer(leaf, job)
+        return True
+
+    def _grow(self, leaf: Seat, claim: Claim) -> bool:
+        """One more worker; false if that is impossible or was the last."""
+        job, desk = claim.job, self.desk
+        if gates.refusal(leaf, job, job.gpus) is not None or not gates.held_within_limit(leaf, job.gpus):
+            return False
+        started = desk.started.get(job.id)
+        grown = desk.grown.get(job.id)
+        held = started[1] if started is not None else grown[1] if grown is not None else job.placement
+        parts = placement.find_beside(self.state.pool, job, held)
+        if parts is None:
+            return False
+        more = workers_of(parts, len(held))
+        desk.occupy(leaf, job, more)
+        if started is not None:
+            desk.started[job.id] = (job, held + more, started[2])
+        else:
+            desk.grown[job.id] = (job, held + more)
+            desk.fixed.add(job.id)
+        self._roomiest = self.state.pool.roomiest
+        return len(held) + 1 < job.workers

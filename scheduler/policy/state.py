@@ -1,0 +1,331 @@
+"""All that the policy knows, indexed so that learning something new costs little."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from springtide.scheduler.model import Job, Node, Order, Phase, Placement, Project, Settings
+from springtide.scheduler.policy.fair_share import UNLIMITED
+from springtide.scheduler.policy.lines import AGEING, Lines, Shape, Turn, Where, service_until, shape_of, step_of
+from springtide.scheduler.policy.pool import Pool, mask_of
+from springtide.scheduler.policy.runners import Rank, Runners, rank_of
+from springtide.scheduler.policy.tree import Seat, Tree
+
+
+class Stuck(NamedTuple):
+    """A project within which no job can make room for another: as of which versions, from when, until when."""
+
+    versions: tuple[int, int, int]
+    since: float
+    until: float
+
+
+class State:
+    """Jobs, the pool they sit in and the projects they belong to.
+
+    ``touched`` are projects whose lines have changed since the last plan that left nothing to do; ``loosened``
+    tells that more than lines has changed since, so that any job may fit now.
+    """
+
+    def __init__(
+        self, nodes: Iterable[Node], projects: Iterable[Project], jobs: Iterable[Job], settings: Settings
+    ) -> None:
+        self.nodes = tuple(nodes)
+        self.projects = tuple(projects)
+        self.settings = settings
+        self.pool = Pool(self.nodes)
+        self.tree = Tree(self.projects)
+        self.jobs: dict[str, Job] = {job.id: job for job in jobs}
+        self.wheres: Counter[Where] = Counter()
+        self.lines = {name: Lines(self.wheres) for name in self.tree.leaves}
+        self.runners = {name: Runners() for name in self.tree.leaves}
+        self.pausing: dict[str, Job] = {}
+        self.awaiting: dict[str, Job] = {}
+        self.broken: dict[str, Job] = {}
+        self.steps: dict[str, int] = {}
+        self.touched: set[str] = set()
+        self.loosened = True
+        self.stuck: dict[str, Stuck] = {}
+        self.freed = 0
+        self._later: list[tuple[float, str]] = []
+        self._ageing: list[tuple[float, str]] = []
+        self._ripe: dict[str, tuple[int, int, float | None]] = {}
+        self._load()
+
+    # ---------- learning
+
+    def _load(self) -> None:
+        """Take in all jobs at once."""
+        waiting: dict[str, dict[Shape, list[Turn]]] = {}
+        running: dict[str, dict[int, list[Rank]]] = {}
+        on_node: dict[str, dict[str, int]] = {}
+        for job in self.jobs.values():
+            leaf = self.tree.leaves.get(job.project)
+            held = self._occupy_all(job)
+            if leaf is None:
+                continue
+            if job.phase is not Phase.HELD:
+                claimed = held if job.phase is Phase.RUNNING else _gpus(job.reserved)
+                leaf.held += held
+                leaf.claimed += claimed
+                leaf.firm += 0 if job.preemptible else claimed
+                leaf.request += max(held, job.workers * job.gpus)
+            if job.phase is Phase.WAITING:
+                if self._special(job):
+                    continue
+                turns = waiting.setdefault(job.project, {}).setdefault(shape_of(job), [])
+                turns.append(self._turn(job))
+            elif job.phase is Phase.RUNNING and job.preemptible:
+                running.setdefault(job.project, {}).setdefault(held, []).append(rank_of(job))
+                nodes = on_node.setdefault(job.project, {})
+                for worker in job.placement:
+                    nodes[worker.node] = nodes.get(worker.node, 0) + len(worker.gpus)
+                self._note_running(job)
+            elif job.phase is Phase.RUNNING:
+                self._note_running(job)
+        for name, turns_of in waiting.items():
+            self.lines[name].fill(turns_of)
+        for name, ranks_of in running.items():
+            self.runners[name].fill(ranks_of, on_node[name])
+        heapify(self._later)
+        heapify(self._ageing)
+        self.tree.gather()
+        self.pool.refill()
+
+    def _occupy_all(self, job: Job) -> int:
+        """Put the job on its GPUs without counting what is free; return how many it holds."""
+        held = 0
+        for worker in job.placement:
+            held += len(worker.gpus)
+            place = self.pool.by_name.get(worker.node)
+            if place is not None:
+                mask = mask_of(worker.gpus)
+                place.held |= mask
+                place.jobs[job.id] = place.jobs.get(job.id, 0) | mask
+        for worker in job.reserved:
+            place = self.pool.by_name.get(worker.node)
+            if place is not None:
+                place.reserved |= mask_of(worker.gpus)
+        if job.phase is Phase.PAUSING:
+            self.pausing[job.id] = job
+        return held
+
+    def learn(self, job: Job) -> None:
+        """Take in a job, in place of what was known of it."""
+        self.forget(job.id)
+        self.jobs[job.id] = job
+        self._count(job, 1)
+        self.pool.hold(job.id, job.placement)
+        self.pool.reserve(job.reserved)
+        if job.phase is Phase.PAUSING:
+            self.pausing[job.id] = job
+        elif job.phase is Phase.RUNNING:
+            self._note_running(job)
+            if job.preemptible and job.project in self.runners:
+                self.runners[job.project].add(job)
+        elif job.phase is Phase.WAITING and not self._special(job):
+            self._line_up(job)
+        self._settle()
+
+    def forget(self, job_id: str) -> None:
+        """Drop a job, if it is known."""
+        job = self.jobs.pop(job_id, None)
+        if job is None:
+            return
+        self._count(job, -1)
+        if job.placement or job.reserved:
+            self.loosened = True
+            self._unstick(job)
+        self.pool.let_go(job.id, job.placement)
+        self.pool.unreserve(job.reserved)
+        if job.phase is Phase.RUNNING and job.project in self.runners:
+            self.runners[job.project].growing.pop(job_id, None)
+            if job.preemptible:
+                self.runners[job.project].remove(job)
+        if job_id in self.steps and job.project in self.lines:
+            self.lines[job.project].remove(shape_of(job), self._turn(job))
+            self.touched.add(job.project)
+        for index in (self.pausing, self.awaiting, self.broken, self.steps):
+            index.pop(job_id, None)
+        self._settle()
+
+    def _unstick(self, job: Job) -> None:
+        """GPUs get free on the job's nodes: others that run there may now be of use to their projects."""
+        self.freed += 1
+        for worker in (*job.placement, *job.reserved):
+            place = self.pool.by_name.get(worker.node)
+            for job_id in place.jobs if place is not None else ():
+                other = self.jobs.get(job_id)
+                if other is not None:
+                    self.stuck.pop(other.project, None)
+
+    def is_stuck(self, project: str, now: float) -> bool:
+        """Whether it is known that none of the project's jobs can make room for another one of it."""
+        known = self.stuck.get(project)
+        if known is None:
+            return False
+        return (
+            known.versions == self._versions(project, gangs=known.versions[2] >= 0)
+            and known.since <= now < known.until
+        )
+
+    def get_stuck(self, project: str, now: float, until: float, *, gangs: bool) -> None:
+        """Note that nothing can be done within the project before ``until``, unless something happens to it."""
+        heads = self.lines[project].heads()
+        steps = {turn[1] for turn, _ in heads}
+        gangs = gangs or any(not shape.preemptible for _, shape in heads)
+        gangs = gangs or any(seat.limit != UNLIMITED for seat in self.tree.leaves[project].path)
+        for ranks in self.runners[project].by_gpus.values():
+            for rank in ranks:
+                job = self.jobs[rank[4]]
+                times = [at for step in steps if (at := self._ripe_time(job, step)) is not None and at > now]
+                until = min(until, *times, until)
+        self.stuck[project] = Stuck(self._versions(project, gangs=gangs), now, until)
+
+    def _versions(self, project: str, *, gangs: bool) -> tuple[int, int, int]:
+        """What changes when something happens to the project; for gangs and limits, when any GPU gets free."""
+        return (self.lines[project].version, self.runners[project].version, self.freed if gangs else -1)
+
+    def _settle(self) -> None:
+        self.pool.settle()
+        self.tree.settle()
+
+    def _count(self, job: Job, sign: int) -> None:
+        leaf = self.tree.leaves.get(job.project)
+        if leaf is None or job.phase is Phase.HELD:
+            return
+        held = _gpus(job.placement)
+        claimed = held if job.phase is Phase.RUNNING else _gpus(job.reserved)
+        if held or claimed:
+            firm = 0 if job.preemptible else claimed
+            self.tree.count(leaf, held=sign * held, claimed=sign * claimed, firm=sign * firm)
+        self.tree.ask(leaf, sign * max(held, job.workers * job.gpus))
+
+    def _note_running(self, job: Job) -> None:
+        if len(job.placement) < job.min_workers:
+            self.broken[job.id] = job
+        elif len(job.placement) < job.workers and job.preemptible and job.project in self.runners:
+            self.runners[job.project].growing[job.id] = None
+
+    # ---------- lines
+
+    def _special(self, job: Job) -> bool:
+        """Whether a waiting job stands outside the lines: GPUs are reserved for it, or it has to back off."""
+        if job.reserved:
+            self.awaiting[job.id] = job
+            return True
+        if job.not_before > 0:
+            heappush(self._later, (job.not_before, job.id))
+            return True
+        self._note_line(job)
+        return False
+
+    def _note_line(self, job: Job) -> None:
+        step = step_of(job.served) if self.settings.order is Order.LEAST_SERVED else 0
+        self.steps[job.id] = step
+        if step:
+            heappush(self._ageing, (_ages_at(job, 1), job.id))
+
+    def _turn(self, job: Job) -> Turn:
+        return (-job.priority, self.steps[job.id], job.submitted, job.id)
+
+    def _line_up(self, job: Job) -> None:
+        if job.id not in self.steps:
+            self._note_line(job)
+        if job.project in self.lines:
+            self.lines[job.project].add(shape_of(job), self._turn(job))
+            self.touched.add(job.project)
+
+    def pass_time(self, now: float) -> None:
+        """Line up the jobs whose back-off is over, and move up those that have waited for long."""
+        while self._later and self._later[0][0] <= now:
+            at, job_id = heappop(self._later)
+            job = self.jobs.get(job_id)
+            if job is not None and job_id not in self.steps and _backs_off_until(job, at):
+                self._line_up(job)
+        while self._ageing and self._ageing[0][0] <= now:
+            at, job_id = heappop(self._ageing)
+            job = self.jobs.get(job_id)
+            if job is not None and self.steps.get(job_id, 0) > 0:
+                self._age(job, at, now)
+
+    def _age(self, job: Job, at: float, now: float) -> None:
+        aged = round((at - _ages_at(job, 0)) / AGEING)
+        if _ages_at(job, aged) != at:
+            return
+        aged = max(aged, int((now - _ages_at(job, 0)) // AGEING))
+        step = max(0, step_of(job.served) - aged)
+        if step != self.steps[job.id] and job.project in self.lines:
+            self.lines[job.project].remove(shape_of(job), self._turn(job))
+            self.steps[job.id] = step
+            self.lines[job.project].add(shape_of(job), self._turn(job))
+            self.touched.add(job.project)
+        if step:
+            heappush(self._ageing, (_ages_at(job, aged + 1), job.id))
+
+    def next_line_up(self) -> float | None:
+        """When the next back-off is over."""
+        while self._later:
+            at, job_id = self._later[0]
+            job = self.jobs.get(job_id)
+            if job is not None and _backs_off_until(job, at):
+                return at
+            heappop(self._later)
+        return None
+
+    def place_in_line(self, job: Job) -> int:
+        """The job's place among the waiting jobs of its project, counted from 1."""
+        turn = (-job.priority, self.steps.get(job.id, step_of(job.served)), job.submitted, job.id)
+        if job.project not in self.lines:
+            return 1
+        return self.lines[job.project].before(turn) + 1
+
+    # ---------- looking things up
+
+    def ripe_at(self, project: str, step: int) -> float | None:
+        """When the first running job of the project may have to give way to an equal one in this step of service.
+
+        None: never, as things stand.
+        """
+        runners = self.runners[project]
+        known = self._ripe.get(project)
+        if known is None or known[:2] != (runners.version, step):
+            times = [
+                at
+                for ranks in runners.by_gpus.values()
+                for rank in ranks
+                if (at := self._ripe_time(self.jobs[rank[4]], step)) is not None
+            ]
+            known = self._ripe[project] = (runners.version, step, min(times, default=None))
+        return known[2]
+
+    def _ripe_time(self, job: Job, step: int) -> float | None:
+        if not job.rotate or job.started is None or not job.held_gpus:
+            return None
+        served = job.started + max(0.0, service_until(step) - job.served) / job.held_gpus
+        return max(served, job.started + self.settings.min_runtime)
+
+    def leaf_of(self, job: Job) -> Seat:
+        """Where the job counts. Raises `KeyError` if its project is unknown."""
+        return self.tree.leaves[job.project]
+
+    def share_out(self) -> None:
+        """Bring the fair shares up to date."""
+        self.tree.share_out(self.pool.total)
+
+
+def _gpus(placement: Placement) -> int:
+    return sum(len(worker.gpus) for worker in placement)
+
+
+def _backs_off_until(job: Job, at: float) -> bool:
+    return job.not_before == at and job.phase is Phase.WAITING and not job.reserved
+
+
+def _ages_at(job: Job, steps: int) -> float:
+    """When the job has waited long enough to move up by so many steps."""
+    ran = job.served / (job.gpus * job.min_workers)
+    return job.submitted + ran + steps * AGEING

@@ -1,0 +1,422 @@
+"""Which running jobs make room for a waiting one: a search over nodes, the cheapest victims first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from springtide.scheduler.model import Job, Phase, Placement
+from springtide.scheduler.policy import gates, placement
+from springtide.scheduler.policy.claims import Rule
+from springtide.scheduler.policy.desk import Desk
+from springtide.scheduler.policy.placement import Parts
+from springtide.scheduler.policy.pool import Place, bits, mask_of
+from springtide.scheduler.policy.runners import fresh_since
+from springtide.scheduler.policy.tree import Seat
+
+LOOK_AT = 48
+"""How many more nodes are compared once one is known to do. More finds closer fits, and takes longer."""
+
+LISTED_SHARE = 1.0
+"""GPU-seconds of lost work that do not count: a job that has run for less has nothing to lose."""
+
+
+class Unit(NamedTuple):
+    """What can be taken from a job at once: one of the workers it can spare, or all that it has left."""
+
+    key: tuple[object, ...]
+    job: Job
+    taken: Placement
+    left: Placement
+    lost: float
+
+    @property
+    def gpus(self) -> int:
+        """GPUs it frees, wherever they are."""
+        return len(self.taken) * self.job.gpus
+
+
+class Option(NamedTuple):
+    """Units that together free enough GPUs of one node for one more worker; the smaller the score the better."""
+
+    score: tuple[object, ...]
+    rank: int
+    units: list[Unit]
+
+
+class Search:
+    """Looks for victims on behalf of one waiting job. Pool, tree and desk are changed; the caller rolls back."""
+
+    def __init__(self, desk: Desk, leaf: Seat, job: Job, rule: Rule) -> None:
+        self.desk = desk
+        self.state = desk.state
+        self.leaf = leaf
+        self.job = job
+        self.rule = rule
+        self.need = job.gpus * job.min_workers
+        self.nodes = self.state.pool.mask_for(job.gpu_types)
+        self.within = 0
+        self._narrowed = False
+        self.taken: list[Unit] = []
+        self._options: list[Option] = []
+        self._seen = 0
+        self._last: Place | None = None
+        self._stream: list[tuple[tuple[object, ...], int, str, int, int]] | None = None
+        self._slack: dict[str, int] = {}
+        self._keys: dict[str, tuple[object, ...]] = {}
+
+    # ---------- the search
+
+    def solve(self) -> Parts | None:
+        """Take units until the job fits; spare those that turn out not to be needed."""
+        if self.job.gpus > self.state.pool.largest:
+            return None
+        if self.job.require in self.state.pool.levels:
+            return self._solve_in_domains(str(self.job.require))
+        return self._solve_within(self.nodes)
+
+    def _solve_in_domains(self, level: str) -> Parts | None:
+        pool = self.state.pool
+        domains = [nodes & self.nodes for _, nodes in sorted(pool.levels[level].items())]
+        for nodes in sorted(domains, key=lambda each: -pool.slots(self.job.gpus, each)):
+            mark, tree_mark, left = pool.mark(), self.state.tree.mark(), dict(self.desk.left)
+            parts = self._solve_within(nodes)
+            if parts is not None:
+                return parts
+            pool.back_to(mark)
+            self.state.tree.back_to(tree_mark)
+            self.desk.left = left
+            self._restart()
+        return None
+
+    def _restart(self) -> None:
+        self.taken, self._options, self._seen, self._stream, self._last = [], [], 0, None, None
+        self._slack.clear()
+        self._keys.clear()
+
+    def _solve_within(self, nodes: int) -> Parts | None:
+        self.within, self._narrowed = nodes, False
+        while True:
+            limited = gates.over_limit(self.leaf, self.need)
+            parts = placement.find(self.state.pool, self.job, self.job.min_workers, nodes)
+            if parts is not None and limited is None:
+                self._spare(parts)
+                return parts
+            units = self._next_units() if parts is None else self._next_below(limited)
+            if units is None:
+                return None
+            for unit in units:
+                self._take(unit)
+
+    def _take(self, unit: Unit) -> None:
+        self._count(unit, -1)
+        self.state.pool.let_go(unit.job.id, unit.taken)
+        self.desk.left[unit.job.id] = unit.left
+        self.taken.append(unit)
+
+    def _count(self, unit: Unit, sign: int) -> None:
+        leaf = self.state.leaf_of(unit.job)
+        gpus = sign * unit.gpus
+        self.state.tree.count(leaf, claimed=gpus, firm=0 if unit.job.preemptible else gpus)
+        self._slack.clear()
+        self._keys.clear()
+
+    def _spare(self, parts: Parts) -> None:
+        """Give back what the job does not use, the dearest first."""
+        used: dict[str, int] = {}
+        for place, mask in parts:
+            used[place.name] = used.get(place.name, 0) | mask
+        kept: list[Unit] = []
+        bound: set[str] = set()
+        for unit in reversed(self.taken):
+            needed = unit.job.id in bound or any(
+                mask_of(worker.gpus) & used.get(worker.node, 0) for worker in unit.taken
+            )
+            if not needed:
+                self._count(unit, 1)
+                needed = gates.over_limit(self.leaf, self.need) is not None
+                if needed:
+                    self._count(unit, -1)
+            if needed:
+                bound.add(unit.job.id)
+                kept.append(unit)
+                continue
+            self.state.pool.hold(unit.job.id, unit.taken)
+            whole = unit.left + unit.taken
+            if len(whole) == len(unit.job.placement):
+                self.desk.left.pop(unit.job.id, None)
+            else:
+                self.desk.left[unit.job.id] = whole
+        self.taken = kept[::-1]
+
+    # ---------- choosing units
+
+    def _next_units(self) -> list[Unit] | None:
+        """The best set of units that frees room for one more worker, among the nodes worth a look."""
+        if self._last is not None and (option := self._option_on(self._last)) is not None:
+            heappush(self._options, option)
+        self._look()
+        while self._options:
+            option = heappop(self._options)
+            self._last = self.state.pool.places[option.rank]
+            again = self._option_on(self._last)
+            if again is None:
+                continue
+            if again.score <= option.score or not self._options or again.score <= self._options[0].score:
+                return again.units
+            heappush(self._options, again)
+        return None
+
+    def _look(self) -> None:
+        """Look at nodes until the best option cannot be beaten, or enough were seen.
+
+        All that might do, if they are few; else those of the cheapest victims first.
+        """
+        if not self._narrowed and self.need > 1:
+            self._narrowed = True
+            self.within = self._hopeful(self.within)
+        unseen = self.within & ~self._seen
+        if self._narrowed and unseen.bit_count() <= LOOK_AT:
+            for rank in bits(unseen):
+                self._see(self.state.pool.places[rank])
+            return
+        found = 0
+        for lost, job in self._victims():
+            if self._options and (found >= LOOK_AT or self._unbeatable(lost)):
+                return
+            for place in self._unseen(job):
+                found += self._see(place)
+
+    def _unseen(self, job: Job) -> Iterator[Place]:
+        for worker in self.desk.held(job):
+            place = self.state.pool.by_name.get(worker.node)
+            if place is not None and self.within >> place.rank & 1 and not self._seen >> place.rank & 1:
+                yield place
+
+    def _see(self, place: Place) -> bool:
+        """Note what the node offers, if it offers anything."""
+        self._seen |= 1 << place.rank
+        option = self._option_on(place)
+        if option is not None:
+            heappush(self._options, option)
+        return option is not None
+
+    def _unbeatable(self, next_lost: float) -> bool:
+        beyond, lost = self._options[0].score[:2]
+        return beyond == 0 and isinstance(lost, float) and lost <= next_lost
+
+    def _option_on(self, place: Place) -> Option | None:
+        gpus = self.job.gpus
+        free = place.free.bit_count()
+        short = gpus - free % gpus
+        if free + short > place.usable.bit_count():
+            return None
+        units = self._units_on(place, short)
+        if units is None:
+            return None
+        best = self._option(place, short, self._gather(place, short, list(units), by_size=False))
+        if best is not None and best.score[0] == 0:
+            return best
+        closest = self._option(place, short, self._gather(place, short, units, by_size=True))
+        return min((option for option in (best, closest) if option is not None), default=None)
+
+    def _option(self, place: Place, short: int, units: list[Unit] | None) -> Option | None:
+        return None if units is None else Option((*_score(units, short), place.rank), place.rank, units)
+
+    def _units_on(self, place: Place, short: int) -> list[Unit] | None:
+        """What each job on the node can give first; None if all of them together do not give enough."""
+        units: list[Unit] = []
+        most = 0
+        for job_id, mask in place.jobs.items():
+            unit = self._unit(job_id, place.name, None)
+            if unit is not None:
+                units.append(unit)
+                most += mask.bit_count()
+        return units if most >= short else None
+
+    def _gather(self, place: Place, short: int, units: list[Unit], *, by_size: bool) -> list[Unit] | None:
+        """Units that free ``short`` GPUs of a node: by the victims' order, or by how closely they fit."""
+        mark = self.state.tree.mark()
+        chosen: list[Unit] = []
+        freed = 0
+        while freed < short and units:
+            missing = short - freed
+            unit = min(units, key=lambda each: _fit(each, place, missing)) if by_size else min(units)
+            units.remove(unit)
+            if not self._is_open(unit.job.project):
+                continue
+            chosen.append(unit)
+            freed += _on(unit, place)
+            if freed < short:
+                self.state.tree.count(self.state.leaf_of(unit.job), claimed=-unit.gpus)
+                self._slack.clear()
+                more = self._unit(unit.job.id, place.name, unit.left) if unit.left else None
+                if more is not None:
+                    units.append(more)
+        if self.state.tree.mark() > mark:
+            self.state.tree.back_to(mark)
+            self._slack.clear()
+        return _without_surplus(chosen, place, freed - short) if freed >= short else None
+
+    def _next_below(self, limited: Seat | None) -> list[Unit] | None:
+        """The first unit of the projects that share the limit that is in the way."""
+        for _, job in self._victims():
+            if limited in self.state.leaf_of(job).path and (unit := self._unit(job.id, None, None)) is not None:
+                return [unit]
+        return None
+
+    def _unit(self, job_id: str, node: str | None, held: Placement | None) -> Unit | None:
+        """What the job, as far as it is ``held``, can give on this node or anywhere, if it may give anything."""
+        job = self.state.jobs[job_id]
+        if held is None:
+            held = self.desk.held(job)
+        if not held or not self._may_give(job):
+            return None
+        given: Placement = held
+        left: Placement = ()
+        if len(held) > job.min_workers:
+            last = next((worker for worker in reversed(held) if node in (None, worker.node)), None)
+            if last is None:
+                return None
+            rest = tuple(worker for worker in held if worker is not last)
+            if self.state.pool.usable(rest):
+                given, left = (last,), rest
+        lost = self._lost(job)
+        return Unit((lost, *self._order(job)), job, given, left, lost)
+
+    def _may_give(self, job: Job) -> bool:
+        if not job.preemptible or job.id in self.desk.fixed or job.project not in self.state.tree.leaves:
+            return False
+        if job.phase is not Phase.RUNNING or not self._is_open(job.project) or not self.rule.allows(job):
+            return False
+        return not self.job.preemptible or self.desk.settled(job)
+
+    def _is_open(self, project: str) -> bool:
+        slack = self._slack.get(project)
+        if slack is None:
+            slack = self._slack[project] = self.rule.slack(self.state.tree.leaves[project])
+        return slack > 0
+
+    def _hopeful(self, nodes: int) -> int:
+        """The nodes that might hold a worker if all that may give way did; none if they are too few."""
+        pool, gpus = self.state.pool, self.job.gpus
+        open_leaves = {leaf.name: slack for leaf in self.rule.leaves() if (slack := self.rule.slack(leaf)) > 0}
+        if self.job.min_workers == 1:
+            for known, mask in self.desk.hopeful.get(gpus, ()):
+                if open_leaves.keys() <= known:
+                    return nodes & mask
+        mask, slots = 0, pool.slots(gpus, nodes)
+        for node, given in self._giveable(open_leaves).items():
+            place = pool.by_name.get(node)
+            if place is None:
+                continue
+            free = place.free.bit_count()
+            more = (free + given) // gpus - free // gpus
+            if more > 0:
+                mask |= 1 << place.rank
+                slots += more if nodes >> place.rank & 1 else 0
+        if self.job.min_workers == 1:
+            self.desk.hopeful.setdefault(gpus, []).append((frozenset(open_leaves), mask))
+        return nodes & mask if slots >= self.job.min_workers else 0
+
+    def _giveable(self, open_leaves: dict[str, int]) -> dict[str, int]:
+        """The most GPUs of each node that the projects can give, each no more than its slack and its last job."""
+        giveable: dict[str, int] = {}
+        for name, slack in open_leaves.items():
+            runners = self.state.runners[name]
+            if runners.by_gpus:
+                most = slack - 1 + max(runners.by_gpus)
+                for node, held in runners.on_node.items():
+                    giveable[node] = giveable.get(node, 0) + min(held, most)
+        return giveable
+
+    # ---------- the victims' order
+
+    def _lost(self, job: Job) -> float:
+        """GPU-seconds of work that a pause would lose."""
+        return job.held_gpus * max(0.0, self.desk.now - fresh_since(job))
+
+    def _order(self, job: Job) -> tuple[object, ...]:
+        key = self._keys.get(job.project)
+        if key is None:
+            key = self._keys[job.project] = _project_order(self.state.tree.leaves[job.project])
+        return (key, job.priority, -(job.started or 0.0), -job.submitted, job.id)
+
+    def _victims(self) -> Iterator[tuple[float, Job]]:
+        """Running jobs that may give way, the cheapest first; continues where it was left."""
+        if self._stream is None:
+            self._stream = []
+            for leaf in self.rule.leaves():
+                if self._is_open(leaf.name):
+                    for gpus in self.state.runners[leaf.name].by_gpus:
+                        self._feed(leaf.name, gpus, self.desk.passed.get((leaf.name, gpus), 0))
+        while self._stream:
+            key, _, project, gpus, at = self._stream[0]
+            ranks = self.state.runners[project].by_gpus[gpus]
+            job = self.state.jobs[ranks[at][4]]
+            current = (self._lost(job), self._order(job))
+            if current != key:
+                heappop(self._stream)
+                heappush(self._stream, (current, len(self._stream), project, gpus, at))
+                continue
+            if self._is_open(project) and self.rule.allows(job) and self._may_give(job):
+                yield current[0], job
+            heappop(self._stream)
+            self._feed(project, gpus, at + 1)
+
+    def _feed(self, project: str, gpus: int, at: int) -> None:
+        """Put the project's next job of this size that is not fixed yet into the stream."""
+        assert self._stream is not None
+        ranks = self.state.runners[project].by_gpus[gpus]
+        while at < len(ranks) and ranks[at][4] in self.desk.fixed:
+            if at == self.desk.passed.get((project, gpus), 0):
+                self.desk.passed[project, gpus] = at + 1
+            at += 1
+        if at < len(ranks):
+            job = self.state.jobs[ranks[at][4]]
+            heappush(self._stream, ((self._lost(job), self._order(job)), len(self._stream), project, gpus, at))
+
+
+def _on(unit: Unit, place: Place) -> int:
+    return sum(unit.job.gpus for worker in unit.taken if worker.node == place.name)
+
+
+def _fit(unit: Unit, place: Place, missing: int) -> tuple[object, ...]:
+    here = _on(unit, place)
+    return (here < missing, abs(here - missing), unit.key)
+
+
+def _score(units: list[Unit], short: int) -> tuple[object, ...]:
+    """How dear units are: GPUs at work that are paused beyond the need, work lost, then the victims' order."""
+    at_work = sum(unit.gpus for unit in units if unit.lost > LISTED_SHARE)
+    return (max(0, at_work - short), float(sum(unit.lost for unit in units)), [unit.key for unit in units])
+
+
+def _without_surplus(chosen: list[Unit], place: Place, surplus: int) -> list[Unit]:
+    """Leave out, the dearest first, what is not needed after all; of a job only the unit that was chosen last."""
+    bound: set[str] = set()
+    kept: list[Unit] = []
+    for unit in reversed(chosen):
+        here = _on(unit, place)
+        if here <= surplus and unit.job.id not in bound:
+            surplus -= here
+        else:
+            bound.add(unit.job.id)
+            kept.append(unit)
+    return kept[::-1]
+
+
+def _project_order(leaf: Seat) -> tuple[object, ...]:
+    """The order of projects as victims: that of turns, backwards, from the top down."""
+    return tuple(
+        (
+            seat.priority,
+            seat.entitled > 0,
+            -seat.claimed / max(seat.entitled, 1),
+            -seat.entitled,
+            -seat.age,
+            seat.name,
+        )
+        for seat in reversed(leaf.path)
+    )
