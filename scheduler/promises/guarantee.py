@@ -1,0 +1,132 @@
+"""The guarantee over time: how long a project was kept from its quota."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from springtide.scheduler.model import Phase
+from springtide.scheduler.promises.books import Books, Kind, kind_of, seats
+from springtide.scheduler.promises.breach import Breach, Promise
+
+
+class GuaranteeMeter:
+    """Measures for each project how long it was below quota although a waiting job of it fitted inside.
+
+    Time counts only beyond one minimum run time and grace period, and from the project's last start on. Only
+    guarantees that can be kept count: the quotas of the project, of its siblings and of those above add up, and
+    the job fits on the nodes beside what is not to be paused. Jobs that insist on a GPU type or
+    a topology domain are left out.
+    """
+
+    def __init__(self, books: Books) -> None:
+        self.violations: dict[str, float] = dict.fromkeys(books.projects, 0.0)
+        """Seconds by project."""
+        self._books = books
+        self._since: dict[str, tuple[float, str]] = {}
+
+    def started(self, project: str) -> None:
+        """A job of the project was started: what was still missing is missing from now on."""
+        self._close(project, self._since.pop(project, None), None)
+
+    def settled(self, now: float) -> Iterator[Breach]:
+        """Take the measure when nothing more is to be done now; tell of each violation as it is found."""
+        short = self._short(now)
+        for project in [project for project in self._since if project not in short]:
+            self._close(project, self._since.pop(project), now)
+        for project, job in short.items():
+            since, _ = self._since.setdefault(project, (now, job))
+            if now - since > self.allowance:
+                message = (
+                    f"{project} holds {self._books.held[project]} GPUs of its quota of "
+                    f"{self._books.quota(project):g}, and its job {job} fits but has waited {now - since:g} s"
+                )
+                yield Breach(Promise.GUARANTEE, message, job, project)
+
+    def finish(self, now: float) -> None:
+        """Close the account at the end of a history."""
+        for project, entry in self._since.items():
+            self._close(project, entry, now)
+        self._since.clear()
+
+    @property
+    def allowance(self) -> float:
+        """How long it may take to give a project what is its own, in seconds."""
+        return self._books.settings.min_runtime + self._books.settings.grace
+
+    def _close(self, project: str, entry: tuple[float, str] | None, now: float | None) -> None:
+        if entry is not None and now is not None:
+            late = max(0.0, now - entry[0] - self.allowance)
+            self.violations[project] = self.violations.get(project, 0.0) + late
+
+    def _short(self, now: float) -> dict[str, str]:
+        """The projects that are kept from their quota now, each with a job that waits for it."""
+        books = self._books
+        short: dict[str, str] = {}
+        for kind, jobs in books.waiting.items():
+            if self._owed(kind, now):
+                short.setdefault(kind.project, next(iter(jobs)))
+        for job_id in books.reserved:
+            job = books.jobs[job_id]
+            if job.phase is Phase.WAITING and self._owed(kind_of(job), now):
+                short.setdefault(job.project, job_id)
+        return short
+
+    def _owed(self, kind: Kind, now: float) -> bool:
+        books = self._books
+        return (
+            kind.project in books.projects
+            and books.held[kind.project] + kind.need <= books.quota(kind.project)
+            and kind.not_before <= now
+            and kind.require is None
+            and not kind.gpu_types
+            and sound(books, kind.project)
+            and placeable(books, kind)
+        )
+
+
+def sound(books: Books, project: str) -> bool:
+    """Whether the quotas add up on every level from the project to the top."""
+    pool = sum(node.gpus - len(node.taken) for node in books.nodes.values() if node.available)
+    path = books.paths[project]
+    for at, name in enumerate(path):
+        above = path[at + 1] if at + 1 < len(path) else None
+        if above is not None and books.direct[above]:
+            return False
+        room = pool if above is None else books.quota(above)
+        level = [other for other in books.projects.values() if other.parent == books.projects[name].parent]
+        if math.fsum(max(books.quota(other.name), books.pinned[other.name]) for other in level) > room:
+            return False
+    return True
+
+
+def placeable(books: Books, kind: Kind) -> bool:
+    """Whether the job certainly fits beside all that may stay: what cannot be paused where it is, and the running
+    jobs of its own project and of those within their quotas wherever they fit.
+    """
+    room = {node.name: node.gpus - len(node.taken) for node in books.nodes.values() if node.available}
+    movable: list[int] = []
+    for job in books.jobs.values():
+        if not job.preemptible:
+            for node, _ in seats(job.placement):
+                if node in room:
+                    room[node] -= 1
+        elif job.project == kind.project or books.claimed[job.project] <= books.quota(job.project):
+            movable += [job.gpus] * len(job.placement)
+    types = {node.gpu_type for node in books.nodes.values()}
+    return any(_packs(books, dict(room), kind, gpu_type, movable) for gpu_type in types)
+
+
+def _packs(books: Books, room: dict[str, int], kind: Kind, gpu_type: str, movable: list[int]) -> bool:
+    """Whether the job on GPUs of one type, then the movable workers, fit: each on the fullest node with room."""
+    wanted = [(kind.gpus, True)] * kind.min_workers + [(gpus, False) for gpus in sorted(movable, reverse=True)]
+    for gpus, own in wanted:
+        fitting = [
+            (free, name)
+            for name, free in room.items()
+            if free >= gpus and (not own or books.nodes[name].gpu_type == gpu_type)
+        ]
+        if not fitting:
+            return False
+        room[min(fitting)[1]] -= gpus
+    return True

@@ -1,0 +1,286 @@
+"""What a plan may and may not do, decision by decision: cost grows with the plan, not with the pool."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from springtide.scheduler.model import (
+    Decision,
+    Drop,
+    Job,
+    Move,
+    Order,
+    Pause,
+    Phase,
+    Placement,
+    Plan,
+    Reserve,
+    Standing,
+    Start,
+)
+from springtide.scheduler.promises.books import Books, Seat, seats, size
+from springtide.scheduler.promises.breach import Breach, Promise
+
+
+def check_decisions(
+    books: Books, plan: Plan, now: float, standing: Mapping[str, Standing] | None = None
+) -> tuple[Breach, ...]:
+    """The promises that a plan made now would break.
+
+    ``standing`` tells what projects are entitled to; without it, that reclaims stay within entitlements is not
+    checked.
+    """
+    check = _PlanCheck(books, plan, now, standing)
+    return tuple(check.breaches())
+
+
+class _PlanCheck:
+    def __init__(self, books: Books, plan: Plan, now: float, standing: Mapping[str, Standing] | None) -> None:
+        self.books = books
+        self.plan = plan
+        self.now = now
+        self.standing = standing
+        self.known = [decision for decision in plan.decisions if decision.job in books.jobs]
+        self.interrupted = {decision.job for decision in self.known if isinstance(decision, Pause | Move)}
+        self.dropped = {decision.job for decision in self.known if isinstance(decision, Drop)}
+        self.claims: dict[Seat, str] = {}
+        """GPUs this plan starts, moves or reserves for, and for whom."""
+
+    def breaches(self) -> Iterator[Breach]:
+        yield from self._jobs()
+        yield from self._placements()
+        yield from self._limits()
+        yield from self._pauses()
+        yield from self._takings()
+
+    def _jobs(self) -> Iterator[Breach]:
+        """Decisions concern jobs that exist and are in a state for them, once each."""
+        starts = Counter(decision.job for decision in self.plan.decisions if isinstance(decision, Start))
+        stops = Counter(decision.job for decision in self.plan.decisions if isinstance(decision, Pause | Move))
+        for job_id, count in (starts + stops).items():
+            if count > 1:
+                yield Breach(Promise.EXCLUSIVE, f"job {job_id} is started or stopped {count} times", job_id)
+        for decision in self.plan.decisions:
+            job = self.books.jobs.get(decision.job)
+            verb = type(decision).__name__.lower()
+            if job is None:
+                yield Breach(Promise.NOTHING_LOST, f"{verb} of {decision.job}, which is no job", decision.job)
+                continue
+            wanted = {Start: (Phase.WAITING,), Pause: (Phase.RUNNING,), Move: (Phase.RUNNING,)}.get(type(decision))
+            if wanted is not None and job.phase not in wanted:
+                message = f"{verb} of job {job.id}, which is {job.phase}"
+                yield Breach(
+                    Promise.NOTHING_LOST if job.phase is Phase.HELD else Promise.EXCLUSIVE,
+                    message,
+                    job.id,
+                    job.project,
+                )
+            if isinstance(decision, Start) and job.not_before > self.now:
+                message = f"job {job.id} starts {job.not_before - self.now:g} s before it may"
+                yield Breach(Promise.NOTHING_LOST, message, job.id, job.project)
+
+    def _placements(self) -> Iterator[Breach]:
+        for decision in self.known:
+            if isinstance(decision, Start | Move | Reserve):
+                job = self.books.jobs[decision.job]
+                yield from self._gang(job, decision.placement)
+                yield from self._ground(job, decision.placement)
+                yield from self._collisions(job, decision)
+
+    def _gang(self, job: Job, placement: Placement) -> Iterator[Breach]:
+        """Enough workers, each with its GPUs on one node of a kind it accepts, all in the domain it requires."""
+        problems = []
+        if not job.min_workers <= len(placement) <= job.workers:
+            problems.append(f"gets {len(placement)} workers, wants {job.min_workers} to {job.workers}")
+        if sorted(worker.rank for worker in placement) != list(range(len(placement))):
+            problems.append("has ranks that are not 0, 1, 2, …")
+        if any(len(set(worker.gpus)) != job.gpus for worker in placement):
+            problems.append(f"has a worker without its {job.gpus} GPUs")
+        nodes = [self.books.nodes[worker.node] for worker in placement if worker.node in self.books.nodes]
+        if job.gpu_types and any(node.gpu_type not in job.gpu_types for node in nodes):
+            problems.append("sits on GPUs of a type it does not accept")
+        if job.require is not None and len(domains(self.books, placement, job.require)) > 1:
+            problems.append(f"is spread over more than one {job.require}")
+        for problem in problems:
+            yield Breach(Promise.GANG, f"job {job.id} {problem}", job.id, job.project)
+
+    def _ground(self, job: Job, placement: Placement) -> Iterator[Breach]:
+        """On GPUs that exist, of nodes that are there, in the train environment."""
+        for seat in sorted(set(seats(placement))):
+            if not self.books.usable(seat):
+                message = f"job {job.id} gets GPU {seat[1]} of {seat[0]}, which is no train GPU of the pool"
+                yield Breach(Promise.BUILD, message, job.id, job.project)
+            elif not self.books.nodes[seat[0]].available:
+                message = f"job {job.id} gets GPUs of {seat[0]}, which is away"
+                yield Breach(Promise.EXCLUSIVE, message, job.id, job.project)
+
+    def _collisions(self, job: Job, decision: Start | Move | Reserve) -> Iterator[Breach]:
+        """On GPUs that nobody else holds or was promised."""
+        for seat in sorted(set(seats(decision.placement))):
+            where = f"GPU {seat[1]} of {seat[0]}"
+            other = self.claims.setdefault(seat, job.id)
+            holders = [owner for owner in self.books.owners.get(seat, ()) if owner != job.id]
+            if other != job.id:
+                yield Breach(Promise.EXCLUSIVE, f"{where} goes to both {other} and {job.id}", job.id, job.project)
+            if holders and isinstance(decision, Start):
+                message = f"job {job.id} starts on {where}, which {holders[0]} holds"
+                yield Breach(Promise.EXCLUSIVE, message, job.id, job.project)
+            for promised in self.books.reservations.get(seat, ()):
+                if promised != job.id and promised not in self.dropped:
+                    message = f"{where} is reserved for {promised} and goes to {job.id}"
+                    yield Breach(Promise.NO_THRASHING, message, job.id, job.project)
+
+    def _limits(self) -> Iterator[Breach]:
+        """No project holds more than its limit, nor more than its quota in jobs that cannot be paused."""
+        held, pinned = Counter[str](), Counter[str]()
+        for decision in self.known:
+            if not isinstance(decision, Start):
+                continue
+            job = self.books.jobs[decision.job]
+            for project in self.books.paths.get(job.project, ()):
+                held[project] += size(decision.placement)
+                pinned[project] += 0 if job.preemptible else gain(job, decision)
+                if (total := self.books.held[project] + held[project]) > self.books.limit(project):
+                    message = f"{project} would hold {total} GPUs, its limit is {self.books.limit(project):g}"
+                    yield Breach(Promise.GUARANTEE, message, job.id, project)
+                quota = self.books.projects[project].quota
+                total = self.books.pinned[project] + pinned[project]
+                if quota is not None and not job.preemptible and total > quota:
+                    message = f"{project} would hold {total} GPUs that cannot be taken back, its quota is {quota}"
+                    yield Breach(Promise.GUARANTEE, message, job.id, project)
+
+    def _pauses(self) -> Iterator[Breach]:
+        """A pause serves a start or a reservation of the same plan, and respects what it stops."""
+        served = {decision.job for decision in self.known if isinstance(decision, Start | Reserve | Move)}
+        for decision in self.known:
+            if not isinstance(decision, Pause | Move):
+                continue
+            job = self.books.jobs[decision.job]
+            for problem in self._unjust(job, decision, served):
+                yield Breach(Promise.NO_THRASHING, f"job {job.id} is stopped, {problem}", job.id, job.project)
+
+    def _unjust(self, job: Job, decision: Pause | Move, served: set[str]) -> Iterator[str]:
+        helped = self.books.jobs.get(decision.beneficiary) if decision.beneficiary else None
+        if len(job.placement) < job.min_workers:  # a gang that has lost workers cannot go on
+            return
+        if not job.preemptible:
+            yield "but cannot be paused"
+        if isinstance(decision, Pause) and helped is None:
+            yield "for nobody"
+        if helped is not None and helped.id not in served:
+            yield f"but {helped.id} gets neither a start nor a reservation"
+        kept = set(seats(decision.placement)) if isinstance(decision, Move) else set()
+        freed = {(worker.node, gpu) for worker in job.placement for gpu in worker.gpus} - kept
+        if (
+            helped is not None
+            and not any(seat in self.claims for seat in freed)
+            and not self._in_the_way(job, helped)
+        ):
+            yield "but nobody is given its GPUs"
+        urgent = helped is not None and not helped.preemptible
+        ran = self.now - (self.now if job.started is None else job.started)
+        if ran < self.books.settings.min_runtime and not urgent:
+            yield f"{ran:g} s after its start, inside the minimum run time"
+        if helped is not None and helped.project == job.project and shrinks(job, decision):
+            yield from self._unjust_within(job, helped, decision)
+
+    def _in_the_way(self, job: Job, helped: Job) -> bool:
+        """Whether a limit or quota above both keeps the one from starting while the other runs."""
+        shared = set(self.books.paths.get(job.project, ())) & set(self.books.paths.get(helped.project, ()))
+        bounded = any(self.books.projects[project].limit is not None for project in shared)
+        return bounded or (bool(shared) and not helped.preemptible)
+
+    def _unjust_within(self, job: Job, helped: Job, decision: Pause | Move) -> Iterator[str]:
+        """Within a project: for a higher priority, or in turn for an equal one that had less."""
+        if helped.priority > job.priority:
+            return
+        if helped.priority < job.priority:
+            yield f"for {helped.id} of the same project and lower priority"
+        elif isinstance(decision, Pause):
+            if self.books.settings.order is not Order.LEAST_SERVED:
+                yield f"for {helped.id} of the same project and equal priority"
+            elif not job.rotate:
+                yield f"for its equal {helped.id}, though it asked not to be rotated"
+            elif served_so_far(job, self.now) <= helped.served:
+                yield f"for its equal {helped.id}, which had no less service"
+
+    def _takings(self) -> Iterator[Breach]:
+        """No project at or below its quota loses a GPU to another, and who takes stays within entitlement."""
+        losses: dict[str, dict[str, int]] = {}
+        reclaimers: dict[str, str] = {}
+        for decision in self.known:
+            if not isinstance(decision, Pause | Move) or decision.beneficiary not in self.books.jobs:
+                continue
+            job, helped = self.books.jobs[decision.job], self.books.jobs[decision.beneficiary]
+            lost = -gain(job, decision)
+            if job.project != helped.project and lost > 0:
+                side, _ = self.books.split(job.project, helped.project)
+                losses.setdefault(side, {})[job.id] = lost
+                reclaimers[helped.id] = job.project
+        gained = Counter[str]()
+        for decision in self.known:
+            job = self.books.jobs[decision.job]
+            gained.update(dict.fromkeys(self.books.paths.get(job.project, ()), max(0, gain(job, decision))))
+        for side, lost_by in losses.items():
+            quota = self.books.quota(side)
+            last = max(lost_by, key=lost_by.__getitem__)
+            if self.books.claimed[side] + gained[side] - sum(lost_by.values()) + lost_by[last] <= quota:
+                message = f"{side} would lose GPUs of its quota of {quota:g} to another project"
+                yield Breach(Promise.GUARANTEE, message, last, side)
+        if self.standing is not None:
+            yield from self._greed(reclaimers, self.standing)
+
+    def _greed(self, reclaimers: Mapping[str, str], standing: Mapping[str, Standing]) -> Iterator[Breach]:
+        """Decision by decision: where a reclaiming job gets its GPUs, all above it stay within entitlement."""
+        gained = Counter[str]()
+        for decision in self.known:
+            job = self.books.jobs[decision.job]
+            path = self.books.paths.get(job.project, ())
+            gained.update(dict.fromkeys(path, gain(job, decision)))
+            if job.id not in reclaimers or not isinstance(decision, Start | Reserve):
+                continue
+            _, top = self.books.split(reclaimers[job.id], job.project)
+            for above in path[: path.index(top) + 1]:
+                quota = self.books.projects[above].quota
+                share = max(standing[above].fair_share, math.inf if quota is None else quota)
+                entitled = min(self.books.limit(above), share)
+                after = self.books.claimed[above] + gained[above]
+                if after > entitled:
+                    message = f"{above} reclaims up to {after} GPUs, it is entitled to {entitled:g}"
+                    yield Breach(Promise.NO_THRASHING, message, job.id, above)
+
+
+def gain(job: Job, decision: Decision) -> int:
+    """GPUs that a decision adds to what its job claims; negative if it takes some away."""
+    before = size(job.reserved) + (0 if job.phase is Phase.PAUSING else job.held_gpus)
+    after = 0 if isinstance(decision, Pause | Drop) else size(decision.placement)
+    return after - before
+
+
+def shrinks(job: Job, decision: Pause | Move) -> bool:
+    """Whether the job ends up with fewer GPUs."""
+    return gain(job, decision) < 0
+
+
+def served_so_far(job: Job, now: float) -> float:
+    """GPU-seconds of all attempts, the live one included."""
+    return job.served + (0.0 if job.started is None else (now - job.started) * job.held_gpus)
+
+
+def domains(books: Books, placement: Placement, level: str) -> set[object]:
+    """The topology domains of a level that a placement touches; a node without the label is one of its own."""
+    touched: set[object] = set()
+    for worker in placement:
+        node = books.nodes.get(worker.node)
+        if node is None or level == "node":
+            touched.add(worker.node)
+        elif level == "island":
+            whole = (tuple(range(node.gpus)),)
+            for at, island in enumerate(node.islands or whole):
+                if set(island) & set(worker.gpus):
+                    touched.add((node.name, at))
+        else:
+            touched.add(node.labels.get(level, ("", node.name)))
+    return touched

@@ -1,0 +1,26 @@
+"""Decisions can be replayed: the same snapshot gives the same plan again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import zip_longest
+
+from springtide.scheduler.model import Plan, Snapshot
+from springtide.scheduler.promises.breach import Breach, Promise
+
+
+def check_replay(snapshot: Snapshot, plan: Plan, decide: Callable[[Snapshot], Plan]) -> tuple[Breach, ...]:
+    """Whether the policy decides the same upon the same snapshot again.
+
+    A plan may ask to be woken earlier than its replay, for something that has become idle since, but not later.
+    """
+    again = decide(snapshot)
+    for was, other in zip_longest(plan.decisions, again.decisions):
+        if was != other:
+            return (Breach(Promise.REPLAYABLE, f"replayed, the plan has {other} where it had {was}"),)
+    late = math.inf if plan.wake_at is None else plan.wake_at
+    due = math.inf if again.wake_at is None else again.wake_at
+    if late > due:
+        return (Breach(Promise.REPLAYABLE, f"replayed, the plan wakes at {due:g}, and not at {late:g}"),)
+    return ()

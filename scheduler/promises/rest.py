@@ -1,0 +1,113 @@
+"""What must hold once nothing more is to be done at an instant."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from springtide.scheduler.model import Job, Phase
+from springtide.scheduler.promises.books import Books, Kind, Seat, kind_of, seats
+from springtide.scheduler.promises.breach import Breach, Promise
+
+
+def check_state(books: Books) -> tuple[Breach, ...]:
+    """Whether the pool as it stands keeps its promises: every GPU held once, on train nodes, by whole gangs."""
+    found: list[Breach] = []
+    for job in books.jobs.values():
+        found += check_job(books, job)
+    return tuple(found)
+
+
+def check_job(books: Books, job: Job) -> Iterator[Breach]:
+    """Whether what one job holds is its own, of the train nodes, and enough to run with."""
+    for seat in seats(job.placement):
+        owners = books.owners.get(seat, [])
+        if len(owners) > 1:
+            message = f"GPU {seat[1]} of {seat[0]} is held by {' and '.join(sorted(owners))}"
+            yield Breach(Promise.EXCLUSIVE, message, job.id, job.project)
+        if seat[0] in books.nodes and not books.usable(seat):
+            message = f"job {job.id} holds GPU {seat[1]} of {seat[0]}, which is no train GPU of the pool"
+            yield Breach(Promise.BUILD, message, job.id, job.project)
+    if job.phase is Phase.RUNNING and len(job.placement) < job.min_workers:
+        message = f"job {job.id} runs with {len(job.placement)} of its least {job.min_workers} workers"
+        yield Breach(Promise.GANG, message, job.id, job.project)
+
+
+def check_rest(books: Books, now: float) -> tuple[Breach, ...]:
+    """Whether the pool is work conserving, when the policy has nothing more to do now.
+
+    The cost grows with the kinds of waiting jobs and with the reservations, not with the queue.
+    """
+    return (*_idle(books, now), *_unfulfilled(books, now))
+
+
+def _idle(books: Books, now: float) -> Iterator[Breach]:
+    largest = max((free for (_, free), count in books.rooms.items() if count > 0), default=0)
+    for kind, jobs in books.waiting.items():
+        if kind.gpus <= largest and kind.not_before <= now and fits(books, kind) and allowed(books, kind):
+            job = next(iter(jobs))
+            message = f"job {job} waits, though its {kind.need} GPUs are free and reserved for nobody"
+            yield Breach(Promise.WORK_CONSERVING, message, job, kind.project)
+
+
+def _unfulfilled(books: Books, now: float) -> Iterator[Breach]:
+    for job_id in books.reserved:
+        job = books.jobs[job_id]
+        if job.phase is not Phase.WAITING or job.not_before > now:
+            continue
+        reserved = list(seats(job.reserved))
+        if all(_ready(books, seat) for seat in reserved) and allowed(books, kind_of(job), own=len(reserved)):
+            message = f"job {job_id} waits, though the GPUs reserved for it are free"
+            yield Breach(Promise.WORK_CONSERVING, message, job_id, job.project)
+
+
+def _ready(books: Books, seat: Seat) -> bool:
+    return seat not in books.owners and books.usable(seat) and books.nodes[seat[0]].available
+
+
+def fits(books: Books, kind: Kind) -> bool:
+    """Whether a job of this kind fits on GPUs of one type that are free and reserved for nobody."""
+    if kind.require is not None:
+        return _fits_domain(books, kind, kind.require)
+    room: Counter[str] = Counter()
+    for (gpu_type, free), nodes in books.rooms.items():
+        if free >= kind.gpus and (not kind.gpu_types or gpu_type in kind.gpu_types):
+            room[gpu_type] += free // kind.gpus * nodes
+            if room[gpu_type] >= kind.min_workers:
+                return True
+    return False
+
+
+def _fits_domain(books: Books, kind: Kind, level: str) -> bool:
+    room: Counter[object] = Counter()
+    for name, free in books.free.items():
+        node = books.nodes[name]
+        if free < kind.gpus or (kind.gpu_types and node.gpu_type not in kind.gpu_types):
+            continue
+        if level == "island" and node.islands:
+            for at, island in enumerate(node.islands):
+                idle = sum(1 for gpu in island if _unclaimed(books, (name, gpu)))
+                room[node.gpu_type, name, at] = idle // kind.gpus
+        else:
+            domain = name if level in {"node", "island"} else node.labels.get(level, ("", name))
+            room[node.gpu_type, domain] += free // kind.gpus
+    return any(workers >= kind.min_workers for workers in room.values())
+
+
+def _unclaimed(books: Books, seat: Seat) -> bool:
+    return _ready(books, seat) and seat not in books.reservations
+
+
+def allowed(books: Books, kind: Kind, own: int = 0) -> bool:
+    """Whether limits, and quotas for what cannot be paused, leave room for a job of this kind.
+
+    What is reserved counts as held, except for the ``own`` GPUs that are reserved for the job itself.
+    """
+    need = max(kind.need, own) - own
+    for project in books.paths.get(kind.project, ()):
+        if books.held[project] + books.promised[project] + need > books.limit(project):
+            return False
+        quota = books.projects[project].quota
+        if not kind.preemptible and quota is not None and books.pinned[project] + need > quota:
+            return False
+    return kind.project in books.projects

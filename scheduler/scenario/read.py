@@ -1,0 +1,219 @@
+"""Reading a scenario: its shape, then whether its parts fit together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from springtide.scheduler.model import PREEMPTIBLE_BELOW, Job, Node, Phase, Placement, Project, Worker
+from springtide.scheduler.scenario.document import YAML_SUFFIXES, ScenarioError, decode, load
+from springtide.scheduler.scenario.shape import Document, JobPart, NodePart, ProjectPart, shaped
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A pool at one moment. ``durations`` are run times in seconds of the jobs that have one, by job id.
+
+    A job's id is its name. Jobs are in the file's order, those with workers in ``placed`` running.
+    """
+
+    nodes: tuple[Node, ...]
+    projects: tuple[Project, ...]
+    jobs: tuple[Job, ...]
+    durations: Mapping[str, float]
+
+
+def read(path: Path) -> Scenario:
+    """The scenario in a JSON or YAML file. Raises `ScenarioError`."""
+    shown = str(path)
+    return parse(load(path, shown), shown, as_yaml=path.suffix.lower() in YAML_SUFFIXES)
+
+
+def parse(raw: bytes, shown: str, *, as_yaml: bool = False) -> Scenario:
+    """The scenario in a document that messages call ``shown``. Raises `ScenarioError`."""
+    return checked(decode(raw, shown, as_yaml=as_yaml), shown)
+
+
+def checked(data: Any, shown: str) -> Scenario:
+    """The scenario in plain data. Raises `ScenarioError`."""
+    document = shaped(data, shown)
+    _check_names(document, shown)
+    _check_nodes(document.nodes, shown)
+    _check_tree(document.projects, shown)
+    _check_jobs(document, shown)
+    return Scenario(
+        nodes=tuple(_node(part) for part in document.nodes),
+        projects=tuple(_project(part, age) for age, part in enumerate(document.projects)),
+        jobs=_jobs(document, shown),
+        durations={part.name: part.duration for part in document.jobs if part.duration is not None},
+    )
+
+
+def _node(part: NodePart) -> Node:
+    return Node(
+        name=part.name,
+        gpus=part.gpus,
+        gpu_type=part.gpu_type,
+        labels=part.labels,
+        islands=tuple(tuple(island) for island in part.islands),
+        available=part.available,
+    )
+
+
+def _project(part: ProjectPart, age: int) -> Project:
+    return Project(
+        name=part.name,
+        parent=part.parent,
+        quota=part.quota,
+        limit=part.limit,
+        weight=part.weight,
+        priority=part.priority,
+        age=age,
+    )
+
+
+def _check_names(document: Document, shown: str) -> None:
+    kinds: tuple[tuple[str, Sequence[NodePart | ProjectPart | JobPart]], ...] = (
+        ("nodes", document.nodes),
+        ("projects", document.projects),
+        ("jobs", document.jobs),
+    )
+    for kind, parts in kinds:
+        first: dict[str, int] = {}
+        for at, part in enumerate(parts):
+            before = first.setdefault(part.name, at)
+            if before != at:
+                message = f"{part.name!r} is already the name of {kind}[{before}], expected a name of its own"
+                raise ScenarioError(shown, f"{kind}[{at}].name", message)
+
+
+def _check_nodes(nodes: Sequence[NodePart], shown: str) -> None:
+    for at, node in enumerate(nodes):
+        indices = [index for island in node.islands for index in island]
+        repeated = [index for index, count in Counter(indices).items() if count > 1]
+        outside = [index for index in indices if index >= node.gpus]
+        if repeated or outside:
+            message = f"expected each index below {node.gpus} in one island, got {(repeated or outside)[0]}"
+            raise ScenarioError(shown, f"nodes[{at}].islands", message)
+
+
+def _check_tree(projects: Sequence[ProjectPart], shown: str) -> None:
+    parent = {part.name: part.parent for part in projects}
+    place = {part.name: at for at, part in enumerate(projects)}
+    for at, part in enumerate(projects):
+        if part.parent is not None and part.parent not in parent:
+            message = f"no project {part.parent!r}, expected one of {_some(parent)} or null"
+            raise ScenarioError(shown, f"projects[{at}].parent", message)
+    settled: set[str] = set()
+    for name in parent:
+        path: list[str] = []
+        above: str | None = name
+        while above is not None and above not in settled:
+            if above in path:
+                cycle = " > ".join([*path[path.index(above) :], above])
+                message = f"the parents form a cycle ({cycle}), expected a tree"
+                raise ScenarioError(shown, f"projects[{place[above]}].parent", message)
+            path.append(above)
+            above = parent[above]
+        settled.update(path)
+
+
+def _check_jobs(document: Document, shown: str) -> None:
+    projects = {part.name for part in document.projects}
+    largest: dict[str, int] = {}
+    for node in document.nodes:
+        largest[node.gpu_type] = max(largest.get(node.gpu_type, 0), node.gpus)
+    for at, job in enumerate(document.jobs):
+        if job.project not in projects:
+            message = f"no project {job.project!r}, expected one of {_some(projects)}"
+            raise ScenarioError(shown, f"jobs[{at}].project", message)
+        if job.min_workers is not None and job.min_workers > job.workers:
+            message = f"expected at most its {job.workers} workers, got {job.min_workers}"
+            raise ScenarioError(shown, f"jobs[{at}].min_workers", message)
+        for number, kind in enumerate(job.gpu_types):
+            if kind not in largest:
+                message = f"no node has GPUs of type {kind!r}, expected one of {_some(largest)}"
+                raise ScenarioError(shown, f"jobs[{at}].gpu_types[{number}]", message)
+        most = max((largest[kind] for kind in job.gpu_types or largest), default=0)
+        if job.gpus > most:
+            message = (
+                f"job {job.name!r} wants {job.gpus} GPUs for one worker, expected at most the {most} "
+                "of the largest node that suits it"
+            )
+            raise ScenarioError(shown, f"jobs[{at}].gpus", message)
+
+
+def _jobs(document: Document, shown: str) -> tuple[Job, ...]:
+    free = {node.name: iter(range(node.gpus)) for node in document.nodes}
+    kinds = {node.name: node.gpu_type for node in document.nodes}
+    jobs = []
+    for at, part in enumerate(document.jobs):
+        field = f"jobs[{at}].placed"
+        running = [name for name in part.placed if name is not None]
+        least = part.workers if part.min_workers is None else part.min_workers
+        if len(part.placed) > part.workers:
+            raise ScenarioError(
+                shown, field, f"expected one entry per worker ({part.workers}), got {len(part.placed)}"
+            )
+        if 0 < len(running) < least:
+            raise ScenarioError(
+                shown, field, f"expected no worker or at least {least} on nodes, got {len(running)}"
+            )
+        for name in running:
+            if name not in free:
+                raise ScenarioError(shown, field, f"no node {name!r}, expected one of {_some(free)} or null")
+            if part.gpu_types and kinds[name] not in part.gpu_types:
+                wanted = _some(part.gpu_types)
+                raise ScenarioError(shown, field, f"node {name!r} is of type {kinds[name]!r}, expected {wanted}")
+        jobs.append(_job(part, least, _seated(part, running, free, field, shown)))
+    return tuple(jobs)
+
+
+def _seated(
+    part: JobPart, nodes: Sequence[str], free: Mapping[str, Iterable[int]], field: str, shown: str
+) -> Placement:
+    """The workers on the lowest GPUs that are left on their nodes."""
+    seats = []
+    for rank, name in enumerate(nodes):
+        gpus = tuple(islice(free[name], part.gpus))
+        if len(gpus) < part.gpus:
+            message = (
+                f"{part.gpus} GPUs on node {name!r} for job {part.name!r}, but only {len(gpus)} are left there"
+            )
+            raise ScenarioError(shown, field, f"expected free GPUs: {message}")
+        seats.append(Worker(rank, name, gpus))
+    return tuple(seats)
+
+
+def _job(part: JobPart, min_workers: int, placement: Placement) -> Job:
+    return Job(
+        id=part.name,
+        project=part.project,
+        name=part.name,
+        user=part.user,
+        priority=part.priority,
+        preemptible=part.priority < PREEMPTIBLE_BELOW if part.preemptible is None else part.preemptible,
+        workers=part.workers,
+        gpus=part.gpus,
+        min_workers=min_workers,
+        submitted=part.submitted,
+        gpu_types=tuple(part.gpu_types),
+        require=part.require,
+        prefer=part.prefer,
+        rotate=part.rotate,
+        time_limit=part.time_limit,
+        phase=Phase.RUNNING if placement else Phase.WAITING,
+        placement=placement,
+        attempts=1 if placement else 0,
+    )
+
+
+def _some(names: Iterable[str]) -> str:
+    """A few of the names, for messages."""
+    shown = sorted(names)
+    listed = ", ".join(repr(name) for name in shown[:8])
+    return f"{listed}, … ({len(shown)} in all)" if len(shown) > 8 else listed or "(there are none)"

@@ -1,0 +1,143 @@
+"""The shape of a scenario file, checked by msgspec."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from springtide.scheduler.scenario.document import ScenarioError
+from springtide.scheduler.wire.shapes import Count, Positive
+
+Name = Annotated[str, Meta(min_length=1, max_length=253)]
+Label = Annotated[str, Meta(max_length=253)]
+Seconds = Annotated[float, Meta(ge=0, le=1e12)]
+Priority = Annotated[int, Meta(ge=0, le=1_000_000)]
+
+
+class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A part of a scenario; unknown keys are errors."""
+
+
+class NodePart(Part, frozen=True, kw_only=True):
+    """A train node. ``islands`` are groups of GPU indices joined by the fastest link."""
+
+    name: Name
+    gpus: Count
+    gpu_type: Label = ""
+    labels: dict[str, Label] = {}
+    islands: list[list[Count]] = []
+    available: bool = True
+
+
+class ProjectPart(Part, frozen=True, kw_only=True):
+    """A project. ``quota`` null is unlimited, ``limit`` null is none."""
+
+    name: Name
+    parent: Name | None = None
+    quota: Count | None = 0
+    limit: Count | None = None
+    weight: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
+    priority: Priority = 100
+
+
+class JobPart(Part, frozen=True, kw_only=True):
+    """A job. ``placed`` names the node of each worker that runs; ``duration`` is its whole run time."""
+
+    name: Name
+    project: Name
+    user: Label = ""
+    priority: Priority = 50
+    preemptible: bool | None = None
+    workers: Positive = 1
+    gpus: Positive = 1
+    min_workers: Positive | None = None
+    submitted: Seconds = 0.0
+    duration: Seconds | None = None
+    time_limit: Seconds | None = None
+    gpu_types: list[Label] = []
+    require: Name | None = None
+    prefer: Name | None = None
+    rotate: bool = True
+    placed: list[Name | None] = []
+
+
+class Document(Part, frozen=True, kw_only=True):
+    """A whole scenario. Projects are listed oldest first."""
+
+    nodes: list[NodePart]
+    projects: list[ProjectPart]
+    jobs: list[JobPart] = []
+
+
+KEYS: dict[str, type[Part]] = {"nodes": NodePart, "projects": ProjectPart, "jobs": JobPart}
+
+_AT = re.compile(r"^(?P<what>.*?)(?: - at `\$(?P<path>[^`]*)`)?$", re.DOTALL)
+_KEY = re.compile(r"^(?P<what>.*?) - at `key` in `\$(?P<path>[^`]*)`$", re.DOTALL)
+_STEP = re.compile(r"\.(?P<key>\w+)|\[(?P<index>\d+)\]")
+
+
+def shaped(data: Any, shown: str) -> Document:
+    """``data`` as a `Document`. Raises `ScenarioError` naming the field, what was given and what was expected."""
+    try:
+        return msgspec.convert(data, Document)
+    except msgspec.ValidationError as error:
+        raise _explained(str(error), data, shown) from None
+
+
+def _explained(message: str, data: Any, shown: str) -> ScenarioError:
+    on_key = _KEY.match(message)
+    match = on_key or _AT.match(message)
+    assert match is not None
+    path, what = (match["path"] or "").lstrip("."), match["what"].replace("`", "")
+    if on_key:
+        return ScenarioError(shown, path or "(top level)", f"{_lower(what)} as key")
+    if unknown := re.fullmatch(r"Object contains unknown field (.*)", what, re.DOTALL):
+        return ScenarioError(shown, _join(path, unknown[1]), f"unknown key, expected one of {_keys_at(path)}")
+    if missing := re.fullmatch(r"Object missing required field (.*)", what, re.DOTALL):
+        return ScenarioError(shown, _join(path, missing[1]), "missing, expected a value")
+    found, given = _given(path, data)
+    expected = what.split(", got ")[0]
+    suffix = f", got {given}" if found else ""
+    return ScenarioError(shown, path or "(top level)", f"{_lower(expected)}{suffix}")
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _keys_at(path: str) -> str:
+    part = KEYS.get(path.partition("[")[0], Document)
+    return ", ".join(part.__struct_fields__)
+
+
+def _given(path: str, data: Any) -> tuple[bool, str]:
+    """Whether the path leads to a value, and that value as a reader of the file would recognise it."""
+    for step in _STEP.finditer(f".{path}" if path and not path.startswith("[") else path):
+        try:
+            data = data[step["key"]] if step["key"] else data[int(step["index"])]
+        except (KeyError, IndexError, TypeError):
+            return False, ""
+    if "[...]" in path:
+        return False, ""
+    return True, _shown(data)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "infinity"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

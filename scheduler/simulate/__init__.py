@@ -1,0 +1,19 @@
+"""The pool in virtual time: the same policy over scenarios and traces."""
+
+from springtide.scheduler.simulate.run import Load, Policy, Result, load_of, simulate
+from springtide.scheduler.simulate.settle import Rest, opening, settle
+from springtide.scheduler.simulate.virtual import Costs, Course, VirtualPool
+
+__all__ = [
+    "Costs",
+    "Course",
+    "Load",
+    "Policy",
+    "Rest",
+    "Result",
+    "VirtualPool",
+    "load_of",
+    "opening",
+    "settle",
+    "simulate",
+]

@@ -1,0 +1,36 @@
+"""What decisions make of a job when they are carried out at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from springtide.scheduler.model import Decision, Drop, Job, Move, Pause, Phase, Reserve, Start
+
+
+def carried_out(job: Job, decision: Decision, now: float) -> Job:
+    """The job after a decision about it: started jobs run and paused ones wait from this instant on."""
+    match decision:
+        case Start(placement=placement):
+            return replace(
+                job,
+                phase=Phase.RUNNING,
+                placement=placement,
+                reserved=(),
+                started=now,
+                saved=None,
+                attempts=job.attempts + 1,
+            )
+        case Pause():
+            return paused(job, now)
+        case Move(placement=placement):
+            return replace(paused(job, now), reserved=placement)
+        case Reserve(placement=placement):
+            return replace(job, reserved=placement)
+        case Drop():
+            return replace(job, reserved=())
+
+
+def paused(job: Job, now: float) -> Job:
+    """The job waiting again, its GPUs free and its time accounted for."""
+    served = 0.0 if job.started is None else (now - job.started) * job.held_gpus
+    return replace(job, phase=Phase.WAITING, placement=(), started=None, saved=None, served=job.served + served)

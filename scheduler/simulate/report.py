@@ -1,0 +1,147 @@
+"""What a simulation came to: the figures of one pool, and of each project."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from springtide.scheduler.simulate.virtual import Course
+
+JOB_COLUMNS = ("name", "project", "submit_s", "start_s", "finish_s", "pauses")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of a pool or of one project.
+
+    Times are seconds; means and percentiles are over finished jobs, and null where none finished. The queue is
+    the time from submission to the first start. ``utilization`` counts the GPUs held between the first and the
+    last submission of all against all GPUs of the pool over that span, also for one project.
+    """
+
+    jobs: int
+    finished: int
+    makespan_s: float | None
+    mean_jct_s: float | None
+    mean_queue_s: float | None
+    p50_queue_s: float | None
+    p99_queue_s: float | None
+    utilization: float | None
+    pauses: int
+    lost_gpu_hours: float
+    guarantee_violation_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that `springtide simulate` prints.
+
+    ``left_out`` counts the jobs that could never run and so were not submitted, ``breaches`` the promises the
+    checker found broken, and ``gpu_hours`` is the time held in all.
+    """
+
+    total: Figures
+    projects: Mapping[str, Figures]
+    left_out: int
+    breaches: int
+    gpu_hours: float
+    wall_s: float
+
+    def as_json(self) -> dict[str, object]:
+        """As one object of plain data."""
+        extra = {
+            "wall_s": self.wall_s,
+            "left_out": self.left_out,
+            "breaches": self.breaches,
+            "gpu_hours": self.gpu_hours,
+        }
+        projects = {name: asdict(figures) for name, figures in self.projects.items()}
+        return {**asdict(self.total), **extra, "projects": projects}
+
+
+def summarize(
+    courses: Sequence[Course],
+    gpus: int,
+    violations: Mapping[str, float],
+    *,
+    left_out: int,
+    breaches: int,
+    wall_s: float,
+) -> Report:
+    """The report of a finished run on ``gpus`` GPUs. ``violations`` are project-seconds of broken guarantee."""
+    submits = [course.job.submitted for course in courses]
+    span = (min(submits), max(submits)) if submits else (0.0, 0.0)
+    by_project: dict[str, list[Course]] = {name: [] for name in violations}
+    for course in courses:
+        by_project.setdefault(course.job.project, []).append(course)
+    return Report(
+        total=_figures(courses, gpus, span, sum(violations.values())),
+        projects={name: _figures(own, gpus, span, violations.get(name, 0.0)) for name, own in by_project.items()},
+        left_out=left_out,
+        breaches=breaches,
+        gpu_hours=_hours(_held(courses, -math.inf, math.inf)),
+        wall_s=round(wall_s, 3),
+    )
+
+
+def job_rows(courses: Iterable[Course]) -> list[tuple[str, str, float, float | str, float | str, int]]:
+    """A row of `JOB_COLUMNS` per job; times that never came are empty."""
+    return [
+        (
+            course.job.name,
+            course.job.project,
+            course.job.submitted,
+            "" if course.first_start is None else course.first_start,
+            "" if course.finish is None else course.finish,
+            course.pauses,
+        )
+        for course in courses
+    ]
+
+
+def _figures(courses: Sequence[Course], gpus: int, span: tuple[float, float], violation: float) -> Figures:
+    finished = [
+        (course.job.submitted, course.first_start, course.finish)
+        for course in courses
+        if course.finish is not None and course.first_start is not None
+    ]
+    queues = sorted(start - submitted for submitted, start, _ in finished)
+    room = gpus * (span[1] - span[0])
+    return Figures(
+        jobs=len(courses),
+        finished=len(finished),
+        makespan_s=_rounded(max(finish for _, _, finish in finished) - span[0]) if finished else None,
+        mean_jct_s=_mean([finish - submitted for submitted, _, finish in finished]),
+        mean_queue_s=_mean(queues),
+        p50_queue_s=_percentile(queues, 0.50),
+        p99_queue_s=_percentile(queues, 0.99),
+        utilization=round(_held(courses, *span) / room, 6) if room > 0 else None,
+        pauses=sum(course.pauses for course in courses),
+        lost_gpu_hours=_hours(math.fsum(course.lost for course in courses)),
+        guarantee_violation_s=_rounded(violation),
+    )
+
+
+def _held(courses: Iterable[Course], start: float, end: float) -> float:
+    """GPU-seconds held between two times."""
+    return math.fsum(
+        max(0.0, min(to, end) - max(since, start)) * gpus for course in courses for since, to, gpus in course.spans
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return _rounded(math.fsum(values) / len(values)) if values else None
+
+
+def _percentile(ordered: Sequence[float], part: float) -> float | None:
+    """The smallest value that at least this part of all values does not exceed."""
+    return _rounded(ordered[max(0, math.ceil(part * len(ordered)) - 1)]) if ordered else None
+
+
+def _hours(gpu_seconds: float) -> float:
+    return _rounded(gpu_seconds / 3600)
+
+
+def _rounded(value: float) -> float:
+    return round(value, 3)

@@ -1,0 +1,106 @@
+"""Whole simulations: a pool, its jobs and a policy in, a report and each job's course out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from springtide.scheduler.model import Job, Node, Project, Settings, Snapshot
+from springtide.scheduler.policy import Planner
+from springtide.scheduler.promises import Breach, Watch
+from springtide.scheduler.scenario import Scenario
+from springtide.scheduler.simulate.report import Report, summarize
+from springtide.scheduler.simulate.static import StaticPlanner
+from springtide.scheduler.simulate.virtual import FREE, Costs, Course, VirtualPool
+
+DEFAULTS = Settings()
+
+
+class Policy(StrEnum):
+    """Which rules a simulation runs under."""
+
+    GUARANTEED = "guaranteed"
+    """The pool's own."""
+    STATIC = "static"
+    """Every project locked inside its quota, first in first out with backfill: the world before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a simulation runs: jobs with their run times in seconds, on nodes shared by projects."""
+
+    nodes: tuple[Node, ...]
+    projects: tuple[Project, ...]
+    jobs: tuple[tuple[Job, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a simulation went."""
+
+    report: Report
+    courses: Sequence[Course]
+    breaches: tuple[Breach, ...]
+
+
+def load_of(scenario: Scenario) -> Load:
+    """The jobs of a scenario with their durations. Raises `KeyError` with the id of a job that has none."""
+    return Load(
+        scenario.nodes,
+        scenario.projects,
+        tuple((job, scenario.durations[job.id]) for job in scenario.jobs),
+    )
+
+
+def simulate(
+    load: Load,
+    policy: Policy = Policy.GUARANTEED,
+    settings: Settings = DEFAULTS,
+    costs: Costs = FREE,
+    clock: Callable[[], float] = time.monotonic,
+) -> Result:
+    """Run a load through virtual time. ``clock`` tells how long that took.
+
+    Under `Policy.STATIC`, jobs larger than their project's quota are left out; they could never run.
+    """
+    began = clock()
+    start = min((job.submitted for job, _ in load.jobs), default=0.0)
+    running = tuple((replace(job, started=start), duration) for job, duration in load.jobs if job.placement)
+    snapshot = Snapshot(start, load.nodes, load.projects, tuple(job for job, _ in running), settings)
+    watch: Watch | None = None
+    planner: Planner | StaticPlanner
+    left_out = 0
+    arriving: Iterable[tuple[Job, float]] = (each for each in load.jobs if not each[0].placement)
+    if policy is Policy.STATIC:
+        planner = StaticPlanner(snapshot)
+        fitting = [each for each in arriving if planner.fits_quota(each[0])]
+        left_out = len(load.jobs) - len(running) - len(fitting)
+        arriving = fitting
+    else:
+        planner = Planner(snapshot)
+        watch = Watch(snapshot, standing=planner.standing)
+    pool = VirtualPool(
+        planner,
+        now=start,
+        costs=costs,
+        witness=watch,
+        running=[Course(job, duration, first_start=start) for job, duration in running],
+    )
+    for job, duration in arriving:
+        pool.submit(job, duration)
+    pool.run()
+    if watch is not None:
+        watch.finish(pool.now)
+    courses = tuple(pool.courses.values())
+    report = summarize(
+        courses,
+        sum(node.gpus for node in load.nodes),
+        dict.fromkeys((project.name for project in load.projects), 0.0)
+        | (watch.meter.violations if watch else {}),
+        left_out=left_out,
+        breaches=(watch.count if watch else 0) + pool.unsettled,
+        wall_s=clock() - began,
+    )
+    return Result(report, courses, tuple(watch.breaches) if watch else ())

@@ -1,0 +1,258 @@
+"""A pool in virtual time: the policy's decisions carried out at once, run times known only to this module."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from springtide.scheduler.model import Change, Decision, Job, JobChanged, JobRemoved, Move, Pause, Plan, Start
+from springtide.scheduler.simulate.carry_out import carried_out
+
+ROUNDS_AT_ONCE = 50
+"""Plans made at one instant before the policy is held to be going in circles."""
+
+
+class Planner(Protocol):
+    """Whatever decides: the pool's policy, or one to compare it with."""
+
+    def apply(self, change: Change) -> None:
+        """Take note of a change."""
+
+    def plan(self, now: float) -> Plan:
+        """Decide what to do now."""
+
+
+class Witness(Protocol):
+    """Whoever watches every change and every plan of a virtual pool."""
+
+    def apply(self, change: Change) -> None:
+        """Take note of a change."""
+
+    def decided(self, plan: Plan, now: float) -> None:
+        """Called before a plan is carried out."""
+
+    def settled(self, now: float) -> None:
+        """Called when nothing more is to be done at this instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What pausing costs, in seconds.
+
+    Each attempt after the first runs ``restart`` longer. A pause loses what ran since the last checkpoint, which
+    is written every ``checkpoint_every`` seconds of running; None means that jobs save when asked to pause.
+    """
+
+    restart: float = 0.0
+    checkpoint_every: float | None = None
+
+
+FREE = Costs()
+"""Pausing costs nothing."""
+
+
+@dataclass(slots=True)
+class Course:
+    """How a job fares. ``duration`` is its run time with all workers, ``done`` how much of it is saved."""
+
+    job: Job
+    duration: float
+    done: float = 0.0
+    overhead: float = 0.0
+    version: int = 0
+    pauses: int = 0
+    lost: float = 0.0
+    """GPU-seconds spent on restarts and on work that a pause threw away."""
+    first_start: float | None = None
+    finish: float | None = None
+    spans: list[tuple[float, float, int]] = field(default_factory=list)
+    """Ended attempts: from, to, GPUs."""
+
+    @property
+    def rate(self) -> float:
+        """Seconds of work done in a second."""
+        return len(self.job.placement) / self.job.workers
+
+    @property
+    def ends(self) -> float:
+        """When the live attempt will have done all the work."""
+        assert self.job.started is not None
+        return self.job.started + self.overhead + (self.duration - self.done) / self.rate
+
+    def end_attempt(self, now: float) -> None:
+        """Account for the live attempt's time."""
+        assert self.job.started is not None
+        self.spans.append((self.job.started, now, self.job.held_gpus))
+
+    def interrupt(self, now: float, checkpoint_every: float | None) -> None:
+        """Account for a pause: what is kept, and what is lost."""
+        self.end_attempt(now)
+        assert self.job.started is not None
+        elapsed = now - self.job.started
+        ran = max(0.0, elapsed - self.overhead)
+        kept = ran if checkpoint_every is None else ran - ran % checkpoint_every
+        self.done += kept * self.rate
+        self.lost += (elapsed - kept) * self.job.held_gpus
+        self.pauses += 1
+        self.version += 1
+
+
+ARRIVE, FINISH, SAVE, CHANGE, WAKE = range(5)
+
+
+class VirtualPool:
+    """Runs jobs in virtual time under a planner.
+
+    ``planner`` must know the pool and the running jobs already; ``running`` are their courses. Attempts stop the
+    moment they are asked to. Jobs that arrive get ``submitted`` as their time of arrival.
+    """
+
+    def __init__(
+        self,
+        planner: Planner,
+        *,
+        now: float,
+        costs: Costs = FREE,
+        witness: Witness | None = None,
+        running: Iterable[Course] = (),
+        waiting: Iterable[Course] = (),
+    ) -> None:
+        self.planner = planner
+        self.now = now
+        self.costs = costs
+        self.witness = witness
+        self.courses: dict[str, Course] = {}
+        self.unsettled = 0
+        """How often the policy went in circles at one instant."""
+        self._events: list[tuple[float, int, int, str, int]] = []
+        self._changes: list[Change] = []
+        self._count = 0
+        self._live = 0
+        self._wake: float | None = None
+        for course in running:
+            self.courses[course.job.id] = course
+            self._live += 1
+            self._watch(course)
+        for course in waiting:
+            self.courses[course.job.id] = course
+
+    def submit(self, job: Job, duration: float) -> None:
+        """Let a job arrive at its time of submission."""
+        self.courses[job.id] = Course(job, duration)
+        self._push(job.submitted, ARRIVE, job.id)
+
+    def change(self, at: float, change: Change) -> None:
+        """Let projects, nodes or settings change at a time."""
+        self._changes.append(change)
+        self._push(at, CHANGE, "", len(self._changes) - 1)
+
+    def run(self, until: float = math.inf, enough: Callable[[], bool] = lambda: False) -> None:
+        """Go on until nothing is left to happen, up to and including the time ``until``, or until ``enough``."""
+        idle_wakes = 0
+        while self._events and self._events[0][0] <= until and not enough():
+            self.now = self._events[0][0]
+            news, woken = self._happen()
+            if not (news or woken):
+                continue
+            decided = self._decide()
+            idle_wakes = 0 if news or decided or self._live else idle_wakes + 1
+            if idle_wakes > ROUNDS_AT_ONCE:
+                break
+
+    def step(self) -> None:
+        """Plan and carry out at the present instant, without any news."""
+        self._decide()
+
+    def _push(self, at: float, kind: int, job: str, version: int = 0) -> None:
+        self._count += 1
+        heapq.heappush(self._events, (at, self._count, kind, job, version))
+
+    def _apply(self, change: Change) -> None:
+        self.planner.apply(change)
+        if self.witness is not None:
+            self.witness.apply(change)
+
+    def _set(self, course: Course, job: Job) -> None:
+        course.job = job
+        self._apply(JobChanged(job))
+
+    def _happen(self) -> tuple[bool, bool]:
+        """Let all events of this instant happen; whether there was news, and whether a wake was due."""
+        news = woken = False
+        while self._events and self._events[0][0] <= self.now:
+            _, _, kind, name, version = heapq.heappop(self._events)
+            if kind == WAKE:
+                woken = woken or self._wake is not None
+                self._wake = None
+            elif kind == CHANGE:
+                self._apply(self._changes[version])
+                news = True
+            elif kind == ARRIVE:
+                self._apply(JobChanged(self.courses[name].job))
+                news = True
+            elif self.courses[name].version == version:
+                news = self._progress(self.courses[name], finished=kind == FINISH) or news
+        return news, woken
+
+    def _progress(self, course: Course, *, finished: bool) -> bool:
+        if not finished:
+            self._set(course, replace(course.job, saved=self.now))
+            self._await_save(course)
+            return False
+        course.end_attempt(self.now)
+        course.lost += course.overhead * course.job.held_gpus
+        course.finish = self.now
+        course.version += 1
+        self._live -= 1
+        self._apply(JobRemoved(course.job.id))
+        return True
+
+    def _decide(self) -> bool:
+        """Plan and carry out until nothing more is to be done now; whether anything was."""
+        decided = False
+        for _ in range(ROUNDS_AT_ONCE):
+            plan = self.planner.plan(self.now)
+            if self.witness is not None:
+                self.witness.decided(plan, self.now)
+            for decision in plan.decisions:
+                self._carry_out(decision)
+            decided = decided or bool(plan.decisions)
+            if not any(isinstance(decision, Pause | Move) for decision in plan.decisions):
+                break
+        else:
+            self.unsettled += 1
+        if self.witness is not None:
+            self.witness.settled(self.now)
+        if plan.wake_at is not None and self.now < plan.wake_at < (math.inf if self._wake is None else self._wake):
+            self._wake = plan.wake_at
+            self._push(self._wake, WAKE, "")
+        return decided
+
+    def _carry_out(self, decision: Decision) -> None:
+        course = self.courses[decision.job]
+        if isinstance(decision, Pause | Move):
+            course.interrupt(self.now, self.costs.checkpoint_every)
+            self._live -= 1
+        if isinstance(decision, Start):
+            course.overhead = self.costs.restart if course.job.attempts else 0.0
+            course.first_start = self.now if course.first_start is None else course.first_start
+            self._live += 1
+        self._set(course, carried_out(course.job, decision, self.now))
+        if isinstance(decision, Start):
+            self._watch(course)
+
+    def _watch(self, course: Course) -> None:
+        self._push(course.ends, FINISH, course.job.id, course.version)
+        self._await_save(course)
+
+    def _await_save(self, course: Course) -> None:
+        every = self.costs.checkpoint_every
+        job = course.job
+        if every is None or job.started is None:
+            return
+        due = (job.started + course.overhead if job.saved is None else job.saved) + every
+        if due < course.ends:
+            self._push(due, SAVE, job.id, course.version)

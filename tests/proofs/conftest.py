@@ -1,0 +1,374 @@
+"""A small pool to which anything can happen, watched by the promises' checker."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from springtide.scheduler.model import (
+    Change,
+    Decision,
+    Job,
+    JobChanged,
+    JobRemoved,
+    Move,
+    Node,
+    NodesChanged,
+    Order,
+    Pause,
+    Phase,
+    Project,
+    ProjectsChanged,
+    Settings,
+    SettingsChanged,
+    Snapshot,
+)
+from springtide.scheduler.policy import Planner
+from springtide.scheduler.promises import Breach, Promise, Watch, check_replay
+from springtide.scheduler.simulate.carry_out import carried_out
+
+GRACE = 30.0
+PATIENCE = 15_000.0
+ROUNDS = 50
+REPLAY = 10
+"""Steps from one replay of the present decision to the next."""
+SHAPES = (
+    (1, 1, 1),
+    (1, 1, 1),
+    (1, 1, 2),
+    (1, 1, 4),
+    (2, 2, 2),
+    (1, 1, 8),
+    (4, 1, 1),
+    (4, 4, 1),
+    (3, 2, 2),
+    (2, 1, 4),
+)
+"""Workers, least workers, and GPUs per worker, before they are made to fit; some are elastic."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak", type=int, metavar="N", help="prove N times as much, on fresh random histories")
+    parser.addoption("--seed", type=int, metavar="S", help="seed of the first random history")
+
+
+@pytest.fixture(scope="session")
+def soak(request: pytest.FixtureRequest) -> int:
+    """How many times as much is to be proven; 0 for the usual suite."""
+    return request.config.getoption("--soak", default=None) or 0
+
+
+@pytest.fixture(scope="session")
+def first_seed(request: pytest.FixtureRequest, soak: int) -> int:
+    """The seed of the first random history: always the same ones in the suite, fresh ones in a soak."""
+    asked = request.config.getoption("--seed", default=None)
+    return asked if asked is not None else secrets.randbelow(1 << 32) if soak else 0
+
+
+class World:
+    """A pool, its jobs and its planner. Every number an action takes may be any whole number.
+
+    ``instant`` tells whether attempts that are asked to stop are gone at once, or within the grace period.
+    """
+
+    def __init__(
+        self,
+        nodes: tuple[Node, ...],
+        projects: tuple[Project, ...],
+        settings: Settings,
+        *,
+        instant: bool,
+        planner: Callable[[Snapshot], Planner] = Planner,
+    ) -> None:
+        self.make_planner = planner
+        self.now = 0.0
+        self.count = 0
+        self.instant = instant
+        self.nodes = nodes
+        self.projects = projects
+        self.settings = settings
+        self.jobs: dict[str, Job] = {}
+        self.ending: dict[str, tuple[float, Phase | None]] = {}
+        self.wake: float | None = None
+        self.log: list[str] = []
+        self.planner = planner(self.snapshot())
+        self.watch = Watch(self.snapshot(), standing=self.planner.standing, patience=PATIENCE)
+
+    @property
+    def gpus(self) -> int:
+        return sum(node.gpus for node in self.nodes)
+
+    @property
+    def leaves(self) -> list[str]:
+        parents = {project.parent for project in self.projects}
+        return [project.name for project in self.projects if project.name not in parents]
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self.now, self.nodes, self.projects, tuple(self.jobs.values()), self.settings)
+
+    # ---------- telling planner and checker
+
+    def tell(self, change: Change) -> None:
+        match change:
+            case JobChanged(job):
+                self.jobs[job.id] = job
+            case JobRemoved(job_id):
+                del self.jobs[job_id]
+                self.ending.pop(job_id, None)
+        self.watch.apply(change)
+        self.planner.apply(change)
+
+    def settle(self) -> None:
+        for _ in range(ROUNDS):
+            plan = self.planner.plan(self.now)
+            found = self.watch.count
+            self.watch.decided(plan, self.now)
+            self.wake = plan.wake_at
+            if not plan.decisions or self.watch.count > found:
+                break
+            for decision in plan.decisions:
+                self._carry_out(decision)
+        self.watch.settled(self.now)
+
+    def _carry_out(self, decision: Decision) -> None:
+        job = self.jobs.get(decision.job)
+        if job is None:
+            return
+        stops = isinstance(decision, Pause | Move)
+        if self.instant or not stops:
+            self.tell(JobChanged(carried_out(job, decision, self.now)))
+            return
+        reserved = decision.placement if isinstance(decision, Move) else job.reserved
+        self.ending[job.id] = (self.now + GRACE * (0.2 + 0.6 * (len(self.ending) % 2)), Phase.WAITING)
+        self.tell(JobChanged(replace(job, phase=Phase.PAUSING, reserved=reserved)))
+
+    def _stop(self, job: Job, then: Phase | None) -> None:
+        """End an attempt as its user wishes: the job is held afterwards, or gone."""
+        if job.phase is Phase.RUNNING and not self.instant:
+            self.ending[job.id] = (self.now + GRACE / 2, then)
+            self.tell(JobChanged(replace(job, phase=Phase.PAUSING)))
+        elif job.phase is Phase.PAUSING:
+            self.ending[job.id] = (self.ending[job.id][0], then)
+        else:
+            self._gone(job, then)
+
+    def _gone(self, job: Job, then: Phase | None) -> None:
+        self.ending.pop(job.id, None)
+        if then is None:
+            self.tell(JobRemoved(job.id))
+            return
+        served = job.served + (self.now - (self.now if job.started is None else job.started)) * job.held_gpus
+        reserved = job.reserved if then is Phase.WAITING else ()
+        self.tell(
+            JobChanged(
+                replace(job, phase=then, placement=(), reserved=reserved, started=None, saved=None, served=served)
+            )
+        )
+
+    # ---------- what can happen
+
+    def act(self, name: str, a: int, b: int, *, replay: bool = False) -> None:
+        self.log.append(f"{name} {a} {b}")
+        getattr(self, name)(a, b)
+        if replay:
+            self.watch.report(self.replayed())
+        self.settle()
+
+    def _pick(self, at: int, *phases: Phase) -> Job | None:
+        jobs = [job for job in self.jobs.values() if job.phase in phases]
+        return jobs[at % len(jobs)] if jobs else None
+
+    def arrive(self, project: int, shape: int) -> None:
+        """A job comes, and nothing is decided yet."""
+        self.submit(project, shape + 1024 * len(SHAPES))
+
+    def cancel_now(self, job_id: str) -> None:
+        """A job is cancelled, and nothing is decided yet."""
+        self._stop(self.jobs[job_id], None)
+
+    def submit(self, a: int, b: int) -> None:
+        workers, least, gpus = SHAPES[b % len(SHAPES)]
+        gpus = min(gpus, max(node.gpus for node in self.nodes))
+        priority = (50, 50, 50, 75, 100)[(b // 16) % 5]
+        self.count += 1
+        job = Job(
+            id=f"j{self.count}",
+            project=self.leaves[a % len(self.leaves)],
+            name=f"j{self.count}",
+            priority=priority,
+            preemptible=priority < 100,
+            workers=workers,
+            gpus=gpus,
+            min_workers=least,
+            submitted=self.now,
+            rotate=bool((b // 128) % 4),
+            require="rack" if (b // 512) % 16 == 0 else None,
+        )
+        self.tell(JobChanged(job))
+
+    def finish(self, a: int, _b: int) -> None:
+        if job := self._pick(a, Phase.RUNNING):
+            self.tell(JobRemoved(job.id))
+
+    def fail(self, a: int, _b: int) -> None:
+        if job := self._pick(a, Phase.RUNNING):
+            self._gone(replace(job, not_before=self.now + 60), Phase.WAITING)
+
+    def cancel(self, a: int, _b: int) -> None:
+        if job := self._pick(a, Phase.RUNNING, Phase.WAITING, Phase.PAUSING, Phase.HELD):
+            self._stop(job, None)
+
+    def hold(self, a: int, _b: int) -> None:
+        if job := self._pick(a, Phase.RUNNING, Phase.WAITING):
+            self._stop(job, Phase.HELD)
+
+    def resume(self, a: int, _b: int) -> None:
+        if job := self._pick(a, Phase.HELD):
+            self.tell(JobChanged(replace(job, phase=Phase.WAITING)))
+
+    def save(self, a: int, _b: int) -> None:
+        if job := self._pick(a, Phase.RUNNING):
+            self.tell(JobChanged(replace(job, saved=self.now)))
+
+    def requota(self, a: int, b: int) -> None:
+        self._edit(a, quota=b % (self.gpus + 1))
+
+    def relimit(self, a: int, b: int) -> None:
+        self._edit(a, limit=None if b % 2 else b % (self.gpus + 1))
+
+    def reweigh(self, a: int, b: int) -> None:
+        self._edit(a, weight=(0.0, 0.5, 1.0, 2.0)[b % 4])
+
+    def _edit(self, at: int, **fields: object) -> None:
+        at %= len(self.projects)
+        edited = replace(self.projects[at], **fields)
+        self.projects = (*self.projects[:at], edited, *self.projects[at + 1 :])
+        self.tell(ProjectsChanged(self.projects))
+
+    def lose_node(self, a: int, b: int) -> None:
+        """A node goes away: its jobs go on, or are lost with it."""
+        node = self.nodes[a % len(self.nodes)]
+        self.nodes = tuple(replace(each, available=each.available and each != node) for each in self.nodes)
+        self.tell(NodesChanged(self.nodes))
+        if b % 2:
+            for job in [job for job in self.jobs.values() if any(w.node == node.name for w in job.placement)]:
+                then = self.ending[job.id][1] if job.id in self.ending else Phase.WAITING
+                self._gone(job, then)
+
+    def regain_nodes(self, _a: int, _b: int) -> None:
+        self.nodes = tuple(replace(node, available=True) for node in self.nodes)
+        self.tell(NodesChanged(self.nodes))
+
+    def reorder(self, a: int, _b: int) -> None:
+        self.settings = replace(self.settings, order=(Order.FIRST_COME, Order.LEAST_SERVED)[a % 2])
+        self.tell(SettingsChanged(self.settings))
+
+    def wait(self, a: int, _b: int) -> None:
+        until = self.now + (1.0, 45.0, 400.0, 4000.0)[a % 4]
+        while True:
+            due = [at for at, _ in self.ending.values()]
+            if self.wake is not None and self.wake > self.now:
+                due.append(self.wake)
+            self.now = min([*due, until])
+            for job_id in [job_id for job_id, (at, _) in self.ending.items() if at <= self.now]:
+                self._gone(self.jobs[job_id], self.ending[job_id][1])
+            if self.now >= until:
+                return
+            self.settle()
+
+    def replayed(self) -> tuple[Breach, ...]:
+        """Whether a planner that starts from the snapshot decides as this one, which got there by changes."""
+        snapshot = self.snapshot()
+        return check_replay(
+            snapshot, self.planner.plan(self.now), lambda again: self.make_planner(again).plan(again.now)
+        )
+
+
+def some_nodes(rng: random.Random) -> tuple[Node, ...]:
+    size = rng.choice([2, 4, 4, 8])
+    kinds = ["v100", "a100"] if rng.random() < 0.15 else [""]
+    sizes = [rng.choice([size, size, max(1, size // 2)]) for _ in range(rng.randint(1, 4))]
+    return tuple(
+        Node(f"n{at}", gpus, rng.choice(kinds), labels={"rack": f"r{at % 2}"}) for at, gpus in enumerate(sizes)
+    )
+
+
+def some_projects(rng: random.Random, gpus: int) -> tuple[Project, ...]:
+    """Up to three levels, whose quotas add up."""
+    projects: list[Project] = []
+
+    def add(name: str, parent: str | None, depth: int, room: int) -> int:
+        children = rng.randint(1, 2) if depth < 2 and rng.random() < 0.6 else 0
+        age = len(projects)
+        weight, priority = rng.choice([1.0, 1.0, 1.0, 2.0, 0.5, 0.0]), rng.choice([100, 100, 100, 100, 200])
+        projects.append(Project(name))
+        used = sum(add(f"{name}{at}", name, depth + 1, room // children) for at in range(children))
+        quota = used if children else rng.randint(0, room)
+        limit = quota + rng.randint(0, 4) if rng.random() < 0.15 else None
+        projects[age] = Project(name, parent, quota, limit, weight, priority, age)
+        return quota
+
+    for name in "abc"[: rng.randint(1, 3)]:
+        gpus -= add(name, None, 0, gpus)
+    return tuple(projects)
+
+
+def some_world(seed: int, planner: Callable[[Snapshot], Planner] = Planner) -> World:
+    rng = random.Random(seed)
+    nodes = some_nodes(rng)
+    projects = some_projects(rng, sum(node.gpus for node in nodes))
+    order = Order.LEAST_SERVED if rng.random() < 0.6 else Order.FIRST_COME
+    settings = Settings(order, min_runtime=rng.choice([0.0, 0.0, 300.0]), grace=GRACE)
+    return World(nodes, projects, settings, instant=rng.random() < 0.5, planner=planner)
+
+
+CHANCES = {
+    "submit": 28,
+    "finish": 20,
+    "wait": 22,
+    "fail": 3,
+    "cancel": 4,
+    "hold": 2,
+    "resume": 3,
+    "save": 2,
+    "requota": 3,
+    "relimit": 1,
+    "reweigh": 2,
+    "lose_node": 2,
+    "regain_nodes": 4,
+    "reorder": 1,
+}
+ACTIONS = tuple(name for name, chance in CHANCES.items() for _ in range(chance))
+
+
+def live_through(
+    seed: int, steps: int, planner: Callable[[Snapshot], Planner] = Planner, wanted: Promise | None = None
+) -> World:
+    """A random history: the world at its end, or as soon as a promise (or the ``wanted`` one) is broken."""
+    rng = random.Random(seed)
+    world = some_world(seed, planner)
+    for step in range(steps):
+        action = rng.choice(ACTIONS)
+        world.act(action, rng.randrange(1 << 16), rng.randrange(1 << 16), replay=step % REPLAY == 0)
+        if any(wanted in {None, breach.promise} for breach in world.watch.breaches):
+            break
+    return world
+
+
+@pytest.fixture
+def history() -> Callable[..., World]:
+    return live_through
+
+
+@pytest.fixture
+def new_world() -> Callable[..., World]:
+    return World
+
+
+@pytest.fixture
+def any_world() -> Callable[..., World]:
+    return some_world

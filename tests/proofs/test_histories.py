@@ -1,0 +1,95 @@
+"""Random histories of a small pool: whatever happens, the nine promises hold.
+
+`pytest tests/proofs --soak N` lives through N times as many, from fresh seeds; `--seed S` begins at the seed S.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+STEPS = 200
+HISTORIES = 500
+BATCHES = 20
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_no_promise_is_broken_in_a_random_history(batch, history, first_seed, soak):
+    for seed in range(first_seed + batch, first_seed + HISTORIES * (soak or 1), BATCHES):
+        world = history(seed, STEPS)
+
+        where = f"pytest tests/proofs --seed {seed}, step {len(world.log)} ({world.log[-1]}):"
+        assert not world.watch.breaches, "\n".join([where, *map(str, world.watch.breaches)])
+        assert len(world.log) == STEPS
+
+
+NUMBER = st.integers(0, (1 << 12) - 1)
+
+
+def test_no_promise_is_broken_whatever_happens_next(any_world, soak):
+    """The same actions chosen by Hypothesis, which shrinks a history that breaks a promise to its essence."""
+
+    class Pool(RuleBasedStateMachine):
+        @initialize(seed=st.integers(0, 1 << 16))
+        def open(self, seed):
+            self.world = any_world(seed)
+
+        @rule(a=NUMBER, b=NUMBER)
+        def submit(self, a, b):
+            self.world.act("submit", a, b)
+
+        @rule(a=NUMBER)
+        def finish(self, a):
+            self.world.act("finish", a, 0)
+
+        @rule(a=NUMBER)
+        def fail(self, a):
+            self.world.act("fail", a, 0)
+
+        @rule(a=NUMBER)
+        def cancel(self, a):
+            self.world.act("cancel", a, 0)
+
+        @rule(a=NUMBER, hold=st.booleans())
+        def hold_or_resume(self, a, hold):
+            self.world.act("hold" if hold else "resume", a, 0)
+
+        @rule(a=NUMBER)
+        def wait(self, a):
+            self.world.act("wait", a, 0)
+
+        @rule(a=NUMBER, b=NUMBER, what=st.sampled_from(["requota", "relimit", "reweigh"]))
+        def edit_a_project(self, a, b, what):
+            self.world.act(what, a, b)
+
+        @rule(a=NUMBER, b=NUMBER)
+        def lose_a_node(self, a, b):
+            self.world.act("lose_node", a, b)
+
+        @rule()
+        def regain_nodes(self):
+            self.world.act("regain_nodes", 0, 0)
+
+        @rule(a=NUMBER)
+        def reorder(self, a):
+            self.world.act("reorder", a, 0)
+
+        @invariant()
+        def keeps_its_promises(self):
+            if hasattr(self, "world"):
+                assert not self.world.watch.breaches, "\n".join(map(str, self.world.watch.breaches))
+                assert not self.world.replayed()
+
+    run_state_machine_as_test(
+        Pool,
+        settings=settings(
+            max_examples=25 * (soak or 1),
+            stateful_step_count=40,
+            deadline=None,
+            derandomize=not soak,
+            suppress_health_check=[HealthCheck.too_slow],
+            print_blob=True,
+        ),
+    )

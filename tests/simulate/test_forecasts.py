@@ -1,0 +1,157 @@
+"""Forecasts: the same policy run forward over what is known of run times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from springtide.scheduler.forecast import Window, forecast
+from springtide.scheduler.model import (
+    Job,
+    JobChanged,
+    Node,
+    NodesChanged,
+    Order,
+    Phase,
+    Project,
+    ProjectsChanged,
+    Settings,
+    Snapshot,
+    Worker,
+)
+
+NOW = 10_000.0
+
+
+def running(job_id: str, project: str, gpus: int, first: int, **fields: object) -> Job:
+    placement = (Worker(0, "dgx", tuple(range(first, first + gpus))),)
+    started = Job(job_id, project, gpus=gpus, phase=Phase.RUNNING, placement=placement, started=NOW, attempts=1)
+    return replace(started, **fields)
+
+
+@pytest.fixture
+def pool():
+    def made(*jobs: Job, gpus: int = 8, quota: int = 8) -> Snapshot:
+        return Snapshot(
+            NOW,
+            (Node("dgx", gpus),),
+            (Project("vision", quota=quota), Project("speech", quota=0, age=1)),
+            jobs,
+            Settings(order=Order.FIRST_COME),
+        )
+
+    return made
+
+
+def test_a_job_that_fits_starts_now(pool):
+    outlook = forecast(pool(Job("a", "vision", gpus=4)))
+
+    assert outlook.starts["a"] == Window(NOW, NOW, NOW)
+    assert outlook.standing["vision"].held == 4
+
+
+def test_a_job_waits_for_the_one_before_it_as_long_as_that_is_expected_to_run(pool):
+    outlook = forecast(pool(running("a", "vision", 8, 0, expected=1000.0), Job("b", "vision", gpus=8)))
+
+    assert outlook.starts["b"] == Window(NOW + 500, NOW + 1000, NOW + 2000)
+
+
+def test_what_has_run_already_is_taken_into_account(pool):
+    before = running("a", "vision", 8, 0, expected=1000.0, started=NOW - 900)
+
+    window = forecast(pool(before, Job("b", "vision", gpus=8))).starts["b"]
+
+    assert window.likely == NOW + 100
+    assert window.earliest == NOW
+
+
+def test_a_time_limit_is_the_latest(pool):
+    before = running("a", "vision", 8, 0, expected=1000.0, time_limit=1200.0)
+
+    assert forecast(pool(before, Job("b", "vision", gpus=8))).starts["b"].latest == NOW + 1200
+
+
+def test_of_a_job_of_unknown_length_no_latest_time_is_claimed(pool):
+    window = forecast(pool(running("a", "vision", 8, 0), Job("b", "vision", gpus=8))).starts["b"]
+
+    assert window.earliest == NOW
+    assert window.likely is not None
+    assert window.latest is None
+
+
+def test_a_job_that_never_fits_has_no_start(pool):
+    assert forecast(pool(Job("a", "vision", gpus=16))).starts["a"] == Window(None, None, None)
+
+
+def test_a_job_that_is_not_submitted_yet_can_be_asked_about(pool):
+    snapshot = pool(running("a", "vision", 8, 0, expected=1000.0))
+    idea = Job("idea", "vision", gpus=2, submitted=NOW)
+
+    outlook = forecast(snapshot, ["idea"], [JobChanged(idea)])
+
+    assert outlook.starts["idea"].likely == NOW + 1000
+
+
+def test_other_quotas_give_another_outlook(pool):
+    snapshot = pool(running("a", "vision", 8, 0, expected=1000.0), Job("b", "speech", gpus=4))
+    fairer = (Project("vision", quota=4), Project("speech", quota=4, age=1))
+
+    as_it_is = forecast(snapshot, ["b"])
+    as_it_might_be = forecast(snapshot, ["b"], [ProjectsChanged(fairer)])
+
+    assert as_it_is.starts["b"].likely == NOW + 1000
+    assert as_it_might_be.starts["b"].likely == NOW
+    assert as_it_might_be.standing["speech"].held == 4
+
+
+def test_other_nodes_give_another_outlook(pool):
+    snapshot = pool(running("a", "vision", 8, 0, expected=1000.0), Job("b", "vision", gpus=4))
+
+    outlook = forecast(snapshot, ["b"], [NodesChanged((Node("dgx", 8), Node("new", 4)))])
+
+    assert outlook.starts["b"] == Window(NOW, NOW, NOW)
+
+
+def test_jobs_of_a_node_that_is_taken_away_wait_again(pool):
+    snapshot = pool(running("a", "vision", 4, 0, expected=1000.0))
+
+    outlook = forecast(snapshot, changes=[NodesChanged((Node("new", 4),))])
+
+    assert outlook.starts["a"].likely == NOW
+
+
+def test_a_pause_under_way_is_taken_as_done(pool):
+    leaving = replace(running("a", "vision", 8, 0, expected=1000.0), phase=Phase.PAUSING)
+    placement = (Worker(0, "dgx", tuple(range(8))),)
+    coming = Job("b", "vision", gpus=8, priority=75, reserved=placement, expected=500.0)
+
+    outlook = forecast(pool(leaving, coming))
+
+    assert outlook.starts["b"].likely == NOW
+    assert outlook.starts["a"].likely == NOW + 500
+
+
+def test_a_job_that_is_held_or_unknown_has_no_start(pool):
+    snapshot = pool(Job("a", "vision", phase=Phase.HELD))
+
+    outlook = forecast(snapshot, ["a", "nobody"])
+
+    assert outlook.starts == {"a": Window(None, None, None), "nobody": Window(None, None, None)}
+
+
+def test_nothing_beyond_the_horizon_is_claimed(pool):
+    snapshot = pool(running("a", "vision", 8, 0, expected=1000.0), Job("b", "vision", gpus=8))
+
+    window = forecast(snapshot, ["b"], horizon=600.0).starts["b"]
+
+    assert window == Window(NOW + 500, None, None)
+
+
+def test_the_snapshot_is_left_as_it_was(pool):
+    snapshot = pool(running("a", "vision", 8, 0, expected=1000.0), Job("b", "vision", gpus=8))
+    before = replace(snapshot)
+
+    forecast(snapshot)
+
+    assert snapshot == before

@@ -1,0 +1,82 @@
+"""`springtide plan`: where a pool comes to rest."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def planned(written, run_plan):
+    def outcome(scenario: dict, *options: str) -> dict:
+        result = run_plan(*options, written(scenario))
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    return outcome
+
+
+def test_susan_borrows_what_nobody_uses(scenario, planned):
+    outcome = planned(scenario({"name": "s1", "project": "susan", "gpus": 4}))
+
+    assert outcome["stable"]
+    assert outcome["projects"]["susan"] == {"quota": 2, "fair_share": 4, "held": 4, "request": 4}
+    assert outcome["jobs"]["s1"]["running"] == 1
+    assert outcome["jobs"]["s1"]["nodes"] == ["dgx"]
+    assert "borrow" in outcome["jobs"]["s1"]["reason"]
+
+
+def test_owners_get_their_quota_back_and_the_newest_borrowers_pause(scenario, planned):
+    outcome = planned(
+        scenario(
+            *(
+                {"name": f"s{at}", "project": "susan", "gpus": 2, "submitted": at, "placed": ["dgx"]}
+                for at in range(4)
+            ),
+            {"name": "j1", "project": "joe", "gpus": 2, "submitted": 4},
+            {"name": "m1", "project": "jemma", "gpus": 2, "submitted": 5},
+        )
+    )
+
+    running = {name for name, job in outcome["jobs"].items() if job["running"]}
+    assert outcome["stable"]
+    assert outcome["rounds"] >= 1
+    assert running == {"s0", "s1", "j1", "m1"}
+    assert outcome["jobs"]["s3"]["nodes"] == []
+    assert outcome["jobs"]["s3"]["reason"]
+
+
+def test_a_pool_at_rest_needs_no_round(scenario, planned):
+    outcome = planned(scenario({"name": "s1", "project": "susan", "gpus": 2, "placed": ["dgx"]}))
+
+    assert (outcome["stable"], outcome["rounds"]) == (True, 0)
+    assert outcome["jobs"]["s1"]["running"] == 1
+
+
+def test_quota_null_is_unlimited(scenario, planned):
+    outcome = planned(scenario({"name": "a", "project": "p", "gpus": 8}, projects=[{"name": "p", "quota": None}]))
+
+    assert outcome["projects"]["p"]["quota"] is None
+    assert outcome["projects"]["p"]["fair_share"] == 8
+
+
+def test_without_jobs_there_is_nothing_to_do(scenario, planned):
+    outcome = planned(scenario())
+
+    assert (outcome["stable"], outcome["rounds"], outcome["jobs"]) == (True, 0, {})
+
+
+def test_a_forecast_tells_when_a_waiting_job_starts(scenario, planned):
+    outcome = planned(
+        scenario(
+            {"name": "now", "project": "susan", "gpus": 8, "duration": 1000, "preemptible": True},
+            {"name": "then", "project": "susan", "gpus": 8, "duration": 1000, "submitted": 1},
+            projects=[{"name": "susan", "quota": 8}],
+        ),
+        "--forecast",
+    )
+
+    assert outcome["forecast"]["now"] == {"earliest": 0, "likely": 0, "latest": 0}
+    window = outcome["forecast"]["then"]
+    assert 0 < window["earliest"] <= window["likely"] <= window["latest"]
