@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from springtide.scheduler.wire.shapes import MAX_NAME, Answer, Positive, ProjectName, Request
+from springtide.scheduler.wire.shapes import MAX_NAME, Answer, Positive, ProjectName, Request, Word
 
 
 class Submission(Request, frozen=True, kw_only=True):
@@ -20,22 +20,22 @@ class Submission(Request, frozen=True, kw_only=True):
 
     argv: Annotated[list[str], Meta(min_length=1, max_length=4096)]
     name: Annotated[str, Meta(max_length=MAX_NAME)] = ""
-    kind: Annotated[str, Meta(pattern="^(command|function|notebook)$")] = "command"
+    kind: Annotated[str, Meta(pattern=r"^(command|function|notebook)(?!\n)$")] = "command"
     project: ProjectName | None = None
     gpus: Positive = 1
     workers: Positive = 1
     min_workers: Positive | None = None
-    priority: str | int = "train"
+    priority: Word | Annotated[int, Meta(ge=0, le=1_000_000)] = "train"
     preemptible: bool | None = None
-    gpu_types: list[str] = []
-    require: str | None = None
-    prefer: str | None = None
+    gpu_types: Annotated[list[Word], Meta(max_length=100)] = []
+    require: Word | None = None
+    prefer: Word | None = None
     rotate: bool = True
     time_limit: Annotated[float, Meta(gt=0, le=10 * 365 * 86400)] | None = None
     retries: Annotated[int, Meta(ge=0, le=100)] = 0
     grace: Annotated[float, Meta(ge=0, le=3600)] | None = None
     env: dict[str, str] = {}
-    cwd: str | None = None
+    cwd: Annotated[str, Meta(max_length=4096)] | None = None
     files: dict[str, bytes] = {}
     source: Annotated[str, Meta(max_length=200_000)] = ""
     key: Annotated[str, Meta(max_length=128)] | None = None

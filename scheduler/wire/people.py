@@ -54,7 +54,7 @@ class ProjectEdit(Request, frozen=True, kw_only=True):
     weight: Annotated[float, Meta(ge=0, le=1e6)] | UnsetType = UNSET
     priority: Annotated[int, Meta(ge=0, le=1_000_000)] | UnsetType = UNSET
     build_quota: Count | UnsetType = UNSET
-    version: int | UnsetType = UNSET
+    version: Annotated[int, Meta(ge=0, le=1 << 53)] | UnsetType = UNSET
 
 
 class PersonView(Answer, frozen=True, kw_only=True):

@@ -10,7 +10,8 @@ MAX_GPUS = 1_000_000
 MAX_NAME = 128
 
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
-ProjectName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f/]+$")]
+ProjectName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f/]+(?!\n)$")]
+Word = Annotated[str, Meta(max_length=MAX_NAME)]
 Count = Annotated[int, Meta(ge=0, le=MAX_GPUS)]
 Positive = Annotated[int, Meta(ge=1, le=MAX_GPUS)]
 

@@ -1,0 +1,178 @@
+"""The engine with real processes on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+import pytest
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine import Engine, EngineSettings
+from springtide.scheduler.executors.local import LocalExecutor
+from springtide.scheduler.model import Settings
+from springtide.scheduler.store import Store
+from springtide.scheduler.telemetry.machine import SimulatedMachine
+
+SAVES = """
+import json, os, signal, sys, time
+place = os.path.join(os.environ["SPRINGTIDE_CHECKPOINT_DIR"], "step")
+step = int(open(place).read()) if os.path.exists(place) else 0
+print("began at", step, flush=True)
+while not os.path.exists(sys.argv[1]):
+    step += 1
+    if os.path.exists(os.environ["SPRINGTIDE_PAUSE_FILE"]):
+        with open(place, "w") as file:
+            file.write(str(step))
+        sys.exit(75)
+    time.sleep(0.01)
+with open(os.path.join(os.environ["SPRINGTIDE_OUTPUT_DIR"], "result.json"), "w") as file:
+    json.dump({"gpus": os.environ["CUDA_VISIBLE_DEVICES"], "attempt": os.environ["SPRINGTIDE_ATTEMPT"]}, file)
+print("done", flush=True)
+"""
+
+
+class Machine:
+    """A pool on this machine, with simulated GPUs and real processes."""
+
+    def __init__(self, path) -> None:
+        self.path = path
+        self.engine = None
+
+    async def start(self):
+        self.store = Store.open(f"sqlite:///{self.path}/springtide.sqlite", self.path)
+        self.executor = LocalExecutor(self.path, SimulatedMachine(11, 3))
+        settings = EngineSettings(policy=Settings(grace=10.0))
+        projects = {"susan": {"quota": 2}, "joe": {"quota": 2}}
+        self.engine = Engine(self.store, self.executor, settings, projects=projects)
+        await self.engine.start()
+
+    async def stop(self):
+        await self.engine.stop()
+        self.store.close()
+
+    async def submit(self, user, gpus, flag, **more: object):
+        argv = [sys.executable, "{code}/train.py", str(self.path / flag)]
+        return await self.engine.submit(
+            wire.Submission(argv=argv, files={"train.py": SAVES.encode()}, gpus=gpus, **more), user, user
+        )
+
+    def let(self, flag):
+        (self.path / flag).touch()
+
+    async def until(self, job_id, *states: str, attempt=None):
+        async with asyncio.timeout(60):
+            while True:
+                job = self.engine.job(job_id)
+                if job.state in states and attempt in {None, job.attempt}:
+                    return job
+                await asyncio.sleep(0.01)
+
+    async def log_has(self, job_id, words):
+        text, offset = "", 0
+        async with asyncio.timeout(60):
+            while words not in text:
+                piece = await self.engine.log(job_id, 0, offset, 65536, 5)
+                text, offset = text + piece.text, piece.next
+        return text
+
+
+@pytest.fixture
+async def machine(tmp_path):
+    one = Machine(tmp_path)
+    await one.start()
+    yield one
+    for job in one.store.load().jobs:
+        await one.engine.cancel(job.id, "test")
+    for job in one.store.load().jobs:
+        await one.until(job.id, "cancelled", "succeeded", "failed")
+    await one.stop()
+
+
+async def test_a_real_job_runs_and_leaves_its_log_and_output(machine):
+    job = await machine.submit("susan", 2, "go")
+    await machine.until(job.id, "running")
+    machine.let("go")
+    ended = await machine.until(job.id, "succeeded")
+    assert "began at 0" in await machine.log_has(job.id, "done")
+    result = json.loads(await machine.engine.output(job.id, "result.json"))
+    assert result["gpus"].split(",") == [gpu.uuid for gpu in ended.attempts[0].gpus]
+
+
+async def test_a_real_owner_reclaims_and_the_victim_resumes_where_it_saved(machine):
+    older = await machine.submit("susan", 4, "go")
+    await machine.until(older.id, "running")
+    newer = await machine.submit("susan", 4, "go")
+    await machine.log_has(newer.id, "began at 0")
+    owners = await machine.submit("joe", 2, "owner")
+    await machine.until(owners.id, "running")
+    paused = await machine.until(newer.id, "paused")
+    assert "joe" in paused.reason.text
+    assert paused.failures == 0
+    assert machine.engine.job(older.id).state == "running"
+    machine.let("owner")
+    await machine.until(owners.id, "succeeded")
+    await machine.until(newer.id, "running", attempt=2)
+    machine.let("go")
+    await machine.until(newer.id, "succeeded")
+    await machine.until(older.id, "succeeded")
+    text = await machine.log_has(newer.id, "done")
+    assert "began at 0" in text
+    assert text.count("began at") == 2
+    assert json.loads(await machine.engine.output(newer.id, "result.json"))["attempt"] == "2"
+
+
+async def test_a_real_job_goes_on_while_the_service_is_away(machine):
+    job = await machine.submit("susan", 1, "go")
+    await machine.log_has(job.id, "began at 0")
+    await machine.stop()
+    machine.let("go")
+    await machine.start()
+    ended = await machine.until(job.id, "succeeded")
+    assert ended.attempt == 1
+
+
+async def test_a_program_that_is_not_there_is_told_in_words(machine):
+    job = await machine.engine.submit(wire.Submission(argv=["no-such-program-here"]), "susan", "susan")
+    failed = await machine.until(job.id, "failed")
+    assert "no-such-program-here" in failed.error
+
+
+async def test_an_idle_engine_does_nothing(machine):
+    await machine.submit("susan", 8, "go")
+    waiting = await machine.submit("susan", 8, "go")
+    await machine.until(waiting.id, "queued")
+    await asyncio.sleep(1.0)
+    ticks = machine.engine.stats.ticks
+    await asyncio.sleep(1.0)
+    assert machine.engine.stats.ticks == ticks
+
+
+REPORTS = """
+import json, os, sys, time
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+with open(os.environ["SPRINGTIDE_REPORT"], "a") as file:
+    line = {"at": time.time(), "step": 7, "of": 10, "values": {"loss": 0.5}, "saved": True}
+    file.write(json.dumps(line) + "\\n")
+open(sys.argv[1] + ".told", "w").close()
+time.sleep(600)
+"""
+
+
+async def test_what_a_job_reported_while_the_service_was_away_is_known_afterwards(machine):
+    argv = [sys.executable, "-c", REPORTS, str(machine.path / "say")]
+    job = await machine.engine.submit(wire.Submission(argv=argv), "susan", "susan")
+    await machine.until(job.id, "running")
+    await machine.stop()
+    machine.let("say")
+    async with asyncio.timeout(60):
+        while not (machine.path / "say.told").exists():
+            await asyncio.sleep(0.01)
+    await machine.start()
+    async with asyncio.timeout(20):
+        while machine.engine.job(job.id).saved_step != 7:
+            await asyncio.sleep(0.01)
+    assert machine.engine.job(job.id).progress.values == {"loss": 0.5}
+    assert machine.engine.job(job.id).attempt == 1

@@ -1,0 +1,262 @@
+"""Executors, nodes and jobs that do not do what they should."""
+
+from __future__ import annotations
+
+import time
+
+import engine_worlds as worlds
+import pytest
+
+from springtide.scheduler.engine import Engine
+from springtide.scheduler.executors.base import ExecutorError, ExitKind
+from springtide.scheduler.refusal import Refusal
+
+
+async def test_a_slow_start_shows_as_starting_and_can_be_cancelled(pool):
+    pool.executor.slow_start = True
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "starting")
+    assert len(pool.job(job.id).held) == 1
+    await pool.engine.cancel(job.id, "susan")
+    await pool.state(job.id, "cancelled")
+
+
+async def test_a_slow_start_can_be_paused(pool):
+    pool.executor.slow_start = True
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "starting")
+    await pool.engine.pause(job.id, "susan")
+    held = await pool.state(job.id, "paused")
+    assert held.held_by_user
+
+
+async def test_an_attempt_that_dies_during_its_start_is_a_failure_with_words(pool):
+    pool.executor.during_launch = lambda key: pool.executor.end(
+        key, kind=ExitKind.REFUSED, detail="There is no program 'pyhton'."
+    )
+    job = await pool.submit(gpus=1)
+    failed = await pool.state(job.id, "failed")
+    assert "There is no program 'pyhton'." in failed.error
+    assert failed.started is None
+    assert failed.gpu_seconds == 0
+
+
+async def test_a_job_that_ignores_the_pause_holds_its_gpus_until_it_is_gone(pool):
+    pool.executor.ignores_pause = True
+    holder = await pool.submit(gpus=8)
+    await pool.state(holder.id, "running")
+    owners = await pool.submit("joe", gpus=2)
+    await pool.state(holder.id, "pausing")
+    await pool.quiet()
+    assert pool.job(owners.id).state == "queued"
+    assert len(pool.job(holder.id).held) == 8
+    pool.executor.end(pool.key(holder.id), signal=9, paused=True)
+    await pool.state(owners.id, "running")
+    paused = await pool.state(holder.id, "paused")
+    assert paused.failures == 0
+
+
+async def test_success_during_a_pause_wins(pool):
+    pool.executor.pause_exit = 0
+    holder = await pool.submit(gpus=8)
+    await pool.state(holder.id, "running")
+    await pool.submit("joe", gpus=2)
+    ended = await pool.state(holder.id, "succeeded")
+    assert ended.attempt == 1
+
+
+async def test_launches_that_fail_are_repeated_until_one_works(pool):
+    pool.executor.launch_errors = 2
+    job = await pool.submit(gpus=1)
+    await pool.until(
+        lambda: "The machine is busy" in (pool.job(job.id).reason.text if pool.job(job.id).reason else "")
+    )
+    await pool.state(job.id, "running", attempt=1)
+    assert pool.executor.ran == {pool.key(job.id): 1}
+
+
+async def test_a_job_whose_launches_never_work_can_be_cancelled(pool):
+    pool.executor.launch_errors = 10_000
+    job = await pool.submit(gpus=1)
+    await pool.until(lambda: pool.engine.stats.act_errors)
+    await pool.engine.cancel(job.id, "susan")
+    await pool.state(job.id, "cancelled")
+    assert not pool.executor.ran
+
+
+async def test_a_lost_attempt_is_run_again_and_costs_no_retry(pool):
+    job = await pool.submit(gpus=1, retries=0)
+    await pool.state(job.id, "running")
+    pool.executor.report(pool.key(job.id), step=5, saved=True)
+    pool.executor.end(pool.key(job.id), kind=ExitKind.LOST, detail="The supervisor vanished.")
+    again = await pool.state(job.id, "running", attempt=2)
+    assert (again.failures, again.attempts[0].state, again.attempts[1].resumed_from) == (0, "lost", 5)
+
+
+async def test_failures_are_tried_again_after_a_wait(pool):
+    job = await pool.submit(gpus=1, retries=1)
+    await pool.state(job.id, "running")
+    pool.executor.end(pool.key(job.id), code=1)
+    await pool.state(job.id, "paused")
+    assert "1 of 1" in pool.job(job.id).reason.text
+    await pool.quiet()
+    assert pool.job(job.id).attempt == 1
+    await pool.later(2)
+    await pool.state(job.id, "running", attempt=2)
+    pool.executor.end(pool.key(job.id), code=7)
+    failed = await pool.state(job.id, "failed")
+    assert (failed.exit_code, failed.failures) == (7, 2)
+
+
+async def test_a_job_that_asks_to_run_again_for_ever_fails_in_words(pool):
+    job = await pool.submit(gpus=1)
+    for attempt in range(1, pool.settings.retries.fruitless_limit + 1):
+        await pool.state(job.id, "running", attempt=attempt)
+        pool.executor.end(pool.key(job.id), code=75)
+        await pool.state(job.id, "paused", "failed", attempt=attempt)
+        await pool.later(1_000)
+    failed = await pool.state(job.id, "failed")
+    assert "exit code 75" in failed.error
+    assert failed.failures == 0
+
+
+async def test_a_job_is_stopped_at_its_time_limit(make_pool):
+    pool = await make_pool(executor=worlds.MemoryExecutor(clock=time.time))
+    job = await pool.submit(gpus=1, time_limit=0.05)
+    failed = await pool.state(job.id, "failed")
+    assert "time limit" in failed.error
+    assert [what for what, _ in pool.executor.asked][:2] == ["launch", "kill"]
+
+
+async def test_a_node_that_goes_away_is_not_used(pool):
+    pool.executor.change_nodes(worlds.node("train", 8, available=False))
+    await pool.quiet()
+    job = await pool.submit(gpus=1)
+    await pool.quiet()
+    assert pool.job(job.id).state == "queued"
+    pool.executor.change_nodes(*worlds.EIGHT)
+    await pool.state(job.id, "running")
+
+
+async def test_news_of_nobody_does_no_harm(pool):
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "running")
+    pool.executor.report(worlds.AttemptKey("nobody", 1), step=1)
+    pool.executor.report(worlds.AttemptKey(job.id, 99), step=3)
+    pool.executor.tell(worlds.AttemptStatus(worlds.AttemptKey("nobody", 1), worlds.AttemptPhase.GONE))
+    pool.executor.tell("nonsense")
+    await pool.quiet()
+    assert pool.job(job.id).state == "running"
+
+
+async def test_an_attempt_that_nobody_knows_is_left_alone_and_its_gpus_too(pool):
+    stranger = worlds.AttemptKey("stranger", 1)
+    pool.executor.appear(stranger, (worlds.Worker(0, "train", tuple(range(8))),))
+    await pool.quiet()
+    job = await pool.submit(gpus=1)
+    await pool.quiet()
+    assert pool.job(job.id).state == "queued"
+    assert pool.engine.stats.quarantined == 1
+    assert ("kill", stranger) not in pool.executor.asked
+    assert pool.engine.pool().nodes[0].gpus[0].holder.kind == "foreign"
+    pool.executor.end(stranger, code=0)
+    await pool.state(job.id, "running")
+    await pool.until(lambda: stranger not in pool.executor.world)
+
+
+async def test_another_owner_of_the_executor_ends_the_engine(pool):
+    pool.executor.epoch = pool.store.epoch + 1
+    await pool.submit(gpus=1)
+    why = await pool.engine.wait_closed()
+    assert "epoch" in why
+    with pytest.raises(Refusal) as refused:
+        await pool.submit(gpus=1)
+    assert refused.value.status == 503
+
+
+async def test_an_executor_that_cannot_work_here_stops_the_start(tmp_path, pool):
+    class Broken(worlds.MemoryExecutor):
+        async def start(self, listener):
+            await super().start(listener)
+            raise ExecutorError("There is no /proc here.")
+
+    engine = Engine(pool.store, Broken())
+    with pytest.raises(ExecutorError, match="no /proc"):
+        await engine.start()
+
+
+async def test_a_planner_that_fails_keeps_nobody_from_cancelling(make_pool):
+    class Moody:
+        broken = False
+
+        def __init__(self, snapshot) -> None:
+            self.inner = worlds.Planner(snapshot)
+
+        def __getattr__(self, name) -> object:
+            return getattr(self.inner, name)
+
+        def plan(self, now):
+            if Moody.broken:
+                raise ZeroDivisionError
+            return self.inner.plan(now)
+
+    pool = await make_pool(planner=Moody)
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "running")
+    Moody.broken = True
+    waiting = await pool.submit(gpus=1)
+    assert waiting.state == "queued"
+    await pool.engine.cancel(job.id, "susan")
+    await pool.state(job.id, "cancelled")
+    Moody.broken = False
+    await pool.later(10)
+    await pool.state(waiting.id, "running")
+
+
+async def test_a_plan_that_breaks_a_promise_is_not_carried_out(make_pool):
+    class Reckless:
+        """Starts every job on the same GPU."""
+
+        def __init__(self, snapshot) -> None:
+            self.inner = worlds.Planner(snapshot)
+
+        def __getattr__(self, name) -> object:
+            return getattr(self.inner, name)
+
+        def plan(self, now):
+            plan = self.inner.plan(now)
+            same = (worlds.Worker(0, "train", (0,)),)
+            return worlds.Plan(tuple(worlds.Start(d.job, same, d.reason) for d in plan.decisions))
+
+    pool = await make_pool(planner=Reckless)
+    first = await pool.submit(gpus=1)
+    await pool.state(first.id, "running")
+    second = await pool.submit(gpus=1)
+    await pool.quiet()
+    assert pool.job(second.id).state == "queued"
+    assert pool.engine.stats.breaches
+    assert len(pool.executor.live()) == 1
+
+
+async def test_a_planner_without_rest_does_not_run_away(make_pool):
+    class Restless(worlds.Planner):
+        """Drops reservations that nobody has, for ever."""
+
+        def __init__(self, snapshot) -> None:
+            super().__init__(snapshot)
+            self.seen = {job.id for job in snapshot.jobs}
+
+        def apply(self, change):
+            super().apply(change)
+            if isinstance(change, worlds.JobChanged):
+                self.seen.add(change.job.id)
+
+        def plan(self, now):
+            super().plan(now)
+            return worlds.Plan(tuple(worlds.Drop(job, worlds.Reason("drop")) for job in self.seen))
+
+    pool = await make_pool(planner=Restless)
+    await pool.submit(gpus=1)
+    await pool.until(lambda: pool.engine._loop._wake_at is not None and not pool.engine._loop._replan)
+    ticks = pool.engine.stats.ticks
+    assert ticks < 1_000

@@ -1,0 +1,157 @@
+"""What a restarted engine finds, and what it makes of it."""
+
+from __future__ import annotations
+
+import engine_worlds as worlds
+
+from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExitKind
+from springtide.scheduler.model import Worker
+
+
+async def test_running_jobs_are_adopted(pool):
+    job = await pool.submit(gpus=2)
+    await pool.state(job.id, "running")
+    pool.executor.report(pool.key(job.id), step=3, saved=True)
+    await pool.quiet()
+    await pool.restart()
+    adopted = pool.job(job.id)
+    assert (adopted.state, adopted.attempt, adopted.saved_step) == ("running", 1, 3)
+    await pool.quiet()
+    assert pool.executor.ran == {AttemptKey(job.id, 1): 1}
+    pool.executor.end(pool.key(job.id), code=0)
+    await pool.state(job.id, "succeeded")
+
+
+async def test_what_ended_while_nobody_looked_is_settled(pool):
+    job = await pool.submit(gpus=2)
+    await pool.state(job.id, "running")
+    await pool.stop()
+    pool.executor.end(AttemptKey(job.id, 1), code=0)
+    await pool.start()
+    await pool.state(job.id, "succeeded")
+    await pool.until(lambda: not pool.executor.world)
+
+
+async def test_a_queue_survives_in_order(pool):
+    holder = await pool.submit(gpus=8)
+    await pool.state(holder.id, "running")
+    waiting = [(await pool.submit(gpus=8)).id for _ in range(3)]
+    held = waiting[1]
+    await pool.engine.pause(held, "susan")
+    await pool.restart()
+    await pool.quiet()
+    assert [pool.job(job_id).place for job_id in waiting] == [1, None, 2]
+    assert pool.job(held).held_by_user
+
+
+async def test_a_seen_attempt_that_nobody_knows_any_more_was_lost(pool):
+    job = await pool.submit(gpus=2)
+    await pool.state(job.id, "running")
+    await pool.stop()
+    pool.executor.world.clear()
+    await pool.start()
+    again = await pool.state(job.id, "running", attempt=2)
+    assert (again.attempts[0].state, again.failures) == ("lost", 0)
+
+
+async def test_a_pause_that_was_asked_for_is_asked_for_again(pool):
+    pool.executor.ignores_pause = True
+    job = await pool.submit(gpus=2)
+    await pool.state(job.id, "running")
+    await pool.engine.pause(job.id, "susan")
+    await pool.quiet()
+    await pool.stop()
+    pool.executor.ignores_pause = False
+    await pool.start()
+    assert (await pool.state(job.id, "paused")).held_by_user
+
+
+async def test_a_cancelled_job_is_killed_again(pool):
+    pool.executor.ignores_kill = True
+    job = await pool.submit(gpus=2)
+    await pool.state(job.id, "running")
+    await pool.engine.cancel(job.id, "susan")
+    await pool.quiet()
+    await pool.stop()
+    pool.executor.ignores_kill = False
+    await pool.start()
+    await pool.state(job.id, "cancelled")
+
+
+async def test_an_attempt_whose_end_is_on_record_is_ended_when_it_turns_up_again(pool):
+    job = await pool.submit(gpus=2)
+    await pool.state(job.id, "running")
+    placement = pool.executor.specs[AttemptKey(job.id, 1)].placement
+    pool.executor.end(pool.key(job.id), kind=ExitKind.LOST)
+    await pool.state(job.id, "running", attempt=2)
+    await pool.stop()
+    zombie = AttemptKey(job.id, 1)
+    pool.executor.world[zombie] = AttemptStatus(zombie, AttemptPhase.RUNNING, 1.0, placement=placement)
+    await pool.start()
+    await pool.until(lambda: ("kill", zombie) in pool.executor.asked)
+    await pool.until(lambda: zombie not in pool.executor.world)
+    assert pool.job(job.id).state == "running"
+
+
+async def test_a_store_that_knows_nothing_leaves_what_runs_alone(tmp_path, make_pool):
+    first = await make_pool(path=tmp_path / "one")
+    job = await first.submit(gpus=4)
+    await first.state(job.id, "running")
+    await first.stop()
+    second = await make_pool(path=tmp_path / "two", executor=first.executor)
+    first.executor.epoch = 0
+    second.ids = iter(["other"])
+    await second.quiet()
+    assert second.engine.stats.quarantined == 1
+    other = await second.submit(gpus=4)
+    running = await second.state(other.id, "running")
+    assert [gpu.index for gpu in running.held] == [4, 5, 6, 7]
+    assert ("kill", AttemptKey(job.id, 1)) not in first.executor.asked
+
+
+async def test_projects_are_seeded_once(pool, members):
+    assert {project.name for project in pool.engine.pool().projects} == {"susan", "joe", "jemma"}
+    await pool.engine.delete_project("jemma", "admin", members=members)
+    await pool.restart()
+    assert {project.name for project in pool.engine.pool().projects} == {"susan", "joe"}
+
+
+async def test_files_of_a_job_reach_every_attempt_also_after_a_restart(pool):
+    small, large = b"print(1)", bytes(range(256)) * 1024
+    job = await pool.submit(argv=["python", "{code}/a.py"], files={"a.py": small, "data/b.bin": large})
+    await pool.state(job.id, "running")
+    await pool.restart()
+    pool.executor.end(pool.key(job.id), kind=ExitKind.LOST)
+    await pool.state(job.id, "running", attempt=2)
+    for attempt in (1, 2):
+        assert pool.executor.specs[AttemptKey(job.id, attempt)].files == {"a.py": small, "data/b.bin": large}
+
+
+async def test_files_that_are_gone_are_told_in_words(pool):
+    pool.executor.change_nodes(worlds.node("train", 8, taken=frozenset(range(8))))
+    await pool.quiet()
+    job = await pool.submit(argv=["x"], files={"b.bin": bytes(200_000)})
+    await pool.stop()
+    for path in (pool.path / "bundles").iterdir():
+        path.unlink()
+    await pool.start()
+    pool.executor.change_nodes(*worlds.EIGHT)
+    failed = await pool.state(job.id, "failed")
+    assert "files are missing" in failed.error
+
+
+async def test_epochs_rise_and_reach_the_executor(pool):
+    first = pool.store.epoch
+    await pool.restart()
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "running")
+    assert pool.executor.specs[AttemptKey(job.id, 1)].epoch == pool.store.epoch == first + 1
+
+
+async def test_a_gang_of_several_workers_is_placed_and_told_apart(pool):
+    job = await pool.submit(gpus=2, workers=3)
+    running = await pool.state(job.id, "running")
+    assert len(running.held) == 6
+    spec = pool.executor.specs[AttemptKey(job.id, 1)]
+    assert (spec.workers, [worker.rank for worker in spec.placement]) == (3, [0, 1, 2])
+    assert all(isinstance(worker, Worker) for worker in spec.placement)

@@ -1,0 +1,337 @@
+"""A job's life as a table: what it was, what happened, what it is then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from springtide.scheduler.engine import lifecycle, words
+from springtide.scheduler.engine.lifecycle import Act
+from springtide.scheduler.engine.settings import Retries
+from springtide.scheduler.executors.base import (
+    AttemptKey,
+    AttemptPhase,
+    AttemptStatus,
+    Exit,
+    ExitKind,
+    Report,
+    Reported,
+)
+from springtide.scheduler.model import JobState, Reason, Worker
+from springtide.scheduler.store.records import AttemptState, JobRecord, JobSpec
+
+RETRIES = Retries(first=10.0, longest=40.0, fruitless_limit=3)
+PLACE = (Worker(0, "train", (0, 1)),)
+WHY = Reason("engine-succeeded")
+RECLAIM = Reason("engine-paused")
+
+
+def job(**spec: object) -> JobRecord:
+    fields = {
+        "id": "a",
+        "seq": 1,
+        "user": "susan",
+        "project": "p",
+        "submitted": 0.0,
+        "name": "n",
+        "kind": "command",
+    }
+    return JobRecord(JobSpec(**{**fields, "argv": ("x",), "gpus": 2, **spec}))
+
+
+def starting(record=None):
+    return lifecycle.start(record or job(), PLACE, WHY, 100.0)[0]
+
+
+def running(record=None, at=100.0):
+    return observe(starting(record), AttemptPhase.RUNNING, started=at)[0]
+
+
+def observe(record, phase, **more: object):
+    key = AttemptKey("a", record.standing.attempt)
+    return lifecycle.observed(record, AttemptStatus(key, phase, **more), 100.0, RETRIES)
+
+
+def gone(record, code=None, *, signal=None, kind=ExitKind.EXITED, at=200.0, paused=False, detail=""):
+    return observe(
+        record,
+        AttemptPhase.GONE,
+        started=record.live.started,
+        exit=Exit(kind, at, code, signal, paused, detail=detail),
+    )[0]
+
+
+def asked_to_pause(record):
+    return lifecycle.pause(record, RECLAIM, 150.0)[0]
+
+
+def held(record):
+    return lifecycle.hold(record, "susan", 150.0)[0]
+
+
+def cancelled(record):
+    return lifecycle.cancel(record, "susan", 150.0)[0]
+
+
+def out_of_time(record):
+    return lifecycle.time_up(record, 150.0)[0]
+
+
+def report(record, *, step=None, saved=False, at=150.0):
+    last = Report(1, at, record.standing.attempt, step, None, {}, saved)
+    key = AttemptKey("a", record.standing.attempt)
+    return lifecycle.reported(record, Reported(key, last, at if saved else None, step if saved else None))
+
+
+START = {"starting": starting, "running": running}
+ENDS = {
+    "exit 0": {"code": 0},
+    "exit 75": {"code": 75},
+    "exit 1": {"code": 1},
+    "signal 15": {"signal": 15},
+    "lost": {"kind": ExitKind.LOST},
+    "refused": {"kind": ExitKind.REFUSED, "detail": "no such program"},
+}
+BEFORE = {
+    "nothing": lambda record: record,
+    "asked to pause": asked_to_pause,
+    "held": held,
+    "held, then cancelled": lambda record: cancelled(held(record)),
+    "cancelled": cancelled,
+    "out of time": out_of_time,
+}
+OUTCOMES = {
+    ("nothing", "exit 0"): ("succeeded", "succeeded"),
+    ("nothing", "exit 75"): ("paused", "paused"),
+    ("nothing", "exit 1"): ("failed", "failed"),
+    ("nothing", "signal 15"): ("failed", "failed"),
+    ("nothing", "lost"): ("paused", "lost"),
+    ("nothing", "refused"): ("failed", "failed"),
+    ("asked to pause", "exit 0"): ("succeeded", "succeeded"),
+    ("asked to pause", "exit 75"): ("paused", "paused"),
+    ("asked to pause", "exit 1"): ("paused", "paused"),
+    ("asked to pause", "signal 15"): ("paused", "paused"),
+    ("asked to pause", "lost"): ("paused", "lost"),
+    ("asked to pause", "refused"): ("paused", "paused"),
+    ("held", "exit 0"): ("succeeded", "succeeded"),
+    ("held", "exit 75"): ("held", "paused"),
+    ("held", "exit 1"): ("held", "paused"),
+    ("held", "signal 15"): ("held", "paused"),
+    ("held", "lost"): ("held", "lost"),
+    ("held", "refused"): ("held", "paused"),
+    **{("cancelled", end): ("cancelled", "cancelled") for end in ENDS},
+    **{("held, then cancelled", end): ("cancelled", "cancelled") for end in ENDS},
+    **{("out of time", end): ("failed", "failed") for end in ENDS},
+    ("out of time", "exit 0"): ("succeeded", "succeeded"),
+}
+
+
+def standing_of(record):
+    if record.standing.held:
+        return "held"
+    return record.state.value
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("before", BEFORE)
+def test_every_end_of_a_running_attempt(before, end):
+    record = gone(BEFORE[before](running()), **ENDS[end])
+    assert (standing_of(record), record.attempts[-1].state.value) == OUTCOMES[before, end]
+    assert record.live is None
+    assert (record.standing.ended is not None) == record.state.final
+    assert record.standing.reason is not None
+    assert record.standing.failures == (1 if (before, end) in FAILURES else 0)
+
+
+FAILURES = {("nothing", "exit 1"), ("nothing", "signal 15"), ("nothing", "refused")}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("before", BEFORE)
+def test_every_end_of_an_attempt_that_never_ran(before, end):
+    record = gone(BEFORE[before](starting()), **ENDS[end])
+    expected = OUTCOMES[before, end][0]
+    assert standing_of(record) == ("queued" if expected == "paused" else expected)
+    assert record.standing.served == 0
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_an_end_told_twice_counts_once(before):
+    once = gone(BEFORE[before](running()), code=1)
+    again, acts = observe(once, AttemptPhase.GONE, exit=Exit(ExitKind.EXITED, 300.0, 1))
+    assert again is once
+    assert [act.act for act in acts] == [Act.DISCARD]
+
+
+@pytest.mark.parametrize(
+    ("what", "acts"),
+    [(asked_to_pause, [Act.PAUSE]), (held, [Act.PAUSE]), (cancelled, [Act.KILL]), (out_of_time, [Act.KILL])],
+)
+@pytest.mark.parametrize("state", START)
+def test_a_live_attempt_is_asked_once(state, what, acts):
+    record = START[state]()
+    asked = what(record)
+    assert asked.state is JobState.PAUSING
+    assert asked.live.state is AttemptState.PAUSING
+    assert what(asked).live.asked_at == asked.live.asked_at
+    step = {
+        asked_to_pause: lambda r: lifecycle.pause(r, RECLAIM, 150.0),
+        held: lambda r: lifecycle.hold(r, "susan", 150.0),
+        cancelled: lambda r: lifecycle.cancel(r, "susan", 150.0),
+        out_of_time: lambda r: lifecycle.time_up(r, 150.0),
+    }[what]
+    assert [act.act for act in step(record)[1]] == acts
+    assert step(asked)[1] == ()
+
+
+def test_cancelling_a_pausing_attempt_ends_it_for_good():
+    _, acts = lifecycle.cancel(asked_to_pause(running()), "susan", 160.0)
+    assert [act.act for act in acts] == [Act.KILL]
+    _, acts = lifecycle.hold(cancelled(running()), "susan", 160.0)
+    assert acts == ()
+
+
+def test_a_job_starts_running_only_when_its_processes_do():
+    record = starting()
+    seen, acts = observe(record, AttemptPhase.STARTING)
+    assert (seen.state, seen.live.seen, acts) == (JobState.STARTING, True, ())
+    ran, _ = observe(seen, AttemptPhase.RUNNING, started=105.0)
+    assert (ran.state, ran.live.started, ran.standing.started) == (JobState.RUNNING, 105.0, 105.0)
+    assert observe(ran, AttemptPhase.RUNNING, started=109.0)[0] is ran
+
+
+def test_a_pausing_attempt_stays_pausing_when_its_processes_start_late():
+    late, _ = observe(asked_to_pause(starting()), AttemptPhase.RUNNING, started=160.0)
+    assert (late.state, late.live.state) == (JobState.PAUSING, AttemptState.PAUSING)
+
+
+def test_a_job_resumed_while_it_pauses_goes_back_into_the_line():
+    resumed, _ = lifecycle.resume(held(running()))
+    assert resumed.state is JobState.PAUSING
+    waiting = gone(resumed, code=75)
+    assert (waiting.state, waiting.standing.held) == (JobState.PAUSED, False)
+    assert waiting.standing.reason.code != words.HELD
+
+
+def test_failures_are_tried_again_with_growing_waits_and_pauses_cost_none():
+    record = job(retries=2)
+    record = gone(running(record), code=1, at=200.0)
+    assert (record.state, record.standing.failures, record.standing.not_before) == (JobState.PAUSED, 1, 210.0)
+    record = gone(asked_to_pause(running(record)), code=1)
+    assert record.standing.failures == 1
+    record = gone(running(record), code=1, at=300.0)
+    assert (record.standing.failures, record.standing.not_before) == (2, 320.0)
+    record = gone(running(record), code=3)
+    assert (record.state, record.standing.failures) == (JobState.FAILED, 3)
+    assert "exit code 3" in record.standing.error
+
+
+def test_a_lost_attempt_costs_no_retry_and_waits_only_if_it_happens_again():
+    record = gone(running(), kind=ExitKind.LOST, at=200.0)
+    assert (record.state, record.standing.failures, record.standing.not_before) == (JobState.PAUSED, 0, 200.0)
+    record = gone(running(record), kind=ExitKind.LOST, at=300.0)
+    assert record.standing.not_before == 310.0
+
+
+def test_asking_to_be_run_again_for_ever_without_getting_anywhere_ends_in_words():
+    record = job()
+    waits = []
+    while not record.state.final:
+        record = gone(running(record), code=75, at=200.0)
+        waits.append(record.standing.not_before - 200.0)
+    assert waits[:-1] == [10.0, 20.0]
+    assert record.state is JobState.FAILED
+    assert "3 times in a row" in record.standing.error
+    assert "checkpoint" in record.standing.error
+
+
+@pytest.mark.parametrize("onward", [{"step": 1.0}, {"saved": True}])
+def test_asking_to_be_run_again_is_fine_as_long_as_it_gets_on(onward):
+    record = job()
+    for number in range(10):
+        here = {**onward, "step": float(number)} if "step" in onward else onward
+        record = gone(report(running(record), **here), code=75)
+        assert record.state is JobState.PAUSED
+    assert record.standing.fruitless == 0
+
+
+def test_repeating_the_same_step_is_not_getting_on():
+    record = job()
+    for _ in range(4):
+        if not record.state.final:
+            record = gone(report(running(record), step=1.0), code=75)
+    assert record.state is JobState.FAILED
+
+
+def test_time_counts_over_all_attempts():
+    record = gone(asked_to_pause(running(job(time_limit=150.0))), code=75, at=200.0)
+    assert (record.standing.ran, record.standing.served) == (100.0, 200.0)
+    again = observe(lifecycle.start(record, PLACE, WHY, 500.0)[0], AttemptPhase.RUNNING, started=500.0)[0]
+    assert lifecycle.deadline(again) == 550.0
+    stopped = out_of_time(again)
+    assert lifecycle.deadline(stopped) is None
+    failed = gone(stopped, signal=15, at=551.0)
+    assert failed.state is JobState.FAILED
+    assert "2.5 minutes" in failed.standing.error
+
+
+def test_waiting_costs_no_time():
+    assert lifecycle.deadline(job(time_limit=1.0)) is None
+    assert lifecycle.deadline(starting(job(time_limit=1.0))) is None
+
+
+def test_what_a_job_reports_is_kept_and_its_checkpoint_is_where_it_resumes():
+    record = report(running(), step=7.0, saved=True)
+    assert (record.standing.saved, record.standing.saved_step, record.live.saved) == (150.0, 7.0, 150.0)
+    record = report(record, step=8.0)
+    assert (record.standing.saved_step, record.standing.step) == (7.0, 8.0)
+    again = starting(gone(asked_to_pause(record), code=75))
+    assert again.live.resumed_from == 7.0
+
+
+def test_an_old_checkpoint_is_no_progress_of_a_new_attempt():
+    record = gone(asked_to_pause(report(running(), step=7.0, saved=True)), code=75)
+    record = running(record, at=300.0)
+    told = lifecycle.reported(
+        record, Reported(AttemptKey("a", 2), Report(2, 310.0, 2, 7.0), saved_at=150.0, saved_step=7.0)
+    )
+    assert told.live.saved is None
+
+
+def test_every_change_of_an_ended_job_is_refused_by_doing_nothing():
+    ended = gone(running(), code=0)
+    for step in (
+        lifecycle.hold(ended, "x", 1.0),
+        lifecycle.resume(ended),
+        lifecycle.cancel(ended, "x", 1.0),
+        lifecycle.time_up(ended, 1.0),
+    ):
+        assert step == (ended, ())
+    assert report(replace(ended), step=99.0) == ended
+
+
+def test_every_reason_of_the_engine_has_a_sentence():
+    reasons = [
+        words.held_by("susan"),
+        words.cancelled_by("susan"),
+        words.time_limit(3600.0),
+        words.succeeded(),
+        words.asked_to_pause(),
+        words.asked_again(),
+        words.asked_again_in_vain(2, 20),
+        words.fruitless(20),
+        words.lost("The node went away"),
+        words.not_launched("busy"),
+        words.failed(Exit(ExitKind.EXITED, 0.0, 1)),
+        words.failed(Exit(ExitKind.EXITED, 0.0, signal=9), retry=1, retries=3),
+        words.failed(Exit(ExitKind.EXITED, 0.0, signal=64)),
+        words.failed(Exit(ExitKind.REFUSED, 0.0, detail="No program of that name.")),
+    ]
+    texts = [words.render(reason) for reason in reasons]
+    assert all(text.endswith((".", "!")) for text in texts)
+    assert len(set(texts)) == len(texts)
+    assert "1 hour" in texts[2]
+    assert "SIGKILL" in texts[11]
+    assert "1 of 3" in texts[11]
+    assert "No program of that name." in texts[13]

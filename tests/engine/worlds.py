@@ -1,0 +1,201 @@
+"""An executor in memory that behaves as badly as it is told to, and keeps count of what it was asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from springtide.scheduler.executors.base import (
+    AttemptKey,
+    AttemptPhase,
+    AttemptSpec,
+    AttemptStatus,
+    Executor,
+    ExecutorError,
+    Exit,
+    ExitKind,
+    InventoryChanged,
+    LogPiece,
+    Observation,
+    Report,
+    Reported,
+    StaleEpochError,
+)
+from springtide.scheduler.model import Drop, Environment, Gpu, JobChanged, Node, Plan, Reason, Start, Worker
+from springtide.scheduler.policy.planner import Planner
+
+__all__ = [
+    "AttemptKey",
+    "AttemptPhase",
+    "AttemptStatus",
+    "Drop",
+    "JobChanged",
+    "Plan",
+    "Planner",
+    "Reason",
+    "Start",
+    "Worker",
+]
+
+
+def node(name="train", gpus=8, environment=Environment.TRAIN, **more: object) -> Node:
+    devices = tuple(Gpu(f"GPU-{name}-{i}", i, "test", 1024, simulated=True) for i in range(gpus))
+    return Node(name, gpus, environment=environment, devices=devices, **more)
+
+
+EIGHT = (node("train", 8), node("build", 3, Environment.BUILD))
+
+
+class Clock:
+    """Time that moves only when told to."""
+
+    def __init__(self, now: float = 1_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class MemoryExecutor(Executor):
+    """What runs is a dictionary; it outlives the engine, as processes do.
+
+    Attempts start and stop at once unless `slow_start`, `ignores_pause` or `launch_errors` say otherwise.
+    `ran` counts how often each attempt began to run: more than once means that it ran twice.
+    """
+
+    name = "memory"
+
+    def __init__(self, nodes=EIGHT, clock=None) -> None:
+        self.nodes = tuple(nodes)
+        self.clock = clock or Clock()
+        self.world: dict[AttemptKey, AttemptStatus] = {}
+        self.specs: dict[AttemptKey, AttemptSpec] = {}
+        self.ran: Counter[AttemptKey] = Counter()
+        self.asked: list[tuple[str, AttemptKey]] = []
+        self.removed: list[str] = []
+        self.violations: list[str] = []
+        self.epoch = 0
+        self.slow_start = False
+        self.ignores_pause = False
+        self.ignores_kill = False
+        self.launch_errors = 0
+        self.pause_exit = 75
+        self.listener: Callable[[Observation], None] | None = None
+        self.logs: dict[str, bytes] = {}
+        self.reports: dict[str, list[Report]] = {}
+        self.outputs: dict[tuple[str, str], bytes] = {}
+        self.during_launch: Callable[[AttemptKey], None] | None = None
+
+    # ---------- the interface
+
+    async def start(self, listener):
+        self.listener = listener
+
+    async def stop(self):
+        self.listener = None
+
+    async def inventory(self):
+        return self.nodes
+
+    async def attempts(self):
+        return tuple(self.world.values())
+
+    async def launch(self, spec):
+        self._obey(spec.epoch)
+        self.asked.append(("launch", spec.key))
+        if self.launch_errors:
+            self.launch_errors -= 1
+            raise ExecutorError("The machine is busy.")
+        if spec.key in self.world:
+            return
+        self._no_overlap(spec)
+        self.specs[spec.key] = spec
+        self._set(AttemptStatus(spec.key, AttemptPhase.STARTING, placement=spec.placement))
+        if self.during_launch is not None:
+            self.during_launch(spec.key)
+        if not self.slow_start and self.world[spec.key].phase is AttemptPhase.STARTING:
+            self.run(spec.key)
+
+    async def pause(self, key):
+        self.asked.append(("pause", key))
+        if key in self.world and not self.ignores_pause:
+            self.end(key, code=self.pause_exit, paused=True)
+
+    async def kill(self, key):
+        self.asked.append(("kill", key))
+        if key in self.world and not self.ignores_kill:
+            self.end(key, signal=15, paused=True)
+
+    async def discard(self, key):
+        self.asked.append(("discard", key))
+        if key in self.world and self.world[key].phase is AttemptPhase.GONE:
+            del self.world[key]
+
+    async def remove(self, job):
+        self.removed.append(job)
+
+    async def read_log(self, job, rank, offset, limit):  # noqa: ARG002 - all ranks have one log
+        log = self.logs.get(job, b"")
+        start = max(0, len(log) + offset) if offset < 0 else offset
+        return LogPiece(log[start : start + limit], start, len(log), 1)
+
+    async def read_reports(self, job, after, limit):
+        return tuple(r for r in self.reports.get(job, []) if r.seq > after)[:limit]
+
+    async def read_output(self, job, name, limit):
+        content = self.outputs.get((job, name))
+        if content is not None and len(content) > limit:
+            raise ExecutorError("The file is too large.")
+        return content
+
+    # ---------- what happens by itself
+
+    def run(self, key):
+        self.ran[key] += 1
+        self._set(replace(self.world[key], phase=AttemptPhase.RUNNING, started=self.clock()))
+
+    def end(self, key, code=None, signal=None, kind=ExitKind.EXITED, paused=False, detail=""):
+        status = self.world[key]
+        if status.phase is AttemptPhase.GONE:
+            return
+        exit_ = Exit(kind, self.clock(), code, signal, paused, detail=detail)
+        self._set(replace(status, phase=AttemptPhase.GONE, exit=exit_))
+
+    def report(self, key, step=None, of=None, saved=False, **values: float):
+        seq = len(self.reports.setdefault(key.job, [])) + 1
+        last = Report(seq, self.clock(), key.attempt, step, of, values, saved)
+        self.reports[key.job].append(last)
+        self.tell(Reported(key, last, last.at if saved else None, step if saved else None))
+
+    def appear(self, key, placement=()):
+        """An attempt that nobody here has launched."""
+        self._set(AttemptStatus(key, AttemptPhase.RUNNING, self.clock(), placement=placement))
+
+    def change_nodes(self, *nodes: Node):
+        self.nodes = nodes
+        self.tell(InventoryChanged())
+
+    def live(self):
+        return {key for key, status in self.world.items() if status.phase is not AttemptPhase.GONE}
+
+    def tell(self, observation):
+        if self.listener is not None:
+            self.listener(observation)
+
+    def _set(self, status):
+        self.world[status.key] = status
+        self.tell(status)
+
+    def _obey(self, epoch):
+        if epoch < self.epoch:
+            raise StaleEpochError(f"epoch {epoch} is older than {self.epoch}")
+        self.epoch = epoch
+
+    def _no_overlap(self, spec):
+        taken = {(w.node, i) for k in self.live() for w in self.specs[k].placement for i in w.gpus}
+        mine = {(w.node, i) for w in spec.placement for i in w.gpus}
+        if taken & mine:
+            self.violations.append(f"{spec.key} was launched on GPUs that are held")
+        if [key for key in self.live() if key.job == spec.key.job]:
+            self.violations.append(f"{spec.key} overlaps an earlier attempt")
