@@ -1,0 +1,27 @@
+"""What a person wants to run, caught at the moment of submission: for notebooks and for the command line."""
+
+from __future__ import annotations
+
+from springtide.scheduler.capture.command import (
+    RUNNER,
+    SOURCE_CAP,
+    Captured,
+    Here,
+    capture_command,
+    capture_notebook,
+    capture_words,
+    split_command,
+)
+from springtide.scheduler.capture.errors import CaptureError
+
+__all__ = [
+    "RUNNER",
+    "SOURCE_CAP",
+    "CaptureError",
+    "Captured",
+    "Here",
+    "capture_command",
+    "capture_notebook",
+    "capture_words",
+    "split_command",
+]

@@ -1,0 +1,177 @@
+"""The user's own source files, read at the moment of submission."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from springtide.scheduler.capture.errors import CaptureError
+
+CODE = frozenset({".py"})
+SETTINGS = frozenset({".json", ".yaml", ".yml", ".toml", ".ini", ".cfg"})
+SKIPPED = frozenset({"__pycache__", "site-packages", "dist-packages", "node_modules"})
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How much source code is sent along at most. ``settings_bytes`` is per settings file."""
+
+    files: int = 1000
+    bytes: int = 16 * 2**20
+    settings_bytes: int = 64 * 2**10
+
+
+def tree(root: Path, caps: Caps = Caps()) -> dict[str, bytes]:
+    """The Python files below ``root`` that a program there can import, and the small settings beside them.
+
+    Left out: hidden directories, environments, other checkouts and directories whose name cannot be imported.
+    Raises `CaptureError` when that is more than ``caps`` allow.
+    """
+    found: dict[str, bytes] = {}
+    total = 0
+    for path in _candidates(root, caps):
+        content = read(path)
+        total += len(content)
+        found[path.relative_to(root).as_posix()] = content
+        if len(found) > caps.files or total > caps.bytes:
+            msg = (
+                f"There is too much source code in {root} to send along: more than {caps.files} files or "
+                f"{caps.bytes // 2**20} MiB. Put the script into a directory of its own, next to what it imports."
+            )
+            raise CaptureError(msg)
+    return found
+
+
+def read(path: Path) -> bytes:
+    """The file's content. Raises `CaptureError` naming the file if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        msg = f"{path} cannot be read: {reason}."
+        raise CaptureError(msg) from error
+
+
+def local_modules(workdir: Path) -> Iterator[ModuleType]:
+    """The modules this process has imported from ``workdir``: the user's own, which may change any minute."""
+    for name, module in sys.modules.copy().items():
+        file = getattr(module, "__file__", None)
+        if name == "__main__" or name.split(".")[0] == "springtide" or not isinstance(file, str):
+            continue
+        if isinstance(module, ModuleType) and _is_users_own(Path(file), workdir):
+            yield module
+
+
+def module_files(modules: Iterable[ModuleType]) -> dict[str, bytes]:
+    """The modules' source files by the path under which the same ``import`` finds them."""
+    files: dict[str, bytes] = {}
+    for module in modules:
+        path = Path(str(module.__file__))
+        parts = module.__name__.split(".")
+        expected = Path(*parts, "__init__.py") if path.name == "__init__.py" else Path(*parts).with_suffix(".py")
+        if path.parts[-len(expected.parts) :] == expected.parts and path.is_file():
+            files[expected.as_posix()] = read(path)
+    return files
+
+
+def imported_files(names: Iterable[str], root: Path) -> dict[str, bytes]:
+    """The files below ``root`` that importing ``names`` reads, and all that those import in turn."""
+    files: dict[str, bytes] = {}
+    pending = list(names)
+    seen: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if not name or name in seen:
+            continue
+        seen.add(name)
+        pending.append(name.rpartition(".")[0])
+        path = module_path(name, root)
+        if path is None:
+            continue
+        content = read(path)
+        files[path.relative_to(root).as_posix()] = content
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        pending.extend(_imports(content, package))
+    return files
+
+
+def module_path(name: str, root: Path) -> Path | None:
+    """Where ``root`` has the module ``name``, None if it has not."""
+    base = root.joinpath(*name.split("."))
+    for path in (base / "__init__.py", base.with_name(base.name + ".py")):
+        if path.is_file():
+            return path
+    return None
+
+
+def listing(sizes: Mapping[str, int], most: int = 5) -> str:
+    """The largest things with their sizes in bytes, for a message."""
+    largest = sorted(sizes.items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{name} {size(length)}" for name, length in largest[:most])
+    return shown if len(largest) <= most else f"{shown} and {len(largest) - most} smaller"
+
+
+def size(count: int) -> str:
+    """A number of bytes as people read it."""
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} B"
+
+
+def _candidates(root: Path, caps: Caps) -> Iterator[Path]:
+    for directory, names, files in os.walk(root):
+        here = Path(directory)
+        names[:] = sorted(name for name in names if _is_enterable(here / name))
+        for name in sorted(files):
+            path = here / name
+            if name.startswith(".") or not path.is_file():
+                continue
+            if path.suffix in CODE or (path.suffix in SETTINGS and path.stat().st_size <= caps.settings_bytes):
+                yield path
+
+
+def _is_enterable(path: Path) -> bool:
+    if path.name.startswith(".") or path.name in SKIPPED or not path.name.isidentifier():
+        return False
+    environment = (path / "pyvenv.cfg").exists() or (path / "conda-meta").exists()
+    return not environment and not (path / ".git").is_dir()
+
+
+def _is_users_own(file: Path, workdir: Path) -> bool:
+    path, root = file.resolve(), workdir.resolve()
+    if path.suffix not in CODE or not path.is_relative_to(root):
+        return False
+    inside = path.relative_to(root).parts[:-1]
+    installed = [Path(sysconfig.get_path(key)).resolve() for key in ("stdlib", "purelib", "platlib")]
+    if any(path.is_relative_to(place) for place in installed):
+        return False
+    return not any(part.startswith(".") or part in SKIPPED for part in inside)
+
+
+def _imports(content: bytes, package: str) -> Iterator[str]:
+    try:
+        parsed = ast.parse(content)
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(parsed):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(node, package)
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def _absolute(node: ast.ImportFrom, package: str) -> str:
+    if not node.level:
+        return node.module or ""
+    parents = package.split(".")
+    kept = parents[: len(parents) - node.level + 1]
+    return ".".join([*kept, node.module] if node.module else kept)

@@ -1,0 +1,8 @@
+"""The one client of the pool's API: synchronous, safe to share between threads, light to import."""
+
+from __future__ import annotations
+
+from springtide.scheduler.client.client import Client
+from springtide.scheduler.client.errors import PoolError, Unreachable
+
+__all__ = ["Client", "PoolError", "Unreachable"]

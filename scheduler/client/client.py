@@ -1,0 +1,224 @@
+"""A method per call of the pool's API."""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from springtide.scheduler import wire
+from springtide.scheduler.client.errors import Unreachable
+from springtide.scheduler.client.stream import EventStream
+from springtide.scheduler.client.transport import Transport
+
+NO_URL = (
+    "No pool is known here: SPRINGTIDE_URL is not set. In a notebook of the hub it is set by itself; "
+    "elsewhere set it to the service's address, such as http://127.0.0.1:8000/services/springtide."
+)
+
+
+class Client:
+    """The pool, as one caller sees it.
+
+    ``url`` is the service's address without ``/api/v1`` (default: ``SPRINGTIDE_URL``), ``token`` the caller's
+    hub token (default: ``JUPYTERHUB_API_TOKEN``), ``timeout`` the seconds to wait for an answer.
+
+    Every method raises `PoolError` when the pool refuses, and `Unreachable` when it does not answer. Reading
+    and submitting are tried again for a few seconds before that. Threads may share one client.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: float = 30.0,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        address = url or os.environ.get("SPRINGTIDE_URL", "")
+        if not address:
+            raise Unreachable(NO_URL)
+        self._timeout = timeout
+        self._http = Transport(address, token or os.environ.get("JUPYTERHUB_API_TOKEN"), timeout, transport)
+
+    @property
+    def url(self) -> str:
+        """The service's address."""
+        return self._http.url
+
+    def close(self) -> None:
+        """Close the connections; the client cannot be used afterwards."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def me(self) -> wire.Me:
+        """Who the caller is and what she may ask for."""
+        return self._http.struct(wire.Me, "GET", "me")
+
+    # ---------- jobs
+
+    def submit(self, submission: wire.Submission) -> wire.Job:
+        """Submit a job. When this returns, the job is on disk.
+
+        A submission without a key gets one, so that a lost answer is asked for again without a second job.
+        """
+        keyed = submission if submission.key else msgspec.structs.replace(submission, key=uuid.uuid4().hex)
+        return self._http.struct(wire.Job, "POST", "jobs", body=keyed, repeat=True)
+
+    def jobs(
+        self,
+        *,
+        state: str | None = None,
+        project: str | None = None,
+        user: str | None = None,
+        mine: bool = False,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> wire.JobPage:
+        """A page of jobs, newest first. ``state`` may name several, with commas between."""
+        query = {
+            "state": state,
+            "project": project,
+            "user": user,
+            "mine": mine or None,
+            "cursor": cursor,
+            "limit": limit,
+        }
+        return self._http.struct(wire.JobPage, "GET", "jobs", query=query)
+
+    def all_jobs(
+        self, *, state: str | None = None, project: str | None = None, user: str | None = None, mine: bool = False
+    ) -> Iterator[wire.Job]:
+        """Every job that `jobs` would tell, page after page."""
+        cursor: str | None = None
+        while True:
+            page = self.jobs(state=state, project=project, user=user, mine=mine, cursor=cursor)
+            yield from page.items
+            cursor = page.next
+            if cursor is None:
+                return
+
+    def job(self, job_id: str) -> wire.Job:
+        """One job."""
+        return self._http.struct(wire.Job, "GET", _path("jobs", job_id))
+
+    def pause(self, job_id: str) -> wire.Job:
+        """Pause a job at its next checkpoint; it waits until it is resumed."""
+        return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "pause"))
+
+    def resume(self, job_id: str) -> wire.Job:
+        """Let a job that was paused by its user run again."""
+        return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "resume"))
+
+    def cancel(self, job_id: str) -> wire.Job:
+        """End a job for good."""
+        return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "cancel"))
+
+    def log(
+        self, job_id: str, *, rank: int = 0, offset: int = 0, limit: int | None = None, wait: float = 0
+    ) -> wire.LogChunk:
+        """A piece of a worker's log from ``offset`` bytes on; ``wait`` up to so many seconds for more."""
+        query = {"rank": rank, "offset": offset, "limit": limit, "wait": wait or None}
+        path = _path("jobs", job_id, "log")
+        return self._http.struct(wire.LogChunk, "GET", path, query=query, timeout=self._timeout + wait)
+
+    def points(self, job_id: str, *, after: int = 0, limit: int | None = None) -> wire.Points:
+        """What the job reported, from report number ``after`` on."""
+        return self._http.struct(
+            wire.Points, "GET", _path("jobs", job_id, "points"), query={"after": after, "limit": limit}
+        )
+
+    def output(self, job_id: str, name: str) -> bytes:
+        """A file of the job's output directory."""
+        return self._http.raw("GET", _path("jobs", job_id, "output", *name.split("/")))
+
+    # ---------- the pool
+
+    def pool(self) -> wire.PoolView:
+        """Who holds what, now."""
+        return self._http.struct(wire.PoolView, "GET", "pool")
+
+    def history(self, start: float | None = None, end: float | None = None) -> wire.History:
+        """GPUs over time by project; the last day by default."""
+        return self._http.struct(wire.History, "GET", "history", query={"start": start, "end": end})
+
+    def events(
+        self, job: str | None = None, last_event_id: int | None = None, *, stop: threading.Event | None = None
+    ) -> Iterator[wire.Event]:
+        """Events for ever, of one ``job`` or of all that the caller may see, reconnecting after a break.
+
+        With ``last_event_id`` it begins with what happened after that event. Setting ``stop`` ends it within
+        some seconds. An event's ``at`` is when it arrived here.
+        """
+        return iter(EventStream(self._http, job, last_event_id, stop))
+
+    # ---------- administration
+
+    def admin(self) -> wire.Admin:
+        """All projects and people, and the sums."""
+        return self._http.struct(wire.Admin, "GET", "admin")
+
+    def create_project(self, name: str, edit: wire.ProjectEdit) -> wire.ProjectView:
+        """Make a project, and the hub's group of its name."""
+        return self._http.struct(wire.ProjectView, "PUT", _path("projects", name), body=edit)
+
+    def edit_project(self, name: str, edit: wire.ProjectEdit) -> wire.ProjectView:
+        """Change a project."""
+        return self._http.struct(wire.ProjectView, "PATCH", _path("projects", name), body=edit)
+
+    def delete_project(self, name: str) -> None:
+        """Delete a project, and the hub's group of its name."""
+        self._http.raw("DELETE", _path("projects", name))
+
+    def add_member(self, project: str, user: str) -> None:
+        """Put a person into a project."""
+        self._http.raw("PUT", _path("projects", project, "members", user))
+
+    def remove_member(self, project: str, user: str) -> None:
+        """Take a person out of a project."""
+        self._http.raw("DELETE", _path("projects", project, "members", user))
+
+    def edit_person(self, name: str, edit: wire.PersonEdit) -> wire.PersonView:
+        """Give a person a build quota of her own."""
+        return self._http.struct(wire.PersonView, "PATCH", _path("people", name), body=edit)
+
+    def audit(self, cursor: str | None = None, limit: int | None = None) -> wire.AuditPage:
+        """Who changed what, newest first."""
+        return self._http.struct(wire.AuditPage, "GET", "audit", query={"cursor": cursor, "limit": limit})
+
+    def undo(self, audit_id: int) -> None:
+        """Take a change back."""
+        self._http.raw("POST", _path("audit", str(audit_id), "undo"))
+
+    # ---------- workspaces
+
+    def reserve_workspace(self, request: wire.WorkspaceRequest) -> wire.Workspace:
+        """Reserve build GPUs for a notebook; asking again answers the same GPUs. For the hub's spawner."""
+        return self._http.struct(wire.Workspace, "POST", "workspaces", body=request)
+
+    def release_workspace(self, user: str, server: str = "") -> None:
+        """Give a notebook's GPUs back. For the hub's spawner."""
+        self._http.raw("DELETE", _path("workspaces", user), query={"server": server or None})
+
+    def build_quota(self, user: str) -> wire.BuildQuota:
+        """What a person may still start."""
+        return self._http.struct(wire.BuildQuota, "GET", _path("build-quota", user))
+
+
+def _path(*parts: str) -> str:
+    """A path of the API from parts that may hold anything."""
+    return "/".join(quote(part, safe="") for part in parts)

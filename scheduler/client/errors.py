@@ -1,0 +1,45 @@
+"""What can go wrong between a caller and the pool, in words for the caller."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import msgspec
+
+from springtide.scheduler.wire import Problem
+
+
+class PoolError(Exception):
+    """The pool refused the request. ``problem`` tells programs why, ``str()`` tells people."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(f"{problem.message} {problem.hint}".strip())
+        self.problem = problem
+
+    @property
+    def status(self) -> int:
+        """The HTTP status of the answer."""
+        return self.problem.status
+
+    @property
+    def code(self) -> str:
+        """The kind of refusal, for programs."""
+        return self.problem.code
+
+
+class Unreachable(Exception):  # noqa: N818 - a state of the world rather than a mistake
+    """The pool's service does not answer. What was submitted before is safe, and running jobs go on."""
+
+
+def problem_of(status: int, body: bytes) -> Problem:
+    """The problem that an answer describes, also where something else than the pool wrote it."""
+    try:
+        return msgspec.json.decode(body, type=Problem)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        phrase = HTTPStatus(status).phrase if status in HTTPStatus.__members__.values() else "unknown status"
+        return Problem(
+            status=status,
+            code="http",
+            message=f"The pool's address answered {status} ({phrase}) in a form that is not the pool's.",
+            hint="Check SPRINGTIDE_URL: it is the service's address, without /api/v1.",
+        )

@@ -1,0 +1,167 @@
+"""One HTTP exchange with the pool: addresses, retries, and errors made into words."""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+
+from springtide.scheduler.client.errors import PoolError, Unreachable, problem_of
+
+T = TypeVar("T")
+
+ATTEMPTS: Final = 4
+FIRST_WAIT_S: Final = 0.2
+LONGEST_WAIT_S: Final = 5.0
+AWAY: Final = frozenset({502, 503, 504})
+"""What a proxy says while the service behind it restarts."""
+
+Query = Mapping[str, str | int | float | bool | None]
+
+
+class Transport:
+    """Sends requests to the pool's API. Raises `PoolError` and `Unreachable`; safe to share between threads.
+
+    ``timeout`` is seconds for connecting and for each silence of an answer.
+    """
+
+    def __init__(self, url: str, token: str | None, timeout: float, mounted: httpx.BaseTransport | None) -> None:
+        self.url = url.rstrip("/")
+        headers = {"Accept": "application/json", "User-Agent": "springtide"}
+        if token:
+            headers["Authorization"] = f"token {token}"
+        self._http = httpx.Client(
+            base_url=f"{self.url}/api/v1/",
+            headers=headers,
+            timeout=timeout,
+            transport=mounted,
+            trust_env=not _is_loopback(self.url),
+        )
+
+    def close(self) -> None:
+        """Close the connections; the transport cannot be used afterwards."""
+        self._http.close()
+
+    def raw(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: msgspec.Struct | None = None,
+        repeat: bool | None = None,
+        timeout: float | None = None,
+    ) -> bytes:
+        """The answer's body. ``repeat`` tells that sending the request twice does no harm (a GET never does)."""
+        attempts = ATTEMPTS if (method == "GET" if repeat is None else repeat) else 1
+        content = None if body is None else msgspec.json.encode(body)
+        request = self._http.build_request(
+            method,
+            path,
+            params=given(query),
+            content=content,
+            headers={} if content is None else {"Content-Type": "application/json"},
+            timeout=httpx.USE_CLIENT_DEFAULT if timeout is None else timeout,
+        )
+        for attempt in range(attempts):
+            last = attempt == attempts - 1
+            wait = FIRST_WAIT_S * 2**attempt * random.uniform(0.5, 1)  # noqa: S311 - spreads retries, hides nothing
+            try:
+                response = self._http.send(request)
+            except httpx.TransportError as error:
+                if last:
+                    raise self.unreachable(error) from error
+            else:
+                if response.is_success:
+                    return response.content
+                if last or response.status_code not in {429, *AWAY}:
+                    raise self.refused(response)
+                wait = max(wait, _retry_after(response))
+                if wait > LONGEST_WAIT_S:
+                    raise self.refused(response)
+            threading.Event().wait(wait)
+        raise AssertionError("the last attempt returns or raises")
+
+    def struct(
+        self,
+        kind: type[T],
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: msgspec.Struct | None = None,
+        repeat: bool | None = None,
+        timeout: float | None = None,
+    ) -> T:
+        """The answer as a struct of the wire."""
+        content = self.raw(method, path, query=query, body=body, repeat=repeat, timeout=timeout)
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise PoolError(problem_of(200, content)) from error
+
+    @contextmanager
+    def stream(
+        self, path: str, *, query: Query, headers: Mapping[str, str], silence: float
+    ) -> Iterator[Iterator[bytes]]:
+        """The lines of an endless answer. A ``silence`` of so many seconds counts as a lost connection."""
+        try:
+            timeout = httpx.Timeout(self._http.timeout.connect, read=silence)
+            with self._http.stream("GET", path, params=given(query), headers=headers, timeout=timeout) as response:
+                if not response.is_success:
+                    response.read()
+                    raise self.refused(response)
+                yield _lines(response.iter_raw())
+        except httpx.TransportError as error:
+            raise self.unreachable(error) from error
+
+    def unreachable(self, error: Exception) -> Unreachable:
+        """That nobody answers, in words."""
+        return Unreachable(
+            f"The pool at {self.url} does not answer ({error or type(error).__name__}). "
+            "Running jobs go on; try again in a moment."
+        )
+
+    def refused(self, response: httpx.Response) -> Exception:
+        """What an answer that is no success means."""
+        problem = problem_of(response.status_code, response.content)
+        if problem.code == "http" and response.status_code in AWAY:
+            return self.unreachable(RuntimeError(f"the proxy says {response.status_code}"))
+        return PoolError(problem)
+
+
+def given(query: Query | None) -> dict[str, str | int | float]:
+    """The parameters that have a value; true is written as 1."""
+    return {
+        name: int(value) if isinstance(value, bool) else value
+        for name, value in (query or {}).items()
+        if value is not None
+    }
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Lines as event streams have them: only line feeds end them."""
+    rest = b""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from (line.removesuffix(b"\r") for line in lines)
+
+
+def _retry_after(response: httpx.Response) -> float:
+    value = response.headers.get("Retry-After", "")
+    return float(value) if value.isdecimal() else 0.0
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+
+import msgspec
+import pytest
+
+from springtide.scheduler import wire
+from springtide.scheduler.client import Client, PoolError, Unreachable
+
+JOB = wire.Job(
+    id="j1", name="a", kind="command", user="susan", project="vision", state="queued", priority=50,
+    preemptible=True, workers=1, gpus=1, min_workers=1, submitted=1.0, argv=["true"],
+)  # fmt: skip
+JOB_BODY = msgspec.json.encode(JOB)
+
+
+def problem(status: int, **fields: object) -> bytes:
+    return json.dumps({"status": status, "code": "no", "message": "It is not so.", **fields}).encode()
+
+
+def test_a_lost_answer_to_a_submission_is_asked_for_again_with_the_same_key(peers):
+    server = peers.start(None, peers.answer(201, JOB_BODY))
+    with Client(server.url, "t") as client:
+        assert client.submit(wire.Submission(argv=["true"])) == JOB
+    keys = [json.loads(request.partition(b"\r\n\r\n")[2])["key"] for request in server.requests]
+    assert len(keys) == 2
+    assert keys[0] == keys[1] != ""
+
+
+def test_two_submissions_have_different_keys(peers):
+    server = peers.start(peers.answer(201, JOB_BODY), peers.answer(201, JOB_BODY))
+    with Client(server.url, "t") as client:
+        client.submit(wire.Submission(argv=["true"]))
+        client.submit(wire.Submission(argv=["true"]))
+    first, second = (json.loads(request.partition(b"\r\n\r\n")[2])["key"] for request in server.requests)
+    assert first != second
+
+
+def test_a_key_of_the_callers_own_is_kept(peers):
+    server = peers.start(peers.answer(201, JOB_BODY))
+    with Client(server.url, "t") as client:
+        client.submit(wire.Submission(argv=["true"], key="mine"))
+    assert b'"key":"mine"' in server.requests[0]
+
+
+def test_reading_is_tried_again_while_the_proxy_says_that_the_service_is_away(peers):
+    server = peers.start(peers.answer(503, b"<html>"), None, peers.answer(200, JOB_BODY))
+    with Client(server.url, "t") as client:
+        assert client.job("j1") == JOB
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("call", ["pause", "resume", "cancel"])
+def test_what_is_not_safe_to_repeat_is_sent_once(peers, call):
+    server = peers.start(None, peers.answer(200, JOB_BODY))
+    with Client(server.url, "t") as client, pytest.raises(Unreachable):
+        getattr(client, call)("j1")
+    assert len(server.requests) == 1
+
+
+def test_a_refusal_is_shown_in_the_pools_words_with_the_way_out(peers):
+    server = peers.start(peers.answer(422, problem(422, field="gpus", hint="Ask for 8.")))
+    with Client(server.url, "t") as client, pytest.raises(PoolError) as caught:
+        client.submit(wire.Submission(argv=["true"]))
+    assert str(caught.value) == "It is not so. Ask for 8."
+    assert caught.value.problem.field == "gpus"
+    assert caught.value.status == 422
+
+
+def test_a_caller_that_is_too_fast_is_slowed_down_instead_of_refused(peers):
+    busy = peers.answer(429, problem(429), "Retry-After: 1")
+    server = peers.start(busy, peers.answer(201, JOB_BODY))
+    with Client(server.url, "t") as client:
+        assert client.submit(wire.Submission(argv=["true"])) == JOB
+
+
+def test_a_caller_that_would_have_to_wait_long_is_told(peers):
+    server = peers.start(peers.answer(429, problem(429), "Retry-After: 3600"))
+    with Client(server.url, "t") as client, pytest.raises(PoolError) as caught:
+        client.me()
+    assert caught.value.status == 429
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(404, b"<html>404</html>"), (302, b""), (500, b"\xff\xfe"), (299, b"not json"), (418, b'{"status": 1}')],
+)
+def test_what_another_server_says_is_no_traceback(peers, status, body):
+    server = peers.start(peers.answer(status, body))
+    with Client(server.url, "t") as client, pytest.raises(PoolError, match="SPRINGTIDE_URL"):
+        client.me()
+
+
+def test_nobody_at_the_address_is_said_plainly(peers):
+    server = peers.start()
+    server.close()
+    with Client(server.url, "t") as client, pytest.raises(Unreachable, match="does not answer"):
+        client.pause("j1")
+
+
+def test_without_an_address_the_caller_is_told_which_variable_is_missing(monkeypatch):
+    monkeypatch.delenv("SPRINGTIDE_URL", raising=False)
+    with pytest.raises(Unreachable, match="SPRINGTIDE_URL is not set"):
+        Client()
+
+
+def test_address_and_token_come_from_the_environment(peers, monkeypatch):
+    server = peers.start(peers.answer(200, JOB_BODY))
+    monkeypatch.setenv("SPRINGTIDE_URL", server.url + "/")
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "secret")
+    with Client() as client:
+        client.job("j1")
+    assert server.requests[0].startswith(b"GET /services/springtide/api/v1/jobs/j1 HTTP/1.1\r\n")
+    assert b"Authorization: token secret\r\n" in server.requests[0]
+
+
+def test_a_proxy_of_the_environment_is_not_used_for_this_machine(peers, monkeypatch):
+    server = peers.start(peers.answer(200, JOB_BODY))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with Client(server.url, "t") as client:
+        assert client.job("j1") == JOB
+
+
+def test_names_cannot_change_the_address(peers):
+    server = peers.start(peers.answer(200, JOB_BODY), peers.answer(204, b""))
+    with Client(server.url, "t") as client:
+        client.job("../me?x=1#y")
+        client.add_member("a b", "../../x")
+    assert b"/api/v1/jobs/..%2Fme%3Fx%3D1%23y HTTP" in server.requests[0]
+    assert b"/api/v1/projects/a%20b/members/..%2F..%2Fx HTTP" in server.requests[1]
+
+
+def test_pages_are_followed_to_the_end(peers):
+    one = msgspec.json.encode(wire.JobPage(items=[JOB], next="c1"))
+    two = msgspec.json.encode(wire.JobPage(items=[JOB, JOB], next=None))
+    server = peers.start(peers.answer(200, one), peers.answer(200, two))
+    with Client(server.url, "t") as client:
+        assert len(list(client.all_jobs(mine=True))) == 3
+    assert b"jobs?mine=1 HTTP" in server.requests[0]
+    assert b"cursor=c1" in server.requests[1]
+
+
+def test_events_go_on_after_a_break_from_the_last_one(peers):
+    first = peers.stream(b"retry: 10\n\n:\n\n", b'id: 7\nevent: job\ndata: {"id":"a"}\n\n', b"id: 8\nevent: jo")
+    second = peers.stream(b'event: log\ndata: {"job":"a"}\n\nid: 9\nevent: job\r\ndata: {"id":"b"}\r\n\r\n')
+    server = peers.start(first, None, second)
+    with Client(server.url, "t") as client:
+        events = client.events()
+        got = [next(events) for _ in range(3)]
+        events.close()
+    assert [(event.id, event.kind, event.data) for event in got] == [
+        (7, "job", {"id": "a"}),
+        (None, "log", {"job": "a"}),
+        (9, "job", {"id": "b"}),
+    ]
+    assert b"Last-Event-ID" not in server.requests[0]
+    assert b"Last-Event-ID: 7\r\n" in server.requests[2]
+
+
+def test_line_separators_of_unicode_do_not_break_an_event(peers):
+    data = {"name": "a\u2028b\x85c"}
+    server = peers.start(peers.stream(b"id: 1\nevent: job\ndata: " + msgspec.json.encode(data) + b"\n\n"))
+    with Client(server.url, "t") as client:
+        assert next(client.events()).data == data
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_stream_that_is_refused_for_good_ends_with_the_reason(peers, status):
+    server = peers.start(peers.answer(status, problem(status)))
+    with Client(server.url, "t") as client, pytest.raises(PoolError) as caught:
+        next(client.events(job="x"))
+    assert caught.value.status == status
+
+
+def test_following_can_be_stopped_from_another_thread(peers):
+    server = peers.start()
+    server.close()
+    stop = threading.Event()
+    with Client(server.url, "t") as client:
+        seen: list[wire.Event] = []
+        thread = threading.Thread(target=lambda: seen.extend(client.events(stop=stop)))
+        thread.start()
+        stop.set()
+        thread.join(20)
+        assert not thread.is_alive()
+    assert seen == []
+
+
+def test_one_client_serves_many_threads(peers):
+    server = peers.start(*[peers.answer(200, JOB_BODY)] * 16)
+    got: list[wire.Job] = []
+    with Client(server.url, "t") as client:
+        threads = [threading.Thread(target=lambda: got.append(client.job("j1"))) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert got == [JOB] * 16
+
+
+def test_importing_the_client_loads_neither_the_hub_nor_the_scheduler():
+    code = (
+        "import sys, springtide.scheduler.client\n"
+        "print([m for m in sys.modules if m.split('.')[0] in ('tornado', 'jupyterhub', 'sqlalchemy', 'traitlets')"
+        " or m.startswith(('springtide.hub', 'springtide.scheduler.engine', 'springtide.scheduler.policy'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
