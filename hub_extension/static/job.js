@@ -1,0 +1,103 @@
+/** One job: its card, its life, its curves, its attempts, its log, and what it runs. */
+
+import { CurveKeeper } from "./curves.js";
+import { drawAttempts, drawFacts, drawSource } from "./job_parts.js";
+import { LogKeeper } from "./log_keeper.js";
+import { call, calmly, followEvents, oncePerFrame, showMessage, site } from "./site.js";
+import { h, patch } from "./visuals/dom.js";
+import { renderJobCard } from "./visuals/job_card.js";
+import { renderLog } from "./visuals/log_view.js";
+import { curveNames, renderLossCurve } from "./visuals/loss_curve.js";
+import { clean, clockNow } from "./visuals/words.js";
+
+const MOST_CURVES = 6;
+const path = `jobs/${encodeURIComponent(site.job)}`;
+
+const shown = { job: null, colour: null, simulated: false, notice: null };
+const redraw = oncePerFrame(draw);
+const curves = new CurveKeeper(redraw);
+const log = new LogKeeper(path, redraw);
+const reread = calmly(read, 0.5);
+
+start();
+
+async function start() {
+  try {
+    const pool = await call("GET", "pool");
+    shown.simulated = pool.simulated;
+    shown.job = await call("GET", path);
+    shown.colour = pool.projects.find((project) => project.name === shown.job.project)?.colour ?? null;
+  } catch (error) {
+    document.getElementById("page").replaceChildren();
+    showMessage(error);
+    return;
+  }
+  redraw();
+  followEvents({ job: hear, progress: hearProgress, log: () => log.read(), again: readAll }, site.job);
+  log.read();
+  setInterval(redraw, 1000);
+}
+
+function readAll() {
+  reread();
+  log.read();
+}
+
+async function read() {
+  const job = await call("GET", path).catch(() => null);
+  if (job) shown.job = job;
+  redraw();
+}
+
+function hear(job) {
+  const attempts = job.attempts.length >= shown.job.attempts.length ? job.attempts : shown.job.attempts;
+  shown.job = { ...job, attempts };
+  shown.notice = null;
+  reread();
+  log.read();
+  redraw();
+}
+
+function hearProgress(data) {
+  shown.job = { ...shown.job, progress: data.progress ?? data };
+  redraw();
+}
+
+function act(name) {
+  return async () => {
+    shown.notice = null;
+    try {
+      hear(await call("POST", `${path}/${name}`));
+    } catch (error) {
+      shown.notice = error.message;
+    }
+    redraw();
+  };
+}
+
+function draw() {
+  const { job, colour } = shown;
+  const points = curves.of(job);
+  const now = clockNow();
+  const title = clean(job.name) || job.id;
+  document.title = `${title} · Springtide`;
+  document.querySelector("h1").textContent = title;
+  document.getElementById("page").removeAttribute("aria-busy");
+  const actions = job.user === site.user || site.admin ? { pause: act("pause"), resume: act("resume"), cancel: act("cancel") } : {};
+  const card = { job, now, points, colour, simulated: shown.simulated, notice: shown.notice, log: null };
+  const names = curveNames(points).slice(1, 1 + MOST_CURVES);
+  patch(
+    document.getElementById("page"),
+    h("p", { key: "back" }, h("a", { href: site.prefix }, "← My jobs")),
+    h("article", { key: "card", class: "st-large", draw: (node) => renderJobCard(node, card, actions) }),
+    names.length > 0 && section("curves", "More reports", h("div", { class: "st-curves" }, names.map((name) => h("div", { key: name, draw: (node) => renderLossCurve(node, { points, name, colour }) })))),
+    section("log", "Log", h("div", { draw: (node) => renderLog(node, log.data(job), log.actions) })),
+    section("attempts", "Attempts", drawAttempts(job, now)),
+    section("what", "What it runs", drawSource(job)),
+    section("facts", "What it asked for", drawFacts(job, now)),
+  );
+}
+
+function section(key, title, content) {
+  return h("section", { key, class: "st-section", "data-testid": `section-${key}` }, h("h2", {}, title), content);
+}

@@ -1,0 +1,184 @@
+/** My jobs: a live card each. */
+
+import { CurveKeeper } from "./curves.js";
+import { attempted, call, followEvents, jobPath, oncePerFrame, showMessage, site } from "./site.js";
+import { h, patch } from "./visuals/dom.js";
+import { emptyState, isFinal } from "./visuals/glyphs.js";
+import { renderJobCard } from "./visuals/job_card.js";
+import { clockNow } from "./visuals/words.js";
+
+const PAGE = 20;
+const MOST = 200;
+const ACTIVE = ["queued", "starting", "running", "pausing", "paused"];
+const ENDED = ["succeeded", "failed", "cancelled"];
+const STATES = { active: ACTIVE, ended: ENDED, all: [] };
+const EXAMPLE = 'from springtide.widgets import pool\n\njob = pool.submit("python train.py", gpus=1)\njob';
+
+const shown = { filter: "active", everybody: false, jobs: new Map(), next: null, loaded: false, notices: new Map() };
+let pool = null;
+const redraw = oncePerFrame(draw);
+const curves = new CurveKeeper(redraw);
+
+start();
+
+async function start() {
+  const query = new URLSearchParams(window.location.search);
+  if (query.get("show") in STATES) shown.filter = query.get("show");
+  shown.everybody = query.get("whose") === "all";
+  pool = await attempted(() => call("GET", "pool"));
+  await load();
+  followEvents({
+    job: hearJob,
+    pool: hearPool,
+    progress: hearProgress,
+    admin: refresh,
+    again: refresh,
+  });
+  setInterval(redraw, 1000);
+}
+
+async function load(more = false) {
+  const asked = `${shown.filter} ${shown.everybody}`;
+  const query = new URLSearchParams({ limit: more ? PAGE : Math.min(MOST, Math.max(PAGE, shown.jobs.size)) });
+  if (STATES[shown.filter].length) query.set("state", STATES[shown.filter].join(","));
+  if (!shown.everybody) query.set("mine", "1");
+  if (more && shown.next) query.set("cursor", shown.next);
+  const page = await attempted(() => call("GET", `jobs?${query}`));
+  if (!page || asked !== `${shown.filter} ${shown.everybody}`) return;
+  const listed = new Set(page.items.map((job) => job.id));
+  for (const job of page.items) keep(job);
+  if (!more) for (const job of shown.jobs.values()) if (!listed.has(job.id) && !isFinal(job.state)) reread(job.id);
+  shown.next = page.next;
+  shown.loaded = true;
+  redraw();
+}
+
+async function refresh() {
+  pool = (await attempted(() => call("GET", "pool"))) ?? pool;
+  await load();
+}
+
+/** Shows a job as it is now. Lists and events come without attempts: those are fetched when they changed. */
+function keep(job) {
+  const known = shown.jobs.get(job.id);
+  const complete = job.attempts.length > 0 || !job.attempt;
+  shown.jobs.set(job.id, complete ? job : { ...job, attempts: known?.attempts ?? [] });
+  if (!complete && (!known?.attempts.length || known.attempt !== job.attempt || known.state !== job.state)) reread(job.id);
+}
+
+async function reread(id) {
+  try {
+    shown.jobs.set(id, await call("GET", `jobs/${encodeURIComponent(id)}`));
+  } catch (error) {
+    if (error.status === 404) shown.jobs.delete(id);
+  }
+  redraw();
+}
+
+function hearPool(data) {
+  const restarted = pool !== null && data.seq < pool.seq;
+  pool = data;
+  if (restarted) refresh();
+  redraw();
+}
+
+function hearJob(job) {
+  const known = shown.jobs.has(job.id);
+  const mine = shown.everybody || job.user === site.user;
+  if (!known && !(mine && wanted(job))) return;
+  keep(job);
+  shown.notices.delete(job.id);
+  redraw();
+}
+
+function hearProgress(data) {
+  const id = data.job ?? data.id;
+  const job = shown.jobs.get(id);
+  if (!job) return;
+  shown.jobs.set(id, { ...job, progress: data.progress ?? data });
+  redraw();
+}
+
+function wanted(job) {
+  return !STATES[shown.filter].length || STATES[shown.filter].includes(job.state);
+}
+
+function draw() {
+  const jobs = [...shown.jobs.values()].sort((one, other) => other.submitted - one.submitted || (one.id < other.id ? 1 : -1));
+  const page = document.getElementById("page");
+  page.removeAttribute("aria-busy");
+  patch(
+    page,
+    drawFilters(),
+    jobs.length > 0 && h("div", { key: "cards", class: "st-cards", "data-testid": "job-list" }, jobs.map(drawCard)),
+    shown.loaded && !jobs.length && drawEmpty(),
+    shown.next && h("button", { key: "more", type: "button", class: "st-button st-more", "data-testid": "more-jobs", on: { click: () => load(true) } }, "Show older jobs"),
+  );
+}
+
+function drawFilters() {
+  const choose = (filter) => () => {
+    shown.filter = filter;
+    remember();
+  };
+  const whose = (event) => {
+    shown.everybody = event.target.checked;
+    remember();
+  };
+  return h(
+    "div",
+    { key: "filters", class: "st-filters" },
+    h(
+      "div",
+      { key: "states", class: "btn-group", role: "group", "aria-label": "Which jobs" },
+      Object.keys(STATES).map((filter) =>
+        h("button", { key: filter, type: "button", class: `btn btn-sm ${shown.filter === filter ? "btn-primary" : "btn-outline-secondary"}`, "aria-pressed": String(shown.filter === filter), "data-testid": `filter-${filter}`, on: { click: choose(filter) } }, filter),
+      ),
+    ),
+    h("label", { key: "whose" }, h("input", { type: "checkbox", checked: shown.everybody, "data-testid": "filter-everybody", on: { change: whose } }), site.admin ? " everybody's" : " my projects' too"),
+  );
+}
+
+function remember() {
+  const query = new URLSearchParams();
+  if (shown.filter !== "active") query.set("show", shown.filter);
+  if (shown.everybody) query.set("whose", "all");
+  window.history.replaceState(null, "", `${window.location.pathname}${query.size ? `?${query}` : ""}`);
+  showMessage(null);
+  shown.jobs.clear();
+  shown.loaded = false;
+  load();
+}
+
+function drawCard(job) {
+  const colour = pool?.projects.find((project) => project.name === job.project)?.colour ?? null;
+  const actions = job.user === site.user || site.admin ? actionsOf(job.id) : {};
+  const points = curves.of(job);
+  const data = { job, points, now: clockNow(), colour, simulated: pool?.simulated, href: jobPath(job.id), notice: shown.notices.get(job.id), log: null };
+  return h("article", { key: job.id, class: isFinal(job.state) ? "st-ended" : null, draw: (node) => renderJobCard(node, data, actions) });
+}
+
+function actionsOf(id) {
+  const act = (name) => async () => {
+    shown.notices.delete(id);
+    try {
+      hearJob(await call("POST", `jobs/${encodeURIComponent(id)}/${name}`));
+    } catch (error) {
+      shown.notices.set(id, error.message);
+    }
+    redraw();
+  };
+  return { pause: act("pause"), resume: act("resume"), cancel: act("cancel") };
+}
+
+function drawEmpty() {
+  if (shown.filter === "ended") return emptyState("No job of yours has ended yet.", "What succeeds, fails or is cancelled stays here.");
+  return h(
+    "div",
+    { key: "empty", class: "st-empty", "data-testid": "empty" },
+    h("strong", {}, "No jobs here yet."),
+    h("p", {}, "Send one from a notebook:"),
+    h("pre", { class: "st-log" }, EXAMPLE),
+    h("p", { class: "mb-0" }, h("a", { href: `${site.hub}spawn` }, "Open a notebook"), ", or see ", h("a", { href: `${site.prefix}pool` }, "what is free in the pool"), "."),
+  );
+}

@@ -1,0 +1,121 @@
+"""A browser, the gallery of drawings, and the service with its pages."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages_service import PERSON, WIDE, Service, Windows
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+HERE = Path(__file__).parent
+VISUALS = HERE.parents[1] / "widgets" / "visuals"
+BROWSER_ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+class GalleryHandler(SimpleHTTPRequestHandler):
+    """Serves this folder, and the picture language under ``/visuals``."""
+
+    def translate_path(self, path: str) -> str:
+        name = path.partition("?")[0].removeprefix("/")
+        if name.startswith("visuals/"):
+            return str(VISUALS / name.removeprefix("visuals/"))
+        return str(HERE / (name or "gallery.html"))
+
+    def log_message(self, *_args: object) -> None:
+        """Keep quiet."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=BROWSER_ARGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def usual_context(browser: Browser) -> Iterator[BrowserContext]:
+    """Where windows without wishes of their own open: what pages load is kept from one to the next."""
+    context = browser.new_context(viewport=WIDE)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def windows(browser: Browser, usual_context: BrowserContext) -> Iterator[Windows]:
+    windows = Windows(browser, usual_context)
+    yield windows
+    windows.close()
+    assert not windows.errors
+
+
+@pytest.fixture(scope="module")
+def gallery_url() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(GalleryHandler, directory=str(HERE)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/gallery.html"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def shared_gallery(browser: Browser, usual_context: BrowserContext, gallery_url: str) -> Iterator[Page]:
+    windows = Windows(browser, usual_context)
+    page = windows.open()
+    page.goto(gallery_url)
+    page.wait_for_function("window.gallery")
+    yield page
+    windows.close()
+    assert not windows.errors
+
+
+@pytest.fixture
+def gallery(shared_gallery: Page) -> Page:
+    """The gallery as it was when it opened."""
+    shared_gallery.set_viewport_size(WIDE)
+    shared_gallery.emulate_media(reduced_motion="no-preference")
+    shared_gallery.mouse.move(0, 0)
+    shared_gallery.evaluate("gallery.reset()")
+    return shared_gallery
+
+
+@pytest.fixture(scope="module")
+def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    service = Service(tmp_path_factory.mktemp("pool"))
+    service.start()
+    yield service
+    service.stop()
+
+
+@pytest.fixture
+def service(shared_service: Service) -> Iterator[Service]:
+    yield shared_service
+    shared_service.end_jobs()
+
+
+@pytest.fixture
+def visit(windows: Windows, service: Service) -> Callable[..., Page]:
+    """Open a page of the service as somebody."""
+
+    def visit(name: str, path: str = "", **options: Any) -> Page:
+        page = windows.open(**options)
+        page.context.add_cookies([{"name": PERSON, "value": name, "url": service.url}])
+        page.goto(service.url + path)
+        return page
+
+    return visit

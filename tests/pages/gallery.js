@@ -1,0 +1,52 @@
+/** Every drawing of the picture language on one page, and `window.gallery` for tests to draw with. */
+
+import { bigPool, history, job, jobs, log, NOW, points, pool } from "/story.js";
+import { h, patch } from "/visuals/dom.js";
+import { renderJobCard } from "/visuals/job_card.js";
+import { renderLog } from "/visuals/log_view.js";
+import { renderPoolBar } from "/visuals/pool_bar.js";
+import { renderPoolGlance } from "/visuals/pool_glance.js";
+import { renderProjectBar } from "/visuals/project_bar.js";
+import { renderTideChart } from "/visuals/tide_chart.js";
+import * as words from "/visuals/words.js";
+
+const COLOURS = { vision: 0, nlp: 1, speech: 2 };
+const calls = [];
+const acting = (name) => ({ pause: () => calls.push(["pause", name]), resume: () => calls.push(["resume", name]), cancel: () => calls.push(["cancel", name]) });
+
+function section(id, title, draw) {
+  return [h("h2", { key: `title ${id}` }, title), h("div", { key: id, id, draw })];
+}
+
+function card(name, data = {}) {
+  const shown = jobs[name];
+  const seen = shown.attempts.length ? points(42, [[1, 0], [2, 18]].slice(0, shown.attempt)) : [];
+  return h("article", { key: name, id: `card-${name}`, draw: (node) => renderJobCard(node, { job: shown, now: NOW, points: seen, log, colour: COLOURS[shown.project], simulated: true, ...data }, acting(name)) });
+}
+
+/** Everything anew, as when the page was opened. */
+function reset() {
+  document.body.replaceChildren(document.createElement("main"));
+  delete document.documentElement.dataset.bsTheme;
+  calls.length = 0;
+  draw(document.querySelector("main"));
+}
+
+function draw(main) {
+  patch(
+    main,
+    section("glance", "The pool at a glance", (node) => renderPoolGlance(node, { pool: pool(), mine: ["nlp"] })),
+    section("bar", "Pool bar", (node) => renderPoolBar(node, { pool: pool() }, { open: (id) => calls.push(["open", id]) })),
+    section("tide", "Tide chart", (node) => renderTideChart(node, { history, colours: COLOURS })),
+    h("h2", { key: "title cards" }, "Job cards"),
+    h("div", { key: "cards", id: "cards" }, Object.keys(jobs).map((name) => card(name))),
+    section("project", "Project bar", (node) => renderProjectBar(node, { project: pool().projects[0] })),
+    section("log", "Log", (node) => renderLog(node, { text: log, ended: false, ranks: 2, rank: 0 })),
+    section("big", "A larger pool", (node) => renderPoolBar(node, { pool: bigPool() })),
+    section("none", "Empty", (node) => renderPoolGlance(node, { pool: pool({ projects: [] }) })),
+  );
+}
+
+reset();
+
+window.gallery = { reset, bigPool, calls, history, job, jobs, log, NOW, points, pool, renderJobCard, renderLog, renderPoolBar, renderPoolGlance, renderTideChart, words };

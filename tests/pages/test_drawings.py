@@ -1,0 +1,339 @@
+"""The drawings of the picture language, in a browser."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from springtide.widgets import visuals
+
+
+def draw_card(page: Page, changes: str = "{}", data: str = "{}") -> None:
+    """Draw a card into ``#own``, again if it is there."""
+    page.evaluate(
+        """([changes, data]) => {
+            const { renderJobCard, job, NOW } = gallery;
+            let place = document.getElementById("own");
+            if (!place) {
+                place = document.createElement("article");
+                place.id = "own";
+                document.body.append(place);
+                place.calls = [];
+            }
+            const act = (name) => () => place.calls.push(name);
+            const actions = { pause: act("pause"), resume: act("resume"), cancel: act("cancel") };
+            const given = new Function(`return ${changes}`)();
+            const more = new Function(`return ${data}`)();
+            renderJobCard(place, { job: job(given), now: NOW, colour: 0, simulated: true, ...more }, actions);
+        }""",
+        [changes, data],
+    )
+
+
+def test_hostile_text_is_shown_and_does_nothing(gallery: Page) -> None:
+    card = gallery.locator("#card-hostile")
+    expect(card.get_by_test_id("job-name")).to_have_text('<img src=x onerror="window.hacked=1">gpj.exeredlink')
+    assert gallery.evaluate("window.hacked") is None
+    assert card.locator("img").count() == 0
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b]", card.inner_text())
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("a\u202eb\u2066c", "abc"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]8;;http://evil\x07link\x1b]8;;\x07", "link"),
+        ("bell\x07 null\x00", "bell null"),
+        ("10%\r50%\r100%\nend\r\n", "100%\nend\n"),
+    ],
+)
+def test_terminal_and_direction_characters_are_left_out(gallery: Page, given: str, shown: str) -> None:
+    assert gallery.evaluate("(text) => gallery.words.cleanLines(text)", given) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0, "just now"), (40, "40 s ago"), (720, "12 min ago"), (7500, "2 h 5 min ago"), (-720, "in 12 min")],
+)
+def test_times_read_as_people_say_them(gallery: Page, seconds: int, shown: str) -> None:
+    assert gallery.evaluate("(passed) => gallery.words.ago(gallery.NOW - passed, gallery.NOW)", seconds) == shown
+
+
+def test_borrowed_gpus_are_marked_and_told_apart_without_colour(gallery: Page) -> None:
+    borrowed = gallery.locator("#bar [data-held=borrowed]")
+    expect(borrowed).to_have_count(4)
+    expect(borrowed.first).to_have_attribute("aria-label", re.compile("borrowed"))
+    hatching = borrowed.first.evaluate("(cell) => getComputedStyle(cell).backgroundImage")
+    assert "repeating-linear-gradient" in hatching
+    solid = gallery.locator("#bar [data-held=job]").first.evaluate(
+        "(cell) => getComputedStyle(cell).backgroundImage"
+    )
+    assert solid == "none"
+
+
+def test_a_card_marks_the_borrowed_ones_of_its_gpus(gallery: Page) -> None:
+    card = gallery.locator("#card-running")
+    expect(card.get_by_test_id("held-gpu")).to_have_count(4)
+    expect(card.locator("[data-testid=held-gpu][data-borrowed=true]")).to_have_count(2)
+    expect(card).to_contain_text("2 of 4 GPUs borrowed")
+    expect(card.get_by_test_id("simulated")).to_be_visible()
+
+
+def test_every_node_with_simulated_gpus_says_so(gallery: Page) -> None:
+    expect(gallery.locator("#bar .st-node")).to_have_count(2)
+    expect(gallery.locator("#bar .st-node .st-simulated")).to_have_count(2)
+    expect(gallery.locator("#big .st-simulated")).to_have_count(0)
+
+
+def test_a_paused_job_tells_why_what_is_saved_and_when_it_goes_on(gallery: Page) -> None:
+    expect(gallery.locator("#card-paused").get_by_test_id("job-reason")).to_have_text(
+        "Paused 3 min ago: nlp asked for its 2 GPUs, which vision had borrowed. Saved at step 41. "
+        "Resumes when 4 GPUs are free. Expected to resume in about 12 min."
+    )
+
+
+def test_a_state_is_a_glyph_and_a_word(gallery: Page) -> None:
+    for name in ("running", "queued", "starting", "pausing", "paused", "succeeded", "failed"):
+        state = gallery.locator(f"#card-{name}").get_by_test_id("job-state")
+        expect(state).to_have_text(name.capitalize())
+        expect(state.locator("svg path").first).to_be_attached()
+
+
+def test_the_life_shows_attempts_and_the_reason_of_each_pause(gallery: Page) -> None:
+    card = gallery.locator("#card-succeeded")
+    expect(card.get_by_test_id("life-attempt")).to_have_count(3)
+    card.get_by_test_id("life-gap").nth(1).hover()
+    expect(gallery.locator("[role=tooltip]")).to_contain_text(
+        "nlp asked for its 2 GPUs, which vision had borrowed"
+    )
+
+
+def test_a_resumed_job_has_a_mark_on_its_curve(gallery: Page) -> None:
+    expect(gallery.locator("#card-paused").get_by_test_id("resume-mark")).to_have_count(1)
+    expect(gallery.locator("#card-running").get_by_test_id("resume-mark")).to_have_count(0)
+
+
+def test_an_update_keeps_nodes_focus_and_scroll(gallery: Page) -> None:
+    lines = "'line\\n'.repeat(200)"
+    draw_card(gallery, data=f"{{ log: {lines} }}")
+    card = gallery.locator("#own")
+    card.get_by_test_id("job-log").locator("summary").click()
+    card.get_by_test_id("log-text").evaluate("(log) => { log.scrollTop = 120; window.kept = log; }")
+    gallery.wait_for_function("kept.scrollTop === 120")
+    gallery.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    card.get_by_test_id("job-pause").focus()
+    gallery.evaluate("window.button = document.activeElement")
+    draw_card(
+        gallery,
+        "{ progress: { step: 42, of: 60, at: 1, values: {} } }",
+        f"{{ log: {lines} + 'more', notice: 'hi' }}",
+    )
+    expect(card.get_by_test_id("job-progress")).to_contain_text("step 42 of 60")
+    assert gallery.evaluate("document.activeElement === button && button.isConnected")
+    assert gallery.evaluate("kept.isConnected && kept.scrollTop") == 120
+    assert card.get_by_test_id("job-log").evaluate("(fold) => fold.open")
+
+
+def test_a_log_follows_its_end_while_it_is_in_sight(gallery: Page) -> None:
+    draw_card(gallery, data="{ log: 'line\\n'.repeat(200) }")
+    log = gallery.locator("#own").get_by_test_id("log-text")
+    gallery.locator("#own summary").click()
+    at_end = "(log) => log.scrollHeight - log.scrollTop - log.clientHeight < 2"
+    gallery.wait_for_function(f"({at_end})(document.querySelector('#own pre'))")
+    draw_card(gallery, data="{ log: 'line\\n'.repeat(300) }")
+    assert log.evaluate(at_end)
+
+
+def test_a_job_is_cancelled_only_after_a_confirmation(gallery: Page) -> None:
+    draw_card(gallery)
+    card = gallery.locator("#own")
+    card.get_by_test_id("job-cancel").click()
+    expect(card.get_by_role("alert")).to_have_text("Cancel digits-large? It will not go on afterwards.")
+    expect(card.get_by_test_id("job-keep")).to_be_focused()
+    card.get_by_test_id("job-keep").click()
+    assert gallery.evaluate("own.calls") == []
+    card.get_by_test_id("job-cancel").click()
+    card.get_by_test_id("job-confirm").click()
+    assert gallery.evaluate("own.calls") == ["cancel"]
+
+
+def test_a_button_waits_for_the_answer_before_it_can_be_pressed_again(gallery: Page) -> None:
+    draw_card(gallery)
+    pause = gallery.locator("#own").get_by_test_id("job-pause")
+    pause.click()
+    expect(pause).to_be_disabled()
+    draw_card(gallery, data="{ notice: 'The pool does not answer.' }")
+    expect(pause).to_be_enabled()
+    expect(gallery.locator("#own").get_by_test_id("job-notice")).to_have_text("The pool does not answer.")
+
+
+@pytest.mark.parametrize(
+    ("changes", "offered"),
+    [
+        ("{}", ["Pause", "Cancel…"]),
+        ("{ state: 'queued', held: [], attempts: [] }", ["Hold", "Cancel…"]),
+        ("{ state: 'queued', held: [], attempts: [], held_by_user: true }", ["Resume", "Cancel…"]),
+        ("{ state: 'paused', held: [] }", ["Keep paused", "Cancel…"]),
+        ("{ state: 'pausing' }", ["Cancel…"]),
+        ("{ state: 'succeeded', held: [], ended: 1 }", []),
+    ],
+)
+def test_a_card_offers_what_can_be_done(gallery: Page, changes: str, offered: list[str]) -> None:
+    draw_card(gallery, changes)
+    assert gallery.locator("#own button").all_inner_texts() == offered
+
+
+def test_the_gpus_of_the_pool_can_be_walked_by_keyboard(gallery: Page) -> None:
+    cells = gallery.locator("#bar").get_by_test_id("pool-cell")
+    cells.first.focus()
+    gallery.keyboard.press("ArrowRight")
+    gallery.keyboard.press("ArrowRight")
+    expect(cells.nth(2)).to_be_focused()
+    expect(gallery.locator("[role=tooltip]")).to_contain_text("digits-large: susan in project vision, borrowed")
+    gallery.keyboard.press("Enter")
+    assert gallery.evaluate("gallery.calls") == [["open", "id-digits-large"]]
+
+
+def test_a_tide_can_be_narrowed_to_one_project_and_its_quota_line(gallery: Page) -> None:
+    tide = gallery.locator("#tide")
+    expect(tide.get_by_test_id("tide-quota")).to_have_count(3)
+    tide.get_by_role("button", name="nlp").click()
+    expect(tide.get_by_test_id("tide-quota")).to_have_count(1)
+    assert re.fullmatch(r"M0 [\d.]+H\d+", tide.get_by_test_id("tide-quota").get_attribute("d") or "")
+
+
+def test_the_tide_of_a_young_pool_fills_the_chart(gallery: Page) -> None:
+    gallery.evaluate(
+        """() => {
+            const place = document.createElement("div");
+            place.id = "young";
+            document.body.append(place);
+            const { NOW, history } = gallery;
+            const points = [
+                { at: NOW - 3600, held: {} }, { at: NOW - 100, held: { nlp: 8 } }, { at: NOW, held: { nlp: 8 } },
+            ];
+            const young = { ...history, points, utilization: 0.03 };
+            gallery.renderTideChart(place, { history: young, colours: { nlp: 1 } });
+        }"""
+    )
+    expect(gallery.locator("#young").get_by_test_id("tide-reading")).to_have_text(
+        "87 % of 8 GPUs in use over this time"
+    )
+
+
+def test_a_log_can_be_searched(gallery: Page) -> None:
+    log = gallery.locator("#log")
+    log.get_by_test_id("log-search").fill("EPOCH 1")
+    expect(log.get_by_test_id("log-found")).to_have_text("1 of 11")
+    log.get_by_test_id("log-search").press("Enter")
+    expect(log.get_by_test_id("log-found")).to_have_text("2 of 11")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_words_and_project_colours_stand_out_in_both_themes(gallery: Page, theme: str) -> None:
+    gallery.evaluate("(theme) => { document.documentElement.dataset.bsTheme = theme }", theme)
+    contrasts = gallery.evaluate(
+        """() => {
+            const pen = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+            const light = (colour) => {
+                pen.fillStyle = colour;
+                pen.fillRect(0, 0, 1, 1);
+                const parts = [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3).map((part) => part / 255);
+                const linear = (part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+                const [red, green, blue] = parts.map(linear);
+                return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+            };
+            const probe = document.createElement("span");
+            document.querySelector("#card-running").append(probe);
+            const of = (name) => {
+                probe.style.color = `var(--st-${name})`;
+                return light(getComputedStyle(probe).color);
+            };
+            const names = ["text", "muted", "link", "good", "bad", "warn"];
+            for (let place = 0; place < 10; place += 1) names.push(`project-${place}`);
+            const page = of("page");
+            const ratio = (one) => (Math.max(one, page) + 0.05) / (Math.min(one, page) + 0.05);
+            return Object.fromEntries(names.map((name) => [name, ratio(of(name))]));
+        }"""
+    )
+    assert len(contrasts) == 16
+    assert all(ratio >= (3 if name.startswith("project") else 4.5) for name, ratio in contrasts.items()), contrasts
+
+
+def test_nothing_moves_for_people_who_asked_for_that(gallery: Page) -> None:
+    pulsing = gallery.locator("#card-pausing").get_by_test_id("held-gpu").first
+    name = "(cell) => getComputedStyle(cell).animationName"
+    assert pulsing.evaluate(name) == "st-breathe"
+    gallery.emulate_media(reduced_motion="reduce")
+    assert pulsing.evaluate(name) == "none"
+
+
+def test_it_fits_a_phone(gallery: Page) -> None:
+    gallery.set_viewport_size({"width": 360, "height": 780})
+    expect(gallery.locator("html")).to_have_js_property("scrollWidth", 360)
+
+
+WIDGET = """async ([source, traits]) => {
+    const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+    const widget = (await import(url)).default;
+    const listeners = new Map();
+    const model = {
+        sent: [],
+        get: (name) => traits[name],
+        set: (name, value) => {
+            traits[name] = value;
+            listeners.get(`change:${name}`)?.forEach((call) => call());
+        },
+        on: (name, call) => listeners.set(name, [...(listeners.get(name) ?? []), call]),
+        off: (name, call) => listeners.set(name, (listeners.get(name) ?? []).filter((known) => known !== call)),
+        send: (message) => model.sent.push(message),
+    };
+    const el = document.createElement("div");
+    el.id = "cell";
+    document.body.append(el);
+    window.model = model;
+    window.unmount = widget.render({ model, el });
+    window.left = () => [...listeners.values()].flat().length;
+}"""
+
+
+def test_the_bundled_card_works_as_a_notebook_widget(gallery: Page) -> None:
+    job = gallery.evaluate("gallery.jobs.running")
+    traits = {"job": job, "points": [], "log": "hello\n", "notice": "", "colour": 3, "simulated": True}
+    gallery.evaluate(WIDGET, [visuals.bundle("card_widget.js"), traits])
+    card = gallery.locator("#cell").get_by_test_id("job-card")
+    expect(card.get_by_test_id("job-state")).to_have_text("Running")
+    card.get_by_test_id("job-pause").click()
+    assert gallery.evaluate("model.sent") == [{"action": "pause"}]
+    gallery.evaluate("(job) => model.set('job', job)", gallery.evaluate("gallery.jobs.pausing"))
+    expect(card.get_by_test_id("job-state")).to_have_text("Pausing")
+    gallery.evaluate("unmount()")
+    assert gallery.evaluate("left()") == 0
+
+
+def test_the_bundled_pool_works_as_a_notebook_widget(gallery: Page) -> None:
+    traits = {"pool": gallery.evaluate("gallery.pool()"), "me": {"projects": [{"name": "nlp"}]}}
+    gallery.evaluate(WIDGET, [visuals.bundle("pool_widget.js"), traits])
+    cell = gallery.locator("#cell")
+    expect(cell.get_by_test_id("pool-cell")).to_have_count(8)
+    expect(cell.get_by_test_id("glance-nlp")).to_have_attribute("data-mine", "true")
+    expect(cell).to_contain_text("7 of 8 train GPUs held, 1 idle")
+
+
+def test_all_modules_fit_into_one_bundle(gallery: Page) -> None:
+    source = visuals.bundle(
+        "log_view.js", "project_bar.js", "tide_chart.js", "job_card.js", "pool_glance.js", "pool_bar.js"
+    )
+    assert "import " not in re.sub(r"/\*.*?\*/|//.*", "", source, flags=re.DOTALL)
+    names = gallery.evaluate(
+        """async (source) => {
+            const file = new Blob([source], { type: "text/javascript" });
+            return Object.keys(await import(URL.createObjectURL(file)));
+        }""",
+        source,
+    )
+    assert {"renderJobCard", "renderPoolBar", "renderTideChart", "renderLog"} <= set(names)
+    assert ".st-card" in visuals.stylesheet()

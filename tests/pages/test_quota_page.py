@@ -1,0 +1,169 @@
+"""The admin page: projects, members and quotas edited in place, and the trail of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from pages_service import Service
+from playwright.sync_api import Page, expect
+
+from springtide.scheduler import wire
+
+Visit = Callable[..., Page]
+
+
+@pytest.fixture
+def projects(service: Service) -> Iterator[Service]:
+    """Three projects with a quota of 2 each, on 8 train and 3 build GPUs; put back afterwards."""
+    yield service
+    for view in service.engine.pool().projects:
+        if view.name not in {"vision", "nlp", "speech"}:
+            service.people.groups.pop(view.name, None)
+            service.run(service.engine.delete_project(view.name, "clean-up"))
+    service.people.groups = {"vision": ["susan"], "nlp": ["joe"], "speech": ["jemma"]}
+    nothing = wire.ProjectEdit(quota=0, limit=None, weight=1.0, priority=100, build_quota=1, parent=None)
+    for name, members in service.people.groups.items():
+        for person in members:
+            unset = wire.PersonEdit(build_quota=None)
+            service.run(service.engine.edit_person(person, unset, "clean-up", members={}))
+        service.run(service.engine.edit_project(name, nothing, "clean-up", members={}))
+    for name in service.people.groups:
+        service.run(service.engine.edit_project(name, wire.ProjectEdit(quota=2), "clean-up", members={}))
+
+
+@pytest.fixture
+def admin(visit: Visit, projects: Service) -> Page:
+    page = visit("admin", "admin")
+    expect(page.get_by_test_id("project-row-nlp")).to_be_visible()
+    return page
+
+
+def quota_of(service: Service, name: str) -> int | None:
+    return next(view.quota for view in service.engine.pool().projects if view.name == name)
+
+
+def test_only_admins_see_it(visit: Visit) -> None:
+    page = visit("susan", "admin")
+    expect(page.get_by_test_id("problem")).to_contain_text("Only administrators of the pool see this page.")
+    expect(page.get_by_role("link", name="Projects and quotas")).to_have_count(0)
+
+
+def test_a_quota_is_edited_in_place_and_the_pool_follows(admin: Page, projects: Service) -> None:
+    admin.get_by_test_id("edit-quota-nlp").fill("4")
+    expect(admin.get_by_test_id("sum-train")).to_contain_text("8 of 8 train GPUs, 0 left")
+    admin.get_by_test_id("save-nlp").click()
+    expect(admin.get_by_test_id("save-nlp")).to_have_count(0)
+    assert quota_of(projects, "nlp") == 4
+    entry = admin.get_by_test_id("audit-row").first
+    expect(entry).to_contain_text("admin changed project nlp: quota 2 → 4")
+
+
+def test_sums_that_do_not_add_up_show_while_typing_and_are_refused_in_place(
+    admin: Page, projects: Service
+) -> None:
+    admin.get_by_test_id("edit-quota-nlp").fill("5")
+    expect(admin.get_by_test_id("sum-train")).to_contain_text("9 of 8 train GPUs, 1 too many")
+    admin.get_by_test_id("edit-quota-nlp").press("Enter")
+    refusal = admin.get_by_test_id("refusal-nlp")
+    expect(refusal).to_contain_text("would add up to 9 GPUs; the pool has 8 train GPUs")
+    expect(admin.get_by_test_id("edit-quota-nlp")).to_have_attribute("aria-invalid", "true")
+    expect(admin.get_by_test_id("edit-quota-nlp")).to_have_value("5")
+    assert quota_of(projects, "nlp") == 2
+    admin.get_by_test_id("edit-quota-nlp").press("Escape")
+    expect(refusal).to_have_count(0)
+    expect(admin.get_by_test_id("edit-quota-nlp")).to_have_value("2")
+
+
+def test_build_quotas_beyond_the_build_gpus_are_refused(admin: Page) -> None:
+    admin.get_by_test_id("edit-build-vision").fill("2")
+    expect(admin.get_by_test_id("sum-build")).to_contain_text("4 of 3 build GPUs, 1 too many")
+    admin.get_by_test_id("save-vision").click()
+    expect(admin.get_by_test_id("refusal-vision")).to_contain_text("there are 3 build GPUs")
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "expected"),
+    [
+        ("quota", "-1", "a whole number from 0, or the word unlimited"),
+        ("quota", "2.5", "a whole number from 0"),
+        ("quota", "", "a whole number from 0"),
+        ("weight", "heavy", "a number from 0"),
+        ("limit", "1e9", "a whole number from 0, or nothing for no limit"),
+    ],
+)
+def test_what_is_no_number_is_refused_with_what_was_expected(
+    admin: Page, field: str, typed: str, expected: str
+) -> None:
+    admin.get_by_test_id(f"edit-{field}-nlp").fill(typed)
+    admin.get_by_test_id("save-nlp").click()
+    expect(admin.get_by_test_id("refusal-nlp")).to_contain_text(f"“{typed}”; expected {expected}")
+
+
+def test_two_quotas_change_places_in_one_go(admin: Page, projects: Service) -> None:
+    admin.get_by_test_id("edit-quota-nlp").fill("6")
+    admin.get_by_test_id("edit-quota-vision").fill("0")
+    admin.get_by_test_id("save-all").click()
+    expect(admin.get_by_test_id("save-nlp")).to_have_count(0)
+    assert (quota_of(projects, "nlp"), quota_of(projects, "vision")) == (6, 0)
+
+
+def test_a_change_is_taken_back(admin: Page, projects: Service) -> None:
+    admin.get_by_test_id("edit-limit-speech").fill("6")
+    admin.get_by_test_id("save-speech").click()
+    first = admin.get_by_test_id("audit-row").first
+    expect(first).to_contain_text("limit none → 6")
+    first.get_by_role("button", name="Undo").click()
+    expect(admin.get_by_test_id("audit-row").first).to_contain_text("limit 6 → none")
+    expect(admin.get_by_test_id("edit-limit-speech")).to_have_value("")
+
+
+def test_a_project_is_added_below_another_and_deleted(admin: Page, projects: Service) -> None:
+    admin.get_by_test_id("new-project-name").fill("vision labs")
+    admin.get_by_test_id("new-project-parent").select_option("vision")
+    admin.get_by_test_id("new-project-quota").fill("1")
+    admin.get_by_test_id("new-project-save").click()
+    row = admin.get_by_test_id("project-row-vision labs")
+    expect(row).to_be_visible()
+    expect(admin.get_by_test_id("new-project-name")).to_have_value("")
+    expect(admin.get_by_test_id("project-row-vision")).to_contain_text("inside: 1 of 2")
+    assert projects.people.groups["vision labs"] == []
+    admin.get_by_test_id("delete-vision labs").click()
+    admin.get_by_test_id("delete-confirm-vision labs").click()
+    expect(row).to_have_count(0)
+
+
+def test_members_come_and_go(admin: Page, projects: Service) -> None:
+    admin.get_by_test_id("member-add-nlp").fill("susan")
+    admin.get_by_test_id("member-add-nlp").press("Enter")
+    expect(admin.get_by_test_id("member-nlp-susan")).to_be_visible()
+    expect(admin.get_by_test_id("person-row-susan")).to_contain_text("nlp, vision")
+    admin.get_by_test_id("member-remove-nlp-susan").click()
+    expect(admin.get_by_test_id("member-nlp-susan")).to_have_count(0)
+    assert projects.people.groups["nlp"] == ["joe"]
+
+
+def test_a_person_gets_a_build_quota_of_her_own(admin: Page) -> None:
+    admin.get_by_test_id("edit-own-jemma").fill("0")
+    expect(admin.get_by_test_id("sum-build")).to_contain_text("2 of 3 build GPUs, 1 left")
+    admin.get_by_test_id("save-person-jemma").click()
+    expect(admin.get_by_test_id("audit-row").first).to_contain_text("changed person jemma: build quota none → 0")
+    admin.get_by_test_id("edit-own-jemma").fill("9")
+    admin.get_by_test_id("save-person-jemma").click()
+    expect(admin.get_by_test_id("person-refusal-jemma")).to_contain_text("there are 3 build GPUs")
+
+
+def test_what_somebody_else_changes_comes_in_without_disturbing_what_is_typed(
+    admin: Page, projects: Service
+) -> None:
+    admin.get_by_test_id("edit-weight-nlp").fill("3")
+    edit = wire.ProjectEdit(priority=7)
+    projects.run(projects.engine.edit_project("nlp", edit, "another admin", members={}))
+    expect(admin.get_by_test_id("edit-priority-nlp")).to_have_value("7")
+    expect(admin.get_by_test_id("edit-weight-nlp")).to_have_value("3")
+    expect(admin.get_by_test_id("edit-weight-nlp")).to_be_focused()
+    admin.get_by_test_id("save-nlp").click()
+    expect(admin.get_by_test_id("refusal-nlp")).to_contain_text("was changed meanwhile")
+    admin.get_by_test_id("save-nlp").click()
+    expect(admin.get_by_test_id("save-nlp")).to_have_count(0)
+    expect(admin.get_by_test_id("edit-weight-nlp")).to_have_value("3")

@@ -1,0 +1,206 @@
+"""The service in a thread (engine, store, executor, API, pages), people in place of a hub, and their windows."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, TypeVar
+
+from jupyterhub._data import DATA_FILES_PATH
+from jupyterhub.services.auth import HubOAuth
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RequestHandler, StaticFileHandler
+
+from springtide.hub_extension.api.limits import Buckets
+from springtide.hub_extension.api.routes import Pool
+from springtide.hub_extension.auth import needs_xsrf
+from springtide.hub_extension.caller import Caller
+from springtide.hub_extension.site import Hub, Site
+from springtide.scheduler import model, wire
+from springtide.scheduler.engine import Engine, EngineSettings, JobFilter
+from springtide.scheduler.executors.local import LocalExecutor
+from springtide.scheduler.store import Store
+from springtide.scheduler.telemetry import discover
+
+T = TypeVar("T")
+
+PREFIX = "/services/springtide/"
+PERSON = "person"
+WIDE: ViewportSize = {"width": 1280, "height": 900}
+UNFINISHED = frozenset(state.value for state in model.JobState if not state.final)
+
+
+class Windows:
+    """Browser windows of people; what their scripts throw, or the policy of the page forbids, is kept."""
+
+    def __init__(self, browser: Browser, usual: BrowserContext) -> None:
+        self._browser = browser
+        self._usual = usual
+        self._pages: list[Page] = []
+        self._contexts: list[BrowserContext] = []
+        self.errors: list[str] = []
+
+    def open(self, **options: Any) -> Page:
+        """A new window; with ``options`` in a browser context of its own."""
+        context = self._usual
+        if options:
+            context = self._browser.new_context(**{"viewport": WIDE, **options})
+            self._contexts.append(context)
+        page = context.new_page()
+        self._pages.append(page)
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", self._listen)
+        return page
+
+    def _listen(self, message: ConsoleMessage) -> None:
+        if "Content Security Policy" in message.text:
+            self.errors.append(message.text)
+
+    def close(self) -> None:
+        """Close them all; nobody stays logged in."""
+        for page in self._pages:
+            page.close()
+        for context in self._contexts:
+            context.close()
+        self._usual.set_offline(False)
+        self._usual.clear_cookies()
+
+
+class People:
+    """Who is who, in place of a hub: a cookie is a person's name. With a hub: see the story."""
+
+    def __init__(self) -> None:
+        self.groups = {"vision": ["susan"], "nlp": ["joe"], "speech": ["jemma"]}
+
+    async def caller(self, handler: RequestHandler) -> Caller | None:
+        name = handler.get_cookie(PERSON)
+        if not name:
+            return None
+        headers = handler.request.headers
+        mode, site = headers.get("Sec-Fetch-Mode", ""), headers.get("Sec-Fetch-Site", "")
+        if needs_xsrf(str(handler.request.method), mode, site):
+            handler.check_xsrf_cookie()
+        groups = frozenset(group for group, names in self.groups.items() if name in names)
+        return Caller(name, groups, admin=name == "admin", token=name)
+
+    async def members(self, *, fresh: bool = False) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002 - always fresh
+        return {group: tuple(names) for group, names in self.groups.items()}
+
+    async def create(self, name: str, _token: str) -> None:
+        self.groups.setdefault(name, [])
+
+    async def delete(self, name: str, _token: str) -> None:
+        self.groups.pop(name, None)
+
+    async def add(self, name: str, user: str, _token: str) -> None:
+        self.groups[name].append(user)
+
+    async def remove(self, name: str, user: str, _token: str) -> None:
+        self.groups[name].remove(user)
+
+
+class Service:
+    """The service with engine, store, executor and pages in a thread of its own, as browsers meet it."""
+
+    def __init__(self, state: Path) -> None:
+        self._state = state
+        self._ready = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._stack = AsyncExitStack()
+        self.people = People()
+        self.url = ""
+        self.engine: Engine
+        self._server: HTTPServer
+
+    def start(self) -> None:
+        self._thread.start()
+        self.run(self._start())
+
+    def stop(self) -> None:
+        self.run(self._stack.aclose())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it in the service's loop."""
+        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return future.result(60)
+
+    async def _start(self) -> None:
+        store = Store.open(f"sqlite:///{self._state / 'springtide.sqlite'}", self._state)
+        self._stack.callback(store.close)
+        executor = LocalExecutor(self._state, discover(11, 3))
+        self.engine = Engine(store, executor, EngineSettings(policy=model.Settings(grace=2.0)))
+        await self.engine.start()
+        self._stack.push_async_callback(self.engine.stop)
+        self._stack.push_async_callback(self._end_jobs)
+        for name in self.people.groups:
+            edit = wire.ProjectEdit(quota=2, build_quota=1)
+            await self.engine.create_project(name, edit, "set-up", members=await self.people.members())
+        loop = asyncio.get_running_loop()
+        pool = Pool(self.engine, self.people, Buckets(1000, 1000, loop.time), 1 << 20, 2.0, "0", time.time)
+        sockets = bind_sockets(0, "127.0.0.1")
+        self._server = HTTPServer(self._application(pool))
+        self._server.add_sockets(sockets)
+        self._stack.push_async_callback(self._server.close_all_connections)
+        self._stack.callback(self._server.stop)
+        self.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}{PREFIX}"
+
+    def _application(self, pool: Pool) -> Application:
+        oauth = HubOAuth(
+            api_token="none",
+            api_url="http://127.0.0.1:9/hub/api",
+            base_url=PREFIX,
+            hub_prefix="/hub/",
+            oauth_client_id="service-springtide",
+        )
+        application = Site(pool, self.people, PREFIX, b"0" * 32, 60.0, Hub(oauth, "/hub/")).application()
+        static = Path(DATA_FILES_PATH) / "static"
+        application.add_handlers(
+            ".*",
+            [
+                (r"/hub/static/(.*)", StaticFileHandler, {"path": str(static)}),
+                (r"/hub/logo()", StaticFileHandler, {"path": str(static / "images" / "jupyterhub-80.png")}),
+            ],
+        )
+        return application
+
+    async def _end_jobs(self) -> None:
+        for job in (await self.engine.jobs(JobFilter(states=UNFINISHED), None, 100)).items:
+            await self.engine.cancel(job.id, "clean-up")
+        deadline = time.monotonic() + 30
+        while (await self.engine.jobs(JobFilter(states=UNFINISHED), None, 100)).items:
+            assert time.monotonic() < deadline, "jobs do not end"
+            await asyncio.sleep(0.02)
+
+    def submit(self, user: str, *argv: str, **fields: Any) -> wire.Job:
+        """A job of somebody's; by default one that runs until it is told to stop."""
+        project = next(group for group, names in self.people.groups.items() if user in names)
+        submission = wire.Submission(argv=list(argv) or ["sleep", "600"], **fields)
+        return self.run(self.engine.submit(submission, user, project))
+
+    def until(self, job: str, wanted: Callable[[wire.Job], bool]) -> wire.Job:
+        """The job, as soon as it is as wanted."""
+        deadline = time.monotonic() + 30
+        while not wanted(found := self.engine.job(job)):
+            assert time.monotonic() < deadline, found
+            threading.Event().wait(0.02)
+        return found
+
+    def end_streams(self) -> None:
+        """Cut every connection."""
+        self.run(self._server.close_all_connections())
+
+    def end_jobs(self) -> None:
+        """Cancel what is left and see it gone."""
+        self.run(self._end_jobs())

@@ -1,0 +1,102 @@
+/** States as a glyph and a word, project colours, and the parts every drawing shares. */
+
+import { h, s } from "./dom.js";
+import { ago, clean, exact } from "./words.js";
+
+export const PALETTE_SIZE = 10;
+
+const BARS = ["M6.2 5v6", "M9.8 5v6"];
+const PLAY = "M6.4 5v6l4.8-3z";
+const STATES = {
+  queued: { word: "Queued", ring: true, lines: ["M8 4.5V8l2.4 1.6"] },
+  starting: { word: "Starting", ring: true, dashed: true, solid: PLAY },
+  running: { word: "Running", disc: true, solid: PLAY },
+  pausing: { word: "Pausing", ring: true, dashed: true, lines: BARS },
+  paused: { word: "Paused", disc: true, lines: BARS },
+  succeeded: { word: "Succeeded", disc: true, lines: ["M4.9 8.3l2.2 2.2 4.1-4.6"] },
+  failed: { word: "Failed", disc: true, lines: ["M5.6 5.6l4.8 4.8", "M10.4 5.6l-4.8 4.8"] },
+  cancelled: { word: "Cancelled", ring: true, lines: ["M4 12L12 4"] },
+  lost: { word: "Lost", ring: true, lines: ["M6.3 6.4a1.8 1.8 0 1 1 2.5 1.7c-.6.3-.8.6-.8 1.2", "M8 11.3v.1"] },
+};
+
+/** The states after which nothing happens to a job any more. */
+export function isFinal(state) {
+  return state === "succeeded" || state === "failed" || state === "cancelled";
+}
+
+/** The word of a state. */
+export function stateWord(state) {
+  return STATES[state]?.word ?? clean(state);
+}
+
+/** The glyph of a state; the word has to stand beside it. */
+export function stateGlyph(state) {
+  const drawing = STATES[state] ?? STATES.lost;
+  const ink = drawing.disc ? "var(--st-page)" : "currentColor";
+  return s(
+    "svg",
+    { key: state, class: "st-glyph", viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" },
+    drawing.disc && s("circle", { cx: 8, cy: 8, r: 7, fill: "currentColor" }),
+    drawing.ring && ringOf(drawing.dashed),
+    drawing.solid && s("path", { d: drawing.solid, fill: ink }),
+    (drawing.lines ?? []).map((d) =>
+      s("path", { d, fill: "none", stroke: ink, "stroke-width": 1.6, "stroke-linecap": "round" }),
+    ),
+  );
+}
+
+/** Glyph and word together. */
+export function stateMark(state, testid) {
+  const classes = `st-state st-state-${Object.hasOwn(STATES, state) ? state : "lost"}`;
+  return h("span", { key: "state", class: classes, role: testid ? "status" : null, "data-testid": testid }, stateGlyph(state), h("span", {}, stateWord(state)));
+}
+
+/** Style that sets the project's colour, the same everywhere; null is nobody's. */
+export function colourOf(index) {
+  const place = Number.isInteger(index) && index >= 0 ? index % PALETTE_SIZE : "none";
+  return { "--st-colour": `var(--st-project-${place})` };
+}
+
+/** A time as people say it, exact on hover. */
+export function when(at, now, key) {
+  return h("time", { key, datetime: new Date(at * 1000).toISOString(), title: exact(at) }, ago(at, now));
+}
+
+/** The label that simulated GPUs carry wherever they show. */
+export function simulatedMark(simulated) {
+  return simulated && h("span", { key: "simulated", class: "st-simulated", "data-testid": "simulated" }, "simulated");
+}
+
+/** A project's colour and name. */
+export function projectMark(name, colour, key) {
+  return h(
+    "span",
+    { key: key ?? `project ${name}`, class: "st-project" },
+    h("span", { class: "st-key st-solid", style: colourOf(colour), "aria-hidden": "true" }),
+    " ",
+    clean(name),
+  );
+}
+
+/** What an empty place says: what is so, and what to do next. */
+export function emptyState(title, ...next) {
+  return h("div", { key: "empty", class: "st-empty", "data-testid": "empty" }, h("strong", {}, title), ...next);
+}
+
+/** Makes `element` a place that drawings can be put in. */
+export function stage(element, name) {
+  element.classList.add("springtide", name);
+  return element;
+}
+
+function ringOf(dashed) {
+  return s("circle", {
+    cx: 8,
+    cy: 8,
+    r: 6.2,
+    fill: "none",
+    stroke: "currentColor",
+    "stroke-width": 1.5,
+    "stroke-dasharray": dashed ? "3 2" : null,
+  });
+}

@@ -1,0 +1,33 @@
+/** The notebook's view of the pool: traits `pool` (a PoolView) and `me` (a Me). */
+
+import { h, patch } from "./dom.js";
+import { stage } from "./glyphs.js";
+import { renderPoolBar } from "./pool_bar.js";
+import { renderPoolGlance } from "./pool_glance.js";
+
+const POOL_TRAITS = ["pool", "me"];
+
+export const poolWidget = {
+  render({ model, el }) {
+    const view = stage(document.createElement("article"), "st-card");
+    view.dataset.testid = "pool-card";
+    el.append(view);
+    const draw = () => {
+      const pool = model.get("pool");
+      if (!pool?.nodes) return;
+      const mine = (model.get("me")?.projects ?? []).map((project) => project.name);
+      patch(
+        view,
+        h("div", { key: "glance", draw: (node) => renderPoolGlance(node, { pool, mine }) }),
+        h("div", { key: "bar", draw: (node) => renderPoolBar(node, { pool, environment: "train" }) }),
+      );
+    };
+    for (const name of POOL_TRAITS) model.on(`change:${name}`, draw);
+    draw();
+    return () => {
+      for (const name of POOL_TRAITS) model.off(`change:${name}`, draw);
+    };
+  },
+};
+
+export default poolWidget;
