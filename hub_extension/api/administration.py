@@ -1,0 +1,168 @@
+"""Calls of administrators: projects, people, quotas and the audit trail."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.wire import Admin, AuditPage, PersonEdit, PersonView, ProjectEdit, ProjectView
+from springtide.scheduler.wire.shapes import ProjectName
+
+Person = Annotated[str, Meta(min_length=1, max_length=255)]
+AuditId = Annotated[int, Meta(ge=0, le=1 << 53)]
+
+
+class AuditQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """A page of the audit trail."""
+
+    cursor: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+async def admin(call: Call[NoQuery, None]) -> Admin:
+    """All projects and people, and the sums."""
+    return call.pool.engine.admin(await call.pool.groups.members(fresh=True))
+
+
+async def create_project(call: Call[NoQuery, ProjectEdit]) -> ProjectView:
+    """Make a project, and the hub's group of its name unless there is one."""
+    groups, name, token = call.pool.groups, call.path["name"], call.caller.token
+    missing = name not in await groups.members(fresh=True)
+    if missing:
+        await groups.create(name, token)
+    try:
+        return await call.pool.engine.create_project(
+            name, call.body, call.caller.name, members=await groups.members(fresh=True)
+        )
+    except Refusal:
+        if missing:
+            await groups.delete(name, token)
+        raise
+
+
+async def edit_project(call: Call[NoQuery, ProjectEdit]) -> ProjectView:
+    """Change a project."""
+    members = await call.pool.groups.members(fresh=True)
+    return await call.pool.engine.edit_project(call.path["name"], call.body, call.caller.name, members=members)
+
+
+async def delete_project(call: Call[NoQuery, None]) -> None:
+    """Delete a project, and then the hub's group of its name."""
+    members = await call.pool.groups.members(fresh=True)
+    await call.pool.engine.delete_project(call.path["name"], call.caller.name, members=members)
+    try:
+        await call.pool.groups.delete(call.path["name"], call.caller.token)
+    except Refusal as refusal:
+        message = f"The project is deleted, but the hub's group of its name is still there. {refusal.message}"
+        raise Refusal(refusal.status, refusal.code, message, hint=refusal.hint) from refusal
+
+
+async def add_member(call: Call[NoQuery, None]) -> None:
+    """Put a person into a project, as long as the build quotas still add up."""
+    pool, project, user = call.pool, call.path["name"], call.path["user"]
+    before = await _members(call, project)
+    if user in before:
+        return
+    after = sorted({*before, user})
+    members = await pool.groups.members()
+    pool.engine.check_members(after={**members, project: after}, before=members)
+    await pool.groups.add(project, user, call.caller.token)
+    await pool.engine.record(call.caller.name, "member.add", project, {"members": before}, {"members": after})
+
+
+async def remove_member(call: Call[NoQuery, None]) -> None:
+    """Take a person out of a project; her jobs go on."""
+    pool, project, user = call.pool, call.path["name"], call.path["user"]
+    before = await _members(call, project)
+    if user not in before:
+        return
+    after = sorted(set(before) - {user})
+    await pool.groups.remove(project, user, call.caller.token)
+    await pool.engine.record(call.caller.name, "member.remove", project, {"members": before}, {"members": after})
+
+
+async def _members(call: Call[NoQuery, None], project: str) -> list[str]:
+    """Who is in a project now; only projects of the pool are changed here, not other groups of the hub."""
+    if project not in {known.name for known in call.pool.engine.pool().projects}:
+        raise Refusal(404, "unknown_project", f"There is no project {project!r}.")
+    return sorted((await call.pool.groups.members(fresh=True)).get(project, ()))
+
+
+async def edit_person(call: Call[NoQuery, PersonEdit]) -> PersonView:
+    """Give a person a build quota of her own, or take it away."""
+    members = await call.pool.groups.members(fresh=True)
+    return await call.pool.engine.edit_person(call.path["name"], call.body, call.caller.name, members=members)
+
+
+async def audit(call: Call[AuditQuery, None]) -> AuditPage:
+    """Who changed what, newest first."""
+    return await call.pool.engine.audit(call.query.cursor, call.query.limit)
+
+
+async def undo(call: Call[NoQuery, None]) -> None:
+    """Take a change back."""
+    members = await call.pool.groups.members(fresh=True)
+    await call.pool.engine.undo(int(call.path["id"]), call.caller.name, members=members)
+
+
+PROJECT = {"name": ProjectName}
+MEMBER = {"name": ProjectName, "user": Person}
+
+ROUTES = (
+    Route("GET", "/admin", "Projects, people and sums", Who.ADMINS, admin, answers=Admin),
+    Route(
+        "PUT",
+        "/projects/{name}",
+        "Make a project",
+        Who.ADMINS,
+        create_project,
+        takes=ProjectEdit,
+        answers=ProjectView,
+        status=201,
+        parts=PROJECT,
+    ),
+    Route(
+        "PATCH",
+        "/projects/{name}",
+        "Change a project",
+        Who.ADMINS,
+        edit_project,
+        takes=ProjectEdit,
+        answers=ProjectView,
+        parts=PROJECT,
+    ),
+    Route("DELETE", "/projects/{name}", "Delete a project", Who.ADMINS, delete_project, status=204, parts=PROJECT),
+    Route(
+        "PUT",
+        "/projects/{name}/members/{user}",
+        "Put a person into a project",
+        Who.ADMINS,
+        add_member,
+        status=204,
+        parts=MEMBER,
+    ),
+    Route(
+        "DELETE",
+        "/projects/{name}/members/{user}",
+        "Take a person out of a project",
+        Who.ADMINS,
+        remove_member,
+        status=204,
+        parts=MEMBER,
+    ),
+    Route(
+        "PATCH",
+        "/people/{name}",
+        "Give a person a build quota of her own",
+        Who.ADMINS,
+        edit_person,
+        takes=PersonEdit,
+        answers=PersonView,
+        parts={"name": Person},
+    ),
+    Route("GET", "/audit", "Who changed what", Who.ADMINS, audit, query=AuditQuery, answers=AuditPage),
+    Route("POST", "/audit/{id}/undo", "Take a change back", Who.ADMINS, undo, status=204, parts={"id": AuditId}),
+)

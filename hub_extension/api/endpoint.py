@@ -1,0 +1,147 @@
+"""One request of the API, from its first header to its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from tornado.httputil import HTTPConnection
+from tornado.web import HTTPError, stream_request_body
+
+from springtide.hub_extension.api import intake, permissions
+from springtide.hub_extension.api.routes import Answered, Call, File, Pool, Reply, Route, Who
+from springtide.hub_extension.caller import Caller
+from springtide.hub_extension.handler import SiteHandler
+from springtide.hub_extension.problems import unknown_caller
+from springtide.scheduler.refusal import Refusal
+
+NOBODY = Caller("")
+
+
+@stream_request_body
+class Endpoint(SiteHandler):
+    """Answers the routes of one address.
+
+    Who calls and how much is sent is settled before the body is kept; a body that is refused is read on and
+    thrown away up to twice the cap, so that its sender gets to read why.
+    """
+
+    def initialize(
+        self, *, pool: Pool, routes: Mapping[str, Route], timed: Callable[[Route, float], None], **settings: Any
+    ) -> None:
+        """Take the routes of this address by method; ``timed`` hears of every answer's route and seconds."""
+        super().initialize(**settings)
+        self.pool = pool
+        self.timed = timed
+        self.routes = routes
+        self.caller = NOBODY
+        self.allowed = tuple(sorted(routes))
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._refused: Refusal | None = None
+
+    async def prepare(self) -> None:
+        """Decide on what the headers say."""
+        route = self.routes.get(str(self.request.method))
+        if route is None:
+            raise HTTPError(405)
+        assert isinstance(self.request.connection, HTTPConnection)
+        self.request.connection.set_max_body_size(3 * self.pool.max_body)  # type: ignore[attr-defined]
+        try:
+            await self._admit(route)
+            self._check_headers(route)
+        except Refusal as refusal:
+            self._refused = refusal
+            if self._announced() > 2 * self.pool.max_body:
+                raise
+
+    async def _admit(self, route: Route) -> None:
+        if route.who is Who.ANYONE:
+            return
+        caller = await self.identify()
+        if caller is None:
+            raise unknown_caller()
+        self.caller = caller
+        if route.who is Who.ADMINS and not permissions.may_administer(caller):
+            raise Refusal(403, "forbidden", "Only administrators of the pool may do this.")
+        if route.who is Who.SPAWNER and not permissions.may_reserve(caller):
+            raise Refusal(
+                403, "forbidden", "Only the hub itself may do this.", hint="Start a notebook from the hub."
+            )
+
+    def _check_headers(self, route: Route) -> None:
+        if self._announced() > self.pool.max_body:
+            raise self._too_large()
+        headers = self.request.headers
+        if route.takes is None:
+            return
+        media = headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if media != "application/json" or headers.get("Content-Encoding", "identity") != "identity":
+            raise Refusal(
+                415,
+                "media_type",
+                "The body must be plain JSON.",
+                hint="Send it with Content-Type: application/json.",
+            )
+
+    def _announced(self) -> int:
+        length = self.request.headers.get("Content-Length", "0")
+        return int(length) if length.isdecimal() and length.isascii() else 0
+
+    def _too_large(self) -> Refusal:
+        most = self.pool.max_body
+        return Refusal(
+            413,
+            "too_large",
+            f"The request is larger than {most / 2**20:g} MiB ({most} bytes), the most this pool takes.",
+            hint="Keep data in files that the job reads, instead of in its code or arguments.",
+        )
+
+    def data_received(self, chunk: bytes) -> None:
+        """Keep a piece of the body, or throw it away."""
+        self._size += len(chunk)
+        if self._refused is None and self._size > self.pool.max_body:
+            self._refused = self._too_large()
+        if self._refused is None:
+            self._chunks.append(chunk)
+            return
+        self._chunks.clear()
+        if self._size > 2 * self.pool.max_body:
+            self.send_error(exc_info=(type(self._refused), self._refused, None))
+
+    async def _answer(self, **parts: str) -> None:
+        if self._refused is not None:
+            raise self._refused
+        route = self.routes[str(self.request.method)]
+        assert route.call is not None
+        call = Call(
+            pool=self.pool,
+            caller=self.caller,
+            path={
+                name: intake.checked(value, (route.parts or {}).get(name, str), name)
+                for name, value in parts.items()
+            },
+            query=intake.query_of(self.request.query_arguments, route.query),
+            body=None if route.takes is None else intake.body_of(b"".join(self._chunks), route.takes),
+        )
+        self._chunks.clear()
+        self._send(await route.call(call), route.status)
+        self.timed(route, self.request.request_time())
+
+    get = post = put = patch = delete = _answer
+
+    def _send(self, answer: Answered, status: int) -> None:
+        if isinstance(answer, File):
+            self.set_header("Content-Type", "application/octet-stream")
+            self.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{quote(answer.name, safe='')}")
+            self.finish(answer.content)
+        elif answer is None:
+            self.set_status(204)
+            self.finish()
+        else:
+            body, status = (answer.body, answer.status) if isinstance(answer, Reply) else (answer, status)
+            self.set_status(status)
+            self.set_header("Content-Type", "application/json")
+            self.finish(msgspec.json.encode(body))

@@ -1,0 +1,181 @@
+"""From bytes of a stranger to a checked struct, or to a sentence that says which field is wrong and how.
+
+msgspec checks; this module finds the words. No number is taken for another kind of number: ``2.0`` and ``true``
+are no counts of GPUs, and ``NaN`` and ``1e309`` are no numbers at all.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from springtide.scheduler.refusal import Refusal
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+EXPLAINED: Final = 1 << 20
+"""Bodies up to this size, in bytes, are read a second time to quote what was given."""
+SHOWN: Final = 60
+
+_AT = re.compile(r" - at `(?:key` in `)?\$\.?([^`]*)`$")
+_UNKNOWN = re.compile(r"^Object contains unknown field `(.*?)`")
+_MISSING = re.compile(r"^Object missing required field `(.*?)`")
+
+
+def body_of(data: bytes, kind: type[T]) -> T:
+    """The body as a struct. Raises `Refusal`: 400 if it is no JSON, 422 naming the field that is wrong."""
+    try:
+        body: T = decoder(kind).decode(data)
+    except msgspec.ValidationError as error:
+        raise _wrong(str(error), kind, _loosely(data)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        loose = _loosely(data)
+        path = _odd_number(loose)
+        if path is not None:
+            raise _wrong(f"Not a number - at `$.{path}`", kind, loose) from None
+        raise Refusal(400, "not_json", "The body is not JSON in UTF-8.") from None
+    return body
+
+
+def query_of(arguments: Mapping[str, Sequence[bytes]], kind: type[T]) -> T:
+    """The query parameters as a struct. Raises `Refusal` 422 naming the parameter that is wrong."""
+    given: dict[str, str] = {}
+    for name, values in arguments.items():
+        if name == "_xsrf":
+            continue
+        if len(values) > 1:
+            raise Refusal(
+                422, "invalid", f"{_short(name)} is given {len(values)} times; once is enough.", field=name
+            )
+        try:
+            given[name] = values[0].decode()
+        except UnicodeDecodeError:
+            raise Refusal(422, "invalid", f"{_short(name)} is not UTF-8.", field=name) from None
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise _wrong(str(error), kind, given) from None
+
+
+def checked(value: object, kind: Any, field: str) -> Any:
+    """One value of a path, checked against an annotated type. Raises `Refusal` 422."""
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError:
+        wanted = words(inspect.type_info(kind))
+        raise Refusal(422, "invalid", f"{field} is {_short(value)}; expected {wanted}.", field=field) from None
+
+
+@cache
+def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """The decoder of a struct, made once."""
+    return msgspec.json.Decoder(kind)
+
+
+def words(kind: inspect.Type) -> str:
+    """A type in words: ``a whole number from 1 to 8 or nothing (null)``."""
+    match kind:
+        case inspect.IntType() | inspect.FloatType():
+            return ("a whole number" if isinstance(kind, inspect.IntType) else "a number") + _bounds(kind)
+        case inspect.StrType(pattern=str(pattern)) if names := re.fullmatch(r"\^\(([\w|]+)\).*\$", pattern):
+            return "one of " + ", ".join(names[1].split("|"))
+        case inspect.StrType():
+            least = f"of at least {kind.min_length} " if kind.min_length else ""
+            most = f"of at most {kind.max_length} characters" if kind.max_length else ""
+            plain = " without '/' or control characters" if kind.pattern else ""
+            return f"text {least}{'and ' if least and most else ''}{most}".rstrip() + plain
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.NoneType():
+            return "nothing (null)"
+        case inspect.BytesType():
+            return "base64 text"
+        case inspect.ListType():
+            least = f" of at least {kind.min_length}" if kind.min_length else ""
+            return f"a list{least}, each item {words(kind.item_type)}"
+        case inspect.DictType():
+            return f"an object, each value {words(kind.value_type)}"
+        case inspect.UnionType():
+            return " or ".join(words(part) for part in kind.types)
+        case _:
+            return "something else"
+
+
+def _bounds(kind: inspect.IntType | inspect.FloatType) -> str:
+    low = kind.ge if kind.ge is not None else kind.gt
+    above = (
+        " above" if kind.ge is None and kind.gt is not None else " from" if kind.le is not None else " of at least"
+    )
+    text = "" if low is None else f"{above} {low:g}" if isinstance(low, float) else f"{above} {low}"
+    if kind.le is not None:
+        text += f" up to {kind.le:g}" if isinstance(kind.le, float) else f" up to {kind.le}"
+    return text
+
+
+def _wrong(error: str, kind: type[msgspec.Struct], given: object) -> Refusal:
+    """What msgspec found, as a refusal in words."""
+    fields = {field.encode_name: field for field in inspect.type_info(kind).fields}  # type: ignore[attr-defined]
+    if found := _UNKNOWN.match(error):
+        name = found[1]
+        close = difflib.get_close_matches(name, fields, n=1)
+        hint = f"Did you mean {close[0]}?" if close else f"Known are: {', '.join(fields)}."
+        return Refusal(422, "unknown_field", f"There is no field {_short(name)}.", field=name, hint=hint)
+    if found := _MISSING.match(error):
+        wanted = words(fields[found[1]].type)
+        return Refusal(422, "missing", f"{found[1]} is missing; expected {wanted}.", field=found[1])
+    at = _AT.search(error)
+    path = at[1] if at else ""
+    name = re.split(r"[.\[]", path, maxsplit=1)[0]
+    if name not in fields:
+        return Refusal(
+            422, "invalid", "The body must be a JSON object.", hint=f"Its fields are: {', '.join(fields)}."
+        )
+    value = given.get(name) if isinstance(given, dict) else None
+    got = f"{name} is {_short(value)}" if path == name and value is not None else f"{path} is not right"
+    return Refusal(422, "invalid", f"{got}; expected {words(fields[name].type)}.", field=name)
+
+
+def _loosely(data: bytes) -> object:
+    """What the body might have meant, for quoting it."""
+    if len(data) > EXPLAINED:
+        return None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _odd_number(value: object) -> str | None:
+    """The path of a number that JSON does not have, if there is one."""
+    try:
+        return next(_not_finite(value, ""), None)
+    except RecursionError:
+        return None
+
+
+def _not_finite(value: object, path: str) -> Iterator[str]:
+    """Paths of numbers that JSON does not have."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield path
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from _not_finite(part, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from _not_finite(part, f"{path}[{index}]")
+
+
+def _short(value: object) -> str:
+    """What was given, as far as it can be shown."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else f"a list of {len(value)}"
+    text = json.dumps(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

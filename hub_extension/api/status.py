@@ -1,0 +1,88 @@
+"""Calls about the pool as a whole and the caller's place in it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from springtide.hub_extension.api import views
+from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
+from springtide.scheduler.model import PRIORITIES, Environment
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.wire import History, Me, PoolView
+
+DAY_S = 86_400.0
+LONGEST_HISTORY_S = 400 * DAY_S
+
+Time = Annotated[float, Meta(ge=0, le=1e11)]
+
+
+class HistoryQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """A span of time, in seconds since the epoch; the last day if left out."""
+
+    start: Time | None = None
+    end: Time | None = None
+
+
+class Health(Struct, frozen=True):
+    """That the service is there."""
+
+    status: str = "ok"
+
+
+async def me(call: Call[NoQuery, None]) -> Me:
+    """Who the caller is and what the form may offer."""
+    caller, pool = call.caller, call.pool
+    view = pool.engine.pool()
+    mine = [project.name for project in view.projects if caller.admin or project.name in caller.groups]
+    quota = pool.engine.build_quota(caller.name, sorted(caller.groups))
+    return Me(
+        name=caller.name,
+        admin=caller.admin,
+        service=caller.service,
+        projects=pool.engine.choices(mine),
+        priorities=dict(PRIORITIES),
+        gpu_types=sorted({node.gpu_type for node in view.nodes if node.environment == Environment.TRAIN} - {""}),
+        simulated=view.simulated,
+        build_quota=quota.quota,
+        build_used=quota.used,
+        max_body=pool.max_body,
+        grace=pool.grace,
+        version=pool.version,
+    )
+
+
+async def pool(call: Call[NoQuery, None]) -> PoolView:
+    """Who holds what, now."""
+    return views.pool_for(call.caller, call.pool.engine.pool())
+
+
+async def history(call: Call[HistoryQuery, None]) -> History:
+    """GPUs over time by project."""
+    end = call.pool.clock() if call.query.end is None else call.query.end
+    start = max(0.0, end - DAY_S) if call.query.start is None else call.query.start
+    if not start < end:
+        raise Refusal(
+            422, "invalid", "The span ends before it starts.", field="start", hint="start must be before end."
+        )
+    if end - start > LONGEST_HISTORY_S:
+        raise Refusal(
+            422, "invalid", "The span is longer than 400 days.", field="start", hint="Ask for a part of it."
+        )
+    return await call.pool.engine.history(start, end)
+
+
+async def health(_call: Call[NoQuery, None]) -> Health:
+    """That the service is there."""
+    return Health()
+
+
+ROUTES = (
+    Route("GET", "/me", "Who the caller is and what she may ask for", Who.LOGGED_IN, me, answers=Me),
+    Route("GET", "/pool", "Who holds what", Who.LOGGED_IN, pool, answers=PoolView),
+    Route(
+        "GET", "/history", "GPUs over time by project", Who.LOGGED_IN, history, query=HistoryQuery, answers=History
+    ),
+    Route("GET", "/health", "Whether the service is there", Who.ANYONE, health, answers=Health),
+)

@@ -1,0 +1,48 @@
+"""The pool as one caller may see it: who holds what for everyone, what it is called for those concerned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from springtide.hub_extension.api import permissions
+from springtide.hub_extension.caller import Caller
+from springtide.scheduler.wire import GpuCell, Holder, NodeView, PoolView
+
+
+def pool_for(caller: Caller, view: PoolView) -> PoolView:
+    """The pool without the names of what is not the caller's to see."""
+    if caller.admin:
+        return view
+    return replace(view, nodes=[_node(caller, node) for node in view.nodes])
+
+
+def pool_data_for(caller: Caller, data: dict[str, Any]) -> dict[str, Any]:
+    """The same for the data of a ``pool`` event."""
+    if caller.admin:
+        return data
+    nodes = [{**node, "gpus": [_cell_data(caller, cell) for cell in node["gpus"]]} for node in data["nodes"]]
+    return {**data, "nodes": nodes}
+
+
+def _node(caller: Caller, node: NodeView) -> NodeView:
+    return replace(node, gpus=[_cell(caller, cell) for cell in node.gpus])
+
+
+def _cell(caller: Caller, cell: GpuCell) -> GpuCell:
+    holder = cell.holder
+    if holder is None or _seen(caller, holder.user, holder.project):
+        return cell
+    return replace(cell, holder=replace(holder, job="", name=""))
+
+
+def _cell_data(caller: Caller, cell: dict[str, Any]) -> dict[str, Any]:
+    holder = cell.get("holder")
+    if holder is None or _seen(caller, holder.get("user", ""), holder.get("project", "")):
+        return cell
+    return {**cell, "holder": {**holder, "job": "", "name": ""}}
+
+
+def _seen(caller: Caller, user: str, project: str) -> bool:
+    return permissions.may_see_holder(caller, Holder(kind="", user=user, project=project))

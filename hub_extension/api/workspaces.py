@@ -1,0 +1,72 @@
+"""Calls of the hub's spawner: build GPUs for notebooks."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from springtide.hub_extension.api import permissions
+from springtide.hub_extension.api.routes import Call, NoQuery, Pool, Route, Who
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.wire import BuildQuota, Workspace, WorkspaceRequest
+
+Server = Annotated[str, Meta(max_length=255)]
+
+
+class ServerQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which of a person's notebook servers; the default one has no name."""
+
+    server: Server = ""
+
+
+async def _projects(pool: Pool, user: str, *, fresh: bool) -> list[str]:
+    """The projects a person is in, as the hub says."""
+    members = await pool.groups.members(fresh=fresh)
+    return sorted(project for project, people in members.items() if user in people)
+
+
+async def reserve(call: Call[NoQuery, WorkspaceRequest]) -> Workspace:
+    """Reserve GPUs for a notebook, or tell the ones it has."""
+    request = call.body
+    projects = await _projects(call.pool, request.user, fresh=True)
+    return await call.pool.engine.reserve_workspace(request.user, request.server, request.gpus, projects)
+
+
+async def release(call: Call[ServerQuery, None]) -> None:
+    """Give a notebook's GPUs back; nothing happens if it has none."""
+    await call.pool.engine.release_workspace(call.path["user"], call.query.server)
+
+
+async def build_quota(call: Call[NoQuery, None]) -> BuildQuota:
+    """What a person may still start."""
+    user = call.path["user"]
+    if not permissions.may_see_build_quota(call.caller, user):
+        raise Refusal(403, "forbidden", "Only the person herself and administrators may see a build quota.")
+    own = permissions.owns(call.caller, user)
+    projects = sorted(call.caller.groups) if own else await _projects(call.pool, user, fresh=False)
+    return call.pool.engine.build_quota(user, projects)
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/workspaces",
+        "Reserve build GPUs",
+        Who.SPAWNER,
+        reserve,
+        takes=WorkspaceRequest,
+        answers=Workspace,
+    ),
+    Route(
+        "DELETE", "/workspaces/{user}", "Give build GPUs back", Who.SPAWNER, release, query=ServerQuery, status=204
+    ),
+    Route(
+        "GET",
+        "/build-quota/{user}",
+        "What a person may still start",
+        Who.SPAWNER_OR_PERSON,
+        build_quota,
+        answers=BuildQuota,
+    ),
+)

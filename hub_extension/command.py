@@ -1,0 +1,118 @@
+"""The ``springtide`` command."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+
+from springtide.hub_extension.commands.text import printable
+from springtide.scheduler.client import PoolError, Unreachable
+
+BAD_INPUT_STATUS = frozenset({400, 413, 422})
+
+
+class Entry(NamedTuple):
+    """Where a command is, the extra that it needs, and what it does."""
+
+    path: str
+    extra: str
+    help: str
+
+
+HERE = "springtide.hub_extension.commands"
+COMMANDS = {
+    "up": Entry(
+        f"{HERE}.up:up", "hub", "Run a hub with build notebooks and a pool of train GPUs on this machine."
+    ),
+    "submit": Entry(f"{HERE}.submit:submit", "", "Send a command to the pool, with the code it needs."),
+    "jobs": Entry(f"{HERE}.jobs:jobs", "", "List jobs, newest first."),
+    "logs": Entry(f"{HERE}.jobs:logs", "", "Show what a job wrote."),
+    "pause": Entry(f"{HERE}.jobs:pause", "", "Pause jobs at their next checkpoint until you resume them."),
+    "resume": Entry(f"{HERE}.jobs:resume", "", "Let jobs that you paused run again."),
+    "cancel": Entry(f"{HERE}.jobs:cancel", "", "End jobs for good."),
+    "projects": Entry(
+        f"{HERE}.pool:projects", "", "Show each project's quota and what it holds, borrows, waits for."
+    ),
+    "nodes": Entry(f"{HERE}.pool:nodes", "", "Show each node's GPUs and who holds them."),
+    "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
+    "plan": Entry(
+        "springtide.scheduler.plan_commands:plan", "simulate", "Tell what the policy makes of a scenario."
+    ),
+    "simulate": Entry(
+        "springtide.scheduler.plan_commands:simulate", "simulate", "Run a scenario or trace in virtual time."
+    ),
+}
+
+
+class NotDoneError(click.ClickException):
+    """Something could not be done."""
+
+    exit_code = 1
+
+
+class BadInputError(click.ClickException):
+    """What was asked for cannot be meant."""
+
+    exit_code = 2
+
+
+class Springtide(click.Group):
+    """The commands, each loaded when it is used: most need no hub, and start fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - of click
+        """The commands in the order people meet them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - of click
+        """Load a command. Raises `NotDoneError` if what it needs is not installed."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, name = entry.path.partition(":")
+        try:
+            found = getattr(import_module(module), name)
+        except ModuleNotFoundError as error:
+            raise missing(cmd_name, entry.extra, error) from error
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - of click
+        """Tell what there is, without loading any of it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; what the pool refuses becomes a plain sentence."""
+        try:
+            return super().invoke(ctx)
+        except PoolError as error:
+            field, said = error.problem.field, printable(str(error))
+            if field is None and error.status not in BAD_INPUT_STATUS:
+                raise NotDoneError(said) from error
+            raise BadInputError(said if field is None or field in said else f"{field}: {said}") from error
+        except Unreachable as error:
+            raise NotDoneError(printable(str(error))) from error
+
+
+def missing(command: str, extra: str, error: ModuleNotFoundError) -> NotDoneError:
+    """That a command lacks a library."""
+    needs = f"springtide[{extra}]" if extra else "springtide"
+    return NotDoneError(
+        f"`springtide {command}` needs {error.name}, which is not installed: pip install '{needs}'"
+    )
+
+
+@click.command(cls=Springtide, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="springtide")
+def main() -> None:
+    """Build notebooks with a fixed GPU quota, and one shared pool of train GPUs with guaranteed quotas.
+
+    In a notebook of the hub the commands know the pool. Elsewhere set SPRINGTIDE_URL to the service's address
+    and JUPYTERHUB_API_TOKEN to a token of the hub's token page.
+    """
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""``springtide projects``, ``nodes`` and ``top``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, table
+from springtide.scheduler.client import Client
+from springtide.scheduler.wire import GpuCell, NodeView, PoolView, ProjectView
+
+PROJECT_HEADER = ("PROJECT", "QUOTA", "HELD", "BORROWED", "WAITING", "FAIR SHARE", "LIMIT", "BUILD QUOTA")
+BAR = 40
+
+
+@click.command()
+@json_option
+def projects(*, as_json: bool) -> None:
+    """Show each project's quota and what it holds, borrows and waits for, in GPUs."""
+    with Client() as client:
+        pool = client.pool()
+    if as_json:
+        print_json(pool.projects)
+        return
+    rows = [project_row(path, project) for path, project in as_tree(pool.projects)]
+    print_table(PROJECT_HEADER, rows, empty="No projects. An admin makes them on Springtide's admin page.")
+
+
+def project_row(path: str, project: ProjectView) -> tuple[object, ...]:
+    """One line of the projects' table."""
+    return (
+        path,
+        "none" if project.quota is None else project.quota,
+        project.held,
+        project.borrowed,
+        project.waiting,
+        project.fair_share,
+        "none" if project.limit is None else project.limit,
+        project.build_quota,
+    )
+
+
+def as_tree(views: list[ProjectView]) -> Iterator[tuple[str, ProjectView]]:
+    """Each project followed by those under it, with its path such as ``research/vision``."""
+    names = {view.name for view in views}
+
+    def under(parent: str | None, path: str) -> Iterator[tuple[str, ProjectView]]:
+        for view in views:
+            if (view.parent if view.parent in names else None) == parent:
+                yield path + view.name, view
+                yield from under(view.name, f"{path}{view.name}/")
+
+    return under(None, "")
+
+
+@click.command()
+@json_option
+def nodes(*, as_json: bool) -> None:
+    """Show each node's GPUs and who holds them."""
+    with Client() as client:
+        pool = client.pool()
+    if as_json:
+        print_json(pool.nodes)
+        return
+    print_table(
+        ("NODE", "FOR", "TYPE", "GPUS", "FREE", "STATE", "HELD BY"),
+        [node_row(node) for node in pool.nodes],
+        empty="No nodes with GPUs.",
+    )
+
+
+def node_row(node: NodeView) -> tuple[object, ...]:
+    """One line of the nodes' table."""
+    state = "available" if node.available else "away"
+    free = sum(cell.holder is None for cell in node.gpus)
+    return (
+        node.name,
+        node.environment,
+        node.gpu_type,
+        len(node.gpus),
+        free,
+        f"{state}, simulated" if node.simulated and node.gpu_type != "simulated" else state,
+        ", ".join(f"{who} {number}" for who, number in holders(node.gpus).items()),
+    )
+
+
+def holders(cells: list[GpuCell]) -> dict[str, int]:
+    """How many of the GPUs each holds: a project, a person's notebook, or something outside."""
+    found: dict[str, int] = {}
+    for cell in cells:
+        if cell.holder is not None:
+            who = cell.holder.project or cell.holder.user or cell.holder.kind
+            found[who] = found.get(who, 0) + 1
+    return found
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Show it once instead of staying.")
+@json_option
+def top(*, once: bool, as_json: bool) -> None:
+    """Watch the pool: a line for each project, a bar for each node. Ctrl-C ends it."""
+    with Client() as client:
+        show(client.pool(), as_json=as_json, clear=not once)
+        if once:
+            return
+        for event in client.events():
+            if event.kind == "pool":
+                show(msgspec.convert(event.data, PoolView), as_json=as_json, clear=True)
+
+
+def show(pool: PoolView, *, as_json: bool, clear: bool) -> None:
+    """Print the pool, as one line of JSON or as a screen."""
+    if as_json:
+        print_json(pool)
+        return
+    if clear:
+        click.clear()
+    click.echo("\n".join(screen(pool)))
+
+
+def screen(pool: PoolView) -> Iterator[str]:
+    """The lines of a screen."""
+    kind = "simulated GPUs" if pool.simulated else "GPUs"
+    yield (
+        f"{pool.train_held} of {pool.train_gpus} train {kind} held, "
+        f"{pool.build_held} of {pool.build_gpus} build {kind} held"
+    )
+    yield ""
+    rows = [(*project_row(path, view)[:5], project_bar(view)) for path, view in as_tree(pool.projects)]
+    yield from table((*PROJECT_HEADER[:5], "# held, / borrowed, . waiting, _ left of the quota |"), rows)
+    yield ""
+    for node in pool.nodes:
+        bar = "".join(cell_mark(cell) for cell in node.gpus)
+        who = ", ".join(f"{name} {number}" for name, number in holders(node.gpus).items())
+        yield one_line(f"{node.name} ({node.environment}) [{bar}] {who or 'idle'}")
+
+
+def cell_mark(cell: GpuCell) -> str:
+    """One GPU: held, borrowed, set aside for somebody, idle."""
+    if cell.holder is None:
+        return "+" if cell.reserved_for else "."
+    return "/" if cell.holder.borrowed else "#"
+
+
+def project_bar(view: ProjectView) -> str:
+    """A project's GPUs in a line, with its quota as a mark where it ends; cut where it gets too long."""
+    bar = "#" * (view.held - view.borrowed) + "/" * view.borrowed + "." * view.waiting
+    if view.quota is None:
+        return bar[:BAR]
+    bar = bar.ljust(view.quota, "_")
+    return (bar[: view.quota] + "|" + bar[view.quota :])[:BAR]

@@ -1,0 +1,72 @@
+"""What the commands print. Names, reasons and logs are other people's: no control character gets through."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def json_option(command: Command) -> Command:
+    """Add ``--json``, as the parameter ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
+
+
+def printable(text: str) -> str:
+    """The text without anything that a terminal would obey; lines and tabs stay."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(8)
+    return "".join(c for c in lines if c == "\n" or c.isprintable())
+
+
+def one_line(text: str) -> str:
+    """The text on one line."""
+    return " ".join(printable(text).split())
+
+
+def print_json(value: object) -> None:
+    """Print a struct, or what is made of structs, as one line of JSON."""
+    click.echo(msgspec.json.encode(value))
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
+    """Print rows under a header, numbers to the right; ``empty`` is what to say if there are none."""
+    for line in table(header, rows) or [empty]:
+        click.echo(line)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """The lines of a table, the last column as long as it is; no lines if there are no rows."""
+    cells = [[one_line("" if cell is None else str(cell)) for cell in row] for row in rows]
+    if not cells:
+        return []
+    widths = [max(len(row[i]) for row in [list(header), *cells]) for i in range(len(header))]
+    numeric = [
+        all(row[i].lstrip("-").isdigit() or row[i] in {"", "none"} for row in cells) for i in range(len(header))
+    ]
+    return [
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numeric, strict=True)
+        ).rstrip()
+        for row in [list(header), *cells]
+    ]
+
+
+def ago(moment: float, now: float) -> str:
+    """A time as people say it: ``now``, ``3 min ago``, ``2 h ago``, or the date."""
+    seconds = max(0.0, now - moment)
+    for limit, unit, name in ((60, 1, ""), (3600, 60, "min"), (86_400, 3600, "h"), (7 * 86_400, 86_400, "d")):
+        if seconds < limit:
+            return f"{int(seconds // unit)} {name} ago" if name else "now"
+    return time.strftime("%Y-%m-%d", time.localtime(moment))
+
+
+def say(text: str) -> None:
+    """A remark that is not the result."""
+    click.echo(printable(text), file=sys.stderr)

@@ -1,0 +1,103 @@
+"""``springtide up``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+import msgspec
+
+from springtide.hub_extension import story
+from springtide.hub_extension.commands.text import json_option
+
+if TYPE_CHECKING:
+    from springtide.hub_extension.up import Running
+
+
+@click.command()
+@click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("springtide-state"),
+    show_default=True,
+    help="Where everything is kept; the same directory goes on where it was.",
+)
+@click.option(
+    "--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="Where the hub listens."
+)
+@click.option("--password", default=story.PASSWORD, show_default=True, help="What everybody logs in with.")
+@click.option("--simulated-gpus", type=click.IntRange(1), help="Simulate so many GPUs instead of using real ones.")
+@click.option("--build-gpus", type=click.IntRange(0), help="How many of all GPUs are for build notebooks.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="More configuration, written like a jupyterhub_config.py.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Leave the hub's log on the terminal.")
+@json_option
+def up(
+    *,
+    state_dir: Path,
+    port: int,
+    password: str,
+    simulated_gpus: int | None,
+    build_gpus: int | None,
+    config: Path | None,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Run a hub with build notebooks and a pool of train GPUs on this machine, for whoever can reach 127.0.0.1.
+
+    Ctrl-C stops the hub. Notebooks and jobs go on, and the next `springtide up` on the same state directory
+    finds them.
+    """
+    from springtide.hub_extension.state_dir import StateError  # noqa: PLC0415 - needs the hub installed
+    from springtide.hub_extension.up import Options  # noqa: PLC0415
+    from springtide.hub_extension.up import up as run  # noqa: PLC0415
+
+    given = {"simulated_gpus": simulated_gpus, "build_gpus": build_gpus}
+    settings = {name: value for name, value in given.items() if value is not None}
+    options = Options(state_dir, port, password, config, verbose, settings)
+
+    def ready(terminal: TextIO, hub: Running) -> None:
+        terminal.write((msgspec.json.encode(hub).decode() if as_json else welcome(hub)) + "\n")
+        terminal.flush()
+
+    if not as_json:
+        click.echo("Starting the hub, its proxy and the pool's service …")
+    try:
+        code = run(options, ready)
+    except StateError as error:
+        raise click.ClickException(str(error)) from error
+    if code:
+        raise click.exceptions.Exit(code)
+    if not as_json:
+        click.echo("The hub has stopped. Notebooks and jobs go on; `springtide up` finds them.")
+
+
+def welcome(hub: Running) -> str:
+    """Who can log in, and what to click."""
+    password = "" if hub.password is None else f", password {hub.password}"
+    pool = hub.pool
+    kind = "simulated GPUs" if pool.simulated else "GPUs"
+    gpus = pool.build_gpus + pool.train_gpus
+    first = hub.users[0] if hub.users else "one of them"
+    lines = [
+        "",
+        f"Springtide is ready: {hub.url}",
+        "",
+        f"  Log in as     {', '.join(hub.users) or 'somebody your configuration allows'}{password}",
+        f"  Administer as {', '.join(hub.admins)}" if hub.admins else "",
+        f"  {gpus} {kind}: {pool.build_gpus} for build notebooks, {pool.train_gpus} for train jobs",
+        "",
+        f"  1. Log in as {first}, press Start, and run the notebook that opens: its jobs borrow idle GPUs.",
+        "  2. Log in as somebody else in a private window and run it there: borrowed GPUs come back.",
+        f"  3. Watch: {hub.url}/services/springtide/pool",
+        "",
+        f"  Kept in {hub.state_dir}",
+        f"  Log in  {hub.log}",
+        "",
+        "Ctrl-C stops the hub; notebooks and jobs go on, and the next `springtide up` finds them.",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,220 @@
+"""The service: configuration in, one process out that composes store, engine, executor, API and pages."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from traitlets import Dict, Enum, Float, Integer, List, TraitError, Unicode, Union, default
+from traitlets.config import Application, Config
+
+from springtide.hub_extension.runtime import Runtime, Setup, StartError
+from springtide.scheduler.model import Order
+
+CONFIG_ENV: Final = "SPRINGTIDE_CONFIG"
+CANNOT: Final = 1
+BAD_INPUT: Final = 2
+MIB: Final = 1024 * 1024
+
+
+class Springtide(Application):
+    """The pool's service. The hub starts it; `configure` hands its settings over in ``SPRINGTIDE_CONFIG``."""
+
+    name = "springtide-service"
+    version = version("springtide")
+    description = "The service of a pool of GPUs: scheduler, API and pages of Springtide."
+    aliases = {  # noqa: RUF012 - traitlets reads it from the class
+        "config": "Springtide.config_file",
+        "state-dir": "Springtide.state_dir",
+        "port": "Springtide.port",
+        "log-level": "Springtide.log_level",
+    }
+    flags = {}  # noqa: RUF012 - traitlets reads it from the class
+
+    config_file = Unicode(
+        "", help="A configuration file in Python, with lines such as c.Springtide.port = 8090."
+    ).tag(config=True)
+    state_dir = Unicode("springtide-state", help="Where everything of the pool is kept.").tag(config=True)
+    database_url = Unicode(
+        help="The store: a file in the state directory unless it is a URL such as postgresql://user@host/name."
+    ).tag(config=True)
+    ip = Unicode("127.0.0.1", help="The address to listen on.").tag(config=True)
+    port = Integer(8090, min=1, max=65535, help="The port to listen on.").tag(config=True)
+    service_prefix = Unicode(help="The path under which browsers meet the service; the hub tells it.").tag(
+        config=True
+    )
+    simulated_gpus = Integer(
+        None,
+        allow_none=True,
+        min=1,
+        help="Simulate so many GPUs, build and train together, instead of using the machine's. Without it, GPUs "
+        "are simulated only where there are none.",
+    ).tag(config=True)
+    build_gpus = Integer(0, min=0, help="So many of the GPUs are for notebooks; the rest is the train pool.").tag(
+        config=True
+    )
+    projects = Union(
+        [List(Dict()), Dict()],
+        default_value=[],
+        help="The projects of a new pool, oldest first: name, and any of parent, quota, limit, weight, priority, "
+        "build_quota. From then on the admin page is where they change.",
+    ).tag(config=True)
+    order = Enum(
+        [order.value for order in Order],
+        Order.LEAST_SERVED.value,
+        help="How jobs of one project with equal priority are ordered: older first, or the one that has had less "
+        "GPU time so far.",
+    ).tag(config=True)
+    min_runtime = Float(30.0, min=0, help="Seconds that a started job is left alone.").tag(config=True)
+    grace = Float(30.0, min=0, max=3600, help="Seconds between asking a job to pause and killing it.").tag(
+        config=True
+    )
+    accounts = Enum(
+        ["shared", "own"],
+        "shared",
+        help="Whose rights jobs run with: all with the service's own, or each with those of the account that is "
+        "named like its user, for which the service has to run as root.",
+    ).tag(config=True)
+    max_body = Integer(32 * MIB, min=64 * 1024, help="The largest request body, in bytes.").tag(config=True)
+    log_cap = Integer(64 * MIB, min=64 * 1024, help="The most that is kept of each worker's log, in bytes.").tag(
+        config=True
+    )
+    submit_rate = Float(20.0, min=0.001, help="So many submissions a second one person may make for long.").tag(
+        config=True
+    )
+    submit_burst = Integer(500, min=1, help="So many submissions one person may make at once.").tag(config=True)
+    keep_days = Float(
+        90.0, min=0.01, help="Ended jobs are forgotten after so many days, with logs and outputs."
+    ).tag(config=True)
+    auth_cache = Integer(
+        30, min=1, max=60, help="Seconds for which the hub's word on who somebody is and may do is believed."
+    ).tag(config=True)
+    takeover_wait = Float(
+        15.0, min=0, help="Seconds to wait for a former service that still holds the port or the state directory."
+    ).tag(config=True)
+
+    @default("service_prefix")
+    def _default_service_prefix(self) -> str:
+        return os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/services/springtide/")
+
+    @default("log_level")
+    def _default_log_level(self) -> int:
+        return logging.INFO
+
+    def configure_from(self, environment: str, arguments: list[str]) -> None:
+        """Take the settings: the file's, then the environment's, then the command line's.
+
+        Raises `StartError` for what cannot be meant.
+        """
+        self.parse_command_line(arguments)
+        given = Config(self.config)
+        self.update_config(Config({"Springtide": _from_environment(environment)}))
+        self.update_config(given)
+        if self.config_file:
+            handed_over = Config(self.config)
+            self._load(Path(self.config_file))
+            self.update_config(handed_over)
+        known = self.trait_names(config=True)
+        for name in sorted(set(self.config.Springtide) - set(known)):
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"Did you mean {close[0]}?" if close else "--help-all lists all."
+            raise StartError(f"There is no setting Springtide.{name}. {hint}", BAD_INPUT)
+
+    def _load(self, file: Path) -> None:
+        if not file.is_file():
+            raise StartError(f"There is no configuration file {file}.", BAD_INPUT)
+        try:
+            self.load_config_file(str(file), path=None)
+        except Exception as error:
+            raise StartError(f"The configuration file {file} cannot be read: {error}.", BAD_INPUT) from error
+
+    def exit(self, exit_status: int | str | None = 0) -> NoReturn:
+        """End because of what the command line says."""
+        sys.exit(BAD_INPUT if exit_status else 0)
+
+    def setup(self) -> Setup:
+        """What the running service is made of."""
+        state_dir = Path(self.state_dir).expanduser().absolute()
+        return Setup(
+            state_dir=state_dir,
+            database_url=self.database_url or f"sqlite:///{state_dir / 'springtide.sqlite'}",
+            address=(self.ip, self.port),
+            prefix=f"/{self.service_prefix.strip('/')}/".replace("//", "/"),
+            simulated_gpus=self.simulated_gpus,
+            build_gpus=self.build_gpus,
+            projects=_by_name(self.projects),
+            order=Order(self.order),
+            min_runtime=self.min_runtime,
+            grace=self.grace,
+            own_accounts=self.accounts == "own",
+            max_body=self.max_body,
+            log_cap=self.log_cap,
+            submit_rate=self.submit_rate,
+            submit_burst=self.submit_burst,
+            keep=self.keep_days * 86_400,
+            auth_cache=self.auth_cache,
+            takeover_wait=self.takeover_wait,
+            version=str(self.version),
+        )
+
+
+def _from_environment(text: str) -> dict[str, Any]:
+    """The settings of section ``Springtide`` that the hub hands over."""
+    if not text:
+        return {}
+    try:
+        settings = json.loads(text)
+    except ValueError as error:
+        raise StartError(f"{CONFIG_ENV} is not JSON: {error}.", BAD_INPUT) from error
+    if not isinstance(settings, dict):
+        raise StartError(f"{CONFIG_ENV} must be a JSON object of settings.", BAD_INPUT)
+    return settings
+
+
+def _by_name(projects: list[dict[str, Any]] | dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The fields of each project, whether they were given as a list or by name."""
+    if isinstance(projects, dict):
+        return projects
+    nameless = next((project for project in projects if not isinstance(project.get("name"), str)), None)
+    if nameless is not None:
+        raise StartError(f"Springtide.projects: {nameless} has no name.", BAD_INPUT)
+    return {str(project["name"]): {k: v for k, v in project.items() if k != "name"} for project in projects}
+
+
+async def _run(setup: Setup) -> None:
+    """Serve until asked to leave or until the hub is gone."""
+    leave = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, leave.set)
+    async with Runtime(setup, clock=time.time) as runtime:
+        await runtime.serve_until(leave)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the service. Answers the exit code: 0, 1 if it could not be done, 2 for bad input."""
+    try:
+        app = Springtide(raise_config_file_errors=True)
+        app.log.setLevel(logging.ERROR)
+        app.configure_from(os.environ.get(CONFIG_ENV, ""), sys.argv[1:] if arguments is None else arguments)
+        level: Any = app.log_level
+        logging.basicConfig(level=level, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
+        for chatty in ("tornado.application", "alembic", "asyncio"):
+            logging.getLogger(chatty).setLevel(logging.WARNING)
+        asyncio.run(_run(app.setup()))
+    except TraitError as error:
+        sys.stderr.write(f"springtide: {error}\n")
+        return BAD_INPUT
+    except StartError as error:
+        sys.stderr.write(f"springtide: {error}\n")
+        return error.code
+    return 0

@@ -1,0 +1,73 @@
+"""The hub of one machine, as configuration: everybody's files in the state directory, everything on loopback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from traitlets.config import Config
+
+from springtide.hub_extension import story
+from springtide.hub_extension.state_dir import LOOPBACK, StateDir
+
+PROXY = "springtide.hub_extension.proxy"
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+"""Beside this package both in a checkout and where the wheel is installed."""
+FIRST_NOTEBOOK = "examples/digits/digits.ipynb"
+LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "output", "*.pyc")
+
+
+def prepare(c: Config, *, state_dir: str, port: int, hub_port: int, proxy_port: int, password: str) -> None:
+    """Set up the hub and the story: who can log in, and on the first start who is in which project."""
+    state = StateDir(Path(state_dir))
+    c.JupyterHub.bind_url = f"http://{LOOPBACK}:{port}"
+    c.JupyterHub.hub_bind_url = f"http://{LOOPBACK}:{hub_port}"
+    c.JupyterHub.db_url = f"sqlite:///{state.hub / 'jupyterhub.sqlite'}"
+    c.JupyterHub.cookie_secret_file = str(state.hub / "cookie-secret")
+    c.JupyterHub.cleanup_servers = False
+    c.JupyterHub.spawner_class = "springtide-simple"
+    c.ConfigurableHTTPProxy.api_url = f"http://{LOOPBACK}:{proxy_port}"
+    c.ConfigurableHTTPProxy.pid_file = str(state.hub / "proxy.pid")
+    c.ConfigurableHTTPProxy.command = [sys.executable, "-m", PROXY]
+    _prepare_notebooks(c, state)
+    _prepare_story(c, state, password)
+
+
+def _prepare_notebooks(c: Config, state: StateDir) -> None:
+    logs = state.hub / "notebooks"
+    logs.mkdir(mode=0o700, exist_ok=True)
+    c.LocalNotebook.log_dir = str(logs)
+    c.SimpleLocalProcessSpawner.home_dir_template = str(state.homes / "{username}")
+    c.Spawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
+    if os.geteuid() == 0:
+        c.Spawner.args = ["--allow-root"]
+    c.Spawner.environment = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    if (EXAMPLES.parent / FIRST_NOTEBOOK).exists():
+        c.Spawner.default_url = f"/lab/tree/{FIRST_NOTEBOOK}"
+    c.Spawner.pre_spawn_hook = give_examples
+
+
+def _prepare_story(c: Config, state: StateDir, password: str) -> None:
+    c.JupyterHub.authenticator_class = "dummy"
+    c.DummyAuthenticator.password = password
+    c.Authenticator.allowed_users = {person.name for person in story.PEOPLE}
+    c.Authenticator.admin_users = {story.ADMIN}
+    if not (state.hub / "jupyterhub.sqlite").exists():
+        c.JupyterHub.load_groups = story.groups()
+    c.Springtide.projects = story.projects()
+    c.Springtide.build_gpus = story.BUILD_GPUS
+
+
+def give_examples(spawner: Any) -> None:
+    """Put the examples into a home directory that has none yet."""
+    place = Path(spawner.home_dir) / "examples"
+    if place.exists() or not EXAMPLES.is_dir():
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".examples-") as made:
+        copy = shutil.copytree(EXAMPLES, Path(made) / "examples", ignore=shutil.ignore_patterns(*LEFT_OUT))
+        copy.rename(place)

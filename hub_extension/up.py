@@ -1,0 +1,278 @@
+"""A hub on this machine: JupyterHub, a proxy in Python and the service, started by one command."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO, TypeAlias
+
+from jupyterhub.app import JupyterHub
+from jupyterhub.auth import DummyAuthenticator
+from jupyterhub.services.service import Service
+
+from springtide.hub_extension import story
+from springtide.hub_extension.configuration import SERVICE
+from springtide.hub_extension.single import PROXY
+from springtide.hub_extension.state_dir import StateDir, StateError, port_is_free
+from springtide.scheduler.client import Client
+from springtide.scheduler.wire import PoolView
+
+CONFIG = """\
+# Written by `springtide up` at every start. Yours goes into a file of its own: springtide up --config FILE
+from springtide.hub_extension import configure
+from springtide.hub_extension.single import prepare
+
+c = get_config()  # noqa: F821
+prepare(c, **{prepared!r})
+{theirs}configure(c, **{settings!r})
+"""
+LARGEST_LOG = 10_000_000
+SAID_BY_SERVICE = "springtide: "
+START_AGAIN_AFTER = 1.0
+"""Seconds between the death of the service and its next start."""
+ORPHANS_LEAVE_WITHIN = 20.0
+"""Seconds that a service whose hub was killed has to notice and leave its port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A hub that people can log in to. ``password`` is None where everybody has one of her own."""
+
+    url: str
+    state_dir: str
+    log: str
+    users: tuple[str, ...]
+    admins: tuple[str, ...]
+    password: str | None
+    pool: PoolView
+
+
+Ready: TypeAlias = Callable[[TextIO, Running], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says. ``settings`` go before all others (``c.Springtide.<name>``)."""
+
+    state_dir: Path
+    port: int = 8000
+    password: str = story.PASSWORD
+    config: Path | None = None
+    verbose: bool = False
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+class Hub(JupyterHub):
+    """JupyterHub that tells when it is ready."""
+
+    ready: Callable[[JupyterHub], None]
+
+    async def start(self) -> None:
+        """Start everything, then tell."""
+        await super().start()
+        self._kept = [asyncio.ensure_future(keep(s)) for s in self._service_map.values() if s.managed]
+        await asyncio.to_thread(self.ready, self)
+
+    async def shutdown_cancel_tasks(self, sig: signal.Signals | None = None) -> None:
+        """Stop everything; a database that is gone or full keeps nobody from leaving."""
+        try:
+            await super().shutdown_cancel_tasks(sig)
+        except Exception:
+            self.log.exception("The hub leaves without having put everything in order")
+            self._stop_event_loop()
+
+
+def up(options: Options, ready: Ready) -> int:
+    """Run the hub until it is told to stop; the exit code. Calls ``ready`` when people can log in.
+
+    Notebooks and jobs go on when it stops, and the next one on the same state directory finds them. Raises
+    `StateError` if the state directory or a port cannot be used, or if the hub does not come up.
+    """
+    state = StateDir(options.state_dir)
+    with locked(state):
+        config = prepare(state, options)
+        os.environ["SPRINGTIDE_STATE_DIR"] = str(state.path)
+        log = state.hub / "hub.log"
+        written = log.stat().st_size if log.exists() else 0
+        with contextlib.nullcontext(sys.stdout) if options.verbose else output_to(log) as terminal:
+            came_up = False
+
+            def tell(hub: JupyterHub) -> None:
+                nonlocal came_up
+                came_up = True
+                ready(terminal, running(hub, state, log))
+
+            Hub.ready = staticmethod(tell)
+            try:
+                code = _run(["-f", str(config)])
+            finally:
+                stop_orphaned_proxy(state.hub / "proxy.pid")
+        if code and not came_up and not options.verbose:
+            raise StateError(f"The hub did not come up. {last_words(log, written)}")
+    return code
+
+
+async def keep(service: Service) -> None:
+    """Start a service again as soon as it has died; the hub by itself looks every 30 seconds only."""
+    while True:
+        await ended(service.proc.pid)
+        await asyncio.sleep(START_AGAIN_AFTER)
+        if service.spawner._poll_callback is None:  # noqa: SLF001 - the hub's way of knowing that it stops it
+            return
+        await service.spawner.poll_and_notify()
+        await asyncio.sleep(0)
+
+
+async def ended(pid: int) -> None:
+    """Wait until a child has ended; the hub is the one to collect it."""
+    done = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    loop.add_reader(handle, done.set)
+    try:
+        await done.wait()
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
+
+
+def running(hub: JupyterHub, state: StateDir, log: Path) -> Running:
+    """What there is to tell of a hub that has started. Raises `Unreachable` if the service is gone already."""
+    people = hub.authenticator
+    with Client(hub.config.BuildQuota.service_url, state.secret("service-token")) as client:
+        return Running(
+            url=hub.proxy.public_url.rstrip("/"),
+            state_dir=str(state.path),
+            log=str(log),
+            users=tuple(sorted(people.allowed_users - people.admin_users, key=_in_order_of_the_story)),
+            admins=tuple(sorted(people.admin_users)),
+            password=people.password if isinstance(people, DummyAuthenticator) else None,
+            pool=client.pool(),
+        )
+
+
+def _in_order_of_the_story(name: str) -> tuple[bool, int, str]:
+    names = [person.name for person in story.PEOPLE]
+    return (name not in names, names.index(name) if name in names else 0, name)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        Hub.launch_instance(arguments)
+    except KeyboardInterrupt:
+        return 0
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    return 0
+
+
+def prepare(state: StateDir, options: Options) -> Path:
+    """Write the hub's configuration; everything it needs is free. Raises `StateError` if something is not."""
+    stop_orphaned_proxy(state.hub / "proxy.pid")
+    ports = state.ports([SERVICE, "hub", "proxy"], taken=[options.port])
+    _need(options.port, "Choose another with --port, or stop the program that uses it.")
+    for name in (SERVICE, "hub", "proxy"):
+        way_out = (
+            "Running notebooks know this port, so another is not chosen by itself: stop the program that uses "
+            f"it, or remove {state.path / 'ports.json'} and restart the notebooks."
+        )
+        _need(ports[name], way_out, patience=ORPHANS_LEAVE_WITHIN if name == SERVICE else 0)
+    prepared = {
+        "state_dir": str(state.path),
+        "port": options.port,
+        "hub_port": ports["hub"],
+        "proxy_port": ports["proxy"],
+        "password": options.password,
+    }
+    theirs = "" if options.config is None else f"load_subconfig({str(options.config.resolve())!r})  # noqa: F821\n"
+    settings = {**options.settings, "state_dir": str(state.path), "port": ports[SERVICE]}
+    file = state.hub / "jupyterhub_config.py"
+    file.touch(mode=0o600)
+    file.write_text(CONFIG.format(prepared=prepared, theirs=theirs, settings=settings))
+    return file
+
+
+def _need(port: int, way_out: str, patience: float = 0) -> None:
+    until = time.monotonic() + patience
+    while not port_is_free(port):
+        if time.monotonic() >= until:
+            raise StateError(f"Port {port} is in use by another program. {way_out}")
+        time.sleep(0.1)
+
+
+def stop_orphaned_proxy(pid_file: Path) -> None:
+    """End the proxy of a hub that did not end it, and nothing else that may have its pid by now."""
+    with contextlib.suppress(OSError, ValueError):
+        pid = int(pid_file.read_text())
+        pid_file.unlink()
+        if PROXY.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGTERM)
+            until = time.monotonic() + 5
+            while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
+                time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def locked(state: StateDir) -> Iterator[None]:
+    """Keep a second hub off the state directory. Raises `StateError` if there is one."""
+    with (state.hub / "up.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise StateError(
+                f"Another `springtide up` (process {lock.read().strip() or 'unknown'}) uses the state directory "
+                f"{state.path}. Stop that one, or choose another directory with --state-dir."
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+@contextlib.contextmanager
+def output_to(log: Path) -> Iterator[TextIO]:
+    """Let all that this process and its children write go to ``log``; gives the terminal, for a last word."""
+    if log.exists() and log.stat().st_size > LARGEST_LOG:
+        log.replace(log.with_suffix(".log.1"))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    before = {number: os.dup(number) for number in (0, 1, 2)}
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for number, replacement in ((0, nothing), (1, file), (2, file)):
+        os.dup2(replacement, number)
+    os.close(nothing)
+    os.close(file)
+    try:
+        with os.fdopen(os.dup(before[1]), "w") as terminal:
+            yield terminal
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, descriptor in before.items():
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+
+
+def last_words(log: Path, since: int, lines: int = 15) -> str:
+    """Why the hub did not come up: the service's own sentence, or else the end of what the log has ``since``."""
+    with log.open("rb") as file:
+        file.seek(min(since, log.stat().st_size))
+        written = file.read().decode(errors="replace").splitlines()
+    shown = ["".join(c for c in line if c.isprintable()) for line in written]
+    said = [line.removeprefix(SAID_BY_SERVICE) for line in shown if line.startswith(SAID_BY_SERVICE)]
+    if said:
+        return said[-1]
+    return f"The end of {log} may tell why:\n\n" + "\n".join(shown[-lines:])

@@ -1,0 +1,39 @@
+"""The spawner a hub has, with the build quota mixed in."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from types import new_class
+
+from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner, Spawner
+from traitlets.utils.importstring import import_item
+
+from springtide.spawner.local import LocalBuildSpawner, SimpleBuildSpawner
+from springtide.spawner.quota import BuildQuota
+
+
+def with_quota(chosen: str | type | None) -> type:
+    """The spawner class that does what the ``chosen`` one does, and keeps the build quota.
+
+    ``chosen`` is what ``c.JupyterHub.spawner_class`` may be; None is the hub's default. Raises `TypeError` for
+    what is no spawner.
+    """
+    cls = spawner_class(chosen)
+    if BuildQuota in cls.__mro__:
+        return cls
+    if cls is LocalProcessSpawner:
+        return LocalBuildSpawner
+    if cls is SimpleLocalProcessSpawner:
+        return SimpleBuildSpawner
+    return new_class(f"Build{cls.__name__}", (BuildQuota, cls))
+
+
+def spawner_class(chosen: str | type | None) -> type:
+    """The class that a hub's setting names: a class, its import path, or the name of an entry point."""
+    cls: object = LocalProcessSpawner if chosen is None else chosen
+    if isinstance(chosen, str):
+        found = [entry for entry in entry_points(group="jupyterhub.spawners") if entry.name == chosen.lower()]
+        cls = found[0].load() if found else import_item(chosen)
+    if isinstance(cls, type) and Spawner in cls.__mro__:
+        return cls
+    raise TypeError(f"c.JupyterHub.spawner_class is {chosen!r}; expected a spawner's class or name.")

@@ -1,0 +1,219 @@
+"""The fixed build quota, for any spawner."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from jupyterhub.spawner import Spawner
+from tornado.web import HTTPError
+from traitlets import Float, Integer, List, Unicode, default
+from traitlets.log import get_logger
+
+from springtide.scheduler.client import Client, PoolError, Unreachable
+from springtide.scheduler.wire import Workspace
+from springtide.spawner.options import OptionError, count, form_html, options_from_form, requested_gpus
+from springtide.spawner.reservations import Notebook, Reservations, Superseded
+
+FORM_WAITS_S = 3.0
+ASKING = "Reserving GPUs for your notebook."
+AWAY = "Waiting for the Springtide service, which hands out the GPUs: it is restarting."
+
+
+def refusal(message: str, *, status: int, reason: str) -> HTTPError:
+    """What a spawner raises so that ``message`` is what the page and the REST API show."""
+    try:
+        from jupyterhub.spawner import SpawnException  # noqa: PLC0415 - JupyterHub 6
+    except ImportError:
+        error = HTTPError(status, message)
+    else:
+        error = SpawnException(message, reason=reason, status_code=status)
+    error.jupyterhub_message = message  # type: ignore[attr-defined] # JupyterHub looks for it
+    return error
+
+
+@cache
+def reservations(url: str, token_file: str) -> Reservations:
+    """The reservations of this hub at the service at ``url``."""
+    return Reservations(Client(url, Path(token_file).read_text().strip(), timeout=10), get_logger())
+
+
+class BuildQuota(Spawner):
+    """Mixed into a spawner, in front of it: notebooks get GPUs from a fixed quota, or do not start.
+
+    GPUs are reserved before the server starts and released when it has stopped, however that came. A notebook
+    outlives the hub, and so does its reservation.
+    """
+
+    service_url = Unicode(help="Where the Springtide service answers the hub; set by `configure`.").tag(
+        config=True
+    )
+    token_file = Unicode(help="The file with the service's own token; set by `configure`.").tag(config=True)
+    default_gpus = Integer(1, min=0, help="GPUs of a notebook that was not told how many to take.").tag(
+        config=True
+    )
+    other_options = List(
+        Unicode(), help="Options besides ``gpus`` that your own hooks take care of; all others are refused."
+    ).tag(config=True)
+    patience = Float(
+        45, min=0, help="Seconds to wait for a service that is away before the start is given up."
+    ).tag(config=True)
+
+    _workspace: Workspace | None = None
+    _news = ASKING
+    _told: asyncio.Event | None = None
+    _reserving = False
+    _confirmed = True
+
+    @property
+    def _notebook(self) -> Notebook:
+        return (self.user.name, self.name)
+
+    @property
+    def _reservations(self) -> Reservations:
+        return reservations(self.service_url, self.token_file)
+
+    # ---------- what is asked for
+
+    @default("options_from_form")
+    def _options_from_form(self) -> Any:
+        return options_from_form
+
+    @default("apply_user_options")
+    def _default_apply_user_options(self) -> Any:
+        return lambda spawner, _options: spawner.requested_gpus()
+
+    def requested_gpus(self) -> int:
+        """The GPUs that the options ask for. Raises what `refusal` makes for options that cannot be meant."""
+        try:
+            return requested_gpus(self.user_options, default=self.default_gpus, others=self.other_options)
+        except OptionError as error:
+            raise refusal(str(error), status=400, reason="options") from None
+
+    async def get_options_form(self) -> str:
+        """Ask for GPUs, and for what the hub's own form asks for."""
+        try:
+            async with asyncio.timeout(FORM_WAITS_S):
+                quota = await self._reservations.quota(self.user.name)
+        except (PoolError, Unreachable, TimeoutError) as error:
+            self.log.warning("No build quota for the form of %s: %r", self.user.name, error)
+            quota = None
+        return form_html(quota, default=self.default_gpus) + (await super().get_options_form() or "")
+
+    # ---------- start and stop
+
+    async def start(self) -> Any:
+        """Reserve, then start. Raises what `refusal` makes if there is no reservation to be had."""
+        self._reserving = True
+        try:
+            self._workspace = await self._reserve(self.requested_gpus())
+        finally:
+            self._reserving = False
+        self._tell(started_on(self._workspace))
+        return await super().start()
+
+    async def _reserve(self, gpus: int) -> Workspace:
+        try:
+            async with asyncio.timeout(self.patience):
+                return await self._reservations.reserve(self._notebook, gpus, waits=lambda: self._tell(AWAY))
+        except PoolError as error:
+            raise refusal(str(error), status=error.status, reason="build-quota") from None
+        except Superseded:
+            raise refusal("This notebook was stopped while it started.", status=409, reason="stopped") from None
+        except TimeoutError:
+            message = (
+                f"The Springtide service, which hands out the GPUs, has not answered for {self.patience:.0f} "
+                "seconds. Your notebook was not started; try again in a minute, and tell an admin if it stays so."
+            )
+            raise refusal(message, status=503, reason="service-away") from None
+
+    def _tell(self, news: str) -> None:
+        changed = news != self._news
+        self._news = news
+        if changed and self._told is not None:
+            self._told.set()
+
+    async def progress(self) -> AsyncIterator[dict[str, Any]]:
+        """What the pending page shows: first why the notebook waits for its GPUs, then the spawner's own."""
+        while self._workspace is None:
+            self._told = told = asyncio.Event() if self._told is None or self._told.is_set() else self._told
+            yield {"progress": 10, "message": self._news}
+            await told.wait()
+        yield {"progress": 30, "message": self._news}
+        async for event in super().progress():
+            yield event
+
+    async def stop(self, now: bool = False) -> None:
+        """As the spawner's own; the GPUs are released after it, when the hub has seen the server's end."""
+        await super().stop(now)
+
+    async def poll(self) -> int | None:
+        """As the spawner's own; a server whose reservation is under way counts as running."""
+        if self._reserving:
+            return None
+        status: int | None = await super().poll()
+        if status is None and not self._confirmed:
+            self._confirmed = True
+            self._confirming = asyncio.ensure_future(self._confirm())
+        return status
+
+    async def _confirm(self) -> None:
+        """Tell the service of a notebook that outlived the hub, in case it has lost sight of it."""
+        assert self._workspace is not None
+        try:
+            await self._reservations.reserve(self._notebook, self._workspace.gpus, waits=lambda: None)
+        except Superseded:
+            self.log.debug("%s was stopped before its reservation was confirmed", self._log_name)
+        except PoolError as error:
+            self.log.error("%s runs without a reservation: %s", self._log_name, error)  # noqa: TRY400
+
+    def run_post_stop_hook(self) -> Awaitable[None]:
+        """Release, then run the admin's hook; called after every end of a server and every failed start."""
+        return self._release(super().run_post_stop_hook)
+
+    async def _release(self, hook: Any) -> None:
+        await self._reservations.release(self._notebook, patience=5)
+        done = hook()
+        if asyncio.iscoroutine(done) or asyncio.isfuture(done):
+            await done
+
+    def get_env(self) -> dict[str, str]:
+        """The spawner's own environment, with the reserved GPUs and no others visible."""
+        env: dict[str, str] = super().get_env()
+        uuids = ",".join(self._workspace.uuids) if self._workspace else ""
+        return env | {"CUDA_VISIBLE_DEVICES": uuids, "NVIDIA_VISIBLE_DEVICES": uuids or "void"}
+
+    # ---------- what outlives the hub
+
+    def get_state(self) -> dict[str, Any]:
+        """The spawner's own state and the reservation."""
+        state: dict[str, Any] = super().get_state()
+        if self._workspace is not None:
+            state["springtide"] = msgspec.to_builtins(self._workspace)
+        return state
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up the reservation of a notebook that outlived the hub."""
+        super().load_state(state)
+        if "springtide" in state:
+            self._workspace = msgspec.convert(state["springtide"], Workspace)
+            self._confirmed = False
+
+    def clear_state(self) -> None:
+        """The server is gone, or about to be started afresh."""
+        super().clear_state()
+        self._workspace = None
+        self._confirmed = True
+        self._news = ASKING
+
+
+def started_on(workspace: Workspace) -> str:
+    """Tell which GPUs a starting notebook has."""
+    if not workspace.gpus:
+        return "Your notebook is starting, without GPUs."
+    kind = "simulated GPU" if workspace.simulated else "GPU"
+    return f"Your notebook is starting with {count(workspace.gpus, kind)}: {', '.join(workspace.labels)}."

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tornado.netutil import bind_sockets
+from tornado.web import RequestHandler
+
+from springtide.hub_extension.api.limits import Buckets
+from springtide.hub_extension.api.routes import Pool
+from springtide.hub_extension.caller import Caller
+from springtide.hub_extension.runtime import serve
+from springtide.hub_extension.site import Site
+from springtide.scheduler import model, wire
+from springtide.scheduler.engine import Engine, EngineSettings
+from springtide.scheduler.executors.local import LocalExecutor
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store import Store
+from springtide.scheduler.telemetry import discover
+
+PREFIX = "/services/springtide/"
+
+
+@dataclass
+class People:
+    """Who is who, in place of a hub: a token is a person's name. The tests with a hub are in test_hub.py."""
+
+    callers: dict[str, Caller]
+    groups: dict[str, list[str]] = field(default_factory=dict)
+    hub_refuses: bool = False
+
+    async def caller(self, handler: RequestHandler) -> Caller | None:
+        token = handler.request.headers.get("Authorization", "").removeprefix("token ")
+        return self.callers.get(token)
+
+    def leave(self, name: str, project: str) -> None:
+        self.groups[project].remove(name)
+        self.callers[name] = replace(self.callers[name], groups=self.callers[name].groups - {project})
+
+    def revoke(self, name: str) -> None:
+        del self.callers[name]
+
+    async def members(self, *, fresh: bool = False) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002
+        return {group: tuple(users) for group, users in self.groups.items()}
+
+    async def create(self, name: str, token: str) -> None:
+        self._check(token)
+        self.groups.setdefault(name, [])
+
+    async def delete(self, name: str, token: str) -> None:
+        self._check(token)
+        self.groups.pop(name, None)
+
+    async def add(self, name: str, user: str, token: str) -> None:
+        self._check(token)
+        self.groups[name].append(user)
+
+    async def remove(self, name: str, user: str, token: str) -> None:
+        self._check(token)
+        self.groups[name].remove(user)
+
+    def _check(self, token: str) -> None:
+        if self.hub_refuses or not self.callers[token].admin:
+            raise Refusal(403, "hub_refused", "The hub does not let this token change groups.")
+
+
+@dataclass
+class Running:
+    """The service's application on a port, with a real engine, store and executor."""
+
+    url: str
+    people: People
+    pool: Pool
+    stack: AsyncExitStack
+
+    def as_(self, name: str | None, **headers: str) -> httpx.AsyncClient:
+        """A client with somebody's token."""
+        auth = {} if name is None else {"Authorization": f"token {name}"}
+        client = httpx.AsyncClient(
+            base_url=f"{self.url}api/v1", headers={**auth, **headers}, timeout=30, trust_env=False
+        )
+        self.stack.push_async_callback(client.aclose)
+        return client
+
+    async def submit(self, user: str, /, *argv: str, **fields: Any) -> dict[str, Any]:
+        """A job of somebody's; by default one that runs until it is cancelled."""
+        body = {"argv": list(argv) or ["sleep", "600"], **fields}
+        answer = await self.as_(user).post("/jobs", json=body)
+        assert answer.status_code in {200, 201}, answer.text
+        return answer.json()
+
+    async def until(self, name: str, job: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The job, as soon as it is as wanted."""
+        client = self.as_(name)
+        deadline = time.monotonic() + 30
+        while True:
+            found = (await client.get(f"/jobs/{job}")).json()
+            if wanted(found):
+                return found
+            assert time.monotonic() < deadline, found
+            await asyncio.sleep(0.02)
+
+
+PROJECTS = {"vision": (2, ["susan", "joe"]), "speech": (2, ["jemma"])}
+
+
+def callers() -> dict[str, Caller]:
+    found = {
+        "admin": Caller("admin", admin=True, token="admin"),
+        "bot": Caller("bot", service=True, token="bot"),
+        "springtide": Caller("springtide", service=True, spawner=True),
+    }
+    for project, (_, names) in PROJECTS.items():
+        found |= {name: Caller(name, frozenset({project}), token=name) for name in names}
+    return found
+
+
+class Start:
+    """Starts services; all are stopped, and their jobs ended, when the test is over."""
+
+    def __init__(self, root: Path, stack: AsyncExitStack) -> None:
+        self._root = root
+        self._stack = stack
+        self._number = 0
+
+    async def __call__(
+        self,
+        *,
+        max_body: int = 4 << 20,
+        rate: float = 1000.0,
+        burst: int = 1000,
+        recheck: float = 0.1,
+        most: int = 300,
+    ) -> Running:
+        self._number += 1
+        state = self._root / f"pool{self._number}"
+        state.mkdir()
+        store = Store.open(f"sqlite:///{state / 'springtide.sqlite'}", state)
+        self._stack.callback(store.close)
+        executor = LocalExecutor(state, discover(6, 2))
+        settings = EngineSettings(policy=model.Settings(grace=1.0), max_unfinished_per_user=most)
+        engine = Engine(store, executor, settings)
+        await engine.start()
+        self._stack.push_async_callback(engine.stop)
+        self._stack.push_async_callback(_end_jobs, engine)
+        people = People(callers(), {name: list(names) for name, (_, names) in PROJECTS.items()})
+        for name, (quota, _) in PROJECTS.items():
+            edit = wire.ProjectEdit(quota=quota, build_quota=0 if name == "vision" else 1)
+            await engine.create_project(name, edit, "test", members={})
+        loop = asyncio.get_running_loop()
+        pool = Pool(engine, people, Buckets(rate, burst, loop.time), max_body, 1.0, "0", time.time)
+        site = Site(pool, people, PREFIX, b"secret", recheck)
+        sockets = bind_sockets(0, "127.0.0.1")
+        server = serve(site, sockets)
+        self._stack.push_async_callback(server.close_all_connections)
+        self._stack.callback(server.stop)
+        port = sockets[0].getsockname()[1]
+        return Running(f"http://127.0.0.1:{port}{PREFIX}", people, pool, self._stack)
+
+
+async def _end_jobs(engine: Engine) -> None:
+    page = await engine.jobs(_unfinished(), None, 500)
+    for job in page.items:
+        with suppress(Refusal):
+            await engine.cancel(job.id, "test")
+    deadline = time.monotonic() + 30
+    while (await engine.jobs(_unfinished(), None, 500)).items:
+        assert time.monotonic() < deadline, "jobs do not end"
+        await asyncio.sleep(0.02)
+
+
+def _unfinished() -> Any:
+    from springtide.scheduler.engine import JobFilter  # noqa: PLC0415
+
+    return JobFilter(states=frozenset(state.value for state in model.JobState if not state.final))
+
+
+@pytest.fixture
+async def start(tmp_path: Path) -> AsyncIterator[Start]:
+    async with AsyncExitStack() as stack:
+        yield Start(tmp_path, stack)
+
+
+@pytest.fixture
+async def running(start: Start) -> Running:
+    return await start()
+
+
+def sse(lines: list[str]) -> dict[str, Any]:
+    """One event of a stream from its lines."""
+    fields = dict(line.split(": ", 1) for line in lines if not line.startswith(":"))
+    return {**fields, "data": json.loads(fields["data"])} if "data" in fields else fields

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+from springtide.scheduler import wire
+
+
+@contextlib.asynccontextmanager
+async def stream(
+    running: Any, name: str, query: str = "", **headers: str
+) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    """The events that somebody sees; heartbeats are left out."""
+    async with running.as_(name).stream("GET", f"/events{query}", headers=headers) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        assert answer.headers["Content-Type"] == "text/event-stream"
+        yield _events(answer.aiter_lines())
+
+
+async def _events(lines: AsyncIterator[str]) -> AsyncIterator[dict[str, Any]]:
+    event: dict[str, Any] = {}
+    async for line in lines:
+        if line:
+            name, _, value = line.partition(":")
+            event[name] = value.removeprefix(" ")
+            continue
+        if "data" in event:
+            yield {"id": event.get("id"), "kind": event["event"], "data": msgspec.json.decode(event["data"])}
+        event = {}
+
+
+async def first(events: AsyncIterator[dict[str, Any]], kind: str, **wanted: Any) -> dict[str, Any]:
+    async with asyncio.timeout(20):
+        async for event in events:
+            if event["kind"] == kind and all(event["data"].get(name) == value for name, value in wanted.items()):
+                return event
+    raise AssertionError("the stream ended")
+
+
+async def test_the_stream_tells_a_jobs_whole_life(running):
+    async with stream(running, "susan") as events:
+        await first(events, "pool")
+        job = await running.submit("susan", "true")
+        states = []
+        while "succeeded" not in states:
+            states.append((await first(events, "job", id=job["id"]))["data"]["state"])
+        assert states[0] in {"queued", "starting"}
+
+
+async def test_a_reader_goes_on_where_it_was(running):
+    async with stream(running, "susan") as events:
+        one = await running.submit("susan", "true")
+        seen = await first(events, "job", id=one["id"], state="succeeded")
+    two = await running.submit("susan", "true")
+    await running.until("susan", two["id"], lambda job: job["state"] == "succeeded")
+    for query, headers in [("", {"Last-Event-ID": seen["id"]}), (f"?last_event_id={seen['id']}", {})]:
+        async with stream(running, "susan", query, **headers) as events:
+            event = await first(events, "job")
+            assert int(event["id"]) > int(seen["id"])
+            assert event["data"]["id"] == two["id"]
+
+
+@pytest.mark.parametrize("value", ["x", "-1", "1.5", "9" * 30])
+async def test_a_wrong_place_to_go_on_from_is_told(running, value):
+    answer = await running.as_("susan").get("/events", headers={"Last-Event-ID": value})
+    assert (answer.status_code, answer.json()["field"]) == (422, "Last-Event-ID")
+
+
+async def test_jobs_of_other_projects_are_withheld(running):
+    async with stream(running, "jemma") as events:
+        await first(events, "pool")
+        hidden = await running.submit("susan", "sh", "-c", "echo secret-log", name="secret-name")
+        await running.until("susan", hidden["id"], lambda job: job["state"] == "succeeded")
+        mine = await running.submit("jemma", "true")
+        seen = []
+        async with asyncio.timeout(20):
+            async for event in events:
+                seen.append(event)
+                if event["kind"] == "job" and event["data"]["state"] == "succeeded":
+                    break
+    assert all(event["data"]["id"] == mine["id"] for event in seen if event["kind"] == "job")
+    assert hidden["id"] not in repr(seen)
+    assert "secret" not in repr(seen)
+
+
+async def test_members_follow_each_others_jobs(running):
+    async with stream(running, "joe") as events:
+        job = await running.submit("susan", "true")
+        await first(events, "job", id=job["id"], state="succeeded")
+
+
+async def test_one_jobs_stream_tells_of_that_job_only(running):
+    job = await running.submit("susan", gpus=4)
+    async with stream(running, "susan", f"?job={job['id']}") as events:
+        await running.submit("susan", "true")
+        await running.as_("susan").post(f"/jobs/{job['id']}/cancel")
+        async with asyncio.timeout(20):
+            async for event in events:
+                assert event["kind"] in {"job", "progress", "log", "refetch"}
+                assert job["id"] in (event["data"].get("id"), event["data"].get("job"))
+                if event["kind"] == "job" and event["data"]["state"] == "cancelled":
+                    break
+
+
+async def test_a_stream_of_a_job_one_may_not_see_is_refused(running):
+    job = await running.submit("susan")
+    assert (await running.as_("jemma").get(f"/events?job={job['id']}")).status_code == 404
+    assert (await running.as_("jemma").get("/events?job=nothing")).status_code == 404
+
+
+async def test_changes_of_projects_are_told_to_administrators_only(running):
+    async with stream(running, "admin") as admins, stream(running, "susan") as susans:
+        await first(susans, "pool")
+        await first(admins, "pool")
+        await running.as_("admin").patch("/projects/vision", json={"weight": 3})
+        await first(admins, "admin")
+        job = await running.submit("susan", "true")
+        seen = []
+        async with asyncio.timeout(20):
+            async for event in susans:
+                seen.append(event["kind"])
+                if event["kind"] == "job" and event["data"]["id"] == job["id"]:
+                    break
+    assert "admin" not in seen
+
+
+async def test_a_stream_ends_when_its_token_is_revoked(running):
+    async with stream(running, "susan") as events:
+        await first(events, "pool")
+        running.people.revoke("susan")
+        async with asyncio.timeout(20):
+            async for _ in events:
+                pass
+    assert (await running.as_("susan").get("/events")).status_code == 401
+
+
+async def test_a_stream_no_longer_tells_of_a_project_one_has_left(running):
+    async with stream(running, "joe") as events:
+        await first(events, "pool")
+        running.people.leave("joe", "vision")
+        await asyncio.sleep(0.5)
+        job = await running.submit("susan", "true")
+        await running.until("susan", job["id"], lambda job: job["state"] == "succeeded")
+        running.people.revoke("joe")
+        async with asyncio.timeout(20):
+            seen = [event async for event in events]
+    assert job["id"] not in repr([event for event in seen if event["kind"] == "job"])
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1"])
+async def test_a_page_of_another_site_may_not_listen(running, origin):
+    answer = await running.as_("susan").get("/events", headers={"Origin": origin})
+    assert (answer.status_code, answer.json()["code"]) == (403, "origin")
+
+
+async def test_a_reader_that_leaves_is_forgotten(running):
+    for _ in range(5):
+        async with stream(running, "susan") as events:
+            await first(events, "pool")
+    await until(lambda: readers(running) == 0)
+
+
+def readers(running):
+    return len(running.pool.engine._events)
+
+
+async def until(wanted):
+    deadline = time.monotonic() + 30
+    while not wanted():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+
+
+async def test_a_reader_that_takes_nothing_is_let_go_while_the_pool_goes_on(running, monkeypatch):
+    monkeypatch.setattr("springtide.hub_extension.events.STALLED_S", 0.3)
+    address = urlsplit(running.url)
+    reader = socket.create_connection((address.hostname, address.port))
+    with reader:
+        head = f"GET {address.path}api/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: token susan\r\n\r\n"
+        reader.sendall(head.encode())
+        await until(lambda: readers(running) == 1)
+        flood = [wire.Event(kind="pool", data={"nodes": [], "text": "x" * 100_000}) for _ in range(200)]
+        running.pool.engine._events.publish(flood)
+        await until(lambda: readers(running) == 0)
+        job = await running.submit("susan", "true")
+        await running.until("susan", job["id"], lambda job: job["state"] == "succeeded")
+
+
+async def test_the_client_reads_the_stream(running):
+    from springtide.scheduler.client import Client  # noqa: PLC0415
+
+    job = await running.submit("susan", "true")
+
+    def follow() -> list[wire.Event]:
+        seen: list[wire.Event] = []
+        with Client(running.url, "susan") as client:
+            for event in client.events(job=job["id"], last_event_id=0):
+                seen.append(event)
+                if event.kind == "job" and event.data["state"] == "succeeded":
+                    return seen
+        return seen
+
+    async with asyncio.timeout(30):
+        seen = await asyncio.to_thread(follow)
+    assert [event.id for event in seen if event.id] == sorted({event.id for event in seen if event.id})

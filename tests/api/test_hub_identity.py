@@ -1,0 +1,256 @@
+"""Who somebody is, as a real JupyterHub says: its tokens, its groups, its logins."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.hub_process import PASSWORD, HubProcess
+
+pytestmark = pytest.mark.xdist_group("hub")
+
+SERVICE = "/services/springtide"
+API = f"{SERVICE}/api/v1"
+ACCESS = "access:services!service=springtide"
+LOOK_AGAIN_S = 20
+
+
+@dataclass
+class Hub:
+    """A running hub with the service, and a token of each person's own."""
+
+    process: HubProcess
+    tokens: dict[str, str]
+
+    def as_(self, token: str | None) -> httpx.Client:
+        headers = {} if token is None else {"Authorization": f"token {token}"}
+        return httpx.Client(base_url=self.process.url, headers=headers, timeout=60, trust_env=False)
+
+    def token(self, user: str, *scopes: str) -> tuple[str, str]:
+        """A new token with these scopes only, and its id."""
+        with self.as_(self.tokens[user]) as client:
+            made = client.post(f"/hub/api/users/{user}/tokens", json={"scopes": list(scopes)})
+            assert made.status_code == 201, made.text
+            return made.json()["token"], made.json()["id"]
+
+    def browser(self, user: str) -> httpx.Client:
+        """A browser that has logged in to the hub and opened the pool's page."""
+        browser = httpx.Client(base_url=self.process.url, follow_redirects=True, timeout=60, trust_env=False)
+        page = browser.get(f"{SERVICE}/")
+        form = {"username": user, "password": PASSWORD, "_xsrf": _form_xsrf(page.text)}
+        page = browser.post(str(page.url), data=form)
+        assert page.url.path == f"{SERVICE}/", page.url
+        assert page.status_code == 200
+        return browser
+
+
+def _form_xsrf(page: str) -> str:
+    found = re.search(r'name="_xsrf" value="([^"]+)"', page)
+    assert found, page
+    return found.group(1)
+
+
+def xsrf(browser: httpx.Client) -> str:
+    return next(
+        cookie.value for cookie in browser.cookies.jar if cookie.name == "_xsrf" and SERVICE in cookie.path
+    )
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    process = HubProcess(tmp_path_factory.mktemp("hub") / "state", settings={"auth_cache": 1, "min_runtime": 0.0})
+    process.start()
+    try:
+        yield Hub(process, {name: process.token(name) for name in ("susan", "joe", "admin")})
+    finally:
+        process.stop()
+
+
+def eventually(wanted: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LOOK_AGAIN_S
+    while not wanted():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def refused(answer: httpx.Response, status: int) -> dict[str, Any]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == "application/json"
+    problem = answer.json()
+    assert problem["status"] == status
+    return problem
+
+
+def test_the_hub_says_who_one_is_and_in_which_projects(hub):
+    me = hub.as_(hub.tokens["susan"]).get(f"{API}/me").json()
+    assert (me["name"], me["admin"], [choice["name"] for choice in me["projects"]]) == ("susan", False, ["susan"])
+    assert hub.as_(hub.tokens["admin"]).get(f"{API}/me").json()["admin"] is True
+
+
+def test_a_token_that_only_gives_access_to_the_pool_is_enough_for_a_notebook(hub):
+    token, _ = hub.token("susan", ACCESS)
+    answer = hub.as_(token).post(f"{API}/jobs", json={"argv": ["true"]})
+    assert (answer.status_code, answer.json()["user"]) == (201, "susan")
+
+
+def test_a_token_without_access_is_told_what_it_lacks(hub):
+    token, _ = hub.token("susan", "read:users:name!user=susan")
+    problem = refused(hub.as_(token).get(f"{API}/me"), 403)
+    assert ACCESS in problem["hint"]
+
+
+@pytest.mark.parametrize("token", [None, "nonsense", "x" * 5000])
+@pytest.mark.parametrize("path", ["me", "events", "jobs", "metrics"])
+def test_strangers_are_told_in_json_and_not_sent_to_a_login_page(hub, token, path):
+    refused(hub.as_(token).get(f"{API}/{path}"), 401)
+
+
+def test_one_person_cannot_act_as_another_or_for_another_project(hub):
+    susan, joe = hub.as_(hub.tokens["susan"]), hub.as_(hub.tokens["joe"])
+    job = susan.post(f"{API}/jobs", json={"argv": ["sleep", "600"]}).json()
+    for act in ("pause", "resume", "cancel"):
+        refused(joe.post(f"{API}/jobs/{job['id']}/{act}"), 404)
+    refused(joe.post(f"{API}/jobs", json={"argv": ["true"], "project": "susan"}), 403)
+    refused(joe.post(f"{API}/jobs", json={"argv": ["true"], "user": "susan"}), 422)
+    refused(joe.patch(f"{API}/projects/joe", json={"quota": 8}), 403)
+    refused(joe.post(f"{API}/workspaces", json={"user": "joe", "gpus": 3}), 403)
+    assert susan.post(f"{API}/jobs/{job['id']}/cancel").status_code == 200
+
+
+def test_the_hubs_own_token_reserves_and_does_nothing_else(hub):
+    spawner = hub.as_((hub.process.state_dir / "service-token").read_text().strip())
+    assert spawner.get(f"{API}/build-quota/joe").json()["quota"] == 1
+    refused(spawner.post(f"{API}/jobs", json={"argv": ["true"], "project": "joe"}), 403)
+    refused(spawner.get(f"{API}/admin"), 403)
+
+
+def test_a_revoked_token_and_its_open_stream_end(hub):
+    token, number = hub.token("joe", ACCESS)
+    client = hub.as_(token)
+    with client.stream("GET", f"{API}/events") as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith("retry:")
+        hub.as_(hub.tokens["joe"]).delete(f"/hub/api/users/joe/tokens/{number}").raise_for_status()
+        for _ in lines:
+            pass
+    refused(client.get(f"{API}/me"), 401)
+
+
+def test_somebody_who_is_taken_out_of_a_project_can_no_longer_submit_for_it(hub):
+    admin, joe = hub.as_(hub.tokens["admin"]), hub.as_(hub.tokens["joe"])
+    body = {"argv": ["true"], "project": "susan"}
+    assert admin.put(f"{API}/projects/susan/members/joe").status_code == 204
+    eventually(lambda: joe.post(f"{API}/jobs", json=body).status_code == 201)
+    assert admin.delete(f"{API}/projects/susan/members/joe").status_code == 204
+    eventually(lambda: joe.post(f"{API}/jobs", json=body).status_code == 403)
+    trail = admin.get(f"{API}/audit").json()["items"]
+    assert [entry["what"] for entry in trail[:2]] == ["member.remove", "member.add"]
+
+
+def test_a_project_is_made_in_the_hub_with_the_administrators_own_rights(hub):
+    admin = hub.as_(hub.tokens["admin"])
+    assert admin.put(f"{API}/projects/night shift", json={"weight": 2}).status_code == 201
+    assert admin.get("/hub/api/groups/night%20shift").json()["users"] == []
+    assert admin.put(f"{API}/projects/night shift/members/jemma").status_code == 204
+    members = {project["name"]: project["members"] for project in admin.get(f"{API}/admin").json()["projects"]}
+    assert members["night shift"] == ["jemma"]
+    problem = refused(admin.put(f"{API}/projects/night shift/members/nobody"), 422)
+    assert "nobody" in problem["message"]
+    assert admin.delete(f"{API}/projects/night shift").status_code == 204
+    assert admin.get("/hub/api/groups/night%20shift").status_code == 404
+
+
+def test_an_administrators_limited_token_cannot_change_groups(hub):
+    token, _ = hub.token("admin", ACCESS)
+    problem = refused(hub.as_(token).put(f"{API}/projects/susan/members/jemma"), 403)
+    assert problem["code"] == "hub_refused"
+    assert "admin:groups" in problem["hint"]
+    refused(hub.as_(token).put(f"{API}/projects/other", json={}), 403)
+    assert "other" not in {p["name"] for p in hub.as_(token).get(f"{API}/pool").json()["projects"]}
+
+
+# ---------- browsers
+
+
+@pytest.fixture(scope="module")
+def susans(hub: Hub) -> Iterator[httpx.Client]:
+    browser = hub.browser("susan")
+    yield browser
+    browser.close()
+
+
+def test_a_browser_logs_in_by_the_hub_and_comes_back(susans):
+    page = susans.get(f"{SERVICE}/pool")
+    assert page.url.path == f"{SERVICE}/pool"
+    policy = page.headers["Content-Security-Policy"]
+    assert "script-src 'self';" in policy
+    assert "frame-ancestors 'none'" in policy
+
+
+@pytest.mark.parametrize("mode", [None, "cors", "no-cors", "same-origin", "navigate", "websocket"])
+def test_a_browser_changes_nothing_without_proof_that_our_page_asked(susans, mode):
+    headers = {} if mode is None else {"Sec-Fetch-Mode": mode, "Sec-Fetch-Site": "same-origin"}
+    before = susans.get(f"{API}/jobs", headers={"X-XSRFToken": xsrf(susans)}).json()["items"]
+    problem = refused(susans.post(f"{API}/jobs", json={"argv": ["true"]}, headers=headers), 403)
+    assert problem["code"] == "xsrf"
+    refused(
+        susans.post(f"{API}/jobs", json={"argv": ["true"]}, headers={**headers, "X-XSRFToken": "made-up"}), 403
+    )
+    assert susans.get(f"{API}/jobs", headers={"X-XSRFToken": xsrf(susans)}).json()["items"] == before
+
+
+def test_a_script_of_a_notebook_on_the_same_origin_reads_nothing_either(susans):
+    headers = {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "same-origin"}
+    refused(susans.get(f"{API}/jobs", headers=headers), 403)
+    refused(susans.get(f"{API}/events", headers=headers), 403)
+
+
+def test_the_page_itself_reads_changes_and_listens(susans):
+    headers = {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "same-origin"}
+    ours = {**headers, "X-XSRFToken": xsrf(susans)}
+    assert susans.get(f"{API}/me", headers=ours).json()["name"] == "susan"
+    assert susans.post(f"{API}/jobs", json={"argv": ["true"]}, headers=ours).status_code == 201
+    with susans.stream("GET", f"{API}/events", params={"_xsrf": xsrf(susans)}, headers=headers) as stream:
+        assert stream.status_code == 200
+        assert next(stream.iter_lines()).startswith("retry:")
+
+
+def test_the_proof_of_one_browser_is_none_for_another(hub, susans):
+    with contextlib.closing(hub.browser("joe")) as joes:
+        headers = {"X-XSRFToken": xsrf(joes)}
+        refused(susans.post(f"{API}/jobs", json={"argv": ["true"]}, headers=headers), 403)
+
+
+@pytest.mark.parametrize("mode", ["cors", "no-cors"])
+def test_a_token_needs_no_proof(hub, mode):
+    headers = {"Sec-Fetch-Mode": mode, "Sec-Fetch-Site": "cross-site"}
+    client = hub.as_(hub.tokens["susan"])
+    assert client.post(f"{API}/jobs", json={"argv": ["true"]}, headers=headers).status_code == 201
+
+
+def test_a_bad_token_does_not_fall_back_to_the_browsers_login(susans):
+    headers = {"Authorization": "token nonsense", "X-XSRFToken": xsrf(susans)}
+    refused(susans.get(f"{API}/me", headers=headers), 401)
+
+
+def test_an_administrator_changes_groups_from_the_page(hub):
+    with contextlib.closing(hub.browser("admin")) as browser:
+        headers = {"X-XSRFToken": xsrf(browser)}
+        assert browser.put(f"{API}/projects/susan/members/jemma", headers=headers).status_code == 204
+        assert browser.delete(f"{API}/projects/susan/members/jemma", headers=headers).status_code == 204
+
+
+@pytest.mark.parametrize("path", ["//evil.example/", "/\\evil.example", "/../../hub/admin"])
+def test_a_login_never_leads_elsewhere(hub, path):
+    with httpx.Client(base_url=hub.process.url, timeout=60, trust_env=False) as client:
+        answer = client.get(f"{SERVICE}{path}")
+        location = answer.headers.get("Location", "")
+        assert "evil.example" not in location.partition("?")[0]
+        assert not location or location.startswith("/")

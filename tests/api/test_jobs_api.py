@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+
+async def test_a_job_goes_from_submission_to_its_result(running):
+    susan = running.as_("susan")
+    answer = await susan.post(
+        "/jobs", json={"argv": ["sh", "-c", "echo hello; echo data > $SPRINGTIDE_OUTPUT_DIR/x"]}
+    )
+    assert answer.status_code == 201
+    job = answer.json()
+    assert (job["user"], job["project"]) == ("susan", "vision")
+    done = await running.until("susan", job["id"], lambda job: job["state"] == "succeeded")
+    assert done["exit_code"] == 0
+    log = (await susan.get(f"/jobs/{job['id']}/log")).json()
+    assert (log["text"], log["ended"]) == ("hello\n", True)
+    output = await susan.get(f"/jobs/{job['id']}/output/x")
+    assert output.content == b"data\n"
+    assert output.headers["Content-Type"] == "application/octet-stream"
+    assert output.headers["Content-Disposition"].startswith("attachment")
+    assert (await susan.get(f"/jobs/{job['id']}/points")).json() == {"items": [], "next": 0}
+
+
+async def test_the_same_key_answers_the_same_job(running):
+    susan = running.as_("susan")
+    first = await susan.post("/jobs", json={"argv": ["true"], "key": "k"})
+    second = await susan.post("/jobs", json={"argv": ["true"], "key": "k"})
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert first.json()["id"] == second.json()["id"]
+
+
+async def test_a_key_of_somebody_else_is_another_key(running):
+    first = await running.submit("susan", "true", key="k")
+    second = await running.submit("jemma", "true", key="k")
+    assert first["id"] != second["id"]
+
+
+async def test_a_hundred_submissions_at_once_are_all_accepted_once_and_never_share_a_gpu(running):
+    susan = running.as_("susan")
+    answers = await asyncio.gather(*(susan.post("/jobs", json={"argv": ["sleep", "600"]}) for _ in range(100)))
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.json()["id"] for answer in answers}) == 100
+    pool = (await susan.get("/pool")).json()
+    holders = [gpu["holder"]["job"] for node in pool["nodes"] for gpu in node["gpus"] if gpu["holder"]]
+    assert len(holders) == len(set(holders)) == 4
+    assert {node["environment"] for node in pool["nodes"] for gpu in node["gpus"] if gpu["holder"]} == {"train"}
+
+
+async def test_a_job_is_paused_and_resumed_and_cancelled_by_its_owner(running):
+    job = await running.submit("susan")
+    susan = running.as_("susan")
+    await running.until("susan", job["id"], lambda job: job["state"] == "running")
+    assert (await susan.post(f"/jobs/{job['id']}/pause")).status_code == 200
+    paused = await running.until("susan", job["id"], lambda job: job["state"] == "paused")
+    assert paused["held_by_user"]
+    assert (await susan.post(f"/jobs/{job['id']}/resume")).status_code == 200
+    again = await running.until("susan", job["id"], lambda job: job["state"] == "running")
+    assert again["attempt"] == 2
+    assert (await susan.post(f"/jobs/{job['id']}/cancel", json={})).status_code == 200
+    await running.until("susan", job["id"], lambda job: job["state"] == "cancelled")
+
+
+async def test_members_see_their_projects_jobs_but_only_owner_and_administrators_control_them(running):
+    job = await running.submit("susan")
+    for name, sees, controls in [("joe", 200, 403), ("jemma", 404, 404), ("admin", 200, 200), ("bot", 404, 404)]:
+        client = running.as_(name)
+        for part in ("", "/log", "/points"):
+            assert (await client.get(f"/jobs/{job['id']}{part}")).status_code == sees
+        for act in ("pause", "resume", "cancel"):
+            assert (await client.post(f"/jobs/{job['id']}/{act}")).status_code == controls
+
+
+async def test_a_job_one_may_not_see_is_like_one_that_is_not_there(running):
+    job = await running.submit("susan")
+    jemma = running.as_("jemma")
+    hidden = (await jemma.get(f"/jobs/{job['id']}")).json()
+    missing = (await jemma.get("/jobs/nosuchjob123")).json()
+    assert hidden["status"] == missing["status"] == 404
+    assert hidden["code"] == missing["code"]
+    assert hidden["message"].replace(job["id"], "X") == missing["message"].replace("nosuchjob123", "X")
+
+
+async def test_a_list_tells_only_what_the_caller_may_see(running):
+    own = await running.submit("susan", name="own")
+    colleague = await running.submit("joe", name="colleague")
+    await running.submit("jemma", name="stranger")
+
+    async def ids(name: str, query: str = "") -> set[str]:
+        return {job["id"] for job in (await running.as_(name).get(f"/jobs{query}")).json()["items"]}
+
+    assert await ids("susan") == {own["id"], colleague["id"]}
+    assert await ids("susan", "?mine=1") == {own["id"]}
+    assert await ids("susan", "?user=joe") == {colleague["id"]}
+    assert await ids("susan", "?project=speech") == set()
+    assert await ids("susan", "?user=jemma") == set()
+    assert len(await ids("admin")) == 3
+    assert await ids("bot") == set()
+
+
+async def test_somebody_who_left_a_project_keeps_her_job_but_cannot_run_it_on(running):
+    job = await running.submit("susan")
+    susan = running.as_("susan")
+    await susan.post(f"/jobs/{job['id']}/pause")
+    running.people.leave("susan", "vision")
+    assert (await susan.get(f"/jobs/{job['id']}")).status_code == 200
+    refused = await susan.post(f"/jobs/{job['id']}/resume")
+    assert refused.status_code == 403
+    assert "no longer in project 'vision'" in refused.json()["message"]
+    assert (await susan.post("/jobs", json={"argv": ["true"], "project": "vision"})).status_code == 403
+    assert (await susan.post(f"/jobs/{job['id']}/cancel")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "project", "status", "words"),
+    [
+        ("susan", "speech", 403, "You are not in project 'speech'."),
+        ("susan", "nowhere", 422, "There is no project 'nowhere'."),
+        ("bot", "vision", 403, "You are not in project 'vision'."),
+        ("bot", None, 422, "does not say for which project"),
+        ("springtide", "vision", 403, "You are not in project 'vision'."),
+        ("admin", None, 422, "does not say for which project"),
+    ],
+)
+async def test_nobody_submits_for_a_project_of_others(running, name, project, status, words):
+    body = {"argv": ["true"]} if project is None else {"argv": ["true"], "project": project}
+    answer = await running.as_(name).post("/jobs", json=body)
+    assert (answer.status_code, answer.json()["field"]) == (status, "project")
+    assert words in answer.json()["message"]
+
+
+async def test_an_administrator_may_submit_for_any_project(running):
+    job = await running.submit("admin", project="speech")
+    assert (job["user"], job["project"]) == ("admin", "speech")
+
+
+@pytest.mark.parametrize("field", ["user", "owner", "id", "state"])
+async def test_who_one_is_cannot_be_said_in_a_body(running, field):
+    answer = await running.as_("susan").post("/jobs", json={"argv": ["true"], field: "joe"})
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+
+
+async def test_pages_of_a_list_do_not_overlap_and_leave_nothing_out(running):
+    made = [(await running.submit("susan", gpus=4))["id"] for _ in range(7)]
+    susan = running.as_("susan")
+    seen: list[str] = []
+    cursor = ""
+    while True:
+        page = (await susan.get(f"/jobs?limit=3{cursor}")).json()
+        seen += [job["id"] for job in page["items"]]
+        if page["next"] is None:
+            break
+        cursor = f"&cursor={page['next']}"
+    assert seen == list(reversed(made))
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("limit=0", "limit"),
+        ("limit=100000", "limit"),
+        ("limit=x", "limit"),
+        ("state=dancing", "state"),
+        ("cursor=%00%ff", "cursor"),
+        ("cursor=nonsense", "cursor"),
+        ("order=up", "order"),
+        ("mine=1&mine=0", "mine"),
+    ],
+)
+async def test_a_wrong_parameter_of_a_list_is_named(running, query, field):
+    answer = await running.as_("susan").get(f"/jobs?{query}")
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+
+
+async def test_a_log_can_be_waited_for(running):
+    job = await running.submit("susan", "sh", "-c", "echo one; sleep 0.5; echo two; sleep 600")
+    susan = running.as_("susan")
+    text, offset = "", 0
+    async with asyncio.timeout(20):
+        while text != "one\ntwo\n":
+            piece = (await susan.get(f"/jobs/{job['id']}/log?offset={offset}&wait=20")).json()
+            text, offset = text + piece["text"], piece["next"]
+
+
+@pytest.mark.parametrize("name", ["..%2F..%2Fsecret", "%2Fetc%2Fpasswd", "x%00y", "nothing", "a/../../x"])
+async def test_an_output_outside_the_jobs_own_directory_is_not_there(running, name):
+    job = await running.submit("susan", "true")
+    await running.until("susan", job["id"], lambda job: job["state"] == "succeeded")
+    answer = await running.as_("susan").get(f"/jobs/{job['id']}/output/{name}")
+    assert answer.status_code in {404, 422}
+    assert answer.json()["code"]
+
+
+async def test_a_flood_of_one_person_is_held_back_while_others_go_on(start):
+    running = await start(rate=0.5, burst=5)
+    susan = running.as_("susan")
+    answers = await asyncio.gather(*(susan.post("/jobs", json={"argv": ["true"]}) for _ in range(40)))
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert sorted({answer.status_code for answer in answers}) == [201, 429]
+    assert len(refused) >= 34
+    assert all(1 <= int(answer.headers["Retry-After"]) <= 3 for answer in refused)
+    assert refused[0].json()["hint"].startswith("Try again in")
+    assert (await running.as_("jemma").post("/jobs", json={"argv": ["true"]})).status_code == 201
+    assert (await susan.get("/pool")).status_code == 200
+
+
+async def test_a_full_queue_of_one_person_is_told_so_while_others_go_on(start):
+    running = await start(most=3)
+    susan = running.as_("susan")
+    answers = [await susan.post("/jobs", json={"argv": ["sleep", "600"]}) for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [201, 201, 201, 429]
+    assert int(answers[3].headers["Retry-After"]) > 0
+    assert answers[3].json()["hint"]
+    assert (await running.as_("joe").post("/jobs", json={"argv": ["true"]})).status_code == 201
+    assert (await susan.post(f"/jobs/{answers[0].json()['id']}/cancel")).status_code == 200
+    await running.until("susan", answers[0].json()["id"], lambda job: job["state"] == "cancelled")
+    assert (await susan.post("/jobs", json={"argv": ["true"]})).status_code == 201

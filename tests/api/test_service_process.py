@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from springtide.hub_extension.service import Springtide, main
+from springtide.scheduler.store import Store
+from springtide.scheduler.store.records import Batch
+
+SERVICE = [sys.executable, "-m", "springtide.hub_extension"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def environment(**settings: Any) -> dict[str, str]:
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("JUPYTERHUB")},
+        "JUPYTERHUB_API_TOKEN": "the-services-own-token",
+        "JUPYTERHUB_CLIENT_ID": "service-springtide",
+        "JUPYTERHUB_SERVICE_NAME": "springtide",
+        "JUPYTERHUB_API_URL": "http://127.0.0.1:9/hub/api",
+        "SPRINGTIDE_CONFIG": json.dumps(settings),
+    }
+
+
+class Service:
+    """The service as the hub starts it, as a process of its own."""
+
+    def __init__(self, state_dir: Path, **settings: Any) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}/services/springtide/api/v1"
+        given = {
+            "state_dir": str(state_dir),
+            "port": self.port,
+            "simulated_gpus": 3,
+            "takeover_wait": 0,
+            **settings,
+        }
+        self.environment = environment(**given)
+        self.process = subprocess.Popen(SERVICE, env=self.environment, stderr=subprocess.PIPE, text=True)
+
+    def ready(self) -> Service:
+        deadline = time.monotonic() + 60
+        while not answers(self.url):
+            assert self.process.poll() is None, self.process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        return self
+
+    def stop(self) -> tuple[int, str]:
+        """Its exit code and what it said."""
+        self.process.terminate()
+        _, said = self.process.communicate(timeout=60)
+        return self.process.returncode, said
+
+
+def answers(url: str) -> bool:
+    with contextlib.suppress(httpx.HTTPError):
+        return httpx.get(f"{url}/health", timeout=5, trust_env=False).status_code == 200
+    return False
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> Iterator[Any]:
+    started: list[Service] = []
+
+    def start(state_dir: Path = tmp_path / "state", **settings: Any) -> Service:
+        started.append(Service(state_dir, **settings))
+        return started[-1]
+
+    yield start
+    for service in started:
+        if service.process.poll() is None:
+            service.process.kill()
+        service.process.communicate()
+
+
+def test_it_serves_until_told_to_stop_and_leaves_quietly_even_without_the_hub(services, tmp_path):
+    service = services().ready()
+    answer = httpx.get(f"{service.url}/me", headers={"Authorization": "token susans"}, trust_env=False)
+    assert (answer.status_code, answer.json()["code"]) == (503, "hub_away")
+    assert {path.name for path in (tmp_path / "state").iterdir()} >= {"springtide.sqlite", "cookie-secret"}
+    assert (tmp_path / "state" / "cookie-secret").stat().st_mode & 0o077 == 0
+    code, said = service.stop()
+    assert code == 0
+    assert "Traceback" not in said
+
+
+def one_sentence(said: str) -> str:
+    assert said.count("\n") == 1, said
+    assert said.startswith("springtide: ")
+    return said
+
+
+@pytest.fixture
+def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Any:
+    """Runs the service in this process with settings that it cannot run with: its exit code and what it said."""
+
+    def run(state_dir: Path = tmp_path / "state", **settings: Any) -> tuple[int, str]:
+        given = {
+            "state_dir": str(state_dir),
+            "port": free_port(),
+            "simulated_gpus": 3,
+            "takeover_wait": 0,
+            **settings,
+        }
+        for name, value in environment(**given).items():
+            monkeypatch.setenv(name, value)
+        code = main([])
+        return code, one_sentence(capfd.readouterr().err)
+
+    return run
+
+
+def test_a_port_in_use_is_said_plainly(refused):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, said = refused(port=taken.getsockname()[1])
+    assert code == 1
+    assert "Address already in use" in said
+    assert "Springtide.port" in said
+
+
+def test_a_state_directory_of_another_service_is_not_touched(refused, tmp_path):
+    state = tmp_path / "state"
+    with contextlib.closing(Store.open(f"sqlite:///{state / 'springtide.sqlite'}", state)) as store:
+        code, said = refused()
+        store.commit(Batch())
+    assert code == 1
+    assert str(state) in said
+
+
+def test_a_state_directory_of_a_newer_version_is_left_alone(refused, tmp_path):
+    state = tmp_path / "state"
+    file = state / "springtide.sqlite"
+    Store.open(f"sqlite:///{file}", state).close()
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        database.execute("update alembic_version set version_num = 'from-the-future'")
+        database.commit()
+    code, said = refused()
+    assert code == 1
+    assert "newer" in said
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_state_directory_that_cannot_be_is_said_plainly(refused, tmp_path, place):
+    (tmp_path / "file").write_text("not a directory")
+    code, said = refused(tmp_path / place)
+    assert code == 1
+    assert str(tmp_path / place) in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"port": "http"}, "port"),
+        ({"port": 70_000}, "port"),
+        ({"build_gpus": -1}, "build_gpus"),
+        ({"build_gpus": 4}, "build_gpus"),
+        ({"order": "random"}, "order"),
+        ({"gracee": 3}, "Did you mean grace?"),
+        ({"projects": [{"quota": 1}]}, "name"),
+        ({"projects": [{"name": "vision", "quota": -1}]}, "vision"),
+        ({"projects": [{"name": "vision", "quotas": 1}]}, "quotas"),
+        ({"auth_cache": 600}, "auth_cache"),
+    ],
+)
+def test_a_wrong_setting_is_named(refused, settings, words):
+    code, said = refused(**settings)
+    assert code == 2
+    assert words in said
+
+
+def test_without_a_hub_it_says_how_to_get_one(monkeypatch, capfd):
+    for name in environment():
+        if name.startswith(("JUPYTERHUB", "SPRINGTIDE")):
+            monkeypatch.delenv(name, raising=False)
+    code, said = main([]), one_sentence(capfd.readouterr().err)
+    assert code == 2
+    assert "springtide up" in said
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "3"])
+def test_settings_that_are_no_json_object_are_said_plainly(monkeypatch, capfd, text):
+    monkeypatch.setenv("SPRINGTIDE_CONFIG", text)
+    assert main([]) == 2
+    assert "SPRINGTIDE_CONFIG" in one_sentence(capfd.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "no configuration file"),
+        ("c.Springtide.port = (", "config.py"),
+        ("c.Springtide.prot = 1", "mean port?"),
+    ],
+)
+def test_a_settings_file_that_cannot_be_read_is_said_plainly(refused, tmp_path, text, words):
+    file = tmp_path / "config.py"
+    if text is not None:
+        file.write_text(text)
+    code, said = refused(config_file=str(file))
+    assert code == 2
+    assert words in said
+
+
+def test_what_is_handed_over_goes_before_the_file(tmp_path):
+    file = tmp_path / "config.py"
+    file.write_text("c.Springtide.projects = {'speech': {'quota': 1}}\nc.Springtide.grace = 5\n")
+    app = Springtide()
+    app.configure_from(json.dumps({"config_file": str(file), "grace": 7}), ["--port=8123"])
+    setup = app.setup()
+    assert (setup.projects, setup.grace, setup.address) == ({"speech": {"quota": 1}}, 7, ("127.0.0.1", 8123))
+
+
+def test_it_leaves_when_the_hub_that_started_it_is_killed(tmp_path):
+    """The middle process stands for the hub: it starts the service and is killed without a chance to stop it."""
+    port = free_port()
+    settings = {"state_dir": str(tmp_path / "state"), "port": port, "simulated_gpus": 3}
+    middle = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"
+    hub = subprocess.Popen(
+        [sys.executable, "-c", middle, *SERVICE], env=environment(**settings), stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 60
+    while not answers(f"http://127.0.0.1:{port}/services/springtide/api/v1"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    (service,) = psutil.Process(hub.pid).children()
+    os.kill(hub.pid, signal.SIGKILL)
+    hub.wait()
+    service.wait(30)
+    assert not service.is_running()
+
+
+def test_a_new_service_waits_for_a_former_one_to_leave_and_goes_on_where_it_was(services):
+    first = services(projects=[{"name": "vision", "quota": 2}]).ready()
+    second = services(projects=[{"name": "other", "quota": 1}], port=first.port, takeover_wait=30)
+    second.url = first.url
+    assert answers(first.url)
+    first.process.kill()
+    first.process.wait()
+    second.ready()
+    metrics = httpx.get(f"{second.url}/metrics", trust_env=False).text
+    assert 'springtide_project_quota_gpus{project="vision"} 2.0' in metrics
+    assert "other" not in metrics

@@ -1,0 +1,42 @@
+"""One real `springtide up` for the command line's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hub_people import Hub
+from terminal import Done, Run, springtide
+
+
+@pytest.fixture(scope="session")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    hub = Hub(tmp_path_factory.mktemp("up") / "state")
+    hub.start()
+    yield hub
+    hub.stop()
+
+
+@pytest.fixture(scope="session")
+def tokens(hub: Hub) -> Callable[[str], str]:
+    """A token for each person, made once."""
+    made: dict[str, str] = {}
+
+    def token(user: str) -> str:
+        if user not in made:
+            made[user] = hub.token(user)
+        return made[user]
+
+    return token
+
+
+@pytest.fixture
+def run(hub: Hub, tokens: Callable[[str], str], tmp_path: Path) -> Run:
+    """The command in a directory of susan's, with her token."""
+
+    def command(*words: str, user: str = "susan") -> Done:
+        env = {"SPRINGTIDE_URL": f"{hub.url}/services/springtide", "JUPYTERHUB_API_TOKEN": tokens(user)}
+        return springtide(*words, env=env, cwd=tmp_path)
+
+    return command

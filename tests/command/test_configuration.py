@@ -1,0 +1,213 @@
+"""`configure(c)` extends what a hub's configuration says and overwrites nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
+from traitlets.config import Config
+
+from springtide.hub_extension import configure
+from springtide.hub_extension.configuration import ACCESS, grant_to_users
+from springtide.spawner.choice import with_quota
+from springtide.spawner.local import LocalBuildSpawner, SimpleBuildSpawner
+from springtide.spawner.quota import BuildQuota
+
+HUB_5 = ["load_roles", "services"]
+HUB_6 = ["load_roles", "services", "extra_user_scopes"]
+
+
+@pytest.fixture
+def c(tmp_path: Path) -> Config:
+    c = Config()
+    c.Springtide.state_dir = str(tmp_path / "state")
+    return c
+
+
+def service(c: Config) -> dict[str, Any]:
+    [entry] = [entry for entry in c.JupyterHub.services if entry["name"] == "springtide"]
+    assert isinstance(entry, dict)
+    return entry
+
+
+def settings(c: Config) -> dict[str, Any]:
+    told = json.loads(service(c)["environment"]["SPRINGTIDE_CONFIG"])
+    assert isinstance(told, dict)
+    return told
+
+
+def test_settings_reach_the_service(c: Config, tmp_path: Path) -> None:
+    c.Springtide.build_gpus = 3
+    configure(c, simulated_gpus=11)
+    assert settings(c)["build_gpus"] == 3
+    assert settings(c)["simulated_gpus"] == 11
+    assert settings(c)["state_dir"] == str(tmp_path / "state")
+
+
+def test_what_the_caller_says_goes_before_the_file(c: Config) -> None:
+    c.Springtide.build_gpus = 3
+    configure(c, build_gpus=1)
+    assert settings(c)["build_gpus"] == 1
+
+
+def test_the_service_keeps_its_address_and_token(c: Config, tmp_path: Path) -> None:
+    configure(c)
+    again = Config()
+    again.Springtide.state_dir = str(tmp_path / "state")
+    configure(again)
+    assert service(again) == service(c)
+    assert service(c)["url"].startswith("http://127.0.0.1:")
+
+
+def test_the_service_may_read_groups_names_and_servers_and_nothing_else(c: Config) -> None:
+    configure(c)
+    [role] = [role for role in c.JupyterHub.load_roles if role["name"] == "springtide"]
+    assert role["services"] == ["springtide"]
+    assert set(role["scopes"]) == {"list:groups", "read:groups", "read:users:name", "read:servers"}
+
+
+def test_what_the_file_says_is_kept(c: Config) -> None:
+    c.JupyterHub.services = [{"name": "cull"}]
+    c.JupyterHub.load_roles = [{"name": "cull", "scopes": ["list:users"]}]
+    c.JupyterHub.custom_scopes = {"custom:mine:read": {"description": "mine"}}
+    c.Spawner.environment = {"MINE": "1"}
+    c.Spawner.server_token_scopes = ["users:activity!user", "read:users!user"]
+    configure(c)
+    assert {"name": "cull"} in c.JupyterHub.services
+    assert {"name": "cull", "scopes": ["list:users"]} in c.JupyterHub.load_roles
+    assert set(c.JupyterHub.custom_scopes) == {"custom:mine:read", "custom:springtide:admin"}
+    assert c.Spawner.environment["MINE"] == "1"
+    assert c.Spawner.environment["SPRINGTIDE_URL"].endswith("/services/springtide")
+    assert c.Spawner.server_token_scopes == ["users:activity!user", "read:users!user", ACCESS]
+
+
+def test_what_the_file_only_added_to_the_hubs_defaults_is_kept(c: Config) -> None:
+    c.JupyterHub.services.append({"name": "cull"})
+    c.JupyterHub.load_roles.extend([{"name": "cull", "scopes": ["list:users"]}])
+    c.Spawner.environment.update({"MINE": "1"})
+    configure(c)
+    assert {"name": "cull"} in c.JupyterHub.services
+    assert {"name": "cull", "scopes": ["list:users"]} in c.JupyterHub.load_roles
+    assert c.Spawner.environment["MINE"] == "1"
+
+
+def test_calling_it_twice_is_like_calling_it_once(c: Config) -> None:
+    configure(c, build_gpus=3)
+    once = json.dumps(c, default=repr, sort_keys=True)
+    configure(c)
+    assert json.dumps(c, default=repr, sort_keys=True) == once
+
+
+def test_a_notebooks_token_keeps_the_hubs_defaults(c: Config) -> None:
+    configure(c)
+    assert c.Spawner.server_token_scopes == ["users:activity!user", "access:servers!server", ACCESS]
+
+
+def test_a_notebooks_token_keeps_what_the_server_role_gives(c: Config) -> None:
+    c.JupyterHub.load_roles = [{"name": "server", "scopes": ["users:activity!user", "read:groups!user"]}]
+    configure(c)
+    assert c.Spawner.server_token_scopes == ["users:activity!user", "read:groups!user", ACCESS]
+
+
+@pytest.mark.parametrize("answers_later", [False, True])
+async def test_a_notebooks_token_keeps_what_a_callable_gives(c: Config, answers_later: bool) -> None:
+    def now(_spawner: object) -> list[str]:
+        return ["users:activity!user"]
+
+    async def later(spawner: object) -> list[str]:
+        await asyncio.sleep(0)
+        return now(spawner)
+
+    c.Spawner.server_token_scopes = later if answers_later else now
+    configure(c)
+    assert await c.Spawner.server_token_scopes(None) == ["users:activity!user", ACCESS]
+
+
+def test_a_hub_under_a_path_has_its_service_there(c: Config) -> None:
+    c.JupyterHub.bind_url = "http://127.0.0.1:8000/jupyter/"
+    configure(c)
+    assert c.BuildQuota.service_url.endswith("/jupyter/services/springtide")
+
+
+def test_notebooks_elsewhere_can_be_told_another_address(c: Config) -> None:
+    c.Springtide.notebook_url = "http://hub.example.org/services/springtide"
+    configure(c)
+    assert c.Spawner.environment["SPRINGTIDE_URL"] == "http://hub.example.org/services/springtide"
+    assert "notebook_url" not in settings(c)
+
+
+class TestUsersOnJupyterHub6:
+    def test_users_get_access_beside_the_role_that_the_hub_has(self) -> None:
+        c = Config()
+        c.JupyterHub.extra_user_scopes = {"list:groups"}
+        grant_to_users(c, [ACCESS], known=HUB_6)
+        assert c.JupyterHub.extra_user_scopes == {"list:groups", ACCESS}
+        assert "load_roles" not in c.JupyterHub
+
+    def test_a_redefined_role_is_extended_because_the_other_setting_would_be_ignored(self) -> None:
+        c = Config()
+        c.JupyterHub.load_roles = [{"name": "user", "scopes": ["self", "list:groups"]}]
+        grant_to_users(c, [ACCESS], known=HUB_6)
+        assert c.JupyterHub.load_roles == [{"name": "user", "scopes": ["self", "list:groups", ACCESS]}]
+        assert "extra_user_scopes" not in c.JupyterHub
+
+
+class TestUsersOnJupyterHub5:
+    def test_the_role_is_redefined_and_keeps_self(self) -> None:
+        c = Config()
+        grant_to_users(c, [ACCESS], known=HUB_5)
+        assert c.JupyterHub.load_roles == [{"name": "user", "scopes": ["self", ACCESS]}]
+
+    def test_a_role_without_scopes_of_its_own_keeps_self(self) -> None:
+        c = Config()
+        c.JupyterHub.load_roles = [{"name": "user", "description": "people"}]
+        grant_to_users(c, [ACCESS], known=HUB_5)
+        assert c.JupyterHub.load_roles == [{"name": "user", "description": "people", "scopes": ["self", ACCESS]}]
+
+    def test_there_is_never_a_second_role_of_the_name(self) -> None:
+        c = Config()
+        c.JupyterHub.load_roles = [{"name": "user", "scopes": ["self"]}]
+        grant_to_users(c, [ACCESS], known=HUB_5)
+        grant_to_users(c, [ACCESS], known=HUB_5)
+        assert c.JupyterHub.load_roles == [{"name": "user", "scopes": ["self", ACCESS]}]
+
+
+class OwnSpawner(LocalProcessSpawner):  # type: ignore[misc]
+    """A spawner of an admin's own."""
+
+
+class OwnQuotaSpawner(BuildQuota, LocalProcessSpawner):  # type: ignore[misc]
+    """A spawner of an admin's own that has the mixin."""
+
+
+@pytest.mark.parametrize(
+    ("chosen", "result"),
+    [
+        (None, LocalBuildSpawner),
+        ("localprocess", LocalBuildSpawner),
+        (LocalProcessSpawner, LocalBuildSpawner),
+        ("simple", SimpleBuildSpawner),
+        ("jupyterhub.spawner.SimpleLocalProcessSpawner", SimpleBuildSpawner),
+        (SimpleLocalProcessSpawner, SimpleBuildSpawner),
+        ("springtide-simple", SimpleBuildSpawner),
+        (OwnQuotaSpawner, OwnQuotaSpawner),
+    ],
+)
+def test_a_spawner_keeps_its_kind_and_gets_the_quota(chosen: str | type | None, result: type) -> None:
+    assert with_quota(chosen) is result
+
+
+def test_any_other_spawner_gets_the_quota_mixed_in() -> None:
+    made = with_quota(OwnSpawner)
+    assert issubclass(made, OwnSpawner)
+    assert issubclass(made, BuildQuota)
+    assert made.__mro__.index(BuildQuota) < made.__mro__.index(OwnSpawner)
+
+
+def test_what_is_no_spawner_is_named() -> None:
+    with pytest.raises(TypeError, match=r"c\.JupyterHub\.spawner_class is .*dict"):
+        with_quota(dict)

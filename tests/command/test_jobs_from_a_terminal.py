@@ -1,0 +1,152 @@
+"""Jobs from a terminal, against a real pool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hub_people import Hub, until
+from terminal import Run, springtide
+
+pytestmark = [pytest.mark.xdist_group("hub-command"), pytest.mark.timeout(180)]
+
+LONG = """
+import time
+from springtide.training import current_job
+
+job = current_job()
+print("started", flush=True)
+for step in range(6000):
+    job.report(step=step, of=6000)
+    if job.should_pause():
+        raise SystemExit(75)
+    time.sleep(0.05)
+"""
+
+
+def state_of(run: Run, job: str) -> str:
+    found = [item for item in run("jobs", "--json").json["items"] if item["id"] == job]
+    return str(found[0]["state"])
+
+
+def test_a_job_runs_with_the_code_that_was_there_and_is_followed_to_its_end(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("WORD = 'tide'\n")
+    (tmp_path / "train.py").write_text("import helper, sys; print(helper.WORD, *sys.argv[1:])\n")
+    done = run("submit", "--gpus", "2", "--follow", "--", "python", "train.py", "--epochs", "3")
+    assert done.code == 0, done.err
+    assert done.out == "tide --epochs 3\n"
+    assert "succeeded" in done.err
+
+
+def test_a_followed_job_that_fails_is_a_failure(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("raise SystemExit(3)\n")
+    done = run("submit", "--follow", "--", "python", "bad.py")
+    assert done.code == 1
+    assert "failed" in done.err
+
+
+def test_a_job_is_listed_paused_resumed_and_cancelled(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text(LONG)
+    job = run("submit", "--name", "tidal", "--json", "python", "long.py").json
+    assert (job["name"], job["gpus"], job["user"]) == ("tidal", 1, "susan")
+    until("its first line", lambda: "started" in run("logs", job["id"]).out)
+    assert "tidal" in run("jobs", "--mine").out
+    assert run("pause", job["id"], "--json").json["held_by_user"] is True
+    until("the pause", lambda: state_of(run, job["id"]) == "paused")
+    assert run("resume", job["id"]).code == 0
+    until("attempt 2", lambda: run("jobs", "--state", "running", "--json").json["items"])
+    assert run("cancel", job["id"]).code == 0
+    until("the end", lambda: state_of(run, job["id"]) == "cancelled")
+    assert run("logs", "--follow", job["id"]).out.startswith("started\n")
+
+
+def test_another_persons_job_is_not_shown_and_not_cancelled(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text(LONG)
+    job = run("submit", "--json", "python", "long.py").json["id"]
+    assert job not in run("jobs", user="joe").out
+    done = run("cancel", job, user="joe")
+    assert done.code == 1
+    assert done.err.startswith("Error: ")
+    assert run("cancel", job).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["--gpus", "0", "ls"], "gpus"),
+        (["--gpus", "-1", "ls"], "gpus"),
+        (["--gpus", "1.5", "ls"], "gpus"),
+        (["--gpus", "1000000000000", "ls"], "gpus"),
+        (["--gpus", "9", "ls"], "gpus"),
+        (["--workers", "0", "ls"], "workers"),
+        (["--project", "nobody's", "ls"], "project"),
+        (["--priority", "urgent", "ls"], "priority"),
+        (["--env", "A", "ls"], "--env"),
+        (["python", "missing.py"], "missing.py"),
+        ([], "COMMAND"),
+    ],
+    ids=" ".join,
+)
+def test_bad_input_is_named(run: Run, words: list[str], names: str) -> None:
+    done = run("submit", *words)
+    assert done.code == 2, done.err
+    assert names in done.err
+    assert "Traceback" not in done.err
+    assert done.out == ""
+
+
+def test_a_job_that_is_not_there_could_not_be_done(run: Run) -> None:
+    done = run("logs", "no-such-job")
+    assert done.code == 1
+    assert done.err.startswith("Error: ")
+
+
+def test_a_log_does_not_reach_the_terminal_as_commands(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text("print('\\x1b[2Jgone\\x07')\n")
+    done = run("submit", "--follow", "python", "loud.py")
+    assert "gone" in done.out
+    assert "\x1b" not in done.out
+    assert "\x07" not in done.out
+
+
+def test_projects_nodes_and_the_pool_are_shown(run: Run) -> None:
+    projects = run("projects")
+    assert projects.out.splitlines()[0].split()[:2] == ["PROJECT", "QUOTA"]
+    assert {line.split()[0] for line in projects.out.splitlines()[1:]} == {"susan", "joe", "jemma"}
+    assert {project["name"]: project["quota"] for project in run("projects", "--json").json} == {
+        "susan": 2, "joe": 2, "jemma": 2,
+    }  # fmt: skip
+    assert sum(len(node["gpus"]) for node in run("nodes", "--json").json) == 11
+    assert "simulated" in run("nodes").out
+    assert "of 8 train simulated GPUs held" in run("top", "--once").out
+    assert run("top", "--once", "--json").json["train_gpus"] == 8
+
+
+def test_a_pool_that_does_not_answer_is_said_so() -> None:
+    done = springtide("jobs", env={"SPRINGTIDE_URL": "http://127.0.0.1:9/services/springtide"})
+    assert done.code == 1
+    assert "does not answer" in done.err
+
+
+def test_a_token_that_is_no_good_is_said_so(hub: Hub) -> None:
+    env = {"SPRINGTIDE_URL": f"{hub.url}/services/springtide", "JUPYTERHUB_API_TOKEN": "made-up"}
+    done = springtide("jobs", env=env)
+    assert done.code == 1
+    assert done.err.startswith("Error: ")
+
+
+def test_without_a_pool_the_way_out_is_told() -> None:
+    done = springtide("projects")
+    assert done.code == 1
+    assert "SPRINGTIDE_URL" in done.err
+
+
+def test_all_commands_take_json() -> None:
+    for command in ("up", "submit", "jobs", "logs", "pause", "resume", "cancel", "projects", "nodes", "top"):
+        assert "--json" in springtide(command, "--help").out, command
+
+
+def test_the_list_of_commands_is_that_of_the_manual() -> None:
+    said = springtide("--help").out.split("Commands:")[1]
+    commands = [line.split()[0] for line in said.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert " ".join(commands) == ("up submit jobs logs pause resume cancel projects nodes top plan simulate")

@@ -1,0 +1,55 @@
+"""Projects, nodes and the whole pool as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from springtide.hub_extension.commands.pool import as_tree, cell_mark, holders, project_bar, screen
+from springtide.scheduler.wire import GpuCell, Holder, NodeView, PoolView, ProjectView
+
+
+def project(name: str, **changes: Any) -> ProjectView:
+    told: dict[str, Any] = {
+        "name": name, "parent": None, "quota": 2, "limit": None, "weight": 1.0, "priority": 100, "build_quota": 1,
+        "fair_share": 2, "held": 0, "borrowed": 0, "waiting": 0, "running_jobs": 0, "waiting_jobs": 0, "colour": 0,
+    }  # fmt: skip
+    return ProjectView(**(told | changes))
+
+
+def test_projects_are_told_with_their_parents() -> None:
+    views = [project("b", parent="a"), project("a"), project("orphan", parent="unseen"), project("c", parent="b")]
+    assert [path for path, _ in as_tree(views)] == ["a", "a/b", "a/b/c", "orphan"]
+
+
+def test_a_bar_tells_held_borrowed_waiting_and_where_the_quota_ends() -> None:
+    assert project_bar(project("a", quota=2, held=5, borrowed=3, waiting=2)) == "##|///.."
+    assert project_bar(project("a", quota=4, held=1, waiting=1)) == "#.__|"
+    assert project_bar(project("a", quota=None, held=2)) == "##"
+    assert len(project_bar(project("a", quota=0, held=10_000, borrowed=10_000))) == 40
+
+
+def test_a_screen_shows_who_holds_what() -> None:
+    cells = [
+        GpuCell(index=0, uuid="u0", holder=Holder(kind="job", user="susan", project="susan")),
+        GpuCell(index=1, uuid="u1", holder=Holder(kind="job", user="susan", project="susan", borrowed=True)),
+        GpuCell(index=2, uuid="u2", reserved_for="joe"),
+        GpuCell(index=3, uuid="u3"),
+    ]
+    node = NodeView(
+        name="here",
+        environment="train",
+        gpu_type="simulated",
+        available=True,
+        simulated=True,
+        labels={},
+        gpus=cells,
+    )
+    pool = PoolView(
+        seq=1, nodes=[node], projects=[project("susan", held=2, borrowed=1)], train_gpus=4, train_held=2,
+        build_gpus=0, build_held=0, simulated=True, quota_sum=2,
+    )  # fmt: skip
+    assert "".join(cell_mark(cell) for cell in cells) == "#/+."
+    assert holders(cells) == {"susan": 2}
+    lines = list(screen(pool))
+    assert lines[0] == "2 of 4 train simulated GPUs held, 0 of 0 build simulated GPUs held"
+    assert lines[-1] == "here (train) [#/+.] susan 2"

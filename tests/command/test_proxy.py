@@ -1,0 +1,188 @@
+"""The proxy passes answers on as they come: event streams, large files, and many at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+from hub_process import free_port
+from tornado.httpserver import HTTPServer
+from tornado.iostream import StreamClosedError
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RequestHandler
+
+LARGE = 150 * 1024 * 1024
+PIECE = b"0123456789abcdef" * 65536
+
+
+@dataclass
+class Upstream:
+    """A server behind the proxy, told what to do by the test."""
+
+    go_on: asyncio.Event = field(default_factory=asyncio.Event)
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+    sent: int = 0
+
+
+class Events(RequestHandler):
+    async def get(self) -> None:
+        upstream: Upstream = self.settings["upstream"]
+        self.set_header("Content-Type", "text/event-stream")
+        self.write("data: first\n\n")
+        await self.flush()
+        await upstream.go_on.wait()
+        self.write("data: last\n\n")
+
+
+class Endless(RequestHandler):
+    async def get(self) -> None:
+        upstream: Upstream = self.settings["upstream"]
+        try:
+            while True:
+                self.write(PIECE)
+                await self.flush()
+                upstream.sent += len(PIECE)
+        except StreamClosedError:
+            upstream.gone.set()
+
+
+class Large(RequestHandler):
+    async def get(self) -> None:
+        self.set_header("Content-Length", str(LARGE))
+        for _ in range(LARGE // len(PIECE)):
+            self.write(PIECE)
+            await self.flush()
+
+
+class Odds(RequestHandler):
+    def get(self) -> None:
+        self.set_status(418, "Short and stout")
+        self.add_header("Set-Cookie", "a=1")
+        self.add_header("Set-Cookie", "b=2")
+        self.set_header("Content-Type", "text/x-odd")
+        self.set_header("Content-Encoding", "gzip")
+        self.finish(gzip.compress(b"tea"))
+
+    def head(self) -> None:
+        self.set_header("Content-Length", "12345")
+
+    def post(self) -> None:
+        self.finish(self.request.body[::-1])
+
+    def delete(self) -> None:
+        self.set_status(204)
+
+
+class Torn(RequestHandler):
+    async def get(self) -> None:
+        self.set_header("Content-Length", "1000")
+        self.write("half")
+        await self.flush()
+        self.detach().close()
+
+
+@pytest.fixture
+async def upstream() -> AsyncIterator[tuple[Upstream, str]]:
+    made = Upstream()
+    routes = [("/events", Events), ("/endless", Endless), ("/large", Large), ("/odds", Odds), ("/torn", Torn)]
+    server = HTTPServer(Application(routes, upstream=made))
+    sockets = bind_sockets(0, "127.0.0.1")
+    server.add_sockets(sockets)
+    yield made, f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+    server.stop()
+    await server.close_all_connections()
+
+
+@pytest.fixture
+async def browser(upstream: tuple[Upstream, str]) -> AsyncIterator[httpx.AsyncClient]:
+    """A client whose requests go through a real proxy to the server behind it."""
+    port, api = free_port(), free_port()
+    command = [sys.executable, "-m", "springtide.hub_extension.proxy", "--ip", "127.0.0.1", "--port", str(port),
+               "--api-ip", "127.0.0.1", "--api-port", str(api), "--default-target", upstream[1]]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as proxy:
+        try:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+                for _ in range(600):
+                    try:
+                        await client.get("/odds")
+                        break
+                    except httpx.ConnectError:
+                        await asyncio.sleep(0.05)
+                yield client
+        finally:
+            proxy.kill()
+
+
+async def test_an_event_arrives_while_the_stream_goes_on(
+    upstream: tuple[Upstream, str], browser: httpx.AsyncClient
+) -> None:
+    async with browser.stream("GET", "/events") as stream:
+        assert stream.headers["Content-Type"] == "text/event-stream"
+        lines = stream.aiter_lines()
+        assert await anext(lines) == "data: first"
+        upstream[0].go_on.set()
+        assert [line async for line in lines if line] == ["data: last"]
+
+
+async def test_many_streams_keep_nobody_waiting(
+    upstream: tuple[Upstream, str], browser: httpx.AsyncClient
+) -> None:
+    async def follow() -> str:
+        async with browser.stream("GET", "/events") as stream:
+            return "".join([line async for line in stream.aiter_lines()])
+
+    following = [asyncio.ensure_future(follow()) for _ in range(40)]
+    await asyncio.sleep(0)
+    assert (await browser.get("/odds")).status_code == 418
+    upstream[0].go_on.set()
+    assert set(await asyncio.gather(*following)) == {"data: firstdata: last"}
+
+
+async def test_a_large_answer_comes_through_whole(browser: httpx.AsyncClient) -> None:
+    received = 0
+    async with browser.stream("GET", "/large") as stream:
+        assert stream.headers["Content-Length"] == str(LARGE)
+        async for piece in stream.aiter_raw():
+            received += len(piece)
+    assert received == LARGE
+
+
+async def test_a_slow_reader_is_not_run_over_and_one_who_leaves_is_noticed(
+    upstream: tuple[Upstream, str], browser: httpx.AsyncClient
+) -> None:
+    async with browser.stream("GET", "/endless") as stream:
+        await anext(stream.aiter_raw())
+        before = -1
+        while upstream[0].sent != before:
+            before = upstream[0].sent
+            await asyncio.sleep(0.5)
+        assert before < LARGE
+    await asyncio.wait_for(upstream[0].gone.wait(), 20)
+
+
+async def test_status_cookies_and_encoding_pass_through_untouched(browser: httpx.AsyncClient) -> None:
+    answer = await browser.get("/odds")
+    assert (answer.status_code, answer.reason_phrase) == (418, "Short and stout")
+    assert answer.headers.get_list("Set-Cookie") == ["a=1", "b=2"]
+    assert answer.headers["Content-Type"] == "text/x-odd"
+    assert answer.headers["Content-Encoding"] == "gzip"
+    assert answer.content == b"tea"
+
+
+async def test_other_methods_pass_through(browser: httpx.AsyncClient) -> None:
+    head = await browser.head("/odds")
+    assert (head.headers["Content-Length"], head.content) == ("12345", b"")
+    assert (await browser.post("/odds", content=b"abc")).content == b"cba"
+    assert (await browser.delete("/odds")).status_code == 204
+
+
+async def test_a_torn_answer_is_not_taken_for_a_whole_one(browser: httpx.AsyncClient) -> None:
+    with pytest.raises(httpx.RemoteProtocolError):
+        await browser.get("/torn")
+    assert (await browser.get("/odds")).status_code == 418

@@ -1,0 +1,98 @@
+"""`springtide up` itself: plain sentences for what cannot be, and what goes on when it stops."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hub_people import Hub, until
+from hub_process import free_port
+from terminal import Done, Run, springtide
+
+pytestmark = [pytest.mark.xdist_group("hub-command"), pytest.mark.timeout(180)]
+
+LONG = """
+import os, time
+print("started", os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+def up(state_dir: Path, *words: str) -> Done:
+    return springtide("up", "--state-dir", str(state_dir), *words)
+
+
+def test_it_says_who_can_log_in_and_what_to_click(hub: Hub) -> None:
+    said = until("the last line", lambda: hub.log.read_text() if "Ctrl-C" in hub.log.read_text() else "")
+    assert f"Springtide is ready: {hub.url}" in said
+    assert "susan, joe, jemma, password springtide" in said
+    assert "11 simulated GPUs: 3 for build notebooks, 8 for train jobs" in said
+    assert f"{hub.url}/services/springtide/pool" in said
+
+
+def test_a_port_in_use_is_a_plain_sentence(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        done = up(tmp_path / "state", "--port", str(port))
+    assert done.code == 1
+    assert f"Error: Port {port} is in use by another program. Choose another with --port" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_state_directory_in_use_is_a_plain_sentence(hub: Hub) -> None:
+    done = up(hub.state_dir, "--port", str(free_port()))
+    assert done.code == 1
+    assert f"Another `springtide up` (process {hub.pid}) uses the state directory {hub.state_dir}" in done.err
+
+
+def test_a_state_directory_of_a_newer_version_is_a_plain_sentence(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    with sqlite3.connect(state / "springtide.sqlite") as store:
+        store.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+        store.execute("INSERT INTO alembic_version VALUES ('from_the_future')")
+    store.close()
+    done = up(state, "--port", str(free_port()))
+    assert done.code == 1
+    assert "was written by a newer Springtide" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ("c.Springtide.no_such_thing = 1", "no setting Springtide.no_such_thing"),
+        ("this is no Python", "SyntaxError"),
+    ],
+)
+def test_a_configuration_that_cannot_be_meant_is_named(tmp_path: Path, config: str, says: str) -> None:
+    file = tmp_path / "config.py"
+    file.write_text(config)
+    done = up(tmp_path / "state", "--port", str(free_port()), "--config", str(file))
+    assert done.code == 1
+    assert says in done.err
+
+
+def test_options_that_cannot_be_meant_are_bad_input(tmp_path: Path) -> None:
+    for words in (["--port", "0"], ["--port", "x"], ["--simulated-gpus", "0"], ["--config", "none.py"]):
+        done = up(tmp_path / "state", *words)
+        assert done.code == 2, words
+        assert words[0] in done.err
+
+
+def test_jobs_go_on_while_the_hub_is_down(hub: Hub, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text(LONG)
+    job = run("submit", "--json", "python", "long.py").json["id"]
+    until("its first line", lambda: "started" in run("logs", job).out)
+    pid = int(run("logs", job).out.split()[1])
+    hub.interrupt()
+    os.kill(pid, 0)
+    hub.start()
+    [found] = [item for item in run("jobs", "--json").json["items"] if item["id"] == job]
+    assert (found["state"], found["attempt"]) == ("running", 1)
+    assert run("cancel", job).code == 0

@@ -1,0 +1,40 @@
+"""One real hub for the spawner's tests, with named servers and quick eyes for dead ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hub_people import Hub, Person
+
+CONFIG = """
+c.JupyterHub.allow_named_servers = True
+c.Spawner.poll_interval = 1
+c.Spawner.poll_jitter = 0
+c.Spawner.start_timeout = 120
+c.BuildQuota.patience = 100
+"""
+
+
+@pytest.fixture(scope="session")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    hub = Hub(tmp_path_factory.mktemp("hub") / "state", CONFIG)
+    hub.start()
+    yield hub
+    hub.stop()
+
+
+@pytest.fixture
+def susan(hub: Hub) -> Iterator[Person]:
+    yield from somebody(hub, "susan")
+
+
+@pytest.fixture
+def joe(hub: Hub) -> Iterator[Person]:
+    yield from somebody(hub, "joe")
+
+
+def somebody(hub: Hub, name: str) -> Iterator[Person]:
+    person = Person(hub, name)
+    yield person
+    person.close()

@@ -1,0 +1,105 @@
+"""Options of a notebook: what the form sends, and what anybody may send through the REST API."""
+
+from __future__ import annotations
+
+import pytest
+
+from springtide.scheduler.wire import BuildQuota
+from springtide.spawner.options import OptionError, form_html, options_from_form, requested_gpus
+
+
+def quota(**changes: object) -> BuildQuota:
+    told = {"user": "susan", "quota": 2, "used": 0, "free": 3, "simulated": False, "projects": ["vision"]}
+    return BuildQuota(**(told | changes))  # type: ignore[arg-type]
+
+
+def test_nothing_said_means_the_default() -> None:
+    assert requested_gpus({}, default=1) == 1
+
+
+def test_no_gpus_can_be_asked_for() -> None:
+    assert requested_gpus({"gpus": 0}, default=1) == 0
+
+
+@pytest.mark.parametrize(
+    "gpus",
+    [
+        -1,
+        1.0,
+        1.5,
+        float("nan"),
+        float("inf"),
+        True,
+        False,
+        None,
+        "1",
+        "",
+        [1],
+        {"n": 1},
+        10**12,
+        "<script>",
+        "1e309",
+    ],
+    ids=repr,
+)
+def test_gpus_that_are_no_count_are_refused_by_name(gpus: object) -> None:
+    with pytest.raises(OptionError, match=r"gpus is .*expected a whole number from 0"):
+        requested_gpus({"gpus": gpus}, default=1)
+
+
+def test_unknown_options_are_refused_by_name() -> None:
+    with pytest.raises(OptionError, match="'image'"):
+        requested_gpus({"gpus": 1, "image": "evil"}, default=1)
+
+
+def test_options_of_the_admins_own_are_left_to_the_admin() -> None:
+    assert requested_gpus({"gpus": 2, "profile": "big"}, default=1, others=["profile"]) == 2
+
+
+def test_a_huge_value_is_not_repeated_in_full() -> None:
+    with pytest.raises(OptionError) as refused:
+        requested_gpus({"gpus": "x" * 100_000}, default=1)
+    assert len(str(refused.value)) < 200
+
+
+def test_what_the_form_sends_is_a_number() -> None:
+    assert options_from_form({"gpus": [" 2 "]}) == {"gpus": 2}
+
+
+@pytest.mark.parametrize("text", ["", "two", "-1", "1.5", "٣", "9" * 400])
+def test_a_form_that_was_tampered_with_is_refused(text: str) -> None:
+    with pytest.raises(OptionError):
+        requested_gpus(options_from_form({"gpus": [text]}), default=1)
+
+
+def test_fields_that_are_not_in_the_form_are_refused() -> None:
+    with pytest.raises(OptionError, match="'cmd'"):
+        requested_gpus(options_from_form({"gpus": ["1"], "cmd": ["sh"]}), default=1)
+
+
+def test_the_form_tells_quota_use_and_what_is_free() -> None:
+    html = form_html(quota(quota=2, used=1, free=3), default=1)
+    assert "Your build quota is 2 GPUs: 1 in use by your notebooks, 1 left." in html
+    assert "3 GPUs of this pool&#x27;s build GPUs are free" in html
+    assert 'max="1"' in html
+    assert 'value="1"' in html
+
+
+def test_the_form_offers_no_more_than_what_is_free() -> None:
+    html = form_html(quota(quota=2, used=0, free=0), default=1)
+    assert 'max="0"' in html
+    assert 'value="0"' in html
+
+
+def test_simulated_gpus_are_called_so() -> None:
+    assert "2 simulated GPUs" in form_html(quota(simulated=True), default=1)
+
+
+def test_a_person_without_a_build_quota_is_told_who_can_change_that() -> None:
+    assert "An admin can give you some" in form_html(quota(quota=0), default=1)
+
+
+def test_the_form_is_there_while_the_service_is_away() -> None:
+    html = form_html(None, default=1)
+    assert "restarting" in html
+    assert "max=" not in html

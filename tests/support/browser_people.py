@@ -1,0 +1,74 @@
+"""The people of the story, as they sit in front of a browser: everything they do goes through the pages."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from playwright.sync_api import Browser, Locator, Page, expect
+
+PASSWORD = "springtide"
+SPAWN_TIMEOUT_MS = 90_000
+KERNEL_TIMEOUT_MS = 60_000
+
+
+@dataclass
+class Person:
+    """Somebody logged in to the hub, with one tab for the notebook and one for the pool's pages."""
+
+    name: str
+    hub: str
+    tab: Page
+
+    @classmethod
+    def log_in(cls, browser: Browser, hub: str, name: str) -> Person:
+        tab = browser.new_context(viewport={"width": 1400, "height": 2600}).new_page()
+        tab.goto(f"{hub}/hub/login")
+        tab.get_by_label("Username").fill(name)
+        tab.get_by_label("Password").fill(PASSWORD)
+        tab.get_by_role("button", name="Sign in").click()
+        tab.wait_for_url(re.compile("/hub/(home|spawn)|/user/"))
+        return cls(name, hub, tab)
+
+    def start_notebook(self) -> None:
+        """The options form shows what is free; one click starts the build notebook, which opens the example."""
+        self.tab.goto(f"{self.hub}/hub/spawn")
+        expect(self.tab.get_by_text("simulated").first).to_be_visible()
+        self.tab.get_by_role("button", name="Start").click()
+        self.tab.wait_for_url(re.compile(f"/user/{self.name}/lab"), timeout=SPAWN_TIMEOUT_MS)
+        self.tab.get_by_role("heading", name="Two trainings in a shared pool").wait_for(timeout=KERNEL_TIMEOUT_MS)
+        idle = self.tab.locator(".jp-NotebookPanel .jp-Notebook-ExecutionIndicator[data-status='idle']")
+        idle.first.wait_for(timeout=KERNEL_TIMEOUT_MS)
+
+    def run_all(self) -> None:
+        """Menu Run, Run All Cells."""
+        self.tab.get_by_role("menuitem", name="Run", exact=True).click()
+        self.tab.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+
+    def type_and_run(self, code: str) -> None:
+        """Type a cell below the first one and run it."""
+        self.tab.locator(".jp-NotebookPanel .jp-CodeCell .cm-content").first.click()
+        for key in ("Escape", "b", "Enter"):
+            self.tab.keyboard.press(key)
+        self.tab.keyboard.insert_text(code)
+        self.tab.keyboard.press("Shift+Enter")
+
+    def card(self, name: str) -> Locator:
+        """The live card of a job in the notebook."""
+        return self.tab.get_by_test_id("job-card").filter(
+            has=self.tab.get_by_test_id("job-name").get_by_text(name)
+        )
+
+    def goto(self, page: str) -> None:
+        """Open one of the pool's pages."""
+        self.tab.goto(f"{self.hub}/services/springtide/{page}")
+
+    def change_quota(self, project: str, quota: int) -> None:
+        """Edit a project's quota in place, and save."""
+        self.tab.get_by_test_id(f"edit-quota-{project}").fill(str(quota))
+        self.tab.get_by_test_id(f"save-{project}").click()
+
+
+def expect_state(card: Locator, state: str, timeout_s: float = 30) -> None:
+    """The card says, in words, that its job is in a state."""
+    expect(card.get_by_test_id("job-state")).to_contain_text(state, ignore_case=True, timeout=timeout_s * 1000)

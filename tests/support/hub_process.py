@@ -1,0 +1,120 @@
+"""A real `springtide up` as a process of its own, for tests and benchmarks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+
+PASSWORD = "springtide"
+START_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 30.0
+
+
+def free_port() -> int:
+    """A loopback port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class HubProcess:
+    """`springtide up` on a state directory; starts, is killed and starts again on the same one."""
+
+    def __init__(self, state_dir: Path, *, settings: dict[str, object] | None = None) -> None:
+        self.state_dir = state_dir
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = state_dir.parent / f"{state_dir.name}.log"
+        self._config = state_dir.parent / f"{state_dir.name}_config.py"
+        lines = [f"c.Springtide.{name} = {value!r}" for name, value in (settings or {}).items()]
+        self._config.write_text("\n".join(lines) + "\n")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start and wait until the hub and the pool's service answer."""
+        command = [sys.executable, "-m", "springtide.hub_extension.command", "up", "--port", str(self.port)]
+        command += ["--state-dir", str(self.state_dir), "--config", str(self._config)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self.answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise RuntimeError(f"springtide up did not come up:\n{self.log.read_text()[-4000:]}")
+            threading.Event().wait(0.1)
+
+    def answers(self) -> bool:
+        """Whether the service answers through the proxy."""
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(f"{self.url}/services/springtide/api/v1/health", timeout=2).status_code == 200
+        return False
+
+    def stop(self) -> None:
+        """End it as Ctrl-C does, then whatever is left of its notebooks and jobs."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        for pid in processes_of(self.state_dir):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def service_pid(self) -> int:
+        """The managed service's process."""
+        for pid in processes_of(self.state_dir):
+            with contextlib.suppress(OSError):
+                arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                if arguments[1:3] == [b"-m", b"springtide.hub_extension"]:
+                    return pid
+        raise LookupError("no service is running")
+
+    def token(self, user: str) -> str:
+        """An API token of a user's own, made the way the hub's token page does."""
+        with httpx.Client(base_url=self.url, follow_redirects=True, timeout=30) as browser:
+            page = browser.get("/hub/login")
+            form = {"username": user, "password": PASSWORD, "_xsrf": _xsrf(page.text)}
+            home = browser.post("/hub/login", data=form)
+            home.raise_for_status()
+            page = browser.get("/hub/token")
+            made = browser.post(
+                f"/hub/api/users/{user}/tokens",
+                json={"note": "test"},
+                headers={"X-XSRFToken": _xsrf(page.text), "Referer": f"{self.url}/hub/token"},
+            )
+            made.raise_for_status()
+            return str(made.json()["token"])
+
+
+def _xsrf(page: str) -> str:
+    found = re.search(r'name="_xsrf" value="([^"]+)"', page) or re.search(r'xsrf_token: "([^"]+)"', page)
+    assert found, page
+    return found.group(1)
+
+
+def processes_of(state_dir: Path) -> Iterator[int]:
+    """Processes that name the state directory on their command line or in their environment."""
+    mark = str(state_dir).encode()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if mark in (entry / "cmdline").read_bytes() or mark in (entry / "environ").read_bytes():
+                    yield int(entry.name)

@@ -1,0 +1,71 @@
+"""The pool's service as a process for tests: everything real, but a token is simply its user's name.
+
+``python pool_service.py STATE_DIR`` prints its address and serves until its standard input is closed; then it ends
+all jobs and leaves.
+"""
+
+import asyncio
+import sys
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from tornado.netutil import bind_sockets
+
+from springtide.hub_extension.api.limits import Buckets
+from springtide.hub_extension.api.routes import Pool
+from springtide.hub_extension.caller import Caller
+from springtide.hub_extension.runtime import serve
+from springtide.hub_extension.site import Site
+from springtide.scheduler import model, wire
+from springtide.scheduler.engine import Engine, EngineSettings, JobFilter
+from springtide.scheduler.executors.local import LocalExecutor
+from springtide.scheduler.store import Store
+from springtide.scheduler.telemetry import discover
+
+PREFIX = "/services/springtide/"
+BUILD, TRAIN = 2, 4
+MAX_BODY = 4 << 20
+PROJECTS = {"vision": (2, ("susan", "joe")), "speech": (2, ("jemma",))}
+UNFINISHED = JobFilter(states=frozenset(state.value for state in model.JobState if not state.final))
+
+
+class People:
+    async def caller(self, handler):
+        name = handler.request.headers.get("Authorization", "").removeprefix("token ")
+        groups = frozenset(project for project, (_, names) in PROJECTS.items() if name in names)
+        return Caller(name, groups, token=name) if groups or name == "stranger" else None
+
+    async def members(self, **_fresh: bool):
+        return {project: names for project, (_, names) in PROJECTS.items()}
+
+
+async def main(state):
+    async with AsyncExitStack() as stack:
+        store = Store.open(f"sqlite:///{state / 'springtide.sqlite'}", state)
+        stack.callback(store.close)
+        policy = model.Settings(grace=10.0, min_runtime=0.0)
+        engine = Engine(store, LocalExecutor(state, discover(BUILD + TRAIN, BUILD)), EngineSettings(policy=policy))
+        await engine.start()
+        stack.push_async_callback(engine.stop)
+        stack.push_async_callback(end_jobs, engine)
+        for name, (quota, _) in PROJECTS.items():
+            await engine.create_project(name, wire.ProjectEdit(quota=quota, build_quota=0), "test", members={})
+        buckets = Buckets(1000.0, 1000, asyncio.get_running_loop().time)
+        pool = Pool(engine, People(), buckets, MAX_BODY, 10.0, "0", time.time)
+        sockets = bind_sockets(0, "127.0.0.1")
+        server = serve(Site(pool, People(), PREFIX, b"secret", 60.0), sockets)
+        stack.callback(server.stop)
+        print(f"http://127.0.0.1:{sockets[0].getsockname()[1]}{PREFIX}", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+
+async def end_jobs(engine):
+    while unfinished := (await engine.jobs(UNFINISHED, None, 500)).items:
+        for job in unfinished:
+            await engine.cancel(job.id, "test")
+        await asyncio.sleep(0.05)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))
