@@ -1,0 +1,93 @@
+"""What a notebook imports: ``from springtide.widgets import pool``.
+
+Importing this package is light: what is asked for is loaded when it is asked for. In IPython it brings the
+magic ``%%train``; ``%load_ext springtide.widgets`` does the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from springtide.widgets.connection import PoolError, UnreachableError
+    from springtide.widgets.errors import (
+        CaptureError,
+        JobCancelledError,
+        JobFailedError,
+        NoResultError,
+        NotFinishedError,
+        NotOnHubError,
+        OptionError,
+        SpringtideError,
+        UntrustedResultError,
+    )
+    from springtide.widgets.handle import Job
+    from springtide.widgets.shared_pool import Pool
+
+    pool: Pool
+
+__all__ = [
+    "CaptureError",
+    "Job",
+    "JobCancelledError",
+    "JobFailedError",
+    "NoResultError",
+    "NotFinishedError",
+    "NotOnHubError",
+    "OptionError",
+    "Pool",
+    "PoolError",
+    "SpringtideError",
+    "UnreachableError",
+    "UntrustedResultError",
+    "pool",
+]
+
+_HOMES = {"Job": "handle", "Pool": "shared_pool", "PoolError": "connection", "UnreachableError": "connection"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value: Any
+    if name == "pool":
+        value = import_module(f"{__name__}.shared_pool").Pool()
+    else:
+        value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Bring ``%%train`` into an IPython shell."""
+
+    def train(line: str, cell: str) -> Any:
+        """Run the cell in the shared pool: ``%%train --gpus 4 --to job``.
+
+        The cell runs in a process of its own with the variables it reads from the notebook, as they are now. The
+        value of its last line is the job's result; nothing else comes back. The handle is the cell's output, and
+        is bound to the name after ``--to``.
+
+        Options: --gpus N, --workers N, --min-workers N, --project NAME, --name TEXT, --priority train|high|N,
+        --time-limit 2h, --retries N, --grace 30s, --gpu-types TYPE…, --require LEVEL, --prefer LEVEL,
+        --env NAME=VALUE, --no-rotate, --not-preemptible, --to VARIABLE.
+        """
+        return import_module(f"{__name__}.magics").train(shell, line, cell)
+
+    shell.register_magic_function(train, "cell", "train")
+
+
+def _running_shell() -> Any:
+    find = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return None if find is None else find()
+
+
+if (_shell := _running_shell()) is not None:
+    load_ipython_extension(_shell)

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from springtide.scheduler.client import Client
+from springtide.widgets.connection import Connection
+from springtide.widgets.shared_pool import Pool
+
+UNFINISHED = "queued,starting,running,pausing,paused"
+SERVICE = Path(__file__).parents[1] / "support/pool_service.py"
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real service: 4 simulated train GPUs; susan and joe in vision, jemma in speech."""
+    state = tmp_path_factory.mktemp("pool")
+    log = state / "service.log"
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, str(SERVICE), str(state)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    url = process.stdout.readline().decode().strip()
+    assert url, log.read_text()
+    yield url
+    process.stdin.close()
+    assert process.wait(60) == 0, log.read_text()
+    process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def client_of(service: str) -> Callable[[str], Client]:
+    """One client per person for the whole session, as a kernel has one."""
+    return functools.cache(functools.partial(Client, service))
+
+
+@pytest.fixture
+def pool_of(client_of: Callable[[str], Client]) -> Iterator[Callable[[str], Pool]]:
+    """The pool as a person sees it; her jobs are ended afterwards."""
+    seen: set[str] = set()
+
+    def pool_of(user: str) -> Pool:
+        seen.add(user)
+        return Pool(Connection(client_of(user)))
+
+    yield pool_of
+    for user in seen:
+        end_jobs(client_of(user))
+
+
+@pytest.fixture
+def pool(pool_of: Callable[[str], Pool]) -> Pool:
+    """The pool as susan sees it."""
+    return pool_of("susan")
+
+
+@pytest.fixture
+def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def until(true: Callable[[], object], seconds: float = 60) -> None:
+    """Wait until something is true."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def end_jobs(client: Client) -> None:
+    """Cancel a person's jobs and wait until they are gone."""
+    for job in client.all_jobs(state=UNFINISHED, mine=True):
+        client.cancel(job.id)
+    until(lambda: not client.jobs(state=UNFINISHED, mine=True).items)
+
+
+@pytest.fixture(name="until")
+def until_fixture() -> Callable[..., None]:
+    return until

@@ -1,0 +1,305 @@
+"""What is submitted is what was there at the moment of submission."""
+
+import importlib
+import json
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from springtide.scheduler import capture as scheduler_capture
+from springtide.scheduler.capture import Here
+from springtide.scheduler.capture.sources import Caps, tree
+from springtide.widgets.capture import capture, capture_cell
+from springtide.widgets.errors import CaptureError
+from springtide.widgets.options import Options, check_size, submission
+
+
+@pytest.fixture
+def here(tmp_path):
+    return Here(tmp_path)
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Write a module into the working directory and import it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    names = []
+
+    def write(name, text):
+        (tmp_path / f"{name}.py").write_text(text)
+        importlib.invalidate_caches()
+        names.append(name)
+        return importlib.import_module(name)
+
+    yield write
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def run(captured, tmp_path):
+    """Run what was captured the way a job does, in a process of its own; the words of its result or output."""
+    code = tmp_path / "code of the job"
+    for name, content in captured.files.items():
+        path = code / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    argv = [word.replace("{code}", str(code)) for word in captured.argv]
+    env = {name: value.replace("{code}", str(code)) for name, value in captured.env.items()}
+    env |= {"SPRINGTIDE_OUTPUT_DIR": str(code)}
+    done = subprocess.run(argv, cwd=captured.cwd, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    if captured.kind == "command":
+        return done.stdout.split()
+    return str(pickle.loads((code / "result.pkl").read_bytes())).split()
+
+
+# ---------- commands
+
+
+def test_a_script_runs_as_it_was_when_it_was_submitted(here, tmp_path):
+    (tmp_path / "helper.py").write_text("WORD = 'before'")
+    (tmp_path / "train.py").write_text("import helper, sys, os\nprint(helper.WORD, sys.argv[1], os.getcwd())")
+    captured = capture("python train.py --epochs=3", (), {}, here)
+    (tmp_path / "helper.py").write_text("WORD = 'after'")
+    (tmp_path / "train.py").write_text("raise SystemExit(1)")
+    assert captured.argv == (sys.executable, "{code}/train.py", "--epochs=3")
+    assert captured.name == "train"
+    assert run(captured, tmp_path) == ["before", "--epochs=3", str(tmp_path)]
+
+
+def test_a_script_in_a_directory_brings_what_lies_beside_it(here, tmp_path):
+    (tmp_path / "my project").mkdir()
+    (tmp_path / "my project" / "settings.json").write_text('{"word": "tide"}')
+    text = "import json, pathlib\nbeside = pathlib.Path(__file__).with_name('settings.json')\n"
+    text += "print(json.loads(beside.read_text())['word'])"
+    (tmp_path / "my project" / "train.py").write_text(text)
+    captured = capture(["python", "my project/train.py"], (), {}, here)
+    assert captured.cwd == str(tmp_path)
+    assert run(captured, tmp_path) == ["tide"]
+
+
+def test_a_module_of_the_working_directory_is_caught(here, tmp_path):
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "__init__.py").write_text("")
+    (tmp_path / "pack" / "train.py").write_text("print('before')")
+    captured = capture("python -m pack.train", (), {}, here)
+    (tmp_path / "pack" / "train.py").write_text("print('after')")
+    assert run(captured, tmp_path) == ["before"]
+
+
+def test_a_launcher_gets_the_caught_script(here, tmp_path):
+    (tmp_path / "train.py").write_text("")
+    captured = capture("torchrun --nproc-per-node 4 train.py --lr 0.1 other.py", (), {}, here)
+    assert captured.argv == ("torchrun", "--nproc-per-node", "4", "{code}/train.py", "--lr", "0.1", "other.py")
+
+
+def test_a_script_named_by_itself_runs_by_its_first_line(here, tmp_path):
+    (tmp_path / "train.sh").write_text("#!/bin/sh\necho $1\n")
+    captured = capture("./train.sh tide", (), {}, here)
+    assert captured.argv == ("/bin/sh", "{code}/train.sh", "tide")
+    assert run(captured, tmp_path) == ["tide"]
+
+
+def test_environments_caches_and_other_checkouts_stay_at_home(tmp_path):
+    for name in ("keep", ".venv", "env", "__pycache__", "checkout", "node_modules"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "module.py").write_text("")
+    (tmp_path / "env" / "pyvenv.cfg").write_text("")
+    (tmp_path / "checkout" / ".git").mkdir()
+    assert set(tree(tmp_path)) == {"keep/module.py"}
+
+
+def test_too_much_source_code_is_refused_with_the_directory(tmp_path):
+    for place in range(4):
+        (tmp_path / f"m{place}.py").write_text("")
+    with pytest.raises(scheduler_capture.CaptureError, match="too much source code"):
+        tree(tmp_path, Caps(files=3))
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("python trian.py", r"trian\.py does not exist.* has train\.py"),
+        ("python .", "is a directory"),
+        ("python 'train.py", "cannot be read"),
+        ("", "is empty"),
+        ("python train.py | tee log", r"without a shell.*bash"),
+        ("missing.ipynb", "does not exist"),
+        ("broken.ipynb", "not a notebook"),
+        (3, "int"),
+        ([1, 2], "list of texts"),
+    ],
+)
+def test_a_command_that_cannot_run_is_refused_in_words(here, tmp_path, command, words):
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "broken.ipynb").write_text("[]")
+    with pytest.raises(CaptureError, match=words):
+        capture(command, (), {}, here)
+
+
+def test_a_command_takes_no_arguments_beside_itself(here):
+    with pytest.raises(CaptureError, match="Only a function takes arguments"):
+        capture("python train.py", (3,), {}, here)
+
+
+# ---------- functions
+
+
+def test_a_function_travels_with_its_closure_and_arguments(here, tmp_path):
+    factor = [3]
+
+    def scale(value, *, plus):
+        return value * factor[0] + plus
+
+    captured = capture(scale, (2,), {"plus": 1}, here)
+    factor[0] = 100
+    assert captured.name == "scale"
+    assert "def scale" in captured.source
+    assert captured.argv == (sys.executable, "-m", "springtide.training.run", "function", "{code}/payload.pkl")
+    call = pickle.loads(captured.files["payload.pkl"])
+    assert call["function"](*call["args"], **call["kwargs"]) == 7
+
+
+def test_a_module_in_the_working_directory_travels_by_value(here, tmp_path, module):
+    helper = module("by_value_helper", "def word(): return 'before'\n")
+    captured = capture(helper.word, (), {}, here)
+    (tmp_path / "by_value_helper.py").write_text("def word(): return 'after'\n")
+    assert run(captured, tmp_path) == ["before"]
+
+
+def test_a_module_imported_inside_the_function_is_caught_unimported(here, tmp_path, module):
+    (tmp_path / "deep_helper.py").write_text("WORD = 'before'")
+    (tmp_path / "late_helper.py").write_text("from deep_helper import WORD")
+    main = module("late_main", "def word():\n    import late_helper\n    return late_helper.WORD\n")
+    captured = capture(main.word, (), {}, here)
+    (tmp_path / "deep_helper.py").write_text("WORD = 'after'")
+    assert run(captured, tmp_path) == ["before"]
+
+
+def test_a_module_that_cannot_be_pickled_goes_along_as_a_file(here, tmp_path, module):
+    module("locked_helper", "import threading\nLOCK = threading.Lock()\ndef word(): return 'before'\n")
+    main = module("locked_main", "import locked_helper\ndef word(): return locked_helper.word()\n")
+    captured = capture(main.word, (), {}, here)
+    (tmp_path / "locked_helper.py").write_text("def word(): return 'after'\n")
+    assert "copy of the files" in captured.notes[0]
+    assert run(captured, tmp_path) == ["before"]
+
+
+def test_what_cannot_be_pickled_is_named_by_its_path(here):
+    class Reader:
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+    readers = {"first": [Reader()]}
+
+    def train():
+        return readers
+
+    with pytest.raises(CaptureError) as caught:
+        capture(train, (), {}, here)
+    message = str(caught.value)
+    assert "train → variable `readers` → ['first'] → [0] → attribute `lock` is a _thread.lock" in message
+    assert "inside the function" in message
+
+
+def test_an_argument_that_cannot_be_pickled_is_named(here):
+    def train(connection):
+        return connection
+
+    with (
+        socket.socket() as connection,
+        pytest.raises(CaptureError, match=r"train's argument `connection`.*socket"),
+    ):
+        capture(train, (), {"connection": connection}, here)
+
+
+def test_arguments_that_do_not_fit_are_refused_at_once(here):
+    def train(epochs):
+        return epochs
+
+    with pytest.raises(CaptureError, match=r"train\(epochs\) cannot be called like this.*'gpu'"):
+        capture(train, (), {"epochs": 3, "gpu": 4}, here)
+
+
+# ---------- cells
+
+
+def cell(text, here, **namespace: object):
+    namespace["__name__"] = "__main__"
+    return capture_cell(text, namespace, {"hidden"}, here), namespace
+
+
+def test_a_cell_takes_the_variables_it_reads_and_no_others(here, tmp_path):
+    text = "import math\ntotal = 0\nfor value in values:\n    total += value * factor\ntotal"
+    captured, _ = cell(text, here, values=[1, 2], factor=10, total=threading.Lock(), other=object, hidden=1)
+    assert captured.notes == ("Sent with the cell: factor, values.",)
+    assert run(captured, tmp_path) == ["30"]
+
+
+def test_a_cell_and_the_functions_it_calls_share_their_globals(here, tmp_path):
+    namespace = {"__name__": "__main__", "threshold": 1}
+    exec("def above(value): return value > threshold", namespace)
+    captured = capture_cell("threshold = 5\nabove(3), above(7)", namespace, (), here)
+    assert run(captured, tmp_path) == ["(False,", "True)"]
+
+
+def test_a_cell_may_await(here, tmp_path):
+    captured, _ = cell("import asyncio\nawait asyncio.sleep(0, 'tide')", here)
+    assert run(captured, tmp_path) == ["tide"]
+
+
+def test_a_cell_without_a_last_expression_has_no_result(here, tmp_path):
+    assert run(cell("word = 'tide'", here)[0], tmp_path) == ["None"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("def broken(:", "line 1"),
+        ("!pip install x", "line 1"),
+        ("lock", "the cell's variable `lock` is a _thread.lock"),
+    ],
+)
+def test_a_cell_that_cannot_be_sent_says_why(here, text, words):
+    with pytest.raises(CaptureError, match=words):
+        cell(text, here, lock=threading.Lock())
+
+
+# ---------- notebooks
+
+
+def test_a_notebook_is_sent_as_saved_with_the_modules_it_imports(here, tmp_path):
+    (tmp_path / "helper.py").write_text("")
+    (tmp_path / "unrelated.py").write_text("")
+    saved = {"cells": [{"cell_type": "code", "source": ["import helper\n", "1 + 1"]}], "nbformat": 4}
+    (tmp_path / "story.ipynb").write_text(json.dumps(saved))
+    captured = capture(Path("story.ipynb"), (), {}, here)
+    (tmp_path / "story.ipynb").unlink()
+    assert set(captured.files) == {"helper.py", "story.ipynb"}
+    assert captured.argv[-2:] == ("notebook", "{code}/story.ipynb")
+    assert captured.source == "import helper\n1 + 1"
+
+
+def test_the_open_notebook_warns_of_unsaved_changes(tmp_path):
+    (tmp_path / "story.ipynb").write_text(json.dumps({"cells": []}))
+    captured = capture("story.ipynb", (), {}, Here(tmp_path, notebook=tmp_path / "story.ipynb"))
+    assert "changes made after that are not part of the job" in captured.notes[0]
+
+
+# ---------- size
+
+
+def test_a_job_over_the_size_cap_names_what_is_large(here):
+    def train(data, rate):
+        return data, rate
+
+    captured = capture(train, (b"x" * 2**21, 0.1), {}, here)
+    request = submission(captured, Options(gpus=4), "key")
+    with pytest.raises(CaptureError, match=r"Largest: payload\.pkl 2\.0 MiB, argument 1 2\.0 MiB.*its path"):
+        check_size(request, 2**20, captured.sizes)
+    check_size(request, 2**22, captured.sizes)

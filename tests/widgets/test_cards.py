@@ -1,0 +1,224 @@
+"""The live card, the pool at a glance and the form, fed by a real service."""
+
+import sys
+import threading
+
+import ipywidgets
+import pytest
+
+from springtide.scheduler.client import PoolError, Unreachable
+from springtide.scheduler.wire import Problem
+from springtide.widgets import form as form_module
+from springtide.widgets import listener as listener_module
+from springtide.widgets.card import Card, PoolCard, card
+from springtide.widgets.errors import OptionError
+from springtide.widgets.form import JobForm, parse_arguments
+from springtide.widgets.listener import listener
+
+SLEEP = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(600)"]
+REPORTING = """
+from springtide.training import current_job
+for step in range(5):
+    current_job().report(step=step + 1, of=5, loss=1 / (step + 1))
+print("<b>done</b>")
+"""
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+@pytest.fixture(autouse=True)
+def no_widgets_left():
+    """Every test begins and ends without anybody looking."""
+    yield
+    ipywidgets.Widget.close_all()
+
+
+@pytest.fixture
+def card_of(pool):
+    return lambda job: card(pool.connection, job.info)
+
+
+def test_a_card_lives_until_its_job_has_ended(pool, workdir, card_of, until):
+    job = pool.submit([sys.executable, "-c", REPORTING], name="digits", gpus=4)
+    shown = card_of(job)
+    until(lambda: shown.job["state"] == "succeeded" and shown.points and shown.log)
+    assert shown.job["name"] == "digits"
+    assert [point["values"]["loss"] for point in shown.points if point["values"]] == [
+        1,
+        1 / 2,
+        1 / 3,
+        1 / 4,
+        1 / 5,
+    ]
+    assert "<b>done</b>" in shown.log
+    assert shown.simulated
+    assert shown.colour is not None
+    until(lambda: not listener(pool.connection.client).active)
+    assert not [thread for thread in threading.enumerate() if thread.name == "springtide" and not thread.daemon]
+
+
+def test_a_card_stops_when_nobody_looks_and_goes_on_when_somebody_does(pool, workdir, card_of, until):
+    job = pool.submit(SLEEP)
+    shown = card_of(job)
+    shown._view_count = 1
+    until(lambda: shown.job["state"] == "running")
+    shown._view_count = 0
+    assert not listener(pool.connection.client).active
+    job.cancel()
+    job.wait(quiet=True)
+    assert shown.job["state"] == "running"
+    shown._view_count = 1
+    until(lambda: shown.job["state"] == "cancelled")
+
+
+def test_buttons_do_what_they_say_and_tell_what_went_wrong(pool, pool_of, workdir, card_of, until):
+    job = pool.submit(SLEEP)
+    shown = card_of(job)
+    until(lambda: shown.job["state"] == "running" and "here" in shown.log)
+    for nonsense in ({"action": "format"}, {"action": None}, {}, "cancel", None):
+        shown._handle_custom_msg(nonsense, [])
+    joes = Card(pool_of("joe").connection, job.info)
+    joes._handle_custom_msg({"action": "cancel"}, [])
+    until(lambda: "susan" in joes.notice)
+    assert job.state == "running"
+    shown._handle_custom_msg({"action": "cancel"}, [])
+    until(lambda: shown.job["state"] == "cancelled")
+
+
+def test_a_handle_shows_its_card_with_text_and_table_beside(pool, workdir, card_of):
+    name = "<img src=x onerror=alert(1)>"
+    job = pool.submit(SLEEP, name=name)
+    data = job._repr_mimebundle_()
+    assert data[WIDGET]["model_id"] == card_of(job).model_id
+    assert data[WIDGET] == job._repr_mimebundle_()[WIDGET]
+    assert "<img" not in data["text/html"]
+    assert "&lt;img" in data["text/html"]
+    assert job.id in data["text/plain"]
+
+
+def test_without_widgets_there_is_text_and_a_table(pool, workdir, monkeypatch):
+    monkeypatch.setitem(sys.modules, "springtide.widgets.card", None)
+    job = pool.submit(SLEEP)
+    assert set(job._repr_mimebundle_()) == {"text/plain", "text/html"}
+    assert set(pool._repr_mimebundle_()) == {"text/plain", "text/html"}
+
+
+def test_the_pool_at_a_glance_follows(pool, workdir, until):
+    data = pool._repr_mimebundle_()
+    assert "simulated" in data["text/plain"]
+    assert "vision" in data["text/html"]
+    shown = PoolCard(pool.connection)
+    job = pool.submit(SLEEP, gpus=4)
+    until(lambda: shown.pool["train_held"] == 4)
+    vision = next(project for project in shown.pool["projects"] if project["name"] == "vision")
+    assert (vision["quota"], vision["held"], vision["borrowed"]) == (2, 4, 2)
+    assert [project["name"] for project in shown.me["projects"]] == ["vision"]
+    job.cancel()
+    until(lambda: shown.pool["train_held"] == 0)
+
+
+class Looking:
+    """Looks at one job's news; raises what it is told to."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = list(answers)
+        self.error = None
+
+    def hears(self, _event):
+        return True
+
+    def refresh(self):
+        answer = self.answers.pop(0) if self.answers else False
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def failed(self, error):
+        self.error = error
+
+
+def refusal(status):
+    return PoolError(Problem(status=status, code="x", message="no"))
+
+
+def test_a_view_outlives_what_passes_and_is_told_what_does_not(pool, until, monkeypatch):
+    monkeypatch.setattr(listener_module, "AWAY_S", 0.0)
+    served = listener(pool.connection.client)
+    lasting, broken = Looking(refusal(503), Unreachable("away"), refusal(429)), Looking(refusal(404), True)
+    served.add(lasting)
+    served.add(broken)
+    until(lambda: not served.active)
+    assert lasting.error is None
+    assert not lasting.answers
+    assert broken.error.status == 404
+    assert broken.answers == [True]
+
+
+# ---------- the form
+
+
+def double(number, factor=2):
+    return number * factor
+
+
+@pytest.fixture
+def form(pool, workdir, monkeypatch):
+    monkeypatch.setattr(double, "__module__", "__main__")
+    return JobForm(pool.connection, pool.submit, lambda: {"double": double, "count": 21, "_hidden": double})
+
+
+def test_the_form_offers_only_what_may_be_asked_for(form):
+    assert form.project.options == ("vision",)
+    assert (form.gpus.min, form.gpus.max) == (1, 4)
+    assert form.function.options == ("double",)
+    assert form.priority.value == "train"
+    form.gpus.value = 4
+    assert form.workers.max == 1
+    assert "2 of this job&#x27;s 4 GPUs would be borrowed" in form.advice.value
+    assert "simulated" in form.advice.value
+
+
+def test_the_form_says_what_is_missing_and_submits_nothing(form):
+    form.kind.value = "command"
+    assert form.button.disabled
+    assert "python train.py" in form.notice.value
+    form.command.value = "python missing.py"
+    assert not form.button.disabled
+    form.button.click()
+
+
+def test_the_form_submits_and_shows_the_card(form, pool, workdir, until):
+    form.arguments.value = "count, factor=2"
+    form.button.click()
+    until(lambda: form.cards.children or form.notice.value)
+    assert not form.notice.value
+    shown = form.cards.children[0]
+    until(lambda: shown.job["state"] == "succeeded")
+    assert pool.job(shown.job["id"]).result() == 42
+    until(lambda: not form.button.disabled)
+
+
+def test_the_form_tells_a_mistake_as_text(form, workdir, until):
+    form.kind.value = "command"
+    form.command.value = "python '<b>missing</b>.py'"
+    form.button.click()
+    until(lambda: "does not exist" in form.notice.value)
+    assert "<b>" not in form.notice.value
+    assert not form.cards.children
+
+
+def test_somebody_without_a_project_is_told_so(pool_of, workdir):
+    made = form_module.JobForm(pool_of("stranger").connection, None, dict)
+    assert "no project" in made.box.children[0].value
+
+
+@pytest.mark.parametrize("text", ["open('x')", "1)(2", "rate=__import__('os')", "missing", "1 +"])
+def test_arguments_are_values_and_variables_only(text):
+    with pytest.raises(OptionError):
+        parse_arguments(text, {"count": 1})
+
+
+def test_arguments_are_read_as_in_a_call():
+    assert parse_arguments("1, count, rate=[0.1, -2], name='x'", {"count": 3}) == (
+        [1, 3],
+        {"rate": [0.1, -2], "name": "x"},
+    )

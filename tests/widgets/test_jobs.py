@@ -1,0 +1,267 @@
+"""Functions, commands, notebooks and cells run in the pool, and their results come back."""
+
+import asyncio
+import os
+import pickle
+import signal
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from springtide.widgets.connection import PoolError
+from springtide.widgets.errors import (
+    CaptureError,
+    JobCancelledError,
+    JobFailedError,
+    NoResultError,
+    NotFinishedError,
+    UntrustedResultError,
+)
+from springtide.widgets.handle import Job, WaitInterrupted
+from springtide.widgets.options import Options
+
+SLEEP = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(600)"]
+PAUSING = textwrap.dedent("""
+    import sys, time
+    from springtide.training import current_job
+    job = current_job()
+    found = job.restore()
+    step = found.state if found else 0
+    while not sys.stdin or step < 1000:
+        job.report(step=step, of=1000, loss=1 / (step + 1))
+        if found and step > found.state:
+            break
+        if job.should_pause():
+            job.save(step, step=step)
+            job.exit_for_pause()
+        step += 1
+        time.sleep(0.02)
+""")
+
+
+@pytest.fixture
+def hold(pool_of, until):
+    """Keep the whole pool busy until released."""
+    jobs = []
+
+    def hold():
+        jobs.append(pool_of("susan").submit(SLEEP, gpus=4, name="hold"))
+        until(lambda: jobs[0].state == "running")
+        return jobs[0]
+
+    return hold
+
+
+# ---------- what runs
+
+
+def test_a_function_runs_on_its_gpus_and_brings_its_result(pool, workdir):
+    word = "tide"
+
+    def train(number, *, gpus):
+        visible = os.environ["CUDA_VISIBLE_DEVICES"]
+        return {
+            "word": word,
+            "number": number,
+            "gpus": gpus,
+            "visible": len(visible.split(",")),
+            "cwd": str(Path.cwd()),
+        }
+
+    job = pool.submit(train, 3, kwargs={"gpus": "own"}, gpus=2)
+    assert job.result() == {
+        "word": "tide", "number": 3, "gpus": "own", "visible": 2, "cwd": str(workdir),
+    }  # fmt: skip
+    assert job.name == "train"
+
+
+def test_what_is_edited_after_submission_changes_nothing(pool, workdir, hold):
+    holder = hold()
+    (workdir / "train.py").write_text("import helper; print('script', helper.WORD)")
+    (workdir / "helper.py").write_text("WORD = 'before'")
+    values = ["before"]
+
+    def function():
+        return values
+
+    command = pool.submit("python train.py", gpus=2)
+    called = pool.submit(function, gpus=2)
+    (workdir / "helper.py").write_text("WORD = 'after'")
+    (workdir / "train.py").unlink()
+    values[0] = "after"
+    holder.cancel()
+    assert called.wait(quiet=True).result() == ["before"]
+    assert "script before" in command.wait(quiet=True).logs()
+
+
+def test_a_notebook_is_executed_and_kept(pool, workdir):
+    (workdir / "beside.py").write_text("WORD = 'tide'")
+    cells = [new_code_cell("import beside\nprint(beside.WORD)"), new_code_cell("6 * 7")]
+    nbformat.write(new_notebook(cells=cells), workdir / "story.ipynb")
+    job = pool.submit("story.ipynb")
+    kept = job.wait(quiet=True).result()
+    assert kept["cells"][0]["outputs"][0]["text"] in ("tide\n", ["tide\n"])
+    assert kept["cells"][1]["outputs"][0]["data"]["text/plain"] in ("42", ["42"])
+    assert "as it was last saved" in job.notes[0]
+
+
+def test_a_cell_runs_with_the_variables_it_reads(pool, workdir):
+    namespace = {"__name__": "__main__", "factor": 6, "secret": object()}
+    job = pool.submit_cell("answer = factor * 7\nanswer", namespace, (), Options(gpus=1))
+    assert job.wait(quiet=True).result() == 42
+    assert "answer" not in namespace
+
+
+# ---------- what goes wrong
+
+
+def test_an_exception_in_the_job_comes_back_with_its_traceback(pool, workdir):
+    (workdir / "model.py").write_text("def train(rate):\n    return 1 / rate\n")
+    sys.path.insert(0, str(workdir))
+    try:
+        import model  # noqa: PLC0415
+
+        job = pool.submit(model.train, 0)
+    finally:
+        sys.path.remove(str(workdir))
+        del sys.modules["model"]
+    with pytest.raises(JobFailedError, match="train failed with exit code 1") as caught:
+        job.wait(quiet=True).result()
+    assert "ZeroDivisionError: division by zero" in str(caught.value)
+    assert "return 1 / rate" in caught.value.traceback
+    assert caught.value._render_traceback_() == [f"JobFailedError: {caught.value}"]
+
+
+def test_a_result_that_is_not_there_says_why(pool, workdir):
+    running = pool.submit(SLEEP)
+    with pytest.raises(NotFinishedError, match=r"still .*It goes on"):
+        running.result(timeout=0)
+    running.cancel()
+    with pytest.raises(JobCancelledError):
+        running.wait(quiet=True).result()
+    command = pool.submit([sys.executable, "-c", "pass"]).wait(quiet=True)
+    with pytest.raises(NoResultError, match="output directory"):
+        command.result()
+    with pytest.raises(NoResultError, match=r"no output 'model\.pt'"):
+        command.output("model.pt")
+
+
+def test_a_refusal_of_the_pool_is_one_sentence(pool, workdir):
+    with pytest.raises(PoolError) as caught:
+        pool.submit(SLEEP, gpus=1000)
+    assert "4" in str(caught.value)
+    assert caught.value._render_traceback_() == [f"PoolError: {caught.value}"]
+    with pytest.raises(PoolError, match="atlantis"):
+        pool.submit(SLEEP, project="atlantis")
+    with pytest.raises(PoolError):
+        pool.job("nothing")
+
+
+def test_a_job_that_is_too_large_is_refused_with_the_sizes(pool, workdir):
+    data = os.urandom(5 << 20)
+
+    def train():
+        return len(data)
+
+    with pytest.raises(CaptureError, match=r"the pool takes 4\.0 MiB.*variable `data` 5\.0 MiB"):
+        pool.submit(train)
+    assert not pool.jobs("queued,running")
+
+
+def test_somebody_elses_result_is_loaded_only_when_trusted(pool_of, workdir):
+    def train():
+        return "susan's"
+
+    made = pool_of("susan").submit(train).wait(quiet=True)
+    seen = pool_of("joe").job(made.id)
+    with pytest.raises(UntrustedResultError, match="trust=True"):
+        seen.result()
+    assert seen.result(trust=True) == "susan's"
+
+
+# ---------- handles
+
+
+def test_pausing_and_resuming_goes_on_from_the_checkpoint(pool, workdir, until):
+    (workdir / "work.py").write_text(PAUSING)
+    job = pool.submit("python work.py")
+    until(lambda: (job.progress.step or 0) >= 3)
+    job.pause()
+    until(lambda: job.state == "paused")
+    saved = job.info.saved_step
+    assert saved >= 3
+    job.resume()
+    job.wait(quiet=True)
+    assert job.state == "succeeded"
+    assert job.info.attempt == 2
+    assert job.info.attempts[1].resumed_from == saved
+
+
+def test_jobs_come_back_by_their_ids(pool, workdir):
+    job = pool.submit(SLEEP, name="mine")
+    assert job in pool.jobs()
+    again = pool.job(job.id)
+    assert again == job
+    assert again.name == "mine"
+    assert job.id in pool.jobs()._repr_mimebundle_()["text/plain"]
+
+
+def test_waiting_shows_the_bar_and_may_end_early(pool, workdir, capsys):
+    job = pool.submit(SLEEP, name="mine")
+    assert job.wait(timeout=0.5) is job
+    assert not job.done
+    assert capsys.readouterr().out
+
+
+def test_interrupting_the_wait_leaves_the_job_running(pool, workdir, until):
+    job = pool.submit(SLEEP)
+    until(lambda: job.state == "running")
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(WaitInterrupted, match=rf"The job goes on.*{job.id}"):
+        job.wait(quiet=True)
+    timer.join()
+    assert job.state == "running"
+
+
+def test_an_async_function_runs_to_its_end(pool, workdir):
+    async def train():
+        return await asyncio.sleep(0, "tide")
+
+    assert pool.submit(train).result() == "tide"
+
+
+async def test_jobs_can_be_awaited_together(pool, workdir):
+    def square(number):
+        return number**2
+
+    jobs = [await asyncio.to_thread(pool.submit, square, number) for number in (2, 3)]
+    assert await asyncio.gather(*jobs) == [4, 9]
+
+
+def test_the_log_is_text_or_followed_until_the_end(pool, workdir, capsys):
+    code = "import time\nfor n in range(3): print('line', n, '\\x1b]0;evil\\x07', flush=True); time.sleep(0.1)"
+    job = pool.submit([sys.executable, "-c", code])
+    assert job.logs(follow=True) is None
+    printed = capsys.readouterr().out
+    assert "line 0 \nline 1 \nline 2 \n" in printed
+    assert job.wait(quiet=True).logs() in printed
+    assert repr(job.logs()) == job.logs()
+
+
+def test_a_waiting_job_says_why(pool, workdir, hold, until):
+    hold()
+    job = pool.submit(SLEEP, gpus=4)
+    until(lambda: job.reason)
+    assert job.state == "queued"
+
+
+def test_a_handle_is_only_an_id(pool, workdir):
+    job = pool.submit(SLEEP)
+    assert pickle.loads(pickle.dumps(job)) == Job(job.id)
+    assert repr(job) == f"Job({job.id!r})"

@@ -1,0 +1,149 @@
+"""The same in a real kernel, the way a notebook has it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+from jupyter_client.manager import KernelManager
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+class Kernel:
+    """A kernel in a directory, with a person's token."""
+
+    def __init__(self, directory, url: str, user: str) -> None:
+        self._env = {**os.environ, "SPRINGTIDE_URL": url, "JUPYTERHUB_API_TOKEN": user}
+        self._manager = KernelManager(kernel_name="python3")
+        self._manager.start_kernel(cwd=str(directory), env=self._env)
+        self._client = self._manager.client()
+        self._client.start_channels()
+        self._client.wait_for_ready(60)
+
+    def run(self, code: str) -> Cell:
+        """Run a cell to its end."""
+        cell = self.begin(code)
+        cell.finish()
+        return cell
+
+    def begin(self, code: str) -> Cell:
+        return Cell(self._client, self._client.execute(code))
+
+    def interrupt(self) -> None:
+        self._manager.interrupt_kernel()
+
+    def restart(self) -> None:
+        self._manager.restart_kernel(now=True)
+        self._client.wait_for_ready(60)
+
+    def close(self) -> None:
+        self._client.stop_channels()
+        self._manager.shutdown_kernel(now=True)
+
+
+class Cell:
+    """What a cell put out."""
+
+    def __init__(self, client, message_id: str) -> None:
+        self._client = client
+        self._id = message_id
+        self.text = ""
+        self.data: dict = {}
+        self.error: dict = {}
+
+    def until_printed(self, words: str) -> None:
+        self._read(lambda: words in self.text)
+
+    def finish(self) -> None:
+        self._read(lambda: False)
+
+    def _read(self, enough) -> None:
+        deadline = time.monotonic() + 60
+        while not enough():
+            message = self._client.get_iopub_msg(timeout=max(0.0, deadline - time.monotonic()))
+            if message["parent_header"].get("msg_id") != self._id:
+                continue
+            content = message["content"]
+            if message["msg_type"] == "stream":
+                self.text += content["text"]
+            elif message["msg_type"] in ("execute_result", "display_data"):
+                self.data = content["data"]
+            elif message["msg_type"] == "error":
+                self.error = content
+            elif message["msg_type"] == "status" and content["execution_state"] == "idle":
+                return
+
+
+pytestmark = pytest.mark.usefixtures("pool")
+
+
+@pytest.fixture(scope="module")
+def kernel(service, tmp_path_factory) -> Iterator[Kernel]:
+    """A kernel of susan's; `pool` ends her jobs."""
+    made = Kernel(tmp_path_factory.mktemp("notebook"), service, "susan")
+    yield made
+    made.close()
+
+
+def test_the_magic_sends_a_cell_whose_job_outlives_the_kernel(kernel):
+    kernel.run("from springtide.widgets import pool\nfactor = 6\ndef times(n):\n    return n * factor")
+    sent = kernel.run("%%train --gpus 2 --name answer --to job\nfactor = 7\ntimes(6)")
+    assert not sent.error
+    assert "answer" in sent.data["text/plain"]
+    assert WIDGET in sent.data
+    waited = kernel.run("job.wait().result()")
+    assert waited.data["text/plain"] == "42"
+    assert "succeeded" in waited.text
+    kernel.restart()
+    again = kernel.run("from springtide.widgets import pool\npool.jobs(limit=1)[0].result()")
+    assert again.data["text/plain"] == "42"
+
+
+def test_a_notebooks_function_fails_with_its_own_line(kernel):
+    failed = kernel.run(
+        "from springtide.widgets import pool\n"
+        "def train(rate):\n"
+        "    return 1 / rate  # the line\n"
+        "pool.submit(train, 0).wait(quiet=True).result()"
+    )
+    assert failed.error["ename"] == "JobFailedError"
+    assert "return 1 / rate  # the line" in "".join(failed.error["traceback"])
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind", "words"),
+    [
+        ("pool.submit('python missing.py')", "CaptureError", "missing.py does not exist"),
+        ("pool.submit('python', gpus=0)", "OptionError", "gpus has to be a whole number"),
+        ("pool.submit(['true'], gpus=99)", "PoolError", "99"),
+        ("%%train --gpu 4\n1", "OptionError", "%%train"),
+        ("import threading\nlock = threading.Lock()\npool.submit(lambda: lock)", "CaptureError", "global `lock`"),
+    ],
+)
+def test_a_mistake_is_one_sentence_without_a_traceback(kernel, cell, kind, words):
+    kernel.run("%load_ext springtide.widgets\nfrom springtide.widgets import pool")
+    shown = kernel.run(cell)
+    assert shown.error["ename"] == kind
+    (line,) = shown.error["traceback"]
+    assert words in line
+    assert "Traceback" not in line
+
+
+def test_interrupting_the_kernel_ends_the_waiting_only(kernel, pool):
+    kernel.run("from springtide.widgets import pool\njob = pool.submit(['sleep', '600'])")
+    waiting = kernel.begin("job.wait()")
+    waiting.until_printed("running")
+    kernel.interrupt()
+    waiting.finish()
+    assert waiting.error["ename"] == "WaitInterrupted"
+    assert "The job goes on" in "".join(waiting.error["traceback"])
+    assert pool.jobs()[0].state == "running"
+
+
+def test_the_pool_displays_itself(kernel):
+    shown = kernel.run("from springtide.widgets import pool\npool")
+    assert WIDGET in shown.data
+    assert "vision" in shown.data["text/html"]

@@ -1,0 +1,144 @@
+"""What is an option, what is the function's own, and what is refused before anything is sent."""
+
+import ast
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from springtide.scheduler.capture import Here
+from springtide.widgets.capture import capture
+from springtide.widgets.errors import NotOnHubError, OptionError
+from springtide.widgets.magics import train as magic
+from springtide.widgets.names import needed_names
+from springtide.widgets.options import Options, submission
+from springtide.widgets.shared_pool import Pool, split_keywords
+
+
+def greedy(gpus, rate=0.1):
+    return gpus, rate
+
+
+def plain(rate=0.1):
+    return rate
+
+
+def test_keywords_that_are_no_options_go_to_the_function():
+    options, own = split_keywords(plain, None, {"gpus": 4, "rate": 0.2})
+    assert (options.gpus, own) == (4, {"rate": 0.2})
+
+
+def test_a_name_that_is_both_has_to_be_said_clearly():
+    with pytest.raises(OptionError, match="kwargs="):
+        split_keywords(greedy, None, {"gpus": 4})
+    options, own = split_keywords(greedy, {"gpus": 2}, {"gpus": 4})
+    assert (options.gpus, own) == (4, {"gpus": 2})
+
+
+@pytest.mark.parametrize("work", [plain, "python train.py"])
+def test_a_misspelt_option_is_named_with_the_right_one(work):
+    with pytest.raises(OptionError, match=r"`gpu` is no option.*Did you mean gpus"):
+        split_keywords(work, None, {"gpu": 4})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"gpus": 0}, {"gpus": -1}, {"gpus": 2.5}, {"gpus": True}, {"gpus": "4"}, {"workers": float("nan")},
+     {"retries": -1}, {"name": 3}, {"env": {"A": 1}}, {"priority": 1.5}],
+)  # fmt: skip
+def test_an_option_of_the_wrong_kind_is_refused_by_its_name(tmp_path, wrong):
+    captured = capture(plain, (), {}, Here(tmp_path))
+    with pytest.raises(OptionError, match=f"{next(iter(wrong))} has to be"):
+        submission(captured, Options(**wrong), "key")
+
+
+def test_options_reach_the_request(tmp_path):
+    captured = capture(plain, (), {}, Here(tmp_path))
+    request = submission(captured, Options(gpus=4, time_limit=timedelta(hours=2), gpu_types="v100"), "key")
+    assert (request.name, request.gpus, request.time_limit, request.key) == ("plain", 4, 7200.0, "key")
+    assert request.gpu_types == ["v100"]
+    assert request.cwd == str(tmp_path)
+
+
+def test_away_from_a_hub_one_sentence_says_what_to_do(monkeypatch):
+    monkeypatch.delenv("SPRINGTIDE_URL", raising=False)
+    with pytest.raises(NotOnHubError) as caught:
+        Pool().submit(plain)
+    assert "springtide up" in str(caught.value)
+    assert caught.value._render_traceback_() == [f"NotOnHubError: {caught.value}"]
+    assert "springtide up" in Pool()._repr_mimebundle_()["text/plain"]
+
+
+# ---------- the magic
+
+
+class Sent(Pool):
+    def submit_cell(self, *cell_and_options: object):
+        self.options = cell_and_options[-1]
+        return "handle"
+
+
+class Shell:
+    def __init__(self) -> None:
+        self.user_ns = {}
+        self.user_ns_hidden = {}
+
+
+def test_the_magics_line_becomes_options():
+    pool, shell = Sent(), Shell()
+    line = "--gpus 4 --workers 2 --name 'two words' --priority high --time-limit 2h --env A=1 --env B=2 --to job"
+    assert magic(shell, line, "1", pool) == "handle"
+    wanted = Options(
+        gpus=4, workers=2, name="two words", priority="high", time_limit=7200, env={"A": "1", "B": "2"}
+    )
+    assert pool.options == wanted
+    assert shell.user_ns == {"job": "handle"}
+
+
+@pytest.mark.parametrize(
+    "line", ["--gpus four", "--gpu 4", "--time-limit soon", "--env A", "--to 4x", "--name 'open", "stray"]
+)
+def test_a_wrong_line_is_a_sentence_and_sends_nothing(line):
+    pool = Sent()
+    with pytest.raises(OptionError, match="%%train"):
+        magic(Shell(), line, "1", pool)
+    assert not hasattr(pool, "options")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("x = y + 1\nx", {"y"}),
+        ("with open(p) as f:\n    for line in f:\n        line", {"open", "p"}),
+        ("total += 1", {"total"}),
+        ("def f(a, b=c):\n    return a + d + f(b)", {"c", "d"}),
+        ("class K(Base):\n    x = 1\n    def m(self): return y", {"Base", "y"}),
+        ("w = [i * k for i in items]", {"k", "items"}),
+        ("import os.path as p\nfrom sys import argv\nfrom re import *\np, argv", set()),
+        ("if a:\n    b = 1\nb", {"a", "b"}),
+        ("try:\n    a = 1\nexcept E as e:\n    e\nelse:\n    a", {"E"}),
+        ("await go()", {"go"}),
+        ("f'{value:{width}}'", {"value", "width"}),
+        ("del gone", {"gone"}),
+    ],
+)
+def test_a_cell_needs_the_names_it_reads_first(text, names):
+    assert needed_names(ast.parse(text).body) == names
+
+
+def test_the_package_imports_beside_files_of_the_same_names_and_stays_light(tmp_path):
+    for name in ("scheduler", "widgets", "training", "capture"):
+        Path(tmp_path, f"{name}.py").write_text("mine = True\n")
+    code = (
+        "import sys, springtide.widgets, widgets, scheduler; assert widgets.mine and scheduler.mine;"
+        "heavy = {'ipywidgets', 'anywidget', 'httpx', 'IPython', 'cloudpickle'};"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules);"
+        "from springtide.widgets import pool; pool2 = pool;"
+        "assert not {'ipywidgets', 'anywidget', 'IPython'} & set(sys.modules);"
+        "import springtide.widgets.magics; from springtide.widgets import pool; assert pool is pool2;"
+        "assert all(getattr(springtide.widgets, name) is not None for name in springtide.widgets.__all__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,171 @@
+"""Without widgets, jobs and the pool are text and tables, and nobody's text can break out of them."""
+
+import io
+
+import pytest
+
+from springtide.scheduler.wire import GpuRef, Job, PoolView, Progress, ProjectChoice, ProjectView, Reason
+from springtide.widgets import bar, plain, words
+from springtide.widgets.advice import advice, problem
+from springtide.widgets.watch import LOG_BYTES, LOG_LINES, Tail, thin
+
+HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e & \"quoted\" 'x'\n\x07"
+
+
+def job(**changes: object):
+    fields = {
+        "id": "42", "name": "digits", "kind": "function", "user": "susan", "project": "vision", "state": "running",
+        "priority": 50, "preemptible": True, "workers": 1, "gpus": 4, "min_workers": 1, "submitted": 0.0,
+        "argv": [],
+    }  # fmt: skip
+    return Job(**{**fields, **changes})
+
+
+def held(count, borrowed):
+    refs = [
+        GpuRef(node="n", index=i, uuid=str(i), label=str(i), borrowed=i >= count - borrowed) for i in range(count)
+    ]
+    return job(held=refs, progress=Progress(step=41, of=60, values={"loss": 0.25}))
+
+
+def project(**changes: object):
+    fields = {
+        "name": "vision", "parent": None, "quota": 2, "limit": None, "weight": 1, "priority": 100,
+        "build_quota": 1, "fair_share": 2, "held": 1, "borrowed": 0, "waiting": 0, "running_jobs": 1,
+        "waiting_jobs": 0,
+        "colour": 0,
+    }  # fmt: skip
+    return ProjectView(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        plain.job_html(job(name=HOSTILE, project=HOSTILE, error=HOSTILE, state=HOSTILE)),
+        plain.jobs_html([job(name=HOSTILE, reason=Reason(code="x", text=HOSTILE))]),
+        plain.html_table(("a",), [(HOSTILE,)], "none"),
+    ],
+)
+def test_html_shows_hostile_text_as_text(table):
+    assert "<script" not in table
+    assert "&lt;script&gt;" in table
+    assert "\x1b" not in table
+    assert "\u202e" not in table
+    assert "'x'" not in table
+
+
+def test_text_shows_hostile_text_on_one_line():
+    shown = plain.jobs_text([job(name=HOSTILE)])
+    assert len(shown.splitlines()) == 2
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+
+
+def test_a_log_keeps_its_lines_and_colours_and_nothing_else():
+    assert words.clean_lines("a\x1b[31mb\x1b[0m\n\x1b]0;title\x07\tc\u202e\x08") == "a\x1b[31mb\x1b[0m\n\tc"
+
+
+def test_a_job_says_state_progress_gpus_and_why():
+    waiting = job(state="queued", place=2, reason=Reason(code="x", text="All 8 GPUs are held."))
+    assert plain.job_text(held(8, 6)) == "Job digits (42): ▶ running, step 41 of 60, 8 GPUs, 6 of them borrowed"
+    assert plain.job_text(waiting).splitlines()[1] == "All 8 GPUs are held. Number 2 in line."
+
+
+def test_empty_lists_say_what_to_do_next():
+    assert "pool.submit" in plain.jobs_text([])
+    assert "pool.submit" in plain.jobs_html([])
+
+
+def test_the_pool_lists_quota_held_borrowed_and_waiting():
+    view = PoolView(
+        seq=1, nodes=[], projects=[project(held=5, borrowed=3, waiting=4), project(name="free", quota=None)],
+        train_gpus=8, train_held=5, build_gpus=3, build_held=1, simulated=True, quota_sum=6,
+    )  # fmt: skip
+    lines = plain.pool_text(view).splitlines()
+    assert lines[0] == "5 of 8 train GPUs (simulated) held"
+    assert lines[2].split() == ["vision", "2", "5", "3", "4"]
+    assert lines[3].split()[:2] == ["free", "unlimited"]
+
+
+# ---------- the bar
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_the_bar_is_rewritten_in_place_on_a_terminal():
+    out = Terminal()
+    shown = bar.Bar(out)
+    shown.show(job(state="queued", reason=Reason(code="x", text="A long reason why the job waits")))
+    shown.show(held(4, 0))
+    shown.close()
+    first, second = out.getvalue().removeprefix("\r").split("\r")
+    assert second.startswith("▶ running  [████████████████░░░░░░░░]  68 % step 41 of 60 · loss 0.25 · 4 GPUs")
+    assert len(second.rstrip("\n")) >= len(first)
+
+
+def test_the_bar_is_one_line_per_state_elsewhere():
+    out = io.StringIO()
+    shown = bar.Bar(out)
+    for _ in range(3):
+        shown.show(held(4, 0))
+    shown.show(job(state="succeeded"))
+    shown.close()
+    assert [line.split()[1] for line in out.getvalue().splitlines()] == ["running", "succeeded"]
+
+
+# ---------- advice
+
+
+def choice(**changes: object):
+    fields = {
+        "name": "vision",
+        "quota": 2,
+        "limit": None,
+        "max_gpus": 4,
+        "max_total": 8,
+        "free_now": 6,
+        "colour": 0,
+    }
+    return ProjectChoice(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("quota", "gpus", "free", "words"),
+    [
+        (2, 1, 6, "quota covers all of this job's 1 GPU. It can start at once."),
+        (2, 4, 6, "3 of this job's 4 GPUs would be borrowed"),
+        (1, 4, 6, "All 4 GPUs would be borrowed"),
+        (4, 3, 0, "waits only until borrowed GPUs have come back"),
+        (1, 4, 0, "waits in line"),
+        (None, 4, 4, "unlimited quota"),
+    ],
+)
+def test_the_form_says_what_would_be_borrowed(quota, gpus, free, words):
+    assert words in advice(choice(quota=quota, free_now=free), project(held=1), gpus, 1)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "workers", "words"), [(5, 1, "up to 4 GPUs"), (4, 3, "up to 8 GPUs; 3 with 4 each"), (4, 2, "")]
+)
+def test_the_form_refuses_what_can_never_run(gpus, workers, words):
+    assert words in problem(choice(), gpus, workers)
+    assert bool(problem(choice(), gpus, workers)) == bool(words)
+
+
+# ---------- caps
+
+
+def test_the_cards_log_is_capped_in_lines_and_bytes():
+    many = Tail().plus("line\n" * 1000, 5000)
+    assert many.text == "line\n" * LOG_LINES
+    assert len(Tail().plus("x" * 10**6, 10**6).text) == LOG_BYTES
+    assert many.plus("more\n", 5005).text.endswith("line\nmore\n")
+
+
+def test_the_cards_curve_keeps_its_first_and_last_point():
+    kept = thin(range(10_000), 400)
+    assert len(kept) == 400
+    assert (kept[0], kept[-1]) == (0, 9_999)

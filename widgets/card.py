@@ -1,0 +1,143 @@
+"""The live card of a job and the pool at a glance, as widgets."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import anywidget
+import msgspec
+import traitlets
+
+from springtide.scheduler.client import Client
+from springtide.scheduler.wire import Event, Job
+from springtide.widgets import visuals
+from springtide.widgets.connection import Connection
+from springtide.widgets.errors import SpringtideError
+from springtide.widgets.listener import Looker, listener
+from springtide.widgets.watch import CardFeed, job_data
+
+log = logging.getLogger(__name__)
+
+ACTIONS: dict[str, Callable[[Client, str], Job]] = {
+    "pause": Client.pause,
+    "resume": Client.resume,
+    "cancel": Client.cancel,
+}
+
+
+class _Live(anywidget.AnyWidget):
+    """A widget that is fed while somebody looks at it."""
+
+    _looker: Looker
+    _connection: Connection
+
+    def _begin(self, connection: Connection, looker: Looker) -> None:
+        self._connection, self._looker = connection, looker
+        self._view_count = 0
+        self.observe(self._views_changed, "_view_count")
+        listener(connection.client).add(looker)
+
+    def _views_changed(self, change: dict[str, Any]) -> None:
+        feed = listener(self._connection.client)
+        if change["new"]:
+            feed.add(self._looker)
+        else:
+            feed.remove(self._looker)
+
+    def close(self) -> None:
+        """Remove the widget's views and stop feeding it."""
+        listener(self._connection.client).remove(self._looker)
+        super().close()
+
+
+class Card(_Live):
+    """The live card of one job. What its buttons ask for is done on a thread of its own."""
+
+    _esm = visuals.bundle("card_widget.js")
+    _css = visuals.stylesheet()
+
+    job = traitlets.Dict().tag(sync=True)
+    points: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    log = traitlets.Unicode("").tag(sync=True)
+    notice = traitlets.Unicode("").tag(sync=True)
+    colour = traitlets.Int(None, allow_none=True).tag(sync=True)
+    simulated = traitlets.Bool(False).tag(sync=True)
+
+    def __init__(self, connection: Connection, job: Job, notice: str = "") -> None:
+        super().__init__(job=job_data(job), notice=notice)
+        self._job_id = job.id
+        self.on_msg(self._clicked)
+        self._begin(connection, CardFeed(connection.client, job.id, self._show))
+
+    def _show(self, changed: dict[str, Any]) -> None:
+        with self.hold_sync():
+            for name, value in changed.items():
+                self.set_trait(name, value)
+
+    def _clicked(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        action = ACTIONS.get(str(content.get("action"))) if isinstance(content, dict) else None
+        if action is not None:
+            threading.Thread(target=self._act, args=(action,), name="springtide", daemon=True).start()
+
+    def _act(self, action: Callable[[Client, str], Job]) -> None:
+        self.notice = ""
+        try:
+            self._connection.ask(action, self._job_id)
+            listener(self._connection.client).add(self._looker)
+        except SpringtideError as error:
+            self.notice = str(error)
+
+
+class PoolCard(_Live):
+    """The pool at a glance, live."""
+
+    _esm = visuals.bundle("pool_widget.js")
+    _css = visuals.stylesheet()
+
+    pool = traitlets.Dict().tag(sync=True)
+    me = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, connection: Connection) -> None:
+        me = msgspec.to_builtins(connection.ask(Client.me))
+        super().__init__(pool=msgspec.to_builtins(connection.ask(Client.pool)), me=me)
+        self._begin(connection, _PoolFeed(connection.client, self._show))
+
+    def _show(self, pool: dict[str, Any]) -> None:
+        self.pool = pool
+
+
+class _PoolFeed:
+    def __init__(self, client: Client, show: Callable[[dict[str, Any]], None]) -> None:
+        self._client = client
+        self._show = show
+
+    def hears(self, event: Event) -> bool:
+        return event.kind in {"pool", "admin"}
+
+    def refresh(self) -> bool:
+        self._show(msgspec.to_builtins(self._client.pool()))
+        return True
+
+    def failed(self, error: Exception) -> None:
+        log.warning("The pool is no longer shown live: %s", error)
+
+
+def bundle(widget: _Live) -> dict[str, Any]:
+    """What a notebook needs to show the widget."""
+    made = widget._repr_mimebundle_()
+    return {} if made is None else dict(made[0])
+
+
+_cards: weakref.WeakValueDictionary[tuple[Connection, str], Card] = weakref.WeakValueDictionary()
+
+
+def card(connection: Connection, job: Job, notice: str = "") -> Card:
+    """The card of a job: the same one however often it is shown."""
+    shown = _cards.get((connection, job.id))
+    if shown is None or shown.comm is None:
+        shown = _cards[connection, job.id] = Card(connection, job, notice)
+    return shown

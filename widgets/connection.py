@@ -1,0 +1,70 @@
+"""The way from this process to the pool: one client, and its refusals as the notebook's own errors."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
+from springtide.scheduler import client as pool_client
+from springtide.scheduler.client import Client
+from springtide.scheduler.wire import Problem
+from springtide.widgets.errors import NotOnHubError, SpringtideError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+NOT_ON_HUB = (
+    "There is no pool here: this notebook was not started by a hub with Springtide. Log in to your hub and open "
+    "the notebook there, or start a hub of your own on this machine with the command `springtide up`. The code "
+    "itself runs without a pool as well."
+)
+
+
+class PoolError(SpringtideError, pool_client.PoolError):
+    """The pool refused. ``problem`` tells programs why, the message tells people, with the way out."""
+
+    def __init__(self, problem: Problem) -> None:
+        pool_client.PoolError.__init__(self, problem)
+
+
+class UnreachableError(SpringtideError, pool_client.Unreachable):
+    """The pool's service does not answer. What was submitted before is safe, and running jobs go on."""
+
+
+class Connection:
+    """A client of the pool; safe to share between threads."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    def ask(self, call: Callable[Concatenate[Client, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """``call(client, …)``, such as ``ask(Client.job, "42")``. Raises `PoolError` and `UnreachableError`."""
+        try:
+            return call(self.client, *args, **kwargs)
+        except (pool_client.PoolError, pool_client.Unreachable) as error:
+            raise own(error) from None
+
+
+def own(error: Exception) -> Exception:
+    """A client's error as the notebook's own; any other as it is."""
+    if isinstance(error, pool_client.PoolError):
+        return PoolError(error.problem)
+    return UnreachableError(str(error)) if isinstance(error, pool_client.Unreachable) else error
+
+
+_connections: dict[tuple[str, str], Connection] = {}
+_lock = threading.Lock()
+
+
+def connection() -> Connection:
+    """This process's connection. Raises `NotOnHubError` where there is no pool."""
+    url = os.environ.get("SPRINGTIDE_URL", "")
+    if not url:
+        raise NotOnHubError(NOT_ON_HUB)
+    token = os.environ.get("JUPYTERHUB_API_TOKEN", "")
+    with _lock:
+        if (url, token) not in _connections:
+            _connections[url, token] = Connection(Client(url, token))
+        return _connections[url, token]

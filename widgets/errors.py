@@ -1,0 +1,56 @@
+"""What goes wrong in a notebook, in words.
+
+Everything here is shown in IPython as its message alone: a user's mistake is answered with a sentence, not with
+a traceback through this package.
+"""
+
+from __future__ import annotations
+
+from springtide.scheduler import capture
+
+
+class SpringtideError(Exception):
+    """Something that the user can put right. The message names the thing and the way out."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]
+
+
+class CaptureError(SpringtideError, capture.CaptureError):
+    """What was to be submitted cannot be sent: nothing has been submitted."""
+
+
+class OptionError(SpringtideError, ValueError):
+    """An option of ``submit`` is not what it has to be: nothing has been submitted."""
+
+
+class NotOnHubError(SpringtideError):
+    """There is no pool to speak to: this notebook does not run on a hub with Springtide."""
+
+
+class NotFinishedError(SpringtideError, TimeoutError):
+    """The job has not ended in the time given, so there is no result yet."""
+
+
+class NoResultError(SpringtideError):
+    """The job ended without what was asked for."""
+
+
+class UntrustedResultError(SpringtideError):
+    """The result was written by somebody else's job; loading it would run that person's code here."""
+
+
+class JobCancelledError(SpringtideError):
+    """The job was cancelled, so it has no result."""
+
+
+class JobFailedError(SpringtideError):
+    """The job failed. ``traceback`` is what its process printed, if it was Python that failed."""
+
+    def __init__(self, message: str, traceback: str = "") -> None:
+        super().__init__(message)
+        self.traceback = traceback
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return f"{message}\n\nIn the job:\n{self.traceback.rstrip()}" if self.traceback else message
