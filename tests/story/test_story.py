@@ -1,0 +1,136 @@
+"""The whole product, through the pages only: build notebook, train jobs, pause, resume, quotas."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import threading
+from typing import Self
+
+import pytest
+from browser_people import Person, expect_state
+from hub_process import HubProcess
+from playwright.sync_api import Browser, expect
+
+pytestmark = [pytest.mark.xdist_group("story"), pytest.mark.timeout(420)]
+
+TRAINING_MS = 150_000
+
+
+class Killer:
+    """Kills the service at random moments, and lets the hub start it again."""
+
+    def __init__(self, hub: HubProcess, times: int, seed: int) -> None:
+        self._hub = hub
+        self._chance = random.Random(seed)
+        self._left = times
+        self._done = threading.Event()
+        self.killed = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while self._left and not self._done.wait(self._chance.uniform(2, 20)):
+            try:
+                pid = self._hub.service_pid()
+            except LookupError:
+                continue
+            os.kill(pid, signal.SIGKILL)
+            self.killed += 1
+            self._left -= 1
+            while not self._done.wait(0.2) and not self._hub.answers():
+                pass
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+
+def susan_fills_the_pool(susan: Person) -> None:
+    susan.start_notebook()
+    susan.run_all()
+    for name in ("digits wide", "digits deep"):
+        expect_state(susan.card(name), "running", 60)
+        expect(susan.card(name).get_by_test_id("held-gpu")).to_have_count(4)
+    borrowed = susan.tab.locator("[data-testid=job-card] [data-testid=held-gpu][data-borrowed=true]")
+    expect(borrowed).to_have_count(6)
+
+
+def joe_asks_for_his_own(joe: Person) -> None:
+    joe.start_notebook()
+    joe.type_and_run(
+        "from springtide.widgets import pool\n"
+        "pool.submit('python train.py --epochs 5 --layers 64', gpus=2, name='joes own')"
+    )
+
+
+def the_story(hub: HubProcess, browser: Browser, undisturbed: str) -> tuple[Person, Person]:
+    susan = Person.log_in(browser, hub.url, "susan")
+    joe = Person.log_in(browser, hub.url, "joe")
+    susan_fills_the_pool(susan)
+    deep = susan.card("digits deep")
+    expect(deep.get_by_test_id("job-progress")).to_contain_text(re.compile(r"[1-9]\d* of 100"), timeout=60_000)
+
+    joe_asks_for_his_own(joe)
+    expect(deep.get_by_test_id("job-state")).to_contain_text(re.compile("pausing|paused", re.IGNORECASE), timeout=30_000)
+    expect_state(deep, "paused")
+    expect(deep.get_by_test_id("job-reason")).to_contain_text("joe")
+    expect_state(susan.card("digits wide"), "running")
+    expect_state(joe.card("joes own"), "succeeded", 90)
+
+    expect(deep.get_by_test_id("job-attempt")).to_contain_text("attempt 2", timeout=60_000)
+    expect_state(deep, "running", 60)
+    expect_state(deep, "succeeded", TRAINING_MS / 1000)
+    result = susan.tab.locator(".jp-OutputArea-executeResult").filter(has_text="weights").last
+    expect(result).to_contain_text(undisturbed, timeout=60_000)
+    return susan, joe
+
+
+def resumed_epochs(susan: Person) -> list[int]:
+    """The epochs that the paused training printed, over both attempts."""
+    susan.type_and_run("print(deep.logs())")
+    printed = susan.tab.locator(".jp-OutputArea-output").filter(has_text="epoch 100 of 100").last
+    text = printed.inner_text(timeout=30_000)
+    return [int(number) for number in re.findall(r"epoch (\d+) of 100", text)]
+
+
+def test_borrowed_gpus_come_back_and_the_training_resumes(
+    hub: HubProcess, browser: Browser, undisturbed: str
+) -> None:
+    susan, _ = the_story(hub, browser, undisturbed)
+    assert resumed_epochs(susan) == list(range(1, 101)), "each epoch was trained exactly once"
+
+
+def test_the_story_survives_a_killed_service(hub: HubProcess, browser: Browser, undisturbed: str) -> None:
+    seed = random.randrange(10_000)
+    print(f"seed {seed}")
+    with Killer(hub, 2, seed) as killer:
+        susan, _ = the_story(hub, browser, undisturbed)
+    assert killer.killed == 2
+    assert resumed_epochs(susan) == list(range(1, 101)), "each epoch was trained exactly once"
+
+
+def test_an_admin_raises_a_quota_and_the_pool_follows(hub: HubProcess, browser: Browser) -> None:
+    susan = Person.log_in(browser, hub.url, "susan")
+    joe = Person.log_in(browser, hub.url, "joe")
+    admin = Person.log_in(browser, hub.url, "admin")
+    susan_fills_the_pool(susan)
+    joe.start_notebook()
+    joe.type_and_run(
+        "from springtide.widgets import pool\npool.submit('sleep 300', gpus=6, name='joes large one')"
+    )
+    expect_state(joe.card("joes large one"), "queued")
+    expect(joe.card("joes large one").get_by_test_id("job-reason")).to_contain_text("quota")
+
+    admin.goto("admin")
+    admin.change_quota("joe", 6)
+    expect(admin.tab.get_by_test_id("refusal-joe")).to_contain_text(re.compile("10.*8"))
+    admin.change_quota("jemma", 0)
+    admin.change_quota("joe", 6)
+    expect_state(joe.card("joes large one"), "running", 60)
+    expect(admin.tab.get_by_test_id("audit-row").first).to_contain_text("joe")
