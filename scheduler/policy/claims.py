@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import Protocol
 
@@ -55,6 +55,17 @@ class Reclaim:
         if pair is None or pair[0] not in self._helped:
             return 0
         return min(self._overdrawn(*pair), _beyond_quotas(leaf, pair[1]))
+
+    def balanced(self, victims: Iterable[Job]) -> bool:
+        """Whether nobody was helped to borrow by those who may claim it back at once within their quota."""
+        for job in victims:
+            pair = sides(self._leaf, self._state.leaf_of(job))
+            if pair is not None:
+                mine, theirs = pair
+                borrows = mine.claimed + self._need > mine.quota
+                if borrows and theirs.claimed + job.gpus * job.min_workers <= theirs.quota:
+                    return False
+        return True
 
     def allows(self, job: Job) -> bool:
         """Any job of such a project."""

@@ -8,9 +8,11 @@ from springtide.scheduler.model import Drop, Job, Move, Pause, Plan
 from springtide.scheduler.policy import gates, placement, reasons
 from springtide.scheduler.policy.desk import Desk
 from springtide.scheduler.policy.pool import workers_of
+from springtide.scheduler.policy.promising import is_promise, promise
 from springtide.scheduler.policy.room import Room
 from springtide.scheduler.policy.starting import Starting
 from springtide.scheduler.policy.state import State
+from springtide.scheduler.policy.tree import Seat
 
 
 def plan(state: State, now: float) -> Plan:
@@ -23,6 +25,7 @@ def plan(state: State, now: float) -> Plan:
     _mend(desk)
     Starting(desk).run()
     Room(desk).run()
+    promise(desk)
     state.pool.back_to(pool_mark)
     state.tree.back_to(tree_mark)
     decisions = desk.decisions()
@@ -50,12 +53,14 @@ def _fulfil_one(desk: Desk, job: Job) -> None:
     state = desk.state
     leaf = state.tree.leaves.get(job.project)
     gpus = len(job.reserved) * job.gpus
-    if leaf is None or not state.pool.vacant(job.reserved):
+    if leaf is None:
+        return
+    if not state.pool.vacant(job.reserved):
+        _keep_promise(desk, leaf, job)
         return
     mark = state.tree.mark()
     state.tree.count(leaf, claimed=-gpus, firm=0 if job.preemptible else -gpus)
     if gates.refusal(leaf, job, gpus) is not None:
-        state.pool.unreserve(job.reserved)
         desk.decide(job, Drop(job.id, reasons.refused_meanwhile(job)))
         return
     if not gates.held_within_limit(leaf, gpus):
@@ -63,6 +68,26 @@ def _fulfil_one(desk: Desk, job: Job) -> None:
         return
     state.pool.unreserve(job.reserved)
     desk.start(leaf, job, job.reserved, reasons.fulfilled(job))
+
+
+def _keep_promise(desk: Desk, leaf: Seat, job: Job) -> None:
+    """Start a job elsewhere for which GPUs were set aside that others still use, or take the promise back.
+
+    What was set aside is not given to others before the next plan.
+    """
+    state = desk.state
+    if not is_promise(state, job):
+        return
+    gpus = len(job.reserved) * job.gpus
+    parts = placement.find(state.pool, job, job.min_workers)
+    lost = leaf.claimed > leaf.entitled or gates.over_limit(leaf, 0) is not None
+    if not lost and (parts is None or not gates.held_within_limit(leaf, gpus)):
+        return
+    state.tree.count(leaf, claimed=-gpus, firm=0 if job.preemptible else -gpus)
+    if lost or parts is None:
+        desk.decide(job, Drop(job.id, reasons.refused_meanwhile(job)))
+    else:
+        desk.start(leaf, job, workers_of(parts), reasons.started(job, leaf))
 
 
 def _mend(desk: Desk) -> None:
@@ -74,7 +99,7 @@ def _mend(desk: Desk) -> None:
         need = missing * job.gpus
         parts = None
         allowed = leaf is not None and not gates.refusal(leaf, job, need) and gates.held_within_limit(leaf, need)
-        if allowed and state.pool.usable(job.placement):
+        if allowed and state.pool.keepable(job.placement):
             parts = placement.find_beside(state.pool, job, job.placement, missing)
         if parts is None or leaf is None:
             desk.decide(job, Pause(job.id, None, reasons.broken(job)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from springtide.scheduler.model import Decision, Job, Move, Placement, Reason, Reserve, Start
+from springtide.scheduler.model import Decision, Drop, Job, Move, Placement, Reason, Reserve, Start
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.state import State
 from springtide.scheduler.policy.tree import Seat
@@ -70,7 +70,9 @@ class Desk:
         self.fixed.add(job.id)
 
     def decisions(self) -> tuple[Decision, ...]:
-        """All that was decided, starts first."""
+        """All that was decided: what is given up, what starts, what makes room."""
         starts = [Start(job.id, placed, why) for job, placed, why in self.started.values()]
         growth = [Move(job.id, placed, None, reasons.grows(job, placed)) for job, placed in self.grown.values()]
-        return (*starts, *growth, *self.decided)
+        drops = [decision for decision in self.decided if isinstance(decision, Drop)]
+        rest = [decision for decision in self.decided if not isinstance(decision, Drop)]
+        return (*drops, *starts, *growth, *rest)

@@ -182,6 +182,12 @@ class Pool:
         """Whether all of these GPUs exist on available nodes and nothing outside the pool uses them."""
         return not any(self._mask_on(worker, held=False) for worker in placement)
 
+    def keepable(self, placement: Placement) -> bool:
+        """Whether who sits on these GPUs may go on there: all are usable, and none is promised to another."""
+        return self.usable(placement) and not any(
+            mask_of(worker.gpus) & self.by_name[worker.node].reserved for worker in placement
+        )
+
     def holders(self, placement: Placement) -> list[str]:
         """The jobs that hold some of these GPUs."""
         found: dict[str, None] = {}

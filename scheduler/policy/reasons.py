@@ -1,10 +1,10 @@
 """Why: each reason is a code with what fills its sentence, and `render` makes the sentence.
 
 Codes of decisions: ``started``, ``started-borrowing``, ``reservation-fulfilled``, ``reservation-lost``,
-``reservation-refused``, ``grows``, ``moved``, ``room-made``, ``reclaimed``, ``preempted``, ``rotated``, ``gang-broken``, ``gang-mended``. Codes of
-waiting jobs: ``held``, ``back-off``, ``unknown-project``, ``over-limit``, ``beyond-quota``, ``too-large``,
-``gang-too-large``, ``awaits-pause``, ``next``, ``share-used``, ``too-soon``, ``no-room``. Others: ``running``,
-``pausing``.
+``reservation-refused``, ``grows``, ``moved``, ``room-made``, ``promised``, ``reclaimed``, ``preempted``,
+``rotated``, ``gang-broken``, ``gang-mended``. Codes of waiting jobs: ``held``, ``back-off``, ``unknown-project``,
+``over-limit``, ``beyond-quota``, ``too-large``, ``gang-too-large``, ``awaits-pause``, ``next``, ``share-used``,
+``too-soon``, ``no-room``. Others: ``running``, ``pausing``.
 """
 
 from __future__ import annotations
@@ -93,6 +93,20 @@ def room_was_made(job: Job, victims: Sequence[Job]) -> Reason:
             jobs=tuple(each.id for each in victims),
             names=tuple(label(each) for each in victims),
             projects=tuple(sorted({each.project for each in victims})),
+        ),
+    )
+
+
+def promised(job: Job, holders: Sequence[Job]) -> Reason:
+    """GPUs are set aside that others still use, for the job has waited too long."""
+    return Reason(
+        "promised",
+        _about(
+            job,
+            gpus=job.gpus * job.min_workers,
+            jobs=tuple(each.id for each in holders),
+            names=tuple(label(each) for each in holders),
+            projects=tuple(sorted({each.project for each in holders})),
         ),
     )
 
@@ -203,6 +217,9 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "gang-mended": lambda p: f"{p['before']} workers were left: restarts with {p['workers']}",
     "moved": lambda p: f"moves to other GPUs so that {p['for_name']} of {p['for_project']} fits",
     "room-made": _room_made,
+    "promised": lambda p: (
+        f"has waited for long: gets {_gpus(p['gpus'])} as soon as {_listed(p['names'])}{_of(p['projects'])} ended"
+    ),
     "reclaimed": _reclaimed,
     "preempted": lambda p: f"{p['for_name']} of {p['for_project']} has a higher priority: {_made_way(p)} it",
     "rotated": lambda p: f"{p['for_name']} of {p['for_project']} has had less GPU time: {_made_way(p)} it",

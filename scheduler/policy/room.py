@@ -178,8 +178,9 @@ class Room:
         search = Search(desk, leaf, job, rule)
         parts = search.solve()
         enough = parts is not None and (search.taken or isinstance(rule, Reclaim))
-        if enough and parts is not None and gates.over_limit(leaf, claim.need) is None:
-            victims = [state.jobs[job_id] for job_id in dict.fromkeys(unit.job.id for unit in search.taken)]
+        victims = [state.jobs[job_id] for job_id in dict.fromkeys(unit.job.id for unit in search.taken)]
+        fair = isinstance(rule, Preempt) or rule.balanced(victims)
+        if enough and fair and parts is not None and gates.over_limit(leaf, claim.need) is None:
             self._decide_pauses(leaf, job, parts, victims, rule)
             return [state.leaf_of(victim) for victim in victims]
         state.pool.back_to(pool_mark)

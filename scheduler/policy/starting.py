@@ -56,11 +56,17 @@ class Starting:
                 yield leaf
 
     def _may_grow(self, job: Job) -> bool:
-        """Whether a running job may be restarted with more workers; those it has have to be able to go on."""
+        """Whether a running job may be restarted with more workers; those it has have to be able to go on.
+
+        Not while a more urgent job of its project waits: that would take the GPUs away again.
+        """
+        heads = self.state.lines[job.project].heads()
+        if heads and -heads[0][0][0] > job.priority:
+            return False
         return (
             job.gpus <= self._roomiest
             and job.id not in self.desk.fixed
-            and self.state.pool.usable(job.placement)
+            and self.state.pool.keepable(job.placement)
             and self.desk.settled(job)
         )
 

@@ -325,7 +325,11 @@ def _backs_off_until(job: Job, at: float) -> bool:
     return job.not_before == at and job.phase is Phase.WAITING and not job.reserved
 
 
+def waiting_since(job: Job) -> float:
+    """Since when the job would have waited, had it waited all the time that it has not run at once."""
+    return job.submitted + job.served / (job.gpus * job.min_workers)
+
+
 def _ages_at(job: Job, steps: int) -> float:
     """When the job has waited long enough to move up by so many steps."""
-    ran = job.served / (job.gpus * job.min_workers)
-    return job.submitted + ran + steps * AGEING
+    return waiting_since(job) + steps * AGEING

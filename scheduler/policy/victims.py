@@ -232,7 +232,7 @@ class Search:
             unit = self._unit(job_id, place.name, None)
             if unit is not None:
                 units.append(unit)
-                most += mask.bit_count()
+                most += (mask & place.usable & ~place.reserved).bit_count()
         return units if most >= short else None
 
     def _gather(self, place: Place, short: int, units: list[Unit], *, by_size: bool) -> list[Unit] | None:
@@ -280,7 +280,7 @@ class Search:
             if last is None:
                 return None
             rest = tuple(worker for worker in held if worker is not last)
-            if self.state.pool.usable(rest):
+            if self.state.pool.keepable(rest):
                 given, left = (last,), rest
         lost = self._lost(job)
         return Unit((lost, *self._order(job)), job, given, left, lost)
@@ -379,7 +379,12 @@ class Search:
 
 
 def _on(unit: Unit, place: Place) -> int:
-    return sum(unit.job.gpus for worker in unit.taken if worker.node == place.name)
+    """How many GPUs of the node the unit makes free: not those that are promised to another job."""
+    mask = 0
+    for worker in unit.taken:
+        if worker.node == place.name:
+            mask |= mask_of(worker.gpus)
+    return (mask & place.usable & ~place.reserved).bit_count()
 
 
 def _fit(unit: Unit, place: Place, missing: int) -> tuple[object, ...]:

@@ -28,7 +28,7 @@ ROUNDS_AT_ONCE = 50
 """Plans with pauses at one instant before the policy is held to be going in circles."""
 
 STOPS_AT_ONCE = 3
-"""Pauses of one job, nothing new having happened, that are one too many: others' pauses may cost it one."""
+"""How often one job may not make way for others before anything new has happened."""
 
 KEPT = 100
 """Breaches that are kept in full; all are counted."""
@@ -121,15 +121,16 @@ class Watch:
 
     def _restless(self, plan: Plan) -> Iterable[Breach]:
         """Plans that go on pausing, or pause the same job again, though nothing new has happened."""
-        stops = [decision.job for decision in plan.decisions if isinstance(decision, Pause | Move)]
+        stops = [decision for decision in plan.decisions if isinstance(decision, Pause | Move)]
+        for_others = [decision.job for decision in stops if decision.beneficiary is not None]
         self._rounds += bool(stops)
-        self._stops.update(stops)
+        self._stops.update(for_others)
         if self._rounds == ROUNDS_AT_ONCE:
             message = f"{ROUNDS_AT_ONCE} plans in a row pause jobs without anything new having happened"
             yield Breach(Promise.NO_THRASHING, message)
-        for job in stops:
+        for job in for_others:
             if self._stops[job] == STOPS_AT_ONCE:
-                message = f"job {job} is stopped {STOPS_AT_ONCE} times without anything new having happened"
+                message = f"job {job} makes way {STOPS_AT_ONCE} times without anything new having happened"
                 yield Breach(Promise.NO_THRASHING, message, job)
 
     def _starved(self, now: float, patience: float) -> Iterable[Breach]:

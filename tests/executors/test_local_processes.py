@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import resource
@@ -21,6 +22,7 @@ from springtide.scheduler.executors.local.launch import PROGRAM
 from springtide.scheduler.executors.local.layout import opened
 from springtide.scheduler.executors.supervisor.records import take_lock
 
+CGROUPS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 FORKS_AWAY = """
 import os, signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -329,6 +331,32 @@ async def test_limits_hold_for_the_job(tmp_path: Path) -> None:
     await bench.open()
     await bench.run(bench.code("import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE))"))
     assert await bench.log("job") == "(64, 64)\n"
+    await bench.close()
+
+
+async def test_a_control_group_that_was_delegated_holds_the_job(tmp_path: Path) -> None:
+    parent = next((place for place in CGROUPS if os.access(place / "cgroup.procs", os.W_OK)), tmp_path / "missing")
+    cgroup = parent / f"springtide-test-{os.getpid()}"
+    with contextlib.suppress(FileNotFoundError):
+        cgroup.mkdir()
+    bench = LocalBench(tmp_path / "state", cgroup=cgroup)
+    await bench.open()
+    spec = bench.code(FORKS_AWAY.format(more="print(open('/proc/self/cgroup').read())", then="time.sleep(600)"))
+    await bench.executor.launch(spec)
+    if cgroup.exists():
+        (pid,) = await bench.pids("job")
+        assert "job.1" in await bench.log("job")
+        await bench.executor.pause(spec.key)
+        await bench.executor.kill(spec.key)
+        await bench.gone(spec.key)
+        assert not alive(pid)
+        assert not (cgroup / "job.1").exists()
+        cgroup.rmdir()
+    else:
+        ended = await bench.gone(spec.key)
+        assert ended.exit is not None
+        assert ended.exit.kind is ExitKind.REFUSED
+        assert "control group" in ended.exit.detail
     await bench.close()
 
 

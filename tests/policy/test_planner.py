@@ -57,9 +57,8 @@ def running(name, project, placement, started=0.0, **more: Any):
 
 
 def waiting(name, project, gpus=1, workers=1, **more: Any):
-    return Job(
-        name, project, name=name, gpus=gpus, workers=workers, min_workers=more.pop("min_workers", workers), **more
-    )
+    more = {"min_workers": workers, "submitted": NOW, **more}
+    return Job(name, project, name=name, gpus=gpus, workers=workers, **more)
 
 
 def pool(*jobs: Job, nodes=(NODE,), quotas=None, settings=CALM, projects=None):
@@ -311,6 +310,30 @@ class TestReservations:
         decided = plan(self.RESERVED, nodes=nodes)
 
         assert [type(each) for each in decided.decisions] == [Drop]
+
+
+class TestPromises:
+    FIRM = running("f", "b", on("dgx", 0, 1), preemptible=False)
+
+    def test_a_job_that_waited_for_long_gets_gpus_set_aside_that_others_still_use(self):
+        decided = plan(self.FIRM, waiting("w", "a", 8, submitted=0.0), quotas={"a": 8, "b": 8})
+
+        assert kinds(decided) == [("Reserve", "w")]
+        assert decided.decisions[0].reason.code == "promised"
+        assert not plan(self.FIRM, waiting("w", "a", 8), quotas={"a": 8, "b": 8}).decisions
+
+    def test_others_do_not_start_there_and_it_starts_when_they_ended(self):
+        job = waiting("w", "a", 8, submitted=0.0, reserved=on("dgx", *range(8)))
+
+        assert not plan(self.FIRM, job, waiting("x", "b"), quotas={"a": 8, "b": 8}).decisions
+        assert kinds(plan(job, waiting("x", "b"), quotas={"a": 8, "b": 8})) == [("Start", "w")]
+
+    def test_it_starts_elsewhere_if_that_is_sooner(self):
+        job = waiting("w", "a", 8, submitted=0.0, reserved=on("dgx", *range(8)))
+
+        decided = plan(self.FIRM, job, nodes=(NODE, Node("new", 8)), quotas={"a": 8, "b": 8})
+
+        assert [(each.job, each.placement[0].node) for each in decided.decisions] == [("w", "new")]
 
 
 class TestPreempting:

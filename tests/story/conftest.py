@@ -31,11 +31,14 @@ def hub(tmp_path: Path) -> Iterator[HubProcess]:
 
 
 @pytest.fixture
-def browser() -> Iterator[Browser]:
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    """A browser whose windows are photographed at the end, for whoever wonders why a story failed."""
     assert Path(CHROMIUM).exists(), "The story needs a browser: apt-get install chromium (or: make tools)"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         yield browser
+        for number, page in enumerate(page for context in browser.contexts for page in context.pages):
+            page.screenshot(path=tmp_path / f"window-{number}.png")
         browser.close()
 
 

@@ -33,6 +33,7 @@ from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, r
 from springtide.scheduler.executors.local.layout import (
     DISCARDED,
     Layout,
+    leave_request,
     opened,
     read_exit,
     read_record,
@@ -206,8 +207,10 @@ class LocalExecutor(Executor):
                 raise ExecutorError(f"Attempt {key.attempt} of {key.job} is not known here.")
             if tracked is None or tracked.gone:
                 return
-            with opened(tracked.directory) as directory:
-                write_record(directory, request, {"at": self._now()}, durable=False, mode=0o644)
+            try:
+                leave_request(tracked.directory, request)
+            except OSError as error:
+                raise ExecutorError(f"The job cannot be asked to stop: {error.strerror}.") from error
             if self._supervision.ask(tracked) or read_record(tracked.directory, "supervisor.json") is not None:
                 return
             ended = Exit(ExitKind.EXITED, self._now(), paused=request == "pause", detail=NOT_STARTED)

@@ -128,6 +128,15 @@ def read_exit(directory: Path) -> Exit | None:
         return None
 
 
+def leave_request(directory: Path, name: str) -> None:
+    """Make the empty file that asks for a pause or a kill; that works on a full disk too."""
+    with opened(directory) as handle:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        file = os.open(name, flags, 0o644, dir_fd=handle)
+        os.fchmod(file, 0o644)
+        os.close(file)
+
+
 def record_exit(directory: Path, ended: Exit) -> Exit | None:
     """Record how an attempt ended that no supervisor runs, and return the record that holds now.
 

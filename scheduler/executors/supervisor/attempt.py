@@ -80,8 +80,12 @@ class Supervisor:
     def _start(self) -> str | None:
         """Start all workers; None, or why one of them could not be."""
         if self.spec["cgroup"]:
-            with suppress(FileExistsError):
+            try:
                 os.mkdir(self.spec["cgroup"])  # noqa: PTH102
+            except FileExistsError:
+                pass
+            except OSError as error:
+                return refusal(self.spec, "control group", error.strerror or str(error))
         parent = os.getpid()
         troubles = []
         for worker in self.spec["workers"]:

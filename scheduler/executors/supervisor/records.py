@@ -12,9 +12,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """What a disk that takes no more says."""
 
 
-def write_record(
-    directory: int, name: str, record: dict[str, Any], *, durable: bool = True, mode: int = 0o600
-) -> None:
+def write_record(directory: int, name: str, record: dict[str, Any], *, durable: bool = True) -> None:
     """Write ``name`` in the directory by rename; it is on disk afterwards if ``durable``."""
     beside = f"{name}.new"
     file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=directory)
@@ -23,7 +21,6 @@ def write_record(
         if os.pwrite(file, data, 0) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), beside)
         os.ftruncate(file, len(data))
-        os.fchmod(file, mode)
         if durable:
             os.fsync(file)
     finally:
