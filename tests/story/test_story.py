@@ -77,7 +77,8 @@ def the_story(hub: HubProcess, browser: Browser, undisturbed: str) -> tuple[Pers
     expect(deep.get_by_test_id("job-progress")).to_contain_text(re.compile(r"[1-9]\d* of 100"), timeout=60_000)
 
     joe_asks_for_his_own(joe)
-    expect(deep.get_by_test_id("job-state")).to_contain_text(re.compile("pausing|paused", re.IGNORECASE), timeout=30_000)
+    leaving = re.compile("pausing|paused", re.IGNORECASE)
+    expect(deep.get_by_test_id("job-state")).to_contain_text(leaving, timeout=30_000)
     expect_state(deep, "paused")
     expect(deep.get_by_test_id("job-reason")).to_contain_text("joe")
     expect_state(susan.card("digits wide"), "running")
