@@ -128,7 +128,7 @@ class EventsHandler(SiteHandler):
         query = intake.query_of(self.request.query_arguments, EventsQuery)
         shown = Filter(self.pool, caller, query.job)
         if query.job is not None:
-            self._check_job(caller, query.job)
+            await self._check_job(caller, query.job)
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("X-Accel-Buffering", "no")
         events = self.pool.engine.subscribe(self._last_event_id(query))
@@ -149,8 +149,8 @@ class EventsHandler(SiteHandler):
             return query.last_event_id
         return int(intake.checked(header, EventId, "Last-Event-ID"))
 
-    def _check_job(self, caller: Caller, job_id: str) -> None:
-        if not permissions.may_see_job(caller, self.pool.engine.job(job_id)):
+    async def _check_job(self, caller: Caller, job_id: str) -> None:
+        if not permissions.may_see_job(caller, await self.pool.engine.find(job_id)):
             raise Refusal(404, "not_found", f"There is no job {job_id[:80]!r}.")
 
     async def _relay(self, events: AsyncIterator[Event], shown: Filter) -> None:

@@ -23,10 +23,16 @@ Members = Mapping[str, tuple[str, ...]]
 
 
 class Groups(Protocol):
-    """Projects and their members. Every method raises `Refusal` where the hub does not answer or refuses."""
+    """Projects, their members and the members' notebook servers.
+
+    Every method raises `Refusal` where the hub does not answer or refuses.
+    """
 
     async def members(self, *, fresh: bool = False) -> Members:
         """All groups with their members; up to 10 seconds old unless ``fresh``."""
+
+    async def servers(self, user: str) -> frozenset[str]:
+        """A person's notebook servers that run, start or stop, by name."""
 
     async def create(self, name: str, token: str) -> None:
         """Make an empty group, as the token's owner."""
@@ -44,8 +50,9 @@ class Groups(Protocol):
 class HubGroups:
     """The groups of a running hub, through its REST API.
 
-    ``token`` is the service's own and only ever reads (scopes ``list:groups``, ``read:groups``); changes are made
-    with the token that the caller came with, so that the hub decides whether she may.
+    ``token`` is the service's own and only ever reads (scopes ``list:groups``, ``read:groups``,
+    ``read:users:name``, ``read:servers``); changes are made with the token that the caller came with, so that the
+    hub decides whether she may.
     """
 
     def __init__(
@@ -74,6 +81,16 @@ class HubGroups:
                 self._known = await self._read()
                 self._known_at = read_at
             return self._known
+
+    async def servers(self, user: str) -> frozenset[str]:
+        """See `Groups`. Somebody whom the hub does not know has none."""
+        response = await self._ask("GET", f"users/{quote(user, safe='')}", self._token, None)
+        if response.code == 404:
+            return frozenset()
+        if response.code != 200:
+            raise self._refused(response)
+        servers: dict[str, Any] = msgspec.json.decode(response.body)["servers"]
+        return frozenset(name for name, server in servers.items() if not server.get("stopped"))
 
     async def create(self, name: str, token: str) -> None:
         """See `Groups`. A group that exists already is fine."""

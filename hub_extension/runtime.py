@@ -22,6 +22,7 @@ from tornado.netutil import bind_sockets
 
 from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.api.routes import Pool
+from springtide.hub_extension.api.workspaces import release_gone
 from springtide.hub_extension.auth import HubAuthenticator
 from springtide.hub_extension.hub import HubGroups
 from springtide.hub_extension.parent import when_parent_dies
@@ -31,6 +32,7 @@ from springtide.scheduler import model
 from springtide.scheduler.engine import ConfigurationError, Engine, EngineSettings
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.local import LocalExecutor
+from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store, StoreError
 from springtide.scheduler.telemetry import TelemetryError, discover
 
@@ -40,6 +42,7 @@ SMALL_BODY: Final = 64 * 1024
 IDLE_CONNECTION_S: Final = 300.0
 BODY_S: Final = 300.0
 TRY_AGAIN_S: Final = 0.2
+LONGEST_WAIT_S: Final = 60.0
 BAD_INPUT: Final = 2
 
 
@@ -70,6 +73,8 @@ class Setup:
     log_cap: int
     submit_rate: float
     submit_burst: int
+    queue_cap: int
+    queue_cap_per_user: int
     keep: float
     auth_cache: int
     takeover_wait: float
@@ -79,7 +84,12 @@ class Setup:
     def engine_settings(self) -> EngineSettings:
         """The engine's part of it."""
         policy = model.Settings(order=self.order, min_runtime=self.min_runtime, grace=self.grace)
-        return EngineSettings(policy=policy, keep_jobs=self.keep)
+        return EngineSettings(
+            policy=policy,
+            keep_jobs=self.keep,
+            max_unfinished=self.queue_cap,
+            max_unfinished_per_user=self.queue_cap_per_user,
+        )
 
 
 class Runtime:
@@ -153,6 +163,8 @@ class Runtime:
         )
         server = serve(site, sockets)
         self._stack.push_async_callback(_close, server)
+        looking = asyncio.create_task(_release_gone(pool), name="workspaces of the hub")
+        self._stack.callback(looking.cancel)
 
     async def _listen(self) -> list[socket.socket]:
         """Sockets on the address, as soon as a former service has left it."""
@@ -188,6 +200,20 @@ class Runtime:
         await engine.start()
         self._stack.push_async_callback(engine.stop)
         return engine
+
+
+async def _release_gone(pool: Pool) -> None:
+    """Once, as soon as the hub answers: it may have stopped notebooks while this service was away."""
+    wait = TRY_AGAIN_S
+    while True:
+        try:
+            await release_gone(pool)
+        except Refusal as refusal:
+            log.info("The hub's notebooks are not known yet: %s", refusal.message)
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, LONGEST_WAIT_S)
+        else:
+            return
 
 
 def serve(site: Site, sockets: list[socket.socket]) -> HTTPServer:

@@ -92,6 +92,12 @@ class Springtide(Application):
         config=True
     )
     submit_burst = Integer(500, min=1, help="So many submissions one person may make at once.").tag(config=True)
+    queue_cap = Integer(
+        10_000, min=1, help="So many unfinished jobs, running ones too, the pool takes in all; more are refused."
+    ).tag(config=True)
+    queue_cap_per_user = Integer(
+        1_000, min=1, help="So many unfinished jobs, running ones too, one person may have; more are refused."
+    ).tag(config=True)
     keep_days = Float(
         90.0, min=0.01, help="Ended jobs are forgotten after so many days, with logs and outputs."
     ).tag(config=True)
@@ -160,6 +166,8 @@ class Springtide(Application):
             log_cap=self.log_cap,
             submit_rate=self.submit_rate,
             submit_burst=self.submit_burst,
+            queue_cap=self.queue_cap,
+            queue_cap_per_user=self.queue_cap_per_user,
             keep=self.keep_days * 86_400,
             auth_cache=self.auth_cache,
             takeover_wait=self.takeover_wait,

@@ -11,6 +11,13 @@ from html import escape
 from springtide.scheduler.wire import BuildQuota
 
 MAX_GPUS = 1_000_000
+MOST_CELLS = 24
+"""The largest build quota that is drawn."""
+CELL = 40
+"""Pixels from one cell to the next."""
+IN_USE = 'fill="#868e96" stroke="#868e96"'
+IDLE = 'fill="none" stroke="#868e96"'
+TAKEN = 'fill="none" stroke="#868e96" stroke-dasharray="3 3"'
 
 
 class OptionError(ValueError):
@@ -42,17 +49,26 @@ def form_html(quota: BuildQuota | None, *, default: int) -> str:
     """The form's fields: what is free, and how many GPUs to take; ``quota`` None if nobody can tell now."""
     if quota is None:
         state = "How many GPUs are free cannot be told right now: the Springtide service is restarting."
-        return _field(state, value=default, most=None)
+        return _form(_told(state), value=default, most=None)
     left = max(0, min(quota.quota - quota.used, quota.free))
+    return _form(_cells(quota, left) + _told(_state(quota)), value=min(default, left), most=left)
+
+
+def _state(quota: BuildQuota) -> str:
     kind = "simulated GPU" if quota.simulated else "GPU"
-    state = (
-        f"Your build quota is {count(quota.quota, kind)}: {quota.used} in use by your notebooks, "
-        f"{max(0, quota.quota - quota.used)} left. {count(quota.free, kind)} of this pool's build GPUs "
-        f"{'is' if quota.free == 1 else 'are'} free."
-    )
     if quota.quota == 0:
-        state += " An admin can give you some on Springtide's admin page; a notebook without GPUs always starts."
-    return _field(state, value=min(default, left), most=left)
+        return (
+            "Your build quota is 0 GPUs. An admin can give you some on Springtide's admin page; "
+            "a notebook without GPUs always starts."
+        )
+    left = max(0, quota.quota - quota.used)
+    state = f"Your build quota is {count(quota.quota, kind)}: {quota.used} in use by your notebooks, {left} left."
+    if not left:
+        state += " Stop one of them to have its GPUs here; a notebook without GPUs always starts."
+    if quota.free < left:
+        free = "none is" if quota.free == 0 else f"only {quota.free} {'is' if quota.free == 1 else 'are'}"
+        state += f" Of the pool's build GPUs, {free} free right now."
+    return state
 
 
 def count(number: int, noun: str) -> str:
@@ -60,10 +76,39 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _field(state: str, *, value: int, most: int | None) -> str:
+def _told(state: str) -> str:
+    return f'<p data-testid="springtide-build-quota">{escape(state)}</p>'
+
+
+def _cells(quota: BuildQuota, left: int) -> str:
+    """The person's build quota, a cell per GPU: grey in use, empty to be had, dashed taken by somebody else."""
+    if not 0 < quota.quota <= MOST_CELLS:
+        return ""
+    runs = [("in use", IN_USE, quota.used), ("idle", IDLE, left), ("taken", TAKEN, quota.quota)]
+    drawn, at = "", 0
+    for words, look, most in runs:
+        number = min(most, quota.quota - at)
+        cells = (
+            f'<rect x="{place * CELL + 1}" y="1" width="34" height="34" rx="6" {look}/>'
+            for place in range(at, at + number)
+        )
+        caption = f'<text x="{at * CELL + 1}" y="50" font-size="12" fill="currentColor">{words}</text>'
+        drawn += "".join(cells) + (caption if number else "")
+        at += number
+    told = f"{quota.used} of {count(quota.quota, 'GPU')} of your build quota in use"
+    return (
+        f'<svg class="d-block mb-2 overflow-visible text-body-secondary" role="img" aria-label="{told}" '
+        f'width="{at * CELL}" height="56" data-testid="springtide-build-cells">{drawn}</svg>'
+    )
+
+
+def _form(told: str, *, value: int, most: int | None) -> str:
     limit = "" if most is None else f' max="{most}"'
     return (
-        f'<p data-testid="springtide-build-quota">{escape(state)}</p>'
+        '<h2 class="h4 mt-3">A notebook with GPUs of your own</h2>'
+        '<p class="text-body-secondary">For writing and trying out code. These GPUs are yours while the notebook '
+        "runs: never lent, never taken. Long trainings go from the notebook to the pool.</p>"
+        f"{told}"
         '<div class="mb-3"><label class="form-label" for="springtide-gpus">GPUs for this notebook</label>'
         f'<input class="form-control" id="springtide-gpus" name="gpus" type="number" min="0"{limit} step="1" '
         f'value="{value}" required></div>'

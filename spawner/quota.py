@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from functools import cache
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 import msgspec
@@ -138,14 +139,18 @@ class BuildQuota(Spawner):
             self._told.set()
 
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
-        """What the pending page shows: first why the notebook waits for its GPUs, then the spawner's own."""
+        """What the pending page shows: why the notebook waits for its GPUs, which it got, then the spawner's own.
+
+        The hub's own "Spawning server..." is left out, as it would take the place of what was just told.
+        """
         while self._workspace is None:
             self._told = told = asyncio.Event() if self._told is None or self._told.is_set() else self._told
             yield {"progress": 10, "message": self._news}
             await told.wait()
         yield {"progress": 30, "message": self._news}
-        async for event in super().progress():
-            yield event
+        if super().progress != MethodType(Spawner.progress, self):
+            async for event in super().progress():
+                yield event
 
     async def stop(self, now: bool = False) -> None:
         """As the spawner's own; the GPUs are released after it, when the hub has seen the server's end."""

@@ -8,7 +8,15 @@ from msgspec import Meta, Struct
 
 from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.wire import Admin, AuditPage, PersonEdit, PersonView, ProjectEdit, ProjectView
+from springtide.scheduler.wire import (
+    Admin,
+    AuditEntry,
+    AuditPage,
+    PersonEdit,
+    PersonView,
+    ProjectEdit,
+    ProjectView,
+)
 from springtide.scheduler.wire.shapes import ProjectName
 
 Person = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -35,7 +43,7 @@ async def create_project(call: Call[NoQuery, ProjectEdit]) -> ProjectView:
         await groups.create(name, token)
     try:
         return await call.pool.engine.create_project(
-            name, call.body, call.caller.name, members=await groups.members(fresh=True)
+            name, call.body, call.caller.name, members=await groups.members(fresh=True), made_group=missing
         )
     except Refusal:
         if missing:
@@ -50,9 +58,9 @@ async def edit_project(call: Call[NoQuery, ProjectEdit]) -> ProjectView:
 
 
 async def delete_project(call: Call[NoQuery, None]) -> None:
-    """Delete a project, and then the hub's group of its name."""
-    members = await call.pool.groups.members(fresh=True)
-    await call.pool.engine.delete_project(call.path["name"], call.caller.name, members=members)
+    """Delete a project, and then the hub's group of its name if that was made for it."""
+    if not await call.pool.engine.delete_project(call.path["name"], call.caller.name):
+        return
     try:
         await call.pool.groups.delete(call.path["name"], call.caller.token)
     except Refusal as refusal:
@@ -62,31 +70,41 @@ async def delete_project(call: Call[NoQuery, None]) -> None:
 
 async def add_member(call: Call[NoQuery, None]) -> None:
     """Put a person into a project, as long as the build quotas still add up."""
-    pool, project, user = call.pool, call.path["name"], call.path["user"]
+    await _put_in(call, call.path["name"], call.path["user"])
+
+
+async def _put_in(call: Call[NoQuery, None], project: str, user: str, *, undoes: int | None = None) -> None:
+    pool, who = call.pool, call.caller
     before = await _members(call, project)
     if user in before:
         return
     after = sorted({*before, user})
     members = await pool.groups.members()
     pool.engine.check_members(after={**members, project: after}, before=members)
-    await pool.groups.add(project, user, call.caller.token)
-    await pool.engine.record(call.caller.name, "member.add", project, {"members": before}, {"members": after})
+    await pool.groups.add(project, user, who.token)
+    changed = {"members": before}, {"members": after}
+    await pool.engine.record(who.name, "member.add", project, *changed, undoes=undoes)
 
 
 async def remove_member(call: Call[NoQuery, None]) -> None:
     """Take a person out of a project; her jobs go on."""
-    pool, project, user = call.pool, call.path["name"], call.path["user"]
+    await _take_out(call, call.path["name"], call.path["user"])
+
+
+async def _take_out(call: Call[NoQuery, None], project: str, user: str, *, undoes: int | None = None) -> None:
+    pool, who = call.pool, call.caller
     before = await _members(call, project)
     if user not in before:
         return
     after = sorted(set(before) - {user})
-    await pool.groups.remove(project, user, call.caller.token)
-    await pool.engine.record(call.caller.name, "member.remove", project, {"members": before}, {"members": after})
+    await pool.groups.remove(project, user, who.token)
+    changed = {"members": before}, {"members": after}
+    await pool.engine.record(who.name, "member.remove", project, *changed, undoes=undoes)
 
 
 async def _members(call: Call[NoQuery, None], project: str) -> list[str]:
     """Who is in a project now; only projects of the pool are changed here, not other groups of the hub."""
-    if project not in {known.name for known in call.pool.engine.pool().projects}:
+    if not call.pool.engine.has_project(project):
         raise Refusal(404, "unknown_project", f"There is no project {project!r}.")
     return sorted((await call.pool.groups.members(fresh=True)).get(project, ()))
 
@@ -103,9 +121,38 @@ async def audit(call: Call[AuditQuery, None]) -> AuditPage:
 
 
 async def undo(call: Call[NoQuery, None]) -> None:
-    """Take a change back."""
-    members = await call.pool.groups.members(fresh=True)
-    await call.pool.engine.undo(int(call.path["id"]), call.caller.name, members=members)
+    """Take a change back; who is in which project with the caller's own rights on the hub."""
+    entry = await call.pool.engine.audit_entry(int(call.path["id"]))
+    if entry.what in {"member.add", "member.remove"}:
+        await _undo_membership(call, entry)
+        return
+    groups, token = call.pool.groups, call.caller.token
+    members = await groups.members(fresh=True)
+    missing = entry.what == "project.delete" and entry.subject not in members
+    if missing:
+        await groups.create(entry.subject, token)
+    try:
+        await call.pool.engine.undo(entry.id, call.caller.name, members=members)
+    except Refusal:
+        if missing:
+            await groups.delete(entry.subject, token)
+        raise
+
+
+async def _undo_membership(call: Call[NoQuery, None], entry: AuditEntry) -> None:
+    """Take people out again who were put into a project, or put them in again who were taken out."""
+    if not entry.undo:
+        raise Refusal(409, "undone", "This change was taken back already.")
+    was, became = set(entry.before["members"]), set(entry.after["members"])
+    (person,) = was ^ became
+    if (person in became) != (person in await _members(call, entry.subject)):
+        raise Refusal(
+            409,
+            "changed",
+            f"Who is in {entry.subject!r} was changed since, so this change cannot be taken back.",
+            hint="Change it by hand.",
+        )
+    await (_take_out if person in became else _put_in)(call, entry.subject, person, undoes=entry.id)
 
 
 PROJECT = {"name": ProjectName}

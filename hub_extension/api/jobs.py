@@ -68,14 +68,14 @@ def _project(call: Call[NoQuery, Submission]) -> str:
     caller, named = call.caller, call.body.project
     if named is not None and permissions.may_submit(caller, named):
         return named
-    known = {project.name for project in call.pool.engine.pool().projects}
-    own = sorted(known & caller.groups)
+    has_project = call.pool.engine.has_project
+    own = sorted(filter(has_project, caller.groups))
     yours = f"Yours: {', '.join(own)}." if own else "You are in no project; an administrator can change that."
     if named is None:
         if len(own) == 1:
             return own[0]
         raise Refusal(422, "missing", "The job does not say for which project it is.", field="project", hint=yours)
-    if named not in known:
+    if not has_project(named):
         raise Refusal(422, "unknown_project", f"There is no project {named!r}.", field="project", hint=yours)
     raise Refusal(403, "forbidden", f"You are not in project {named!r}.", field="project", hint=yours)
 
@@ -101,17 +101,17 @@ async def jobs(call: Call[JobsQuery, None]) -> JobPage:
     return await call.pool.engine.jobs(wanted, query.cursor, query.limit)
 
 
-def _seen(call: Call[object, object]) -> Job:
+async def _seen(call: Call[object, object]) -> Job:
     """The job of the address; a job the caller may not see is as good as none."""
     job_id = call.path["id"]
-    job = call.pool.engine.job(job_id)
+    job = await call.pool.engine.find(job_id)
     if not permissions.may_see_job(call.caller, job):
         raise Refusal(404, "not_found", f"There is no job {job_id[:80]!r}.")
     return job
 
 
-def _owned(call: Call[object, object]) -> Job:
-    job = _seen(call)
+async def _owned(call: Call[object, object]) -> Job:
+    job = await _seen(call)
     if not permissions.may_stop_job(call.caller, job):
         message = f"The job is {job.user}'s; only {job.user} and administrators may pause, resume or cancel it."
         raise Refusal(403, "forbidden", message)
@@ -120,17 +120,17 @@ def _owned(call: Call[object, object]) -> Job:
 
 async def job(call: Call[NoQuery, None]) -> Job:
     """One job."""
-    return _seen(call)
+    return await _seen(call)
 
 
 async def pause(call: Call[NoQuery, None]) -> Job:
     """Pause a job at its next checkpoint; it waits until it is resumed."""
-    return await call.pool.engine.pause(_owned(call).id, call.caller.name)
+    return await call.pool.engine.pause((await _owned(call)).id, call.caller.name)
 
 
 async def resume(call: Call[NoQuery, None]) -> Job:
     """Let a job that its user paused run again."""
-    found = _owned(call)
+    found = await _owned(call)
     if not permissions.may_resume_job(call.caller, found):
         message = f"You are no longer in project {found.project!r}, on whose account the job runs."
         raise Refusal(403, "forbidden", message)
@@ -139,24 +139,24 @@ async def resume(call: Call[NoQuery, None]) -> Job:
 
 async def cancel(call: Call[NoQuery, None]) -> Job:
     """End a job for good."""
-    return await call.pool.engine.cancel(_owned(call).id, call.caller.name)
+    return await call.pool.engine.cancel((await _owned(call)).id, call.caller.name)
 
 
 async def log(call: Call[LogQuery, None]) -> LogChunk:
     """A piece of a worker's log."""
-    query = call.query
-    return await call.pool.engine.log(_seen(call).id, query.rank, query.offset, query.limit, query.wait)
+    query, found = call.query, await _seen(call)
+    return await call.pool.engine.log(found.id, query.rank, query.offset, query.limit, query.wait)
 
 
 async def points(call: Call[PointsQuery, None]) -> Points:
     """What the job reported, in order."""
-    return await call.pool.engine.points(_seen(call).id, call.query.after, call.query.limit)
+    return await call.pool.engine.points((await _seen(call)).id, call.query.after, call.query.limit)
 
 
 async def output(call: Call[NoQuery, None]) -> File:
     """A file of the job's output directory."""
-    name = call.path["name"]
-    return File(name.rpartition("/")[2], await call.pool.engine.output(_seen(call).id, name))
+    name, found = call.path["name"], await _seen(call)
+    return File(name.rpartition("/")[2], await call.pool.engine.output(found.id, name))
 
 
 ROUTES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -10,6 +11,8 @@ from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.routes import Call, NoQuery, Pool, Route, Who
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import BuildQuota, Workspace, WorkspaceRequest
+
+log = logging.getLogger("springtide")
 
 Server = Annotated[str, Meta(max_length=255)]
 
@@ -27,10 +30,44 @@ async def _projects(pool: Pool, user: str, *, fresh: bool) -> list[str]:
 
 
 async def reserve(call: Call[NoQuery, WorkspaceRequest]) -> Workspace:
-    """Reserve GPUs for a notebook, or tell the ones it has."""
-    request = call.body
-    projects = await _projects(call.pool, request.user, fresh=True)
-    return await call.pool.engine.reserve_workspace(request.user, request.server, request.gpus, projects)
+    """Reserve GPUs for a notebook, or tell the ones it has.
+
+    Before it is refused, GPUs of notebooks that are gone from the hub are given back.
+    """
+    pool, request = call.pool, call.body
+    projects = await _projects(pool, request.user, fresh=True)
+    wanted = request.user, request.server, request.gpus, projects
+    try:
+        return await pool.engine.reserve_workspace(*wanted)
+    except Refusal as refusal:
+        if refusal.status != 409 or not await _released(pool, request):
+            raise
+    return await pool.engine.reserve_workspace(*wanted)
+
+
+async def _released(pool: Pool, request: WorkspaceRequest) -> bool:
+    """Whether a notebook other than the one that is about to start was gone; a hub that is away tells of none."""
+    try:
+        return await release_gone(pool, starting=(request.user, request.server)) > 0
+    except Refusal:
+        return False
+
+
+async def release_gone(pool: Pool, starting: tuple[str, str] | None = None) -> int:
+    """Give back the GPUs of notebooks that the hub does not know any more; how many notebooks those were.
+
+    Raises `Refusal` if the hub does not answer.
+    """
+    reserved = [each for each in pool.engine.workspaces() if (each.user, each.server) != starting]
+    gone = 0
+    for user in sorted({each.user for each in reserved}):
+        there = await pool.groups.servers(user)
+        for each in reserved:
+            if each.user == user and each.server not in there:
+                log.warning("%s's notebook %r is gone; its %d build GPUs are free", user, each.server, each.gpus)
+                await pool.engine.release_workspace(user, each.server, since=each.since)
+                gone += 1
+    return gone
 
 
 async def release(call: Call[ServerQuery, None]) -> None:

@@ -26,12 +26,16 @@ logger = logging.getLogger(__name__)
 
 FIRST_WAIT = 0.2
 LONGEST_WAIT = 30.0
+LAUNCHES = 10
+"""Times that a launch is tried before the attempt has failed."""
 
 MakeSpec = Callable[[AttemptKey], Awaitable[AttemptSpec | None]]
 
 
 class Acts:
     """Runs acts. A failed one is repeated with growing pauses; a launch that failed gives way to a later kill.
+
+    A launch that never works is given up after `LAUNCHES` tries: the attempt could not be started.
 
     ``make_spec`` gives what to launch, None if the attempt is not wanted any more. ``observe`` hears of attempts
     that turned out never to have started, ``trouble`` of launches that do not work, ``stale`` that the executor
@@ -93,9 +97,11 @@ class Acts:
             del self._queues[key], self._more[key], self._tasks[key]
 
     async def _until_done(self, key: AttemptKey, act: Act) -> bool:
-        wait = FIRST_WAIT
+        wait, failed, said = FIRST_WAIT, 0, ""
         while True:
             try:
+                if act is Act.LAUNCH and failed >= LAUNCHES:
+                    return await self._give_up(key, failed, said)
                 return await self._once(key, act)
             except StaleEpochError:
                 raise
@@ -104,13 +110,22 @@ class Acts:
                 return False
             except Exception as error:  # whatever an executor raises must not end the engine
                 self._stats.act_errors += 1
+                failed += 1
                 known = isinstance(error, ExecutorError)
                 logger.warning("%s of %s failed: %s", act, key, error, exc_info=None if known else error)
+                said = str(error) if known else "The executor failed."
                 if act is Act.LAUNCH:
-                    self._trouble(key, str(error) if known else "The executor failed.")
+                    self._trouble(key, said)
             if await self._superseded(key, wait) and act in {Act.LAUNCH, Act.PAUSE}:
                 return False
             wait = min(LONGEST_WAIT, wait * 2)
+
+    async def _give_up(self, key: AttemptKey, tries: int, said: str) -> bool:
+        """Let the attempt be over, unless one of the launches worked after all; whether it did."""
+        if key in {status.key for status in await self._executor.attempts()}:
+            return True
+        self._refuse(key, f"It was tried {tries} times. {said}")
+        return False
 
     async def _superseded(self, key: AttemptKey, wait: float) -> bool:
         try:

@@ -35,7 +35,9 @@ def _changes(edit: wire.ProjectEdit) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not UNSET}
 
 
-def create_project(draft: Draft, name: str, edit: wire.ProjectEdit, by: str, members: Members) -> ProjectRecord:
+def create_project(
+    draft: Draft, name: str, edit: wire.ProjectEdit, by: str, members: Members, *, made_group: bool = False
+) -> ProjectRecord:
     """A new project. Raises `Refusal` if the name is taken or the sums do not add up."""
     if draft.project(name) is not None:
         raise Refusal(409, "exists", f"There is a project {name!r} already.", field="name")
@@ -51,7 +53,7 @@ def create_project(draft: Draft, name: str, edit: wire.ProjectEdit, by: str, mem
     project = Project(name=name, **_changes(edit))
     _check(draft, before, {**before, name: project}, name, members)
     age = draft.next_age()
-    record = ProjectRecord(replace(project, age=age), colour=age)
+    record = ProjectRecord(replace(project, age=age), colour=age, made_group=made_group)
     draft.put_project(name, record)
     draft.note(by, "project.create", name, {}, facts(record.project))
     return record
@@ -81,7 +83,7 @@ def _change(
         return record, None
     before = _plain(draft)
     _check(draft, before, {**before, name: project}, name, members)
-    changed = ProjectRecord(project, record.version + 1, record.colour)
+    changed = replace(record, project=project, version=record.version + 1)
     draft.put_project(name, changed)
     old, new = facts(record.project), facts(project)
     differ = [field for field in FIELDS if old[field] != new[field]]
@@ -95,8 +97,11 @@ def _change(
     return changed, entry
 
 
-def delete_project(draft: Draft, name: str, by: str) -> None:
-    """Drops a project. Raises `Refusal` while it has unfinished jobs or projects in it."""
+def delete_project(draft: Draft, name: str, by: str) -> bool:
+    """Drops a project; whether its group was made for it.
+
+    Raises `Refusal` while it has unfinished jobs or projects in it.
+    """
     record = _known(draft, name)
     unfinished = sum(1 for job in draft.world.jobs.values() if job.spec.project == name)
     unfinished += sum(1 for job in draft.new_jobs.values() if job.spec.project == name)
@@ -117,6 +122,7 @@ def delete_project(draft: Draft, name: str, by: str) -> None:
         )
     draft.put_project(name, None)
     draft.note(by, "project.delete", name, {**facts(record.project), "age": record.project.age}, {})
+    return record.made_group
 
 
 def edit_person(draft: Draft, name: str, quota: int | None, by: str, members: Members) -> None:
@@ -198,9 +204,9 @@ def _undo_create(draft: Draft, entry: AuditRecord, by: str) -> None:
 def _undo_delete(draft: Draft, entry: AuditRecord, by: str, members: Members) -> None:
     before = dict(entry.before)
     age = before.pop("age")
-    created = create_project(draft, entry.subject, wire.ProjectEdit(**before), by, members)
-    project = replace(created.project, age=age)
-    draft.put_project(entry.subject, ProjectRecord(project, created.version, age))
+    gone = entry.subject not in members
+    created = create_project(draft, entry.subject, wire.ProjectEdit(**before), by, members, made_group=gone)
+    draft.put_project(entry.subject, replace(created, project=replace(created.project, age=age), colour=age))
 
 
 def _undo_change(draft: Draft, entry: AuditRecord, by: str, members: Members) -> None:

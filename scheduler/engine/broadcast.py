@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 import msgspec
 
@@ -102,8 +103,8 @@ class Broadcast:
         now = self._clock()
         lens = self._knowledge.lens()
         changed = []
-        jobs = [job for job in self._knowledge.world.jobs.values() if not job.standing.held]
-        for job in jobs[:REFRESHED_JOBS]:
+        jobs = (job for job in self._knowledge.world.jobs.values() if not job.standing.held)
+        for job in islice(jobs, REFRESHED_JOBS):
             reason = views.job_reason(job, lens)
             shown = (reason.text if reason is not None else "", lens.place(job.id), lens.borrowed.get(job.id, 0))
             if self._shown.get(job.id) != shown:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from springtide.scheduler.engine import lifecycle, reconcile, seeding
+from springtide.scheduler.engine import lifecycle, reconcile, requests, seeding
 from springtide.scheduler.engine.acts import Acts
 from springtide.scheduler.engine.broadcast import Broadcast
 from springtide.scheduler.engine.events import Events
 from springtide.scheduler.engine.files import JobFiles, attempt_spec
 from springtide.scheduler.engine.inbox import Inbox, LaunchTrouble
+from springtide.scheduler.engine.keys import KeyLookup
 from springtide.scheduler.engine.knowledge import Knowledge
 from springtide.scheduler.engine.loop import Loop, Parts
 from springtide.scheduler.engine.outputs import Outputs
@@ -26,14 +27,18 @@ from springtide.scheduler.engine.world import Draft, World
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, Executor, Reported
 from springtide.scheduler.policy.planner import Planner
 from springtide.scheduler.store import Store, StoreError
+from springtide.scheduler.store.records import JobRecord
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+ID_SIGNS = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
 def new_job_id() -> str:
     """A job's id: 12 letters and digits, safe in names of hosts and folders."""
-    return "".join(secrets.choice("0123456789abcdefghjkmnpqrstvwxyz") for _ in range(12))
+    return "".join(ID_SIGNS[byte % len(ID_SIGNS)] for byte in secrets.token_bytes(12))
 
 
 class Core:
@@ -66,6 +71,7 @@ class Core:
         self._readers = ThreadPoolExecutor(4, thread_name_prefix="springtide-read")
         self._parts = Parts(store, executor, self.settings, clock, planner, self.stats, self._inbox, self._writer)
         self._files = JobFiles(lambda digest: self._read(store.files, digest))
+        self._keys = KeyLookup(lambda keys: self._read(store.jobs_by_key, keys))
         self._tasks: list[asyncio.Task[None]] = []
 
     # ---------- life
@@ -110,7 +116,7 @@ class Core:
         self._broadcast = Broadcast(self._know, self._events, self._clock)
         self._loop = Loop(parts, self._know, self._acts, self._broadcast)
         self._outputs = Outputs(
-            self._executor, self._know.find, self._broadcast.log_growth, self.settings.max_output_bytes
+            self._executor, self._found, self._broadcast.log_growth, self.settings.max_output_bytes
         )
         for status in news:
             self._inbox.tell(status)
@@ -163,6 +169,13 @@ class Core:
         """Wait until the engine has stopped; why, if it stopped by itself."""
         await asyncio.wait(self._tasks[:1])
         return self._loop.failure
+
+    async def _found(self, job_id: str) -> JobRecord:
+        """A job, looked up in the store if it ended long ago. Raises `Refusal` (404) for an unknown one."""
+        job = self._know.at_hand(job_id) or await self._read(self._store.job, job_id)
+        if job is None:
+            raise requests.no_job(job_id)
+        return job
 
     async def _read(self, work: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._readers, work, *args)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
-from springtide.scheduler.engine import lifecycle
+from springtide.scheduler.engine import gpus, lifecycle
 from springtide.scheduler.engine.settings import Stats
 from springtide.scheduler.engine.world import Draft
 from springtide.scheduler.model import Decision, Drop, JobState, Move, Pause, Plan, Reserve, Start
@@ -23,7 +24,19 @@ def carry_out(draft: Draft, plan: Plan, stats: Stats) -> bool:
             logger.error("The plan's decision %r does not fit the job as it is; it is not carried out.", decision)
         else:
             done = True
+    if any(isinstance(decision, Start) for decision in plan.decisions):
+        _note_borrowed(draft)
     return done
+
+
+def _note_borrowed(draft: Draft) -> None:
+    """Write down how many GPUs the attempts that start now borrow."""
+    projects = {name: record.project for name, record in draft.all_projects().items()}
+    borrowed = gpus.borrowed(draft.live_jobs(), projects)
+    for job in list(draft.jobs.values()):
+        attempt = job.live
+        if attempt is not None and attempt.created == draft.now and not attempt.seen:
+            draft.put(job.with_attempt(replace(attempt, borrowed=borrowed[job.id])))
 
 
 def _apply(draft: Draft, job: JobRecord, decision: Decision, stats: Stats) -> bool:

@@ -12,13 +12,15 @@ from springtide.scheduler.engine.loop import refusal_of
 from springtide.scheduler.engine.world import Draft
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
-from springtide.scheduler.store.records import AuditRecord, Bundle, EventRecord, JobQuery, JobRecord
+from springtide.scheduler.store.records import AuditRecord, Bundle, EventRecord, JobQuery
 
 T = TypeVar("T")
 Members = Mapping[str, Sequence[str]]
 MOST_PER_PAGE = 500
 """Items of a page, whatever was asked for."""
 JobFilter = JobQuery
+MEMBERSHIP = frozenset({"member.add", "member.remove"})
+"""What happens in the hub and is noted here; whoever notes it can also take it back."""
 
 
 class Engine(Core):
@@ -54,7 +56,10 @@ class Engine(Core):
         job_id = self._know.world.keys.get((user, key))
         if job_id is not None:
             return self.job(job_id)
-        job = await self._read(self._store.job_by_key, user, key)
+        try:
+            job = await self._keys.find((user, key))
+        except StoreError as error:
+            raise refusal_of(error) from error
         return None if job is None else self._know.job(job)
 
     async def _bundle(self, files: Mapping[str, bytes]) -> Bundle | None:
@@ -80,23 +85,24 @@ class Engine(Core):
         return await self._control(job_id, "cancel", by)
 
     async def _control(self, job_id: str, what: str, by: str) -> wire.Job:
-        self._job(job_id)
+        found = await self._found(job_id)
 
         def control(draft: Draft) -> Callable[[], wire.Job]:
-            requests.control(draft, draft.job(job_id) or self._job(job_id), what, by)
-            return lambda: self.job(job_id)
+            requests.control(draft, draft.job(job_id) or self._know.at_hand(job_id) or found, what, by)
+            return lambda: self._know.job(self._know.at_hand(job_id) or found)
 
         return await self._inbox.ask(control)
 
-    def _job(self, job_id: str) -> JobRecord:
+    async def find(self, job_id: str) -> wire.Job:
+        """A job with all that a card shows. Raises `Refusal` (404) for an unknown one."""
+        return self._know.job(await self._found(job_id))
+
+    def job(self, job_id: str) -> wire.Job:
+        """The same at once, but it blocks to look for a job that ended long ago."""
         job = self._know.find(job_id)
         if job is None:
             raise requests.no_job(job_id)
-        return job
-
-    def job(self, job_id: str) -> wire.Job:
-        """A job with all that a card shows. Raises `Refusal` (404) for an unknown one."""
-        return self._know.job(self._job(job_id))
+        return self._know.job(job)
 
     async def jobs(self, filter: JobFilter, cursor: str | None, limit: int) -> wire.JobPage:  # noqa: A002
         """Jobs that match, newest first, without their sources."""
@@ -131,6 +137,10 @@ class Engine(Core):
         """Whether the pool's GPUs are simulated."""
         return self.pool().simulated
 
+    def has_project(self, name: str) -> bool:
+        """Whether there is a project of that name."""
+        return name in self._know.world.projects
+
     def gpu_types(self) -> list[str]:
         """Types of train GPUs."""
         return sorted({node.gpu_type for node in self._know.world.train_nodes() if node.gpu_type})
@@ -138,10 +148,12 @@ class Engine(Core):
     # ---------- projects and people
 
     async def create_project(
-        self, name: str, edit: wire.ProjectEdit, by: str, *, members: Members
+        self, name: str, edit: wire.ProjectEdit, by: str, *, members: Members, made_group: bool = False
     ) -> wire.ProjectView:
-        """A new project."""
-        await self._change(lambda draft: admin.create_project(draft, name, edit, by, members))
+        """A new project; ``made_group`` notes that the hub's group was made for it."""
+        await self._change(
+            lambda draft: admin.create_project(draft, name, edit, by, members, made_group=made_group)
+        )
         return self._project(name, members)
 
     async def edit_project(
@@ -151,10 +163,9 @@ class Engine(Core):
         await self._change(lambda draft: admin.edit_project(draft, name, edit, by, members))
         return self._project(name, members)
 
-    async def delete_project(self, name: str, by: str, *, members: Members | None = None) -> None:
-        """Drop a project that has no unfinished jobs and no projects in it."""
-        del members
-        await self._change(lambda draft: admin.delete_project(draft, name, by))
+    async def delete_project(self, name: str, by: str) -> bool:
+        """Drop a project without unfinished jobs and projects in it; whether its group had been made for it."""
+        return await self._change(lambda draft: admin.delete_project(draft, name, by))
 
     async def edit_person(self, name: str, edit: wire.PersonEdit, by: str, *, members: Members) -> wire.PersonView:
         """Give a person a build quota of her own, or take it back."""
@@ -198,7 +209,7 @@ class Engine(Core):
         return self._entry(await self._audited(audit_id))
 
     def _entry(self, record: AuditRecord) -> wire.AuditEntry:
-        return views.audit(record, undo=record.what in admin.UNDOABLE and not record.undone)
+        return views.audit(record, undo=record.what in admin.UNDOABLE | MEMBERSHIP and not record.undone)
 
     async def _audited(self, audit_id: int) -> AuditRecord:
         record = await self._read(self._store.audit_entry, audit_id)
@@ -213,10 +224,23 @@ class Engine(Core):
         return self._entry(entry)
 
     async def record(
-        self, who: str, what: str, subject: str, before: Mapping[str, Any], after: Mapping[str, Any]
+        self,
+        who: str,
+        what: str,
+        subject: str,
+        before: Mapping[str, Any],
+        after: Mapping[str, Any],
+        *,
+        undoes: int | None = None,
     ) -> int:
-        """Note in the audit trail what happened elsewhere; the entry's id."""
-        return await self._change(lambda draft: draft.note(who, what, subject, before, after))
+        """Note in the audit trail what happened elsewhere, and which entry it takes back; the entry's id."""
+
+        def note(draft: Draft) -> int:
+            if undoes is not None:
+                draft.undone.append(undoes)
+            return draft.note(who, what, subject, before, after)
+
+        return await self._change(note)
 
     # ---------- workspaces
 
@@ -230,9 +254,9 @@ class Engine(Core):
         record = await self._change(lambda draft: workspaces.reserve(draft, user, server, gpus, projects))
         return views.workspace(record, self._know.lens().labels)
 
-    async def release_workspace(self, user: str, server: str) -> None:
-        """Give a notebook's GPUs back."""
-        await self._change(lambda draft: workspaces.release(draft, user, server))
+    async def release_workspace(self, user: str, server: str, *, since: float | None = None) -> None:
+        """Give a notebook's GPUs back; with ``since``, only if they were reserved at that time."""
+        await self._change(lambda draft: workspaces.release(draft, user, server, since))
 
     def workspaces(self) -> list[wire.Workspace]:
         """Every workspace."""

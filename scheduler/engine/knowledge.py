@@ -50,9 +50,13 @@ class Knowledge:
         while len(self._recent) > RECENT:
             self._recent.popitem(last=False)
 
+    def at_hand(self, job_id: str) -> JobRecord | None:
+        """A job that is unfinished or ended lately."""
+        return self.world.jobs.get(job_id) or self._recent.get(job_id)
+
     def find(self, job_id: str) -> JobRecord | None:
-        """A job, from memory if it is unfinished or ended lately, else from the store."""
-        return self.world.jobs.get(job_id) or self._recent.get(job_id) or self._store.job(job_id)
+        """A job, from memory if it is at hand, else from the store, which blocks."""
+        return self.at_hand(job_id) or self._store.job(job_id)
 
     def lens(self) -> views.Lens:
         """What views of jobs need."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine.requests import no_job
 from springtide.scheduler.executors.base import Executor, ExecutorError, LogPiece
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobRecord
@@ -16,12 +15,15 @@ LONGEST_WAIT = 60.0
 
 
 class Outputs:
-    """Logs, reports and output files of jobs. ``grown`` waits until a job's log grew or the job ended."""
+    """Logs, reports and output files of jobs.
+
+    ``find`` looks a job up or raises `Refusal`; ``grown`` waits until a job's log grew or the job ended.
+    """
 
     def __init__(
         self,
         executor: Executor,
-        find: Callable[[str], JobRecord | None],
+        find: Callable[[str], Awaitable[JobRecord]],
         grown: Callable[[str, float], Awaitable[None]],
         max_output_bytes: int,
     ) -> None:
@@ -30,15 +32,9 @@ class Outputs:
         self._grown = grown
         self._max_output_bytes = max_output_bytes
 
-    def _job(self, job_id: str) -> JobRecord:
-        job = self._find(job_id)
-        if job is None:
-            raise no_job(job_id)
-        return job
-
     async def log(self, job_id: str, rank: int, offset: int, limit: int, wait: float) -> wire.LogChunk:
         """A piece of a worker's log, waiting up to ``wait`` seconds for the first new byte."""
-        job = self._job(job_id)
+        job = await self._find(job_id)
         if not 0 <= rank < job.spec.workers:
             raise Refusal(
                 422,
@@ -55,7 +51,7 @@ class Outputs:
         return await self._piece(job_id, rank, offset, limit)
 
     async def _piece(self, job_id: str, rank: int, offset: int, limit: int) -> wire.LogChunk:
-        job = self._job(job_id)
+        job = await self._find(job_id)
         over = job.state.final
         if job.standing.attempt == 0:
             start = max(0, offset)
@@ -75,7 +71,7 @@ class Outputs:
 
     async def points(self, job_id: str, after: int, limit: int) -> wire.Points:
         """Reports with ``seq`` above ``after``."""
-        self._job(job_id)
+        await self._find(job_id)
         try:
             reports = await self._executor.read_reports(job_id, after, max(1, min(limit, MOST_POINTS)))
         except ExecutorError as error:
@@ -90,7 +86,7 @@ class Outputs:
 
     async def output(self, job_id: str, name: str) -> bytes:
         """A file of the job's output folder."""
-        self._job(job_id)
+        await self._find(job_id)
         try:
             content = await self._executor.read_output(job_id, name, self._max_output_bytes)
         except ExecutorError as error:

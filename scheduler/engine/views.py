@@ -10,6 +10,9 @@ from springtide.scheduler.engine import words
 from springtide.scheduler.engine.gpus import Labels
 from springtide.scheduler.store.records import AttemptRecord, AuditRecord, JobRecord, WorkspaceRecord
 
+LISTED_ATTEMPTS = 5
+"""The latest attempts that a job shows in lists and events."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lens:
@@ -45,7 +48,7 @@ def job_reason(job: JobRecord, lens: Lens) -> wire.Reason | None:
 
 
 def job(record: JobRecord, lens: Lens, now: float, *, full: bool = True) -> wire.Job:
-    """A job with all that a card shows; ``full`` adds its attempts and its source."""
+    """A job with all that a card shows; ``full`` adds its earlier attempts and its source."""
     spec, standing, live = record.spec, record.standing, record.live
     waiting = not (record.state.final or record.state.holds_gpus)
     running_for = max(0.0, now - live.started) if live is not None and live.started is not None else 0.0
@@ -69,7 +72,7 @@ def job(record: JobRecord, lens: Lens, now: float, *, full: bool = True) -> wire
         held_by_user=standing.held,
         held=lens.labels.refs(live.placement, lens.borrowed.get(spec.id, 0)) if live is not None else [],
         attempt=standing.attempt,
-        attempts=[attempt(item, lens.labels) for item in record.attempts] if full else [],
+        attempts=_attempts(record, lens, 0 if full else -LISTED_ATTEMPTS),
         progress=progress(record),
         saved=standing.saved,
         saved_step=standing.saved_step,
@@ -84,19 +87,27 @@ def job(record: JobRecord, lens: Lens, now: float, *, full: bool = True) -> wire
     )
 
 
+def _attempts(record: JobRecord, lens: Lens, first: int) -> list[wire.Attempt]:
+    now_borrowed = lens.borrowed.get(record.id, 0)
+    return [
+        attempt(item, lens.labels, now_borrowed if item.state.live else item.borrowed)
+        for item in record.attempts[first:]
+    ]
+
+
 def progress(record: JobRecord) -> wire.Progress:
     """What the job last reported."""
     standing = record.standing
     return wire.Progress(step=standing.step, of=standing.of, at=standing.reported, values=dict(standing.values))
 
 
-def attempt(record: AttemptRecord, labels: Labels) -> wire.Attempt:
-    """One run of a job."""
+def attempt(record: AttemptRecord, labels: Labels, borrowed: int) -> wire.Attempt:
+    """One run of a job, the last ``borrowed`` of its GPUs marked as borrowed."""
     return wire.Attempt(
         number=record.number,
         state=record.state.value,
         workers=len(record.placement),
-        gpus=labels.refs(record.placement),
+        gpus=labels.refs(record.placement, borrowed),
         created=record.created,
         started=record.started,
         ended=record.ended,

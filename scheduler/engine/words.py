@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 
 from springtide.scheduler.executors.base import Exit, ExitKind
 from springtide.scheduler.model import Reason
@@ -11,6 +12,8 @@ from springtide.scheduler.policy import reasons
 CANCEL = "cancel"
 TIME_LIMIT = "time-limit"
 HELD = "engine-held"
+PROJECTS = ("project", "for_project", "at")
+"""The planner's params that name projects."""
 
 
 def held_by(by: str) -> Reason:
@@ -84,10 +87,20 @@ def _signal_name(number: int) -> str:
 
 
 def render(reason: Reason) -> str:
-    """The reason as a sentence."""
-    if not reason.code.startswith("engine-"):
-        return reasons.render(reason)
-    return _OWN[reason.code](reason)
+    """The reason as one or more whole sentences. Names in it are as users wrote them."""
+    if reason.code.startswith("engine-"):
+        return _OWN[reason.code](reason)
+    return _whole(reasons.render(reason), reason.params)
+
+
+def _whole(text: str, params: Mapping[str, object]) -> str:
+    """The planner's words with a beginning and an end: a name keeps its letters, so a word goes before it."""
+    end = "" if text.endswith((".", "!", "?")) else "."
+    if text.startswith(f"{params.get('for_name')} of "):
+        return f"The job {text}{end}"
+    if any(text.startswith(f"{params[key]} ") for key in PROJECTS if params.get(key)):
+        return f"The project {text}{end}"
+    return f"{text[:1].upper()}{text[1:]}{end}"
 
 
 def _duration(seconds: float) -> str:

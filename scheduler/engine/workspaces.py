@@ -85,9 +85,10 @@ def quota_of(draft: Draft, user: str, projects: Sequence[str]) -> int:
     return quotas.build_quota(projects, None if own is None else own.build_quota, known)
 
 
-def release(draft: Draft, user: str, server: str) -> None:
-    """Give a workspace's GPUs back; nothing happens if it has none."""
-    if (user, server) in draft.all_workspaces():
+def release(draft: Draft, user: str, server: str, since: float | None = None) -> None:
+    """Give a workspace's GPUs back; nothing happens if it has none, or not the ones reserved at ``since``."""
+    present = draft.all_workspaces().get((user, server))
+    if present is not None and since in {None, present.since}:
         draft.put_workspace((user, server), None)
 
 

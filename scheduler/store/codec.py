@@ -101,13 +101,14 @@ def project_row(record: ProjectRecord) -> dict[str, Any]:
         "age": record.project.age,
         "colour": record.colour,
         "version": record.version,
+        "made_group": record.made_group,
         "body": _text(record.project),
     }
 
 
 def project_record(row: Row[Any]) -> ProjectRecord:
     """A project from its columns."""
-    return ProjectRecord(_project.decode(row.body), row.version, row.colour)
+    return ProjectRecord(_project.decode(row.body), row.version, row.colour, row.made_group)
 
 
 def workspace_row(record: WorkspaceRecord) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Select, desc, func, or_, select
@@ -77,11 +77,16 @@ def job(connection: Connection, job_id: str) -> JobRecord | None:
     return _with_attempts(connection, rows)[0] if rows else None
 
 
-def job_by_key(connection: Connection, user: str, key: str) -> JobRecord | None:
-    """The job a user's key was accepted for."""
+def jobs_by_key(connection: Connection, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], JobRecord]:
+    """The jobs that users' keys were accepted for."""
     table = schema.jobs
-    rows = list(connection.execute(select(table).where(table.c.user == user, table.c.key == key)))
-    return _with_attempts(connection, rows)[0] if rows else None
+    by_user: dict[str, list[str]] = defaultdict(list)
+    for user, key in keys:
+        by_user[user].append(key)
+    rows: list[Any] = []
+    for user, wanted in by_user.items():
+        rows += connection.execute(select(table).where(table.c.user == user, table.c.key.in_(wanted)))
+    return {(row.user, row.key): job for row, job in zip(rows, _with_attempts(connection, rows), strict=True)}
 
 
 def jobs(connection: Connection, query: JobQuery, before: int | None, limit: int) -> list[JobRecord]:

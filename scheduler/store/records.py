@@ -78,7 +78,8 @@ class AttemptRecord:
     """One attempt. ``created`` is when its start was decided, ``started`` when its processes were.
 
     ``asked`` is what it was asked to do and ``asked_why`` the reason; ``seen`` tells that the executor has
-    reported it at least once. ``step_before`` is the furthest step of the job when it began.
+    reported it at least once. ``step_before`` is the furthest step of the job when it began, ``borrowed`` how many
+    of its GPUs its project held beyond its quota then.
     """
 
     job: str
@@ -100,6 +101,7 @@ class AttemptRecord:
     saved: float | None = None
     resumed_from: float | None = None
     step_before: float | None = None
+    borrowed: int = 0
 
     @property
     def gpus(self) -> int:
@@ -184,11 +186,15 @@ KEPT_ATTEMPTS = 100
 
 @dataclass(frozen=True, slots=True)
 class ProjectRecord:
-    """A project, the version that edits are based on, and its place in the palette."""
+    """A project, the version that edits are based on, and its place in the palette.
+
+    ``made_group`` tells that the hub's group of its name was made for it, and goes with it.
+    """
 
     project: Project
     version: int = 1
     colour: int = 0
+    made_group: bool = False
 
     @property
     def name(self) -> str:

@@ -30,6 +30,7 @@ projects = Table(
     Column("age", Integer, nullable=False),
     Column("colour", Integer, nullable=False),
     Column("version", Integer, nullable=False),
+    Column("made_group", Boolean, nullable=False),
     Column("body", Text, nullable=False),
 )
 

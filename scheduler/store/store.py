@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -145,9 +145,9 @@ class Store:
         """One job with its latest attempts."""
         return self._read(lambda connection: reading.job(connection, job_id))
 
-    def job_by_key(self, user: str, key: str) -> JobRecord | None:
-        """The job that a user's submission key was accepted for."""
-        return self._read(lambda connection: reading.job_by_key(connection, user, key))
+    def jobs_by_key(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], JobRecord]:
+        """The jobs that users' submission keys were accepted for, as far as there are any."""
+        return self._read(lambda connection: reading.jobs_by_key(connection, keys))
 
     def jobs(self, query: JobQuery, before: int | None, limit: int) -> list[JobRecord]:
         """Jobs that match, newest first, with ``seq`` below ``before``."""

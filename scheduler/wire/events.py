@@ -23,7 +23,7 @@ class Event(Answer, frozen=True, kw_only=True):
     """One event of the stream.
 
     ``id`` is None for passing ones (progress, log growth); others are kept and can be resumed from. ``kind``:
-    ``job`` (``data`` is a `Job` without its attempts' history), ``pool`` (a `PoolView`), ``progress`` (job id and
+    ``job`` (``data`` is a `Job` as in a list), ``pool`` (a `PoolView`), ``progress`` (job id and
     `Progress`), ``log`` (job id, rank, size), ``admin`` (projects or people changed: ask again),
     ``refetch`` (something was missed: ask again for all that is shown).
     """

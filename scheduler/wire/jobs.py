@@ -42,7 +42,7 @@ class Submission(Request, frozen=True, kw_only=True):
 
 
 class Reason(Answer, frozen=True, kw_only=True):
-    """Why something is so: ``code`` and ``params`` for programs, ``text`` for people."""
+    """Why something is so: ``code`` and ``params`` for programs, ``text`` for people, in whole sentences."""
 
     code: str
     text: str
@@ -69,7 +69,10 @@ class GpuRef(Answer, frozen=True, kw_only=True):
 
 
 class Attempt(Answer, frozen=True, kw_only=True):
-    """One run of a job. ``why`` says why it was started, ``ended_why`` why it stopped."""
+    """One run of a job. ``why`` says why it was started, ``ended_why`` why it stopped.
+
+    ``gpus`` marks as borrowed what is over quota now, of an ended attempt what was when it started.
+    """
 
     number: int
     state: str
@@ -95,6 +98,7 @@ class Job(Answer, frozen=True, kw_only=True):
     ``gpus`` is per worker; ``held`` lists the GPUs its live attempt holds, the last of them marked as borrowed
     as far as its project is over quota. ``reason`` says why it waits or what happens to it. ``place`` counts
     the jobs in line before it, plus one. ``starts`` is when it is expected to start, if that can be told.
+    ``attempts`` are oldest first; lists and events have the latest five only, and no ``source``.
     """
 
     id: str

@@ -36,6 +36,7 @@ class People:
     callers: dict[str, Caller]
     groups: dict[str, list[str]] = field(default_factory=dict)
     hub_refuses: bool = False
+    notebooks: dict[str, set[str]] = field(default_factory=dict)
 
     async def caller(self, handler: RequestHandler) -> Caller | None:
         token = handler.request.headers.get("Authorization", "").removeprefix("token ")
@@ -50,6 +51,9 @@ class People:
 
     async def members(self, *, fresh: bool = False) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002
         return {group: tuple(users) for group, users in self.groups.items()}
+
+    async def servers(self, user: str) -> frozenset[str]:
+        return frozenset(self.notebooks.get(user, ()))
 
     async def create(self, name: str, token: str) -> None:
         self._check(token)

@@ -52,10 +52,16 @@ async def test_a_hub_that_refuses_is_passed_on_and_nothing_is_changed(running):
     names = {project["name"] for project in (await admin.get("/admin")).json()["projects"]}
     assert names == {"vision", "speech"}
     assert (await admin.get("/audit")).json()["items"][0]["what"] == "project.create"
-    answer = await admin.delete("/projects/speech")
+
+
+async def test_a_group_that_the_hub_does_not_let_go_is_told(running):
+    admin = running.as_("admin")
+    assert (await admin.put("/projects/new", json={})).status_code == 201
+    running.people.hub_refuses = True
+    answer = await admin.delete("/projects/new")
     assert (answer.status_code, answer.json()["code"]) == (403, "hub_refused")
     assert "The project is deleted" in answer.json()["message"]
-    assert "speech" in running.people.groups
+    assert "new" in running.people.groups
 
 
 async def test_members_come_and_go_and_the_trail_tells(running):
@@ -113,6 +119,63 @@ async def test_a_change_is_taken_back_once(running):
     assert (await admin.post(f"/audit/{entry['id']}/undo")).status_code == 409
 
 
+async def last_change(admin):
+    return (await admin.get("/audit")).json()["items"][0]
+
+
+async def test_who_was_put_in_or_taken_out_is_put_back(running):
+    admin = running.as_("admin")
+    await admin.put("/projects/vision/members/jemma")
+    added = await last_change(admin)
+    assert added["undo"] is True
+    assert (await admin.post(f"/audit/{added['id']}/undo")).status_code == 204
+    assert running.people.groups["vision"] == ["susan", "joe"]
+    removed = await last_change(admin)
+    assert (removed["what"], removed["after"]) == ("member.remove", {"members": ["joe", "susan"]})
+    assert (await admin.post(f"/audit/{added['id']}/undo")).status_code == 409
+    assert (await admin.post(f"/audit/{removed['id']}/undo")).status_code == 204
+    assert "jemma" in running.people.groups["vision"]
+
+
+async def test_membership_that_was_changed_since_is_not_taken_back(running):
+    admin = running.as_("admin")
+    await admin.put("/projects/vision/members/jemma")
+    added = await last_change(admin)
+    running.people.groups["vision"].remove("jemma")
+    answer = await admin.post(f"/audit/{added['id']}/undo")
+    assert (answer.status_code, answer.json()["code"]) == (409, "changed")
+
+
+async def test_membership_is_taken_back_with_the_admins_own_rights(running):
+    admin = running.as_("admin")
+    await admin.put("/projects/vision/members/jemma")
+    added = await last_change(admin)
+    running.people.hub_refuses = True
+    answer = await admin.post(f"/audit/{added['id']}/undo")
+    assert (answer.status_code, answer.json()["code"]) == (403, "hub_refused")
+    running.people.hub_refuses = False
+    assert (await admin.post(f"/audit/{added['id']}/undo")).status_code == 204
+
+
+async def test_a_deleted_project_comes_back_with_a_group(running):
+    admin = running.as_("admin")
+    await admin.put("/projects/new", json={"weight": 3})
+    await admin.delete("/projects/new")
+    entry = await last_change(admin)
+    assert (await admin.post(f"/audit/{entry['id']}/undo")).status_code == 204
+    assert running.people.groups["new"] == []
+    assert (await admin.delete("/projects/new")).status_code == 204
+    assert "new" not in running.people.groups
+
+
+async def test_a_group_that_was_not_made_for_the_project_outlives_it(running):
+    running.people.groups["staff"] = ["susan"]
+    admin = running.as_("admin")
+    assert (await admin.put("/projects/staff", json={})).status_code == 201
+    assert (await admin.delete("/projects/staff")).status_code == 204
+    assert running.people.groups["staff"] == ["susan"]
+
+
 @pytest.mark.parametrize("number", ["0", "999999", "x", "-1", "1.5", "9" * 40])
 async def test_a_change_that_is_not_there_cannot_be_taken_back(running, number):
     assert (await running.as_("admin").post(f"/audit/{number}/undo")).status_code in {404, 422}
@@ -151,6 +214,7 @@ async def test_a_wrong_name_of_a_project_is_refused(running, name):
 
 
 async def test_the_spawner_reserves_within_the_quota_and_the_same_again(running):
+    running.people.notebooks["jemma"] = {""}
     spawner = running.as_("springtide")
     first = await spawner.post("/workspaces", json={"user": "jemma", "gpus": 1})
     again = await spawner.post("/workspaces", json={"user": "jemma", "gpus": 1})
@@ -164,6 +228,18 @@ async def test_the_spawner_reserves_within_the_quota_and_the_same_again(running)
     assert (await spawner.delete("/workspaces/jemma")).status_code == 204
     assert (await spawner.delete("/workspaces/jemma")).status_code == 204
     assert (await spawner.get("/build-quota/jemma")).json()["used"] == 0
+
+
+async def test_gpus_of_a_notebook_that_is_gone_from_the_hub_do_not_keep_others_from_starting(running):
+    spawner = running.as_("springtide")
+    notebook = {"user": "jemma", "server": "old", "gpus": 1}
+    assert (await spawner.post("/workspaces", json=notebook)).status_code == 200
+    running.people.notebooks["jemma"] = {"old", "new"}
+    refused = await spawner.post("/workspaces", json={**notebook, "server": "new"})
+    assert refused.status_code == 409
+    running.people.notebooks["jemma"] = {"new"}
+    assert (await spawner.post("/workspaces", json={**notebook, "server": "new"})).status_code == 200
+    assert [(one.user, one.server) for one in running.pool.engine.workspaces()] == [("jemma", "new")]
 
 
 async def test_a_person_sees_her_own_build_quota_and_no_others(running):

@@ -180,6 +180,8 @@ def test_a_state_directory_that_cannot_be_is_said_plainly(refused, tmp_path, pla
         ({"projects": [{"name": "vision", "quota": -1}]}, "vision"),
         ({"projects": [{"name": "vision", "quotas": 1}]}, "quotas"),
         ({"auth_cache": 600}, "auth_cache"),
+        ({"queue_cap": 0}, "queue_cap"),
+        ({"queue_cap_per_user": "many"}, "queue_cap_per_user"),
     ],
 )
 def test_a_wrong_setting_is_named(refused, settings, words):

@@ -33,6 +33,9 @@ print("done", flush=True)
 """
 
 
+LOG_CAP = 1024 * 1024
+
+
 class Machine:
     """A pool on this machine, with simulated GPUs and real processes."""
 
@@ -42,7 +45,7 @@ class Machine:
 
     async def start(self):
         self.store = Store.open(f"sqlite:///{self.path}/springtide.sqlite", self.path)
-        self.executor = LocalExecutor(self.path, SimulatedMachine(11, 3))
+        self.executor = LocalExecutor(self.path, SimulatedMachine(11, 3), log_cap=LOG_CAP)
         settings = EngineSettings(policy=Settings(grace=10.0))
         projects = {"susan": {"quota": 2}, "joe": {"quota": 2}}
         self.engine = Engine(self.store, self.executor, settings, projects=projects)
@@ -137,6 +140,17 @@ async def test_a_program_that_is_not_there_is_told_in_words(machine):
     job = await machine.engine.submit(wire.Submission(argv=["no-such-program-here"]), "susan", "susan")
     failed = await machine.until(job.id, "failed")
     assert "no-such-program-here" in failed.error
+
+
+async def test_a_job_that_fills_its_log_keeps_the_end_of_it_and_a_bounded_disk(machine):
+    argv = [sys.executable, "-c", "for i in range(60_000): print('line', i, 'x' * 80)"]
+    job = await machine.engine.submit(wire.Submission(argv=argv), "susan", "susan")
+    await machine.until(job.id, "succeeded")
+    last = await machine.engine.log(job.id, 0, -200, 65536, 0)
+    assert "line 59999" in last.text
+    assert last.ended
+    logs = sum(file.stat().st_size for file in (machine.path / "jobs" / job.id).rglob("log.*"))
+    assert 0 < logs < 2 * LOG_CAP
 
 
 async def test_an_idle_engine_does_nothing(machine):

@@ -8,6 +8,7 @@ import engine_worlds as worlds
 import pytest
 
 from springtide.scheduler.engine import Engine
+from springtide.scheduler.engine.acts import LAUNCHES
 from springtide.scheduler.executors.base import ExecutorError, ExitKind
 from springtide.scheduler.refusal import Refusal
 
@@ -73,6 +74,35 @@ async def test_launches_that_fail_are_repeated_until_one_works(pool):
     )
     await pool.state(job.id, "running", attempt=1)
     assert pool.executor.ran == {pool.key(job.id): 1}
+
+
+async def test_a_job_whose_launches_never_work_fails_in_words(pool, monkeypatch):
+    monkeypatch.setattr("springtide.scheduler.engine.acts.FIRST_WAIT", 0.001)
+    pool.executor.launch_errors = 10_000
+    job = await pool.submit(gpus=1)
+    failed = await pool.state(job.id, "failed")
+    assert failed.error == "It could not be started. It was tried 10 times. The machine is busy."
+    assert not pool.executor.ran
+    pool.executor.launch_errors = 0
+    other = await pool.submit(gpus=8)
+    await pool.state(other.id, "running")
+
+
+async def test_a_launch_that_worked_although_it_seemed_not_to_is_no_failure(pool, monkeypatch):
+    monkeypatch.setattr("springtide.scheduler.engine.acts.FIRST_WAIT", 0.001)
+
+    def start_but_never_say_so(key):
+        placement = pool.executor.world.pop(key).placement
+        if pool.executor.asked.count(("launch", key)) == LAUNCHES:
+            pool.executor.appear(key, placement)
+        raise ExecutorError("The machine does not say whether it started.")
+
+    pool.executor.during_launch = start_but_never_say_so
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "running", attempt=1)
+    await pool.quiet()
+    assert pool.job(job.id).state == "running"
+    assert pool.executor.asked.count(("launch", pool.key(job.id))) == LAUNCHES
 
 
 async def test_a_job_whose_launches_never_work_can_be_cancelled(pool):

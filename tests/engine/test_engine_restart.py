@@ -111,7 +111,7 @@ async def test_a_store_that_knows_nothing_leaves_what_runs_alone(tmp_path, make_
 
 async def test_projects_are_seeded_once(pool, members):
     assert {project.name for project in pool.engine.pool().projects} == {"susan", "joe", "jemma"}
-    await pool.engine.delete_project("jemma", "admin", members=members)
+    await pool.engine.delete_project("jemma", "admin")
     await pool.restart()
     assert {project.name for project in pool.engine.pool().projects} == {"susan", "joe"}
 

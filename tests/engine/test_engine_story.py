@@ -148,6 +148,7 @@ async def test_cancelling_overrides_a_pause(pool):
     await pool.state(job.id, "pausing")
     await pool.engine.cancel(job.id, "susan")
     await pool.state(job.id, "cancelled")
+    await pool.quiet()
     assert [what for what, _ in pool.executor.asked] == ["launch", "pause", "kill", "discard"]
 
 
@@ -192,6 +193,45 @@ async def test_a_cursor_of_something_else_is_refused(pool):
     with pytest.raises(Refusal) as refused:
         await pool.engine.jobs(JobFilter(), "'; drop table jobs", 10)
     assert (refused.value.status, refused.value.field) == (422, "cursor")
+
+
+async def test_lists_show_the_latest_attempts_and_a_jobs_own_page_all(pool):
+    job = await pool.submit(gpus=1, source="x")
+    for attempt in range(1, 8):
+        await pool.state(job.id, "running", attempt=attempt)
+        pool.executor.report(pool.key(job.id), step=attempt, saved=True)
+        pool.executor.end(pool.key(job.id), code=75)
+        await pool.state(job.id, "paused", attempt=attempt)
+        await pool.later(1_000)
+    await pool.state(job.id, "running", attempt=8)
+    [listed] = (await pool.engine.jobs(JobFilter(), None, 10)).items
+    assert [attempt.number for attempt in listed.attempts] == [4, 5, 6, 7, 8]
+    assert listed.source == ""
+    whole = await pool.engine.find(job.id)
+    assert [attempt.number for attempt in whole.attempts] == list(range(1, 9))
+    assert whole.source == "x"
+
+
+async def test_an_ended_attempt_still_tells_what_it_had_borrowed(pool):
+    job = await pool.submit(gpus=4)
+    await pool.state(job.id, "running")
+    pool.executor.end(pool.key(job.id), code=0)
+    ended = await pool.state(job.id, "succeeded")
+    assert [gpu.borrowed for gpu in ended.attempts[0].gpus] == [False, False, True, True]
+    await pool.restart()
+    assert pool.job(job.id).attempts == ended.attempts
+
+
+async def test_reasons_are_whole_sentences(pool):
+    first = await pool.submit(gpus=8)
+    await pool.state(first.id, "running")
+    assert pool.job(first.id).reason.text == "GPUs are idle: starts on 8 GPUs, borrowed by susan."
+    await pool.submit("joe", gpus=2, name="bert")
+    paused = await pool.state(first.id, "paused")
+    told = paused.reason.text
+    assert told.startswith("The project joe asked for its 2 GPUs back: paused for bert. ")
+    assert told.removeprefix(paused.attempts[0].ended_why.text).startswith(" The project susan holds 0 of its 2;")
+    assert told.endswith(".")
 
 
 # ---------- repeating

@@ -12,7 +12,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings, submit
 from springtide.scheduler.model import Node, Project
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store import schema
+from springtide.scheduler.store import StoreError, schema
 from springtide.scheduler.store.records import JobSpec
 
 NODES = (
@@ -194,7 +194,7 @@ async def test_one_person_cannot_fill_the_queue(make_pool):
 
 
 async def test_a_project_that_is_deleted_takes_no_more_jobs(pool, members):
-    await pool.engine.delete_project("jemma", "admin", members=members)
+    await pool.engine.delete_project("jemma", "admin")
     with pytest.raises(Refusal) as refused:
         await pool.submit("jemma")
     assert refused.value.code == "unknown_project"
@@ -206,6 +206,30 @@ async def test_hundreds_of_submissions_at_once_are_all_on_disk(pool):
     assert {job.id for job in jobs} <= {job.id for job in pool.store.load().jobs}
     assert pool.engine.stats.commits < 100
     assert sorted(job.spec.seq for job in pool.store.load().jobs) == list(range(1, 301))
+
+
+async def test_keys_that_come_together_are_looked_up_together(pool, monkeypatch):
+    asked = []
+
+    def counted(keys):
+        asked.append(list(keys))
+        return pool.store.jobs_by_key(keys)
+
+    monkeypatch.setattr(pool.engine._keys, "_read", lambda keys: pool.engine._read(counted, keys))
+    jobs = await asyncio.gather(*(pool.submit(gpus=8, key=f"key {n % 50}") for n in range(100)))
+    assert len({job.id for job in jobs}) == 50
+    assert sum(len(keys) for keys in asked) == 50
+    assert len(asked) < 5
+
+
+async def test_a_store_that_fails_when_keys_are_looked_up_is_told_in_words(pool, monkeypatch):
+    def broken(_keys):
+        raise StoreError("The store failed.")
+
+    monkeypatch.setattr(pool.engine._keys, "_read", lambda keys: pool.engine._read(broken, keys))
+    with pytest.raises(Refusal) as refused:
+        await pool.submit(gpus=1, key="one")
+    assert (refused.value.status, refused.value.code) == (503, "store")
 
 
 async def test_a_full_disk_refuses_in_words_and_the_pool_goes_on(pool):

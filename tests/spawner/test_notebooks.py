@@ -10,6 +10,8 @@ import httpx
 import pytest
 from hub_people import Hub, Person, environment, notebook_pid, until
 
+from springtide.scheduler.wire import WorkspaceRequest
+
 pytestmark = [pytest.mark.xdist_group("hub-spawner"), pytest.mark.timeout(300)]
 
 OVER = "susan has a build quota of 1 GPU and uses 1; this notebook asks for 1."
@@ -107,6 +109,27 @@ def test_the_gpu_of_a_notebook_that_died_comes_back(hub: Hub, running: Person) -
     os.kill(running.ready(), signal.SIGKILL)
     until("its GPU", lambda: hub.held() == {})
     assert running.server() is None
+
+
+def test_gpus_reserved_for_a_notebook_that_the_hub_does_not_know_keep_nobody_waiting(
+    hub: Hub, joe: Person
+) -> None:
+    with hub.pool() as pool:
+        pool.reserve_workspace(WorkspaceRequest(user="joe", server="gone", gpus=1))
+    joe.start({"gpus": 1}).raise_for_status()
+    joe.ready()
+    assert (hub.held().get(("joe", "gone")), hub.held()["joe", ""]) == (None, 1)
+    joe.stop()
+
+
+def test_a_service_that_starts_gives_back_what_notebooks_left(hub: Hub, running: Person) -> None:
+    with hub.pool() as pool:
+        pool.reserve_workspace(WorkspaceRequest(user="joe", server="gone", gpus=1))
+    killed = hub.service_pid()
+    os.kill(killed, signal.SIGKILL)
+    hub.service_after(killed)
+    until("its GPU", lambda: hub.held() == {("susan", ""): 1})
+    assert running.server() is not None
 
 
 def test_a_notebook_that_cannot_start_says_why_and_holds_nothing(hub: Hub, joe: Person) -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from springtide.scheduler.wire import BuildQuota
-from springtide.spawner.options import OptionError, form_html, options_from_form, requested_gpus
+from springtide.spawner.options import (
+    IDLE,
+    IN_USE,
+    TAKEN,
+    OptionError,
+    form_html,
+    options_from_form,
+    requested_gpus,
+)
 
 
 def quota(**changes: object) -> BuildQuota:
@@ -80,9 +88,29 @@ def test_fields_that_are_not_in_the_form_are_refused() -> None:
 def test_the_form_tells_quota_use_and_what_is_free() -> None:
     html = form_html(quota(quota=2, used=1, free=3), default=1)
     assert "Your build quota is 2 GPUs: 1 in use by your notebooks, 1 left." in html
-    assert "3 GPUs of this pool&#x27;s build GPUs are free" in html
+    assert "right now" not in html
     assert 'max="1"' in html
     assert 'value="1"' in html
+
+
+@pytest.mark.parametrize(
+    ("told", "drawn"),
+    [
+        ({"quota": 3, "used": 1, "free": 5}, (1, 2, 0)),
+        ({"quota": 3, "used": 1, "free": 1}, (1, 1, 1)),
+        ({"quota": 2, "used": 3, "free": 1}, (2, 0, 0)),
+        ({"quota": 0}, (0, 0, 0)),
+        ({"quota": 1000}, (0, 0, 0)),
+    ],
+)
+def test_the_build_quota_is_drawn_as_cells(told: dict[str, object], drawn: tuple[int, int, int]) -> None:
+    html = form_html(quota(**told), default=1)
+    assert tuple(html.count(f"{look}/>") for look in (IN_USE, IDLE, TAKEN)) == drawn
+
+
+@pytest.mark.parametrize(("free", "says"), [(0, "none is free"), (1, "only 1 is free"), (2, "only 2 are free")])
+def test_the_form_tells_when_others_took_what_the_quota_allows(free: int, says: str) -> None:
+    assert f"Of the pool&#x27;s build GPUs, {says} right now." in form_html(quota(quota=3, free=free), default=1)
 
 
 def test_the_form_offers_no_more_than_what_is_free() -> None:

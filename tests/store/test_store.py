@@ -156,9 +156,8 @@ def test_ended_jobs_are_not_loaded_but_found(store: Store) -> None:
 
 def test_a_key_finds_its_job_and_only_for_its_user(store: Store) -> None:
     store.commit(Batch(new_jobs=[job(1, key="k"), job(2, key="k", user="joe"), job(3)]))
-    assert store.job_by_key("susan", "k").id == "job1"
-    assert store.job_by_key("joe", "k").id == "job2"
-    assert store.job_by_key("jemma", "k") is None
+    found = store.jobs_by_key([("susan", "k"), ("joe", "k"), ("jemma", "k"), ("joe", "other")])
+    assert {asked: job.id for asked, job in found.items()} == {("susan", "k"): "job1", ("joe", "k"): "job2"}
 
 
 def test_a_batch_is_written_as_a_whole_or_not_at_all(store: Store) -> None:

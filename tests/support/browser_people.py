@@ -21,8 +21,9 @@ class Person:
     tab: Page
 
     @classmethod
-    def log_in(cls, browser: Browser, hub: str, name: str) -> Person:
-        tab = browser.new_context(viewport={"width": 1400, "height": 2600}).new_page()
+    def log_in(cls, browser: Browser, hub: str, name: str, *, width: int = 1400, scale: float = 1) -> Person:
+        size = {"width": width, "height": 2600}
+        tab = browser.new_context(viewport=size, device_scale_factor=scale).new_page()
         tab.goto(f"{hub}/hub/login")
         tab.get_by_label("Username").fill(name)
         tab.get_by_label("Password").fill(PASSWORD)

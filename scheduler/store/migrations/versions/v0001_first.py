@@ -24,6 +24,7 @@ def upgrade() -> None:
         sa.Column("age", sa.Integer, nullable=False),
         sa.Column("colour", sa.Integer, nullable=False),
         sa.Column("version", sa.Integer, nullable=False),
+        sa.Column("made_group", sa.Boolean, nullable=False),
         sa.Column("body", sa.Text, nullable=False),
     )
     op.create_table(
