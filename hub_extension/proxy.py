@@ -2,7 +2,8 @@
 
 The library's own handler reads an answer to its end before it passes it on, at most ten at a time and for at most
 20 seconds: no event stream gets through, and a few of them keep everybody else waiting. Here answers are passed
-on as they come.
+on as they come. It also leaves out which subprotocol of a WebSocket the target chose, so that browsers give the
+connection up, and passes their binary messages on as text; here both come through.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from configurable_http_proxy.handlers import ProxyHandler
 from tornado.httpclient import AsyncHTTPClient
 from tornado.httputil import HTTPHeaders, parse_response_start_line
 from tornado.iostream import StreamClosedError
+from tornado.websocket import WebSocketClientConnection
 
 MOST_REQUESTS = 10_000
 NO_LIMIT = 2**62
@@ -47,6 +49,18 @@ class StreamingHandler(ProxyHandler):
                 await self.handle_proxy_error(503, error)
         else:
             await self.finish()
+
+    def select_subprotocol(self, subprotocols: list[str]) -> str | None:
+        """The one of the browser's ``subprotocols`` that the target chose; None if it chose none of them."""
+        target: WebSocketClientConnection | None = self.ws_client
+        chosen = None if target is None else target.selected_subprotocol
+        return chosen if chosen in subprotocols else None
+
+    def on_message(self, message: str | bytes) -> None:
+        """Pass a message of the browser's on as what it is, text or binary."""
+        if self.ws_client:
+            self.proxy.update_last_activity(self.target["prefix"])
+            self.ws_client.write_message(message, binary=isinstance(message, bytes))
 
     async def pass_on(self, piece: bytes) -> None:
         """Give the browser a piece, and wait until it has been taken. Raises if the browser has gone."""

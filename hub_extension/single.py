@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -17,7 +18,11 @@ from springtide.hub_extension.state_dir import LOOPBACK, StateDir
 PROXY = "springtide.hub_extension.proxy"
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 """Beside this package both in a checkout and where the wheel is installed."""
+TEMPLATES = Path(__file__).resolve().parent / "hub_templates"
+"""The hub's own pages, with the way to the pool's."""
 FIRST_NOTEBOOK = "examples/digits/digits.ipynb"
+QUIET = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
+"""JupyterLab's settings unless somebody chooses others: it asks nobody whether to fetch news."""
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "output", "*.pyc")
 
 
@@ -30,6 +35,7 @@ def prepare(c: Config, *, state_dir: str, port: int, hub_port: int, proxy_port: 
     c.JupyterHub.cookie_secret_file = str(state.hub / "cookie-secret")
     c.JupyterHub.cleanup_servers = False
     c.JupyterHub.spawner_class = "springtide-simple"
+    c.JupyterHub.template_paths = [str(TEMPLATES)]
     c.ConfigurableHTTPProxy.api_url = f"http://{LOOPBACK}:{proxy_port}"
     c.ConfigurableHTTPProxy.pid_file = str(state.hub / "proxy.pid")
     c.ConfigurableHTTPProxy.command = [sys.executable, "-m", PROXY]
@@ -45,10 +51,20 @@ def _prepare_notebooks(c: Config, state: StateDir) -> None:
     c.Spawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
     if os.geteuid() == 0:
         c.Spawner.args = ["--allow-root"]
-    c.Spawner.environment = {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    settings = state.hub / "jupyter" / "labconfig"
+    settings.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (settings / "default_setting_overrides.json").write_text(json.dumps(QUIET))
+    c.Spawner.environment = {
+        "PATH": _first(str(Path(sys.executable).parent), "PATH"),
+        "JUPYTER_CONFIG_PATH": _first(str(settings.parent), "JUPYTER_CONFIG_PATH"),
+    }
     if (EXAMPLES.parent / FIRST_NOTEBOOK).exists():
         c.Spawner.default_url = f"/lab/tree/{FIRST_NOTEBOOK}"
     c.Spawner.pre_spawn_hook = give_examples
+
+
+def _first(place: str, variable: str) -> str:
+    return os.pathsep.join(filter(None, [place, os.environ.get(variable)]))
 
 
 def _prepare_story(c: Config, state: StateDir, password: str) -> None:

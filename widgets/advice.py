@@ -30,9 +30,13 @@ def advice(choice: ProjectChoice, view: ProjectView | None, gpus: int, workers: 
 def _coverage(total: int, own: int) -> str:
     gpus = words.count(total, "GPU")
     if own == total:
-        return f"The quota covers all of this job's {gpus}."
-    borrowed = f"{total - own} of this job's {gpus} would be borrowed" if own else f"All {gpus} would be borrowed"
-    return f"{borrowed}: when their owner asks for them, the job pauses at its checkpoint and resumes by itself."
+        return f"The quota covers this job's {gpus}."
+    if total == 1:
+        borrowed = "The GPU would be borrowed: when its owner asks for it"
+    else:
+        share = f"{total - own} of this job's" if own else "All"
+        borrowed = f"{share} {gpus} would be borrowed: when their owner asks for them"
+    return f"{borrowed}, the job pauses at its checkpoint and resumes by itself."
 
 
 def _start(total: int, own: int, free: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -100,7 +101,7 @@ class JobForm:
         return sorted(
             name
             for name, value in self._namespace().items()
-            if isinstance(value, FunctionType) and value.__module__ == "__main__" and not name.startswith("_")
+            if isinstance(value, FunctionType) and _is_own(value) and not name.startswith("_")
         )
 
     # ---------- while it is filled in
@@ -128,7 +129,7 @@ class JobForm:
 
     def _missing(self) -> str:
         if self.kind.value == "function" and not self.function.value:
-            return "Define a function in the notebook, and open the form again."
+            return "Define or import a function of your own, and open the form again."
         if self.kind.value == "command" and not self.command.value.strip():
             return "Say what to run, such as python train.py."
         if self.kind.value == "notebook" and not self.notebook.value:
@@ -219,6 +220,12 @@ def _value(node: ast.expr, variables: Mapping[str, Any]) -> Any:
     except ValueError:
         msg = f"`{ast.unparse(node)}` is neither a plain value nor a variable of the notebook."
         raise OptionError(msg) from None
+
+
+def _is_own(function: FunctionType) -> bool:
+    """Whether it was written in the notebook, or in a file beside it."""
+    file = getattr(sys.modules.get(function.__module__), "__file__", None)
+    return function.__module__ == "__main__" or (file is not None and Path(file).parent == Path.cwd())
 
 
 def _notebooks() -> list[str]:

@@ -8,6 +8,10 @@ from springtide.scheduler.wire import Job, PoolView, ProjectView
 from springtide.widgets import words
 
 JOB_HEADS = ("id", "job", "project", "state", "progress", "GPUs", "why")
+NAME = ' style="text-align: left; white-space: nowrap"'
+LEFT = ' style="text-align: left"'
+SHORT = 24
+"""Characters up to which no entry of a column is broken into lines."""
 PROJECT_HEADS = ("project", "quota", "held", "borrowed", "waiting")
 
 
@@ -30,7 +34,9 @@ def job_html(job: Job) -> str:
         ("holds", words.held(job)),
         ("why", words.why(job)),
     ]
-    lines = (f"<tr><th>{head}</th><td>{words.escape(value)}</td></tr>" for head, value in rows if value)
+    lines = (
+        f"<tr><th{NAME}>{head}</th><td{LEFT}>{words.escape(value)}</td></tr>" for head, value in rows if value
+    )
     return f"<table>{''.join(lines)}</table>"
 
 
@@ -68,12 +74,25 @@ def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) 
 
 
 def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> str:
-    """A table with a line of heads."""
+    """A table with a line of heads, numbers to the right and words to the left."""
     if not rows:
         return f"<p>{words.escape(empty)}</p>"
-    top = "".join(f"<th>{words.escape(head)}</th>" for head in heads)
-    body = "".join(f"<tr>{''.join(f'<td>{words.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    styles = [_style([row[place] for row in rows]) for place in range(len(heads))]
+    top = "".join(f"<th{style}>{words.escape(head)}</th>" for head, style in zip(heads, styles, strict=True))
+    body = "".join(f"<tr>{_cells(row, styles)}</tr>" for row in rows)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cells(row: Sequence[str], styles: Sequence[str]) -> str:
+    cells = zip(row, styles, strict=True)
+    return "".join(f"<td{style}>{words.escape(cell)}</td>" for cell, style in cells)
+
+
+def _style(column: Sequence[str]) -> str:
+    if all(cell.isdecimal() for cell in column):
+        return ' style="text-align: right"'
+    short = max(map(len, column)) <= SHORT
+    return f' style="text-align: left{"; white-space: nowrap" if short else ""}"'
 
 
 def _totals(pool: PoolView) -> str:

@@ -94,7 +94,7 @@ def why(job: Job) -> str:
     """Why the job stands as it does: its error, or the pool's reason with its place in line."""
     if job.error:
         return sentence(job.error)
-    line = f"Number {job.place} in line." if job.place else ""
+    line = "" if not job.place else "Next in line." if job.place == 1 else f"Number {job.place} in line."
     return " ".join(part for part in (sentence(job.reason.text) if job.reason else "", line) if part)
 
 

@@ -122,10 +122,10 @@ def show(pool: PoolView, *, as_json: bool, clear: bool) -> None:
 
 def screen(pool: PoolView) -> Iterator[str]:
     """The lines of a screen."""
-    kind = "simulated GPUs" if pool.simulated else "GPUs"
+    kind = "simulated " if pool.simulated else ""
     yield (
-        f"{pool.train_held} of {pool.train_gpus} train {kind} held, "
-        f"{pool.build_held} of {pool.build_gpus} build {kind} held"
+        f"{pool.train_held} of {pool.train_gpus} {kind}train GPUs held, "
+        f"{pool.build_held} of {pool.build_gpus} {kind}build GPUs in notebooks"
     )
     yield ""
     rows = [(*project_row(path, view)[:5], project_bar(view)) for path, view in as_tree(pool.projects)]
@@ -134,7 +134,8 @@ def screen(pool: PoolView) -> Iterator[str]:
     for node in pool.nodes:
         bar = "".join(cell_mark(cell) for cell in node.gpus)
         who = ", ".join(f"{name} {number}" for name, number in holders(node.gpus).items())
-        yield one_line(f"{node.name} ({node.environment}) [{bar}] {who or 'idle'}")
+        name = node.name if node.name == node.environment else f"{node.name} ({node.environment})"
+        yield one_line(f"{name} [{bar}] {who or 'idle'}")
 
 
 def cell_mark(cell: GpuCell) -> str:

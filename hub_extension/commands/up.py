@@ -77,26 +77,31 @@ def up(
 
 
 def welcome(hub: Running) -> str:
-    """Who can log in, and what to click."""
-    password = "" if hub.password is None else f", password {hub.password}"
+    """Who can log in, who is admin, and what to click."""
     pool = hub.pool
     kind = "simulated GPUs" if pool.simulated else "GPUs"
     gpus = pool.build_gpus + pool.train_gpus
-    first = hub.users[0] if hub.users else "one of them"
+    password = [] if hub.password is None else [f"  Password      {hub.password}, the same for all"]
+    admins = [f"  Admin         {', '.join(hub.admins)}: edits projects and quotas"] if hub.admins else []
+    first, second = hub.users[:2] if len(hub.users) > 1 else ("one person", "another")
+    pages = f"{hub.url}/services/springtide"
     lines = [
         "",
         f"Springtide is ready: {hub.url}",
         "",
-        f"  Log in as     {', '.join(hub.users) or 'somebody your configuration allows'}{password}",
-        f"  Administer as {', '.join(hub.admins)}" if hub.admins else "",
-        f"  {gpus} {kind}: {pool.build_gpus} for build notebooks, {pool.train_gpus} for train jobs",
+        f"  People        {', '.join(hub.users) or 'whom your configuration allows'}",
+        *admins,
+        *password,
+        f"  GPUs          {gpus} {kind}: {pool.build_gpus} for build notebooks, {pool.train_gpus} for train jobs",
         "",
-        f"  1. Log in as {first}, press Start, and run the notebook that opens: its jobs borrow idle GPUs.",
-        "  2. Log in as somebody else in a private window and run it there: borrowed GPUs come back.",
-        f"  3. Watch: {hub.url}/services/springtide/pool",
+        f"  1. Log in as {first}, press Start, and run the notebook that opens (Run > Run All Cells):",
+        "     its two trainings fill the pool with borrowed GPUs.",
+        f"  2. Log in as {second} in a private window and run it there: the borrowed GPUs come back.",
+        f"  3. Watch the pool:  {pages}/pool",
+        *([f"     Change quotas:   {pages}/admin (as {hub.admins[0]})"] if hub.admins else []),
         "",
-        f"  Kept in {hub.state_dir}",
-        f"  Log in  {hub.log}",
+        f"  Kept in       {hub.state_dir}",
+        f"  The log is    {hub.log}",
         "",
         "Ctrl-C stops the hub; notebooks and jobs go on, and the next `springtide up` finds them.",
     ]

@@ -5,6 +5,7 @@ import { drawAttempts, drawFacts, drawSource } from "./job_parts.js";
 import { LogKeeper } from "./log_keeper.js";
 import { call, calmly, followEvents, oncePerFrame, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/dom.js";
+import { emptyState } from "./visuals/glyphs.js";
 import { renderJobCard } from "./visuals/job_card.js";
 import { renderLog } from "./visuals/log_view.js";
 import { curveNames, renderLossCurve } from "./visuals/loss_curve.js";
@@ -28,14 +29,23 @@ async function start() {
     shown.job = await call("GET", path);
     shown.colour = pool.projects.find((project) => project.name === shown.job.project)?.colour ?? null;
   } catch (error) {
-    document.getElementById("page").replaceChildren();
-    showMessage(error);
+    drawMissing(error);
     return;
   }
   redraw();
   followEvents({ job: hear, progress: hearProgress, log: () => log.read(), again: readAll }, site.job);
   log.read();
   setInterval(redraw, 1000);
+}
+
+function drawMissing(error) {
+  const page = document.getElementById("page");
+  page.removeAttribute("aria-busy");
+  page.replaceChildren();
+  if (error.status !== 404) return showMessage(error);
+  document.querySelector("h1").textContent = "Not found";
+  const jobs = h("a", { href: site.prefix }, "My jobs");
+  return patch(page, emptyState(clean(error.message), "It may be somebody else's, or have been removed since. ", jobs));
 }
 
 function readAll() {
@@ -49,11 +59,12 @@ async function read() {
   redraw();
 }
 
+/** Events have the latest attempts only, and not what the job runs. */
 function hear(job) {
-  const attempts = job.attempts.length >= shown.job.attempts.length ? job.attempts : shown.job.attempts;
-  shown.job = { ...job, attempts };
+  const first = job.attempts[0]?.number ?? Infinity;
+  const earlier = shown.job.attempts.filter((attempt) => attempt.number < first);
+  shown.job = { ...job, source: shown.job.source, attempts: [...earlier, ...job.attempts] };
   shown.notice = null;
-  reread();
   log.read();
   redraw();
 }

@@ -2,7 +2,7 @@
 
 import { h } from "./visuals/dom.js";
 import { stateMark, when } from "./visuals/glyphs.js";
-import { askWords } from "./visuals/job_words.js";
+import { asSentence, askWords } from "./visuals/job_words.js";
 import { amount, clean, cleanLines, count, duration } from "./visuals/words.js";
 
 const ATTEMPT_HEADS = ["attempt", "state", "started", "ran for", "GPUs", "why it started", "why it stopped"];
@@ -15,7 +15,7 @@ export function drawAttempts(job, now) {
     { class: "table-responsive" },
     h(
       "table",
-      { class: "table st-table", "data-testid": "attempts" },
+      { class: "table st-table st-attempts", "data-testid": "attempts" },
       h("thead", {}, h("tr", {}, ATTEMPT_HEADS.map((head) => h("th", { key: head, scope: "col" }, head)))),
       h("tbody", {}, job.attempts.toReversed().map((attempt) => drawAttemptRow(attempt, now))),
     ),
@@ -32,8 +32,8 @@ function drawAttemptRow(attempt, now) {
     h("td", { "data-label": ATTEMPT_HEADS[2] }, when(from, now)),
     h("td", { "data-label": ATTEMPT_HEADS[3] }, duration((attempt.ended ?? now) - from)),
     h("td", { "data-label": ATTEMPT_HEADS[4] }, gpuWords(attempt.gpus)),
-    h("td", { "data-label": ATTEMPT_HEADS[5], class: "st-across" }, reasonWords(attempt.why), Number.isFinite(attempt.resumed_from) && ` Went on from step ${amount(attempt.resumed_from)}.`),
-    h("td", { "data-label": ATTEMPT_HEADS[6], class: "st-across" }, reasonWords(attempt.ended_why), exitWords(attempt)),
+    h("td", { "data-label": ATTEMPT_HEADS[5], class: "st-across" }, [reasonWords(attempt.why), Number.isFinite(attempt.resumed_from) && `Went on from step ${amount(attempt.resumed_from)}.`].filter(Boolean).join(" ")),
+    h("td", { "data-label": ATTEMPT_HEADS[6], class: "st-across" }, [reasonWords(attempt.ended_why), exitWords(attempt)].filter(Boolean).join(" ")),
   );
 }
 
@@ -44,19 +44,22 @@ function gpuWords(gpus) {
 }
 
 function reasonWords(reason) {
-  return reason ? clean(reason.text) : "";
+  return reason?.text ? asSentence(reason.text) : "";
 }
 
 function exitWords(attempt) {
-  if (attempt.exit_signal) return ` Ended by signal ${attempt.exit_signal}.`;
-  return attempt.exit_code ? ` Exit code ${attempt.exit_code}.` : "";
+  if (attempt.state === "paused" || attempt.ended_why?.text?.includes("exit code")) return "";
+  if (attempt.exit_signal) return `Ended by signal ${attempt.exit_signal}.`;
+  return attempt.exit_code ? `Exit code ${attempt.exit_code}.` : "";
 }
 
 /** The command and the source of a job. */
 export function drawSource(job) {
+  const command = job.argv.map(quoted).join(" ");
+  const source = cleanLines(job.source ?? "").trim();
   return [
-    h("pre", { key: "argv", class: "st-log st-code", tabindex: 0, "data-testid": "job-argv" }, job.argv.map(quoted).join(" ")),
-    job.source && h("pre", { key: "source", class: "st-log st-code", tabindex: 0, "data-testid": "job-source" }, cleanLines(job.source)),
+    h("pre", { key: "argv", class: "st-log st-code", tabindex: 0, "data-testid": "job-argv" }, command),
+    source && source !== command && h("pre", { key: "source", class: "st-log st-code", tabindex: 0, "data-testid": "job-source" }, cleanLines(job.source)),
   ];
 }
 
@@ -74,7 +77,7 @@ export function drawFacts(job, now) {
     ["First started", job.started ? when(job.started, now) : "not yet"],
     ["Last saved", job.saved ? when(job.saved, now) : "never"],
     ["Time limit", job.time_limit ? duration(job.time_limit) : "none"],
-    ["Failures", `${job.failures}, with ${count(job.retries, "retry", "retries")} allowed`],
+    ["Failures", `${job.failures || "none"}, ${job.retries ? count(job.retries, "retry", "retries") : "no retries"} allowed`],
     ["GPU time used", duration(job.gpu_seconds)],
     ["Id", job.id],
   ];

@@ -46,7 +46,7 @@ async function load(more = false) {
   const page = await attempted(() => call("GET", `jobs?${query}`));
   if (!page || asked !== `${shown.filter} ${shown.everybody}`) return;
   const listed = new Set(page.items.map((job) => job.id));
-  for (const job of page.items) keep(job);
+  for (const job of page.items) shown.jobs.set(job.id, job);
   if (!more) for (const job of shown.jobs.values()) if (!listed.has(job.id) && !isFinal(job.state)) reread(job.id);
   shown.next = page.next;
   shown.loaded = true;
@@ -56,14 +56,6 @@ async function load(more = false) {
 async function refresh() {
   pool = (await attempted(() => call("GET", "pool"))) ?? pool;
   await load();
-}
-
-/** Shows a job as it is now. Lists and events come without attempts: those are fetched when they changed. */
-function keep(job) {
-  const known = shown.jobs.get(job.id);
-  const complete = job.attempts.length > 0 || !job.attempt;
-  shown.jobs.set(job.id, complete ? job : { ...job, attempts: known?.attempts ?? [] });
-  if (!complete && (!known?.attempts.length || known.attempt !== job.attempt || known.state !== job.state)) reread(job.id);
 }
 
 async function reread(id) {
@@ -86,7 +78,7 @@ function hearJob(job) {
   const known = shown.jobs.has(job.id);
   const mine = shown.everybody || job.user === site.user;
   if (!known && !(mine && wanted(job))) return;
-  keep(job);
+  shown.jobs.set(job.id, job);
   shown.notices.delete(job.id);
   redraw();
 }
@@ -135,7 +127,7 @@ function drawFilters() {
         h("button", { key: filter, type: "button", class: `btn btn-sm ${shown.filter === filter ? "btn-primary" : "btn-outline-secondary"}`, "aria-pressed": String(shown.filter === filter), "data-testid": `filter-${filter}`, on: { click: choose(filter) } }, filter),
       ),
     ),
-    h("label", { key: "whose" }, h("input", { type: "checkbox", checked: shown.everybody, "data-testid": "filter-everybody", on: { change: whose } }), site.admin ? " everybody's" : " my projects' too"),
+    h("label", { key: "whose" }, h("input", { type: "checkbox", checked: shown.everybody, "data-testid": "filter-everybody", on: { change: whose } }), site.admin ? " Everybody's jobs" : " My projects' jobs too"),
   );
 }
 
@@ -173,10 +165,11 @@ function actionsOf(id) {
 
 function drawEmpty() {
   if (shown.filter === "ended") return emptyState("No job of yours has ended yet.", "What succeeds, fails or is cancelled stays here.");
+  const title = shown.filter === "active" ? "None of your jobs runs or waits." : "No jobs here yet.";
   return h(
     "div",
     { key: "empty", class: "st-empty", "data-testid": "empty" },
-    h("strong", {}, "No jobs here yet."),
+    h("strong", {}, title),
     h("p", {}, "Send one from a notebook:"),
     h("pre", { class: "st-log" }, EXAMPLE),
     h("p", { class: "mb-0" }, h("a", { href: `${site.hub}spawn` }, "Open a notebook"), ", or see ", h("a", { href: `${site.prefix}pool` }, "what is free in the pool"), "."),

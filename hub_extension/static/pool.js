@@ -84,7 +84,7 @@ function drawSpans() {
 
 function drawHolders(pool, colours) {
   const holders = holdersOf(pool);
-  if (!holders.length) return emptyState("Every GPU is idle.", "Whoever submits a job now starts at once, beyond the quota too.");
+  if (!holders.length) return emptyState("Every GPU is idle.", "A job submitted now starts at once, even beyond its project's quota.");
   return h(
     "div",
     { class: "table-responsive" },
@@ -119,12 +119,17 @@ function drawHolder({ key, holder, places, gpus, borrowed, simulated }, colours)
   return h(
     "tr",
     { key, "data-testid": "holder-row" },
-    h("td", { "data-label": HOLDER_HEADS[0] }, holder.kind === "job" ? [projectMark(holder.project, colours[holder.project] ?? null), " · "] : null, clean(holder.user) || "–"),
+    h("td", { "data-label": HOLDER_HEADS[0] }, whoWords(holder, colours)),
     h("td", { "data-label": HOLDER_HEADS[1] }, whatWords(holder)),
     h("td", { "data-label": HOLDER_HEADS[2] }, holder.state && holder.kind === "job" ? stateMark(holder.state) : ""),
     h("td", { "data-label": HOLDER_HEADS[3] }, count(gpus, "GPU"), borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, `, ${borrowed} borrowed`), simulated && h("span", { key: "simulated", class: "st-muted" }, ", simulated")),
     h("td", { "data-label": HOLDER_HEADS[4] }, where),
   );
+}
+
+function whoWords({ kind, project, user }, colours) {
+  if (kind !== "job") return clean(user) || "–";
+  return [projectMark(project, colours[project] ?? null), user && user !== project ? ` · ${clean(user)}` : ""];
 }
 
 function whatWords(holder) {

@@ -131,6 +131,7 @@ function drawRowActions(project, editing) {
   return h(
     "div",
     { key: "asking", class: "st-row-actions" },
+    h("span", { key: "what", class: "st-muted" }, "Its group in the hub stays, unless it was made with the project."),
     h("button", { key: "keep", type: "button", class: "st-button", on: { click: () => editing.ask(null) } }, "Keep"),
     h("button", { key: "delete", type: "button", class: "st-button st-danger", "data-testid": `delete-confirm-${name}`, on: { click: remove } }, "Delete it"),
   );

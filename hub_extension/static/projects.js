@@ -91,6 +91,7 @@ const editing = {
     try {
       await work();
       shown.drafts.delete(key);
+      shown.refusals.clear();
       return true;
     } catch (error) {
       shown.refusals.set(key, error);

@@ -181,7 +181,7 @@ class Client:
         return self._http.struct(wire.ProjectView, "PATCH", _path("projects", name), body=edit)
 
     def delete_project(self, name: str) -> None:
-        """Delete a project, and the hub's group of its name."""
+        """Delete a project, and the hub's group of its name if that was made with it."""
         self._http.raw("DELETE", _path("projects", name))
 
     def add_member(self, project: str, user: str) -> None:

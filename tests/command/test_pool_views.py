@@ -51,5 +51,5 @@ def test_a_screen_shows_who_holds_what() -> None:
     assert "".join(cell_mark(cell) for cell in cells) == "#/+."
     assert holders(cells) == {"susan": 2}
     lines = list(screen(pool))
-    assert lines[0] == "2 of 4 train simulated GPUs held, 0 of 0 build simulated GPUs held"
+    assert lines[0] == "2 of 4 simulated train GPUs held, 0 of 0 simulated build GPUs in notebooks"
     assert lines[-1] == "here (train) [#/+.] susan 2"

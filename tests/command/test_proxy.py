@@ -16,6 +16,7 @@ from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
+from tornado.websocket import WebSocketHandler, websocket_connect
 
 LARGE = 150 * 1024 * 1024
 PIECE = b"0123456789abcdef" * 65536
@@ -87,10 +88,20 @@ class Torn(RequestHandler):
         self.detach().close()
 
 
+class Echo(WebSocketHandler):
+    def select_subprotocol(self, subprotocols: list[str]) -> str | None:
+        return "v1.kernel.example" if "v1.kernel.example" in subprotocols else None
+
+    async def on_message(self, message: str | bytes) -> None:
+        kind = type(message).__name__
+        await self.write_message(f"{self.selected_subprotocol}, {kind}")
+
+
 @pytest.fixture
 async def upstream() -> AsyncIterator[tuple[Upstream, str]]:
     made = Upstream()
-    routes = [("/events", Events), ("/endless", Endless), ("/large", Large), ("/odds", Odds), ("/torn", Torn)]
+    routes = [("/events", Events), ("/endless", Endless), ("/large", Large), ("/odds", Odds), ("/torn", Torn),
+              ("/echo", Echo)]  # fmt: skip
     server = HTTPServer(Application(routes, upstream=made))
     sockets = bind_sockets(0, "127.0.0.1")
     server.add_sockets(sockets)
@@ -186,3 +197,20 @@ async def test_a_torn_answer_is_not_taken_for_a_whole_one(browser: httpx.AsyncCl
     with pytest.raises(httpx.RemoteProtocolError):
         await browser.get("/torn")
     assert (await browser.get("/odds")).status_code == 418
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [(["v1.kernel.example", "v0.kernel.example"], "v1.kernel.example"), (["other"], None), (None, None)],
+)
+async def test_a_websocket_gets_the_subprotocol_that_the_target_chose(
+    browser: httpx.AsyncClient, asked: list[str] | None, answered: str | None
+) -> None:
+    url = str(browser.base_url.join("/echo")).replace("http", "ws", 1)
+    socket = await websocket_connect(url, subprotocols=asked)
+    assert socket.selected_subprotocol == answered
+    await socket.write_message("text")
+    assert await socket.read_message() == f"{answered}, str"
+    await socket.write_message(b"\xff\x00", binary=True)
+    assert await socket.read_message() == f"{answered}, bytes"
+    socket.close()

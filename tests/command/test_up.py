@@ -28,7 +28,10 @@ def up(state_dir: Path, *words: str) -> Done:
 def test_it_says_who_can_log_in_and_what_to_click(hub: Hub) -> None:
     said = until("the last line", lambda: hub.log.read_text() if "Ctrl-C" in hub.log.read_text() else "")
     assert f"Springtide is ready: {hub.url}" in said
-    assert "susan, joe, jemma, password springtide" in said
+    assert "People        susan, joe, jemma\n" in said
+    assert "Admin         admin: edits projects and quotas" in said
+    assert "Password      springtide" in said
+    assert said.index("Log in as susan, press Start") < said.index("Log in as joe in a private window")
     assert "11 simulated GPUs: 3 for build notebooks, 8 for train jobs" in said
     assert f"{hub.url}/services/springtide/pool" in said
 

@@ -113,7 +113,8 @@ def test_the_job_page_follows_log_progress_and_attempts(visit: Visit, service: S
 def test_somebody_elses_job_is_not_found(visit: Visit, service: Service) -> None:
     job = service.submit("susan", name="secret")
     page = visit("joe", f"jobs/{job.id}")
-    expect(page.get_by_test_id("message")).to_contain_text("no job")
+    expect(page.get_by_test_id("empty")).to_contain_text("no job")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Not found")
     expect(page.locator("body")).not_to_contain_text("secret")
 
 

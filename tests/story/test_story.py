@@ -52,7 +52,6 @@ class Killer:
 
 
 def susan_fills_the_pool(susan: Person) -> None:
-    susan.start_notebook()
     susan.run_all()
     for name in ("digits wide", "digits deep"):
         expect_state(susan.card(name), "running", 60)
@@ -62,7 +61,6 @@ def susan_fills_the_pool(susan: Person) -> None:
 
 
 def joe_asks_for_his_own(joe: Person) -> None:
-    joe.start_notebook()
     joe.type_and_run(
         "from springtide.widgets import pool\n"
         "pool.submit('python train.py --epochs 5 --layers 64', gpus=2, name='joes own')"
@@ -72,6 +70,8 @@ def joe_asks_for_his_own(joe: Person) -> None:
 def the_story(hub: HubProcess, browser: Browser, undisturbed: str) -> tuple[Person, Person]:
     susan = Person.log_in(browser, hub.url, "susan")
     joe = Person.log_in(browser, hub.url, "joe")
+    susan.start_notebook()
+    joe.start_notebook()
     susan_fills_the_pool(susan)
     deep = susan.card("digits deep")
     expect(deep.get_by_test_id("job-progress")).to_contain_text(re.compile(r"[1-9]\d* of 100"), timeout=60_000)
@@ -95,8 +95,8 @@ def the_story(hub: HubProcess, browser: Browser, undisturbed: str) -> tuple[Pers
 def resumed_epochs(susan: Person) -> list[int]:
     """The epochs that the paused training printed, over both attempts."""
     susan.type_and_run("print(deep.logs())")
-    printed = susan.tab.locator(".jp-OutputArea-output").filter(has_text="epoch 100 of 100").last
-    text = printed.inner_text(timeout=30_000)
+    expect(susan.printed()).to_contain_text("epoch 100 of 100", timeout=30_000)
+    text = susan.printed().inner_text()
     return [int(number) for number in re.findall(r"epoch (\d+) of 100", text)]
 
 
@@ -120,13 +120,14 @@ def test_an_admin_raises_a_quota_and_the_pool_follows(hub: HubProcess, browser: 
     susan = Person.log_in(browser, hub.url, "susan")
     joe = Person.log_in(browser, hub.url, "joe")
     admin = Person.log_in(browser, hub.url, "admin")
-    susan_fills_the_pool(susan)
+    susan.start_notebook()
     joe.start_notebook()
+    susan_fills_the_pool(susan)
     joe.type_and_run(
         "from springtide.widgets import pool\npool.submit('sleep 300', gpus=6, name='joes large one')"
     )
     expect_state(joe.card("joes large one"), "queued")
-    expect(joe.card("joes large one").get_by_test_id("job-reason")).to_contain_text("quota")
+    expect(joe.card("joes large one").get_by_test_id("job-reason")).to_contain_text("holds 0 of its 2")
 
     admin.goto("admin")
     admin.change_quota("joe", 6)

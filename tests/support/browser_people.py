@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Error, Locator, Page, expect
 
 PASSWORD = "springtide"
 SPAWN_TIMEOUT_MS = 90_000
 KERNEL_TIMEOUT_MS = 60_000
+KERNEL_TRIES = 6
+"""A notebook that has just opened drops what is run before it has reached its kernel."""
 
 
 @dataclass
@@ -52,7 +55,19 @@ class Person:
         for key in ("Escape", "b", "Enter"):
             self.tab.keyboard.press(key)
         self.tab.keyboard.insert_text(code)
-        self.tab.keyboard.press("Shift+Enter")
+        cell = self.tab.locator(".jp-NotebookPanel .jp-CodeCell").nth(1)
+        ran = cell.locator(".jp-InputPrompt").filter(has_text=re.compile(r"\[[\d*]+\]"))
+        for _ in range(KERNEL_TRIES):
+            cell.locator(".cm-content").click()
+            self.tab.keyboard.press("Shift+Enter")
+            with contextlib.suppress(Error):
+                ran.wait_for(timeout=KERNEL_TIMEOUT_MS / KERNEL_TRIES)
+                return
+        raise AssertionError(f"the kernel of {self.name} never ran: {code}")
+
+    def printed(self) -> Locator:
+        """What the cell that was typed last has printed."""
+        return self.tab.locator(".jp-NotebookPanel .jp-CodeCell").nth(1).locator(".jp-OutputArea-output")
 
     def card(self, name: str) -> Locator:
         """The live card of a job in the notebook."""

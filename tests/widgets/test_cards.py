@@ -1,6 +1,8 @@
 """The live card, the pool at a glance and the form, fed by a real service."""
 
+import importlib
 import sys
+import textwrap
 import threading
 
 import ipywidgets
@@ -164,6 +166,14 @@ def double(number, factor=2):
 def form(pool, workdir, monkeypatch):
     monkeypatch.setattr(double, "__module__", "__main__")
     return JobForm(pool.connection, pool.submit, lambda: {"double": double, "count": 21, "_hidden": double})
+
+
+def test_the_form_offers_functions_of_files_beside_the_notebook(pool, workdir, monkeypatch):
+    (workdir / "beside.py").write_text("def learn(): ...\n")
+    monkeypatch.syspath_prepend(workdir)
+    learn = importlib.import_module("beside").learn
+    form = JobForm(pool.connection, pool.submit, lambda: {"learn": learn, "wrap": textwrap.wrap})
+    assert form.function.options == ("learn",)
 
 
 def test_the_form_offers_only_what_may_be_asked_for(form):

@@ -135,9 +135,10 @@ def choice(**changes: object):
 @pytest.mark.parametrize(
     ("quota", "gpus", "free", "words"),
     [
-        (2, 1, 6, "quota covers all of this job's 1 GPU. It can start at once."),
+        (2, 1, 6, "quota covers this job's 1 GPU. It can start at once."),
         (2, 4, 6, "3 of this job's 4 GPUs would be borrowed"),
-        (1, 4, 6, "All 4 GPUs would be borrowed"),
+        (1, 4, 6, "All 4 GPUs would be borrowed: when their owner asks for them, the job pauses"),
+        (1, 1, 6, "The GPU would be borrowed: when its owner asks for it, the job pauses"),
         (4, 3, 0, "waits only until borrowed GPUs have come back"),
         (1, 4, 0, "waits in line"),
         (None, 4, 4, "unlimited quota"),

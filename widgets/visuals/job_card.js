@@ -18,6 +18,7 @@ export function renderJobCard(element, data, actions = {}) {
   const { job, now } = data;
   const state = memory(element, { confirming: false, asked: null });
   const again = () => renderJobCard(element, data, actions);
+  const wrong = errorWords(job, data.log);
   stage(element, "st-card");
   element.dataset.testid = "job-card";
   element.dataset.job = job.id;
@@ -26,12 +27,12 @@ export function renderJobCard(element, data, actions = {}) {
     element,
     drawHeader(data),
     h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, jobSentences(job, now)),
-    job.error && h("pre", { key: "error", class: "st-error", role: "alert", "data-testid": "job-error" }, clean(job.error)),
+    wrong && h("pre", { key: "error", class: "st-error", role: "alert", "data-testid": "job-error" }, wrong),
     drawProgress(job, data.colour),
     drawHeld(job, data.colour, data.simulated),
     h("div", { key: "curve", draw: (node) => renderLossCurve(node, { points: data.points ?? [], colour: data.colour }) }),
     job.attempts.length > 0 && h("div", { key: "life", draw: (node) => renderJobLife(node, { job, now, colour: data.colour }) }),
-    data.log !== null && data.log !== undefined && drawLog(shownLog(state, data.log)),
+    Boolean(data.log || (data.log === "" && job.attempts.length)) && drawLog(shownLog(state, data.log)),
     drawActions(job, data.notice, actions, state, again),
   );
 }
@@ -47,12 +48,22 @@ function drawHeader({ job, href, colour }) {
       "div",
       { key: "about", class: "st-about st-muted" },
       projectMark(job.project, colour, "project"),
-      h("span", { key: "user" }, clean(job.user)),
+      job.user !== job.project && h("span", { key: "user" }, clean(job.user)),
       h("span", { key: "ask" }, askWords(job)),
       job.attempt > 1 && h("span", { key: "attempt", "data-testid": "job-attempt" }, `attempt ${job.attempt}`),
-      job.failures > 0 && h("span", { key: "failures" }, `${count(job.failures, "failure")} of ${job.retries} retries`),
+      job.retries > 0 && job.failures > 0 && h("span", { key: "failures" }, failureWords(job)),
     ),
   );
+}
+
+function failureWords({ state, failures, retries }) {
+  return state === "failed" ? `${count(retries, "retry", "retries")} used up` : `retry ${Math.min(failures, retries)} of ${retries}`;
+}
+
+/** What went wrong. An exit code alone says little, and the sentences have it: the log's last line says more. */
+function errorWords({ error, exit_code: code }, log) {
+  if (error !== `It ended with exit code ${code}.`) return clean(error ?? "");
+  return clean((log ?? "").trimEnd().split("\n").at(-1));
 }
 
 function drawProgress(job, colour) {

@@ -41,13 +41,14 @@ function withHeld(attempt, job) {
 function gapsOf(job, end) {
   const gaps = [];
   let from = job.submitted;
-  let why = "Waiting for its first start";
+  const earlier = (job.attempts[0]?.number ?? 1) - 1;
+  let why = earlier > 0 ? `${count(earlier, "earlier attempt")} not shown here` : "Waiting for its first start";
   let paused = false;
   for (const attempt of job.attempts) {
     gaps.push({ from, to: attempt.started ?? attempt.created, why, paused });
     from = attempt.ended ?? end;
     why = attempt.ended_why?.text ?? stateWord(attempt.state);
-    paused = true;
+    paused = attempt.state !== "failed" && attempt.state !== "lost";
   }
   if (!isFinal(job.state)) gaps.push({ from, to: end, why: job.attempts.length ? why : (job.reason?.text ?? why), paused });
   return gaps.filter((gap) => gap.to > gap.from);
@@ -62,7 +63,7 @@ function drawGap(gap, span) {
     style: span(gap.from, gap.to),
     role: "listitem",
     tabindex: 0,
-    "aria-label": words.replaceAll("\n", ". "),
+    "aria-label": words.replace(/\.?\n/g, ". "),
     "data-tip": words,
     "data-testid": "life-gap",
   });
@@ -82,7 +83,7 @@ function drawAttempt(attempt, end, span, now) {
       style: span(from, to),
       role: "listitem",
       tabindex: 0,
-      "aria-label": words.replaceAll("\n", ". "),
+      "aria-label": words.replace(/\.?\n/g, ". "),
       "data-tip": words,
       "data-testid": "life-attempt",
     },

@@ -60,7 +60,7 @@ function paused(job, now) {
   const last = job.attempts.at(-1);
   const why = job.held_by_user ? "" : (last?.ended_why?.text ?? "");
   const sentences = [];
-  if (last?.ended) sentences.push(h("span", { key: "since" }, "Paused ", when(last.ended, now), why ? `: ${sentence(why)}` : "."));
+  if (last?.ended) sentences.push(h("span", { key: "since" }, "Paused ", when(last.ended, now), why ? `: ${inside(asSentence(why))}` : "."));
   if (Number.isFinite(job.saved_step)) sentences.push(`Saved at step ${amount(job.saved_step)}.`);
   if (job.held_by_user) return [...sentences, "Held by its user; it goes on when somebody resumes it."];
   return [...sentences, ...because(without(job.reason, why)), ...inLine(job, now)];
@@ -88,7 +88,7 @@ function ended(words, job, now, how = "") {
 }
 
 function usage(job) {
-  if (!(job.gpu_seconds > 0)) return null;
+  if (!(job.gpu_seconds >= 1)) return null;
   const attempts = job.attempt > 1 ? ` in ${job.attempt} attempts` : "";
   return `Used ${gpuTime(job.gpu_seconds)}${attempts}.`;
 }
@@ -103,12 +103,12 @@ function heldWords(job) {
 }
 
 function because(reason) {
-  return reason?.text ? [sentence(opening(reason))] : [];
+  return reason?.text ? [asSentence(reason.text)] : [];
 }
 
-function opening({ text, params }) {
-  const named = Object.values(params ?? {}).some((value) => typeof value === "string" && value && text.startsWith(value));
-  return named ? text : text.charAt(0).toUpperCase() + text.slice(1);
+/** A sentence as it goes on after a colon. */
+function inside(words) {
+  return /^[A-Z][a-z]/.test(words) ? words.charAt(0).toLowerCase() + words.slice(1) : words;
 }
 
 function inLine(job, now) {
@@ -118,7 +118,8 @@ function inLine(job, now) {
   return words;
 }
 
-function sentence(text) {
+/** Somebody's words, ending as a sentence does. */
+export function asSentence(text) {
   const words = clean(text);
   return /[.!?]$/.test(words) ? words : `${words}.`;
 }

@@ -57,7 +57,8 @@ function drawNode(node, colours, actions) {
 }
 
 function nodeWords(node, held) {
-  const words = [count(node.gpus.length, "GPU"), node.environment];
+  const words = [count(node.gpus.length, "GPU")];
+  if (node.name !== node.environment) words.push(node.environment);
   if (node.gpu_type && node.gpu_type !== "simulated") words.splice(1, 0, clean(node.gpu_type));
   words.push(node.available ? `${held} held` : "lost or drained: nothing new starts here");
   return words.join(" · ");
