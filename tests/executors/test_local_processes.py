@@ -18,9 +18,11 @@ from executor_contract import READY, SAVES, SLEEPS, STUBBORN
 from local_bench import LocalBench, alive, dead
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExecutorError, ExitKind, LogGrew
+from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.executors.local.launch import PROGRAM
 from springtide.scheduler.executors.local.layout import opened
 from springtide.scheduler.executors.supervisor.records import take_lock
+from springtide.scheduler.telemetry import discover
 
 CGROUPS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 FORKS_AWAY = """
@@ -421,3 +423,11 @@ async def test_links_in_the_place_of_the_jobs_files_lead_nowhere(bench: LocalBen
     with pytest.raises(ExecutorError):
         await bench.executor.read_output("job", "secret", 1000)
     assert AttemptKey("job", 1) in {status.key for status in await bench.executor.attempts()}
+
+
+async def test_an_executor_that_could_not_start_can_be_stopped(tmp_path: Path) -> None:
+    (tmp_path / "jobs").write_text("not a directory")
+    executor = LocalExecutor(tmp_path, discover(2, 1))
+    with pytest.raises((ExecutorError, OSError)):
+        await executor.start(lambda _: None)
+    await executor.stop()

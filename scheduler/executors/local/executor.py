@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -93,6 +93,7 @@ class LocalExecutor(Executor):
         self._now = now
         self._epoch: int | None = None
         self._locks: dict[AttemptKey, asyncio.Lock] = {}
+        self._begun = AsyncExitStack()
 
     # ---------- beginning and end
 
@@ -104,7 +105,9 @@ class LocalExecutor(Executor):
             self._supervision = Supervision(self._launcher, listener, self._ended, self._now)
         except OSError as error:
             raise ExecutorError(f"The kernel gives no inotify instance: {error.strerror}.") from error
+        self._begun.push_async_callback(self._supervision.close)
         self._foreign = Foreign(self._machine, self._held, lambda: listener(InventoryChanged()))
+        self._begun.callback(self._foreign.close)
         for tracked in await asyncio.to_thread(self._scan):
             self._supervision.adopt(tracked, quietly=True)
             if not tracked.gone and read_record(tracked.directory, "supervisor.json") is None:
@@ -112,8 +115,7 @@ class LocalExecutor(Executor):
         await self._foreign.look()
 
     async def stop(self) -> None:
-        await self._supervision.close()
-        self._foreign.close()
+        await self._begun.aclose()
 
     def _make_root(self) -> None:
         mode = 0o711 if self._own_accounts else 0o700
