@@ -1,14 +1,16 @@
-"""Makes a job fit by moving others to where there is room for them already."""
+"""Makes a job fit by moving others to where there is room: room that is there already, or that is taken back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from springtide.scheduler.model import Job, Phase, Placement
-from springtide.scheduler.policy import placement
+from springtide.scheduler.policy import gates, placement
 from springtide.scheduler.policy.desk import Desk
 from springtide.scheduler.policy.placement import Parts
 from springtide.scheduler.policy.pool import Place, bits, workers_of
+from springtide.scheduler.policy.victims import Search
 
 MOVED_AT_MOST = 2
 """GPUs that may be moved, as a multiple of the GPUs they make room for: moving costs their jobs a restart."""
@@ -16,30 +18,51 @@ MOVED_AT_MOST = 2
 LOOK_AT = 16
 """How many nodes are compared as the one to be cleared. More finds cheaper moves, and takes longer."""
 
-Moves = list[tuple[Job, Placement]]
+TAKEN_AT_MOST = 256
+"""From how many jobs at most GPUs are taken as room for those that are moved."""
+
+CLOSELY = 8
+"""After so many of them it is not tried after each one any more, but each time there are twice as many."""
 
 
-def find_moves(desk: Desk, job: Job) -> tuple[Parts, Moves] | None:
-    """Where the job goes, and where those go that make room for it; None if there is no such way.
+class Moved(NamedTuple):
+    """A running job of which some workers leave their GPUs for others."""
 
-    The pool is as before afterwards. Only jobs that sit on one node are moved.
+    job: Job
+    taken: Placement
+    landed: Placement
+
+    @property
+    def whole(self) -> Placement:
+        """All its workers once it has moved."""
+        return placement.ranked(_without(self.job.placement, self.taken) + self.landed)
+
+
+Found = tuple[Parts, list[Moved]]
+"""Where the job goes, and who goes where to make room for it."""
+
+
+def find_moves(desk: Desk, job: Job) -> Found | None:
+    """How the job fits once others have moved to where there is room; None if there is no such way.
+
+    The pool is as before afterwards.
     """
     pool = desk.state.pool
     mark = pool.mark()
     targets = 0
-    moves: Moves = []
+    moves: list[Moved] = []
     parts: Parts | None = None
     budget = MOVED_AT_MOST * job.gpus * job.min_workers
     while (parts := placement.find(pool, job, job.min_workers)) is None:
-        cleared = _clear_one(desk, job, targets)
+        cleared = _clear_one(desk, job, targets, {each.job.id for each in moves})
         if cleared is None:
             break
         place, moved = cleared
         targets |= 1 << place.rank
-        for each, new in moved:
-            pool.let_go(each.id, each.placement)
-            pool.reserve(new)
-            budget -= each.held_gpus
+        for each in moved:
+            pool.let_go(each.job.id, each.taken)
+            pool.reserve(each.landed)
+            budget -= each.job.held_gpus
         moves.extend(moved)
         if budget < 0:
             break
@@ -47,17 +70,40 @@ def find_moves(desk: Desk, job: Job) -> tuple[Parts, Moves] | None:
     return None if parts is None or budget < 0 else (parts, moves)
 
 
-def _clear_one(desk: Desk, job: Job, targets: int) -> tuple[Place, Moves] | None:
+def take_and_move(search: Search) -> Found | None:
+    """How the job fits once others have moved to what is taken from those who may have to give way.
+
+    What is taken, and not needed, is given back. The caller rolls back if nothing is found.
+    """
+    desk, job, need = search.desk, search.job, search.need
+    taken, next_try = 0, 1
+    while taken < TAKEN_AT_MOST and search.take_cheapest():
+        taken += 1
+        if taken < next_try or desk.state.pool.free < need or gates.over_limit(search.leaf, need) is not None:
+            continue
+        found = find_moves(desk, job)
+        if found is not None:
+            parts, moves = found
+            search.spare((*workers_of(parts), *(worker for each in moves for worker in each.landed)))
+            return found
+        next_try = taken + max(1, taken // CLOSELY * CLOSELY)
+    return None
+
+
+def _clear_one(desk: Desk, job: Job, targets: int, moved: set[str]) -> tuple[Place, list[Moved]] | None:
     """The node that is cleared for one more worker at the least cost, and how."""
-    best: tuple[tuple[object, ...], Place, Moves] | None = None
+    best: tuple[tuple[object, ...], Place, list[Moved]] | None = None
     for place in _candidates(desk, job, targets):
         short = job.gpus - place.free.bit_count() % job.gpus
-        chosen = _choose(desk, place, short)
-        if chosen is None:
-            continue
-        moves = _land(desk, chosen, targets | 1 << place.rank)
+        movable = [
+            other
+            for job_id in place.jobs
+            if job_id not in moved and _movable(desk, other := desk.state.jobs[job_id], place)
+        ]
+        moves = _clear(desk, place, short, movable, targets | 1 << place.rank)
         if moves is not None:
-            cost = (sum(each.held_gpus for each in chosen), [_order(each) for each in chosen], place.rank)
+            jobs = [each.job for each in moves]
+            cost = (sum(each.held_gpus for each in jobs), [_order(each) for each in jobs], place.rank)
             if best is None or cost < best[0]:
                 best = (cost, place, moves)
     return (best[1], best[2]) if best is not None else None
@@ -78,21 +124,36 @@ def _candidates(desk: Desk, job: Job, targets: int) -> Iterator[Place]:
                 return
 
 
-def _choose(desk: Desk, place: Place, short: int) -> list[Job] | None:
-    """Jobs on the node that hold at least so many GPUs together: the closest fits first."""
-    movable = [job for job_id in place.jobs if _movable(desk, job := desk.state.jobs[job_id], place)]
+def _clear(desk: Desk, place: Place, short: int, movable: list[Job], targets: int) -> list[Moved] | None:
+    """Moves that free so many GPUs of the node; who finds no room elsewhere stays where it is."""
+    while (chosen := _choose(place, short, movable)) is not None:
+        moves = _land(desk, chosen, place, targets)
+        if not isinstance(moves, Job):
+            return moves
+        movable = [job for job in movable if job is not moves]
+    return None
+
+
+def _choose(place: Place, short: int, movable: list[Job]) -> list[Job] | None:
+    """Jobs on the node that hold at least so many GPUs of it together: the closest fits first."""
+    left = {job.id: (_here(job, place), job) for job in movable}
     chosen: list[Job] = []
     while short > 0:
-        if not movable:
+        if not left:
             return None
         missing = short
-        best = min(
-            movable, key=lambda each: (each.held_gpus < missing, abs(each.held_gpus - missing), _order(each))
+        here, best = min(
+            left.values(), key=lambda each: (each[0] < missing, abs(each[0] - missing), _order(each[1]))
         )
-        movable.remove(best)
+        del left[best.id]
         chosen.append(best)
-        short -= best.held_gpus
+        short -= here
     return chosen
+
+
+def _here(job: Job, place: Place) -> int:
+    """How many GPUs of the node get free when the job leaves it."""
+    return (place.jobs[job.id] & place.usable & ~place.reserved).bit_count()
 
 
 def _movable(desk: Desk, job: Job, place: Place) -> bool:
@@ -100,8 +161,10 @@ def _movable(desk: Desk, job: Job, place: Place) -> bool:
         job.phase is Phase.RUNNING
         and job.preemptible
         and job.id not in desk.fixed
-        and all(worker.node == place.name for worker in job.placement)
+        and job.id not in desk.left
         and job.project in desk.state.tree.leaves
+        and _here(job, place) > 0
+        and desk.state.pool.keepable(tuple(worker for worker in job.placement if worker.node != place.name))
         and desk.settled(job)
     )
 
@@ -111,18 +174,28 @@ def _order(job: Job) -> tuple[int, float, float, str]:
     return (job.priority, -(job.started or 0.0), -job.submitted, job.id)
 
 
-def _land(desk: Desk, chosen: list[Job], targets: int) -> Moves | None:
-    """Room elsewhere for all of them, the largest first."""
+def _land(desk: Desk, chosen: list[Job], place: Place, targets: int) -> list[Moved] | Job:
+    """Room elsewhere for what they have on the node, the largest first; or the one that finds none."""
     pool = desk.state.pool
     mark = pool.mark()
-    moves: Moves = []
+    moves: list[Moved] = []
     for job in sorted(chosen, key=lambda each: (-each.held_gpus, each.id)):
-        parts = placement.find(pool, job, len(job.placement), pool.all & ~targets)
+        taken = tuple(worker for worker in job.placement if worker.node == place.name)
+        stays = _without(job.placement, taken)
+        parts = (
+            placement.find_beside(pool, job, stays, len(taken), pool.all & ~targets)
+            if stays
+            else placement.find(pool, job, len(taken), pool.all & ~targets)
+        )
         if parts is None:
             pool.back_to(mark)
-            return None
-        new = workers_of(parts)
-        pool.reserve(new)
-        moves.append((job, new))
+            return job
+        landed = workers_of(parts, len(stays))
+        pool.reserve(landed)
+        moves.append(Moved(job, taken, landed))
     pool.back_to(mark)
     return moves
+
+
+def _without(workers: Placement, taken: Placement) -> Placement:
+    return tuple(worker for worker in workers if worker not in taken)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from springtide.scheduler.model import Decision, Drop, Job, Move, Placement, Reason, Reserve, Start
@@ -17,8 +18,9 @@ class Desk:
     ``started`` and ``grown`` are jobs that get GPUs now. ``left`` are the workers that running jobs keep of which
     some were taken, ``fixed`` the jobs that nothing more is decided about in this cycle. ``passed`` counts, per
     project and size, the jobs at the head of the victims' order that are all fixed. ``wake`` are times at which
-    time alone may change the plan. ``hopeful`` are, per GPUs of a worker and set of projects, the nodes that might
-    hold one if these projects gave all they may.
+    time alone may change the plan. ``hopeful`` are, per GPUs of a worker and what projects may give, the nodes
+    that might hold one if these projects gave all they may. ``changed`` are the nodes where GPUs are taken from
+    jobs.
     """
 
     state: State
@@ -30,7 +32,8 @@ class Desk:
     fixed: set[str] = field(default_factory=set)
     passed: dict[tuple[str, int], int] = field(default_factory=dict)
     wake: list[float] = field(default_factory=list)
-    hopeful: dict[int, list[tuple[frozenset[str], int]]] = field(default_factory=dict)
+    hopeful: dict[int, list[tuple[Mapping[str, int], int]]] = field(default_factory=dict)
+    changed: int = 0
 
     def held(self, job: Job) -> Placement:
         """The workers the job still has."""

@@ -164,11 +164,15 @@ def choose(place: Place, free: int, gpus: int, together: int) -> int:
     return mask
 
 
-def find_beside(pool: Pool, job: Job, held: Placement, workers: int = 1) -> Parts | None:
+def find_beside(
+    pool: Pool, job: Job, held: Placement, workers: int = 1, within: int | None = None
+) -> Parts | None:
     """Free GPUs for more workers of a job that sits on ``held`` already, as near to them as it demands."""
     parts: Parts = []
     mark = pool.mark()
     near = _near(pool, job, held)
+    if within is not None:
+        near &= within
     mine = mask_of(pool.by_name[worker.node].rank for worker in held if worker.node in pool.by_name)
     while len(parts) < workers:
         place = _next_place(pool, job.gpus, 1, near & mine) or _next_place(pool, job.gpus, 1, near)

@@ -182,6 +182,10 @@ class Pool:
         """Whether all of these GPUs exist on available nodes and nothing outside the pool uses them."""
         return not any(self._mask_on(worker, held=False) for worker in placement)
 
+    def nodes_of(self, placement: Placement) -> int:
+        """The nodes that these workers sit on."""
+        return mask_of(self.by_name[worker.node].rank for worker in placement if worker.node in self.by_name)
+
     def keepable(self, placement: Placement) -> bool:
         """Whether who sits on these GPUs may go on there: all are usable, and none is promised to another."""
         return self.usable(placement) and not any(

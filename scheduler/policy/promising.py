@@ -6,9 +6,12 @@ promise is open at a time, for GPUs that wait for the last of them are idle.
 
 from __future__ import annotations
 
-from springtide.scheduler.model import Job, Placement
+from itertools import islice
+
+from springtide.scheduler.model import Drop, Job, Placement
 from springtide.scheduler.policy import gates, placement, reasons
 from springtide.scheduler.policy.desk import Desk
+from springtide.scheduler.policy.lines import Shape
 from springtide.scheduler.policy.placement import Parts
 from springtide.scheduler.policy.pool import Place, bits, workers_of
 from springtide.scheduler.policy.state import State, waiting_since
@@ -22,23 +25,54 @@ PROMISE_AFTER = 2 * 3600.0
 Reclaiming serves nearly all at once; who waits this long needs GPUs together that never get free together.
 """
 
+LOOK_AT = 64
+"""How many nodes are considered for each worker of a job that is promised a start."""
+
 
 def is_promise(state: State, job: Job) -> bool:
     """Whether what is reserved for the job is held by jobs that nobody asked to stop."""
     return any(job_id not in state.pausing for job_id in state.pool.holders(job.reserved))
 
 
+def guarantee_waits(desk: Desk) -> bool:
+    """Whether somebody still waits for what is within the quota: then nobody is promised what is beyond it."""
+    state = desk.state
+    walk = Walk(desk, lambda leaf, shape: leaf.claimed + shape.need <= leaf.quota)
+    return any(
+        lines.by_shape and leaf.claimed + lines.smallest <= leaf.quota and walk.head(leaf) is not None
+        for leaf, lines in ((leaf, state.lines[name]) for name, leaf in state.tree.leaves.items())
+    )
+
+
+def outranked(state: State, job: Job) -> bool:
+    """Whether a more urgent job of the same project waits: it would take the GPUs away again."""
+    heads = state.lines[job.project].heads()
+    return bool(heads) and -heads[0][0][0] > job.priority
+
+
 def promise(desk: Desk) -> None:
     """Set GPUs aside for the first job that has waited too long, unless there is such a promise already."""
     state = desk.state
-    if any(is_promise(state, job) for job in state.awaiting.values()):
+    owed = guarantee_waits(desk)
+    open_promises = [job for job in state.awaiting.values() if is_promise(state, job)]
+    for job in sorted(open_promises, key=lambda each: each.id):
+        leaf = state.tree.leaves.get(job.project)
+        borrows = leaf is not None and leaf.claimed > leaf.quota
+        if job.id not in desk.fixed and (outranked(state, job) or (borrows and owed)):
+            desk.decide(job, Drop(job.id, reasons.refused_meanwhile(job)))
+    if open_promises:
         return
-    walk = Walk(desk, lambda leaf, shape: leaf.claimed + shape.need <= leaf.entitled)
+
+    def hopeful(leaf: Seat, shape: Shape) -> bool:
+        return leaf.claimed + shape.need <= (leaf.quota if owed else leaf.entitled)
+
+    walk = Walk(desk, hopeful)
     leaves = [leaf for leaf in state.tree.leaves.values() if _impatient(desk, leaf)]
     turns: Turns[Claim] = Turns(state.tree, leaves, walk.head)
     while (turn := turns.top()) is not None:
         leaf, claim = turn
-        if _overdue(desk, claim.job) and gates.refusal(leaf, claim.job, claim.need) is None:
+        refused = outranked(state, claim.job) or gates.refusal(leaf, claim.job, claim.need) is not None
+        if _overdue(desk, claim.job) and not refused:
             placed = _drain(desk, claim.job)
             if placed is not None:
                 holders = [state.jobs[job_id] for job_id in state.pool.holders(placed)]
@@ -67,20 +101,35 @@ def _drain(desk: Desk, job: Job) -> Placement | None:
     """GPUs that the job can have once those who hold them have ended: where the fewest are held."""
     state, pool = desk.state, desk.state.pool
     mark = pool.mark()
-    free = {place.rank: place.free for place in pool.places}
-    within = pool.mask_for(job.gpu_types)
+    free: dict[int, int] = {}
     parts: Parts | None = None
-    for place in sorted((pool.places[rank] for rank in bits(within)), key=lambda each: _cost(state, each)):
+    for place in _candidates(state, job):
+        free[place.rank] = place.free
         if (place.usable & ~place.reserved).bit_count() < job.gpus:
             continue
         for job_id in sorted(place.jobs.keys() - desk.fixed):
-            pool.let_go(job_id, state.jobs[job_id].placement)
+            here = tuple(worker for worker in state.jobs[job_id].placement if worker.node == place.name)
+            pool.let_go(job_id, here)
         parts = placement.find(pool, job, job.min_workers)
         if parts is not None:
             break
+    for place, _ in parts or ():
+        free.setdefault(place.rank, place.free)
     drained = {place.rank: place.free for place, _ in parts or ()}
     pool.back_to(mark)
     return None if parts is None else workers_of(_free_first(parts, free, drained))
+
+
+def _candidates(state: State, job: Job) -> list[Place]:
+    """Nodes with many free GPUs, those where the fewest are held by jobs that are not preemptible first."""
+    pool = state.pool
+    within = pool.mask_for(job.gpu_types)
+    by_room = (
+        pool.places[rank]
+        for count in range(len(pool.buckets) - 1, -1, -1)
+        for rank in bits(pool.buckets[count] & within)
+    )
+    return sorted(islice(by_room, LOOK_AT * job.min_workers), key=lambda place: _cost(state, place))
 
 
 def _cost(state: State, place: Place) -> tuple[int, int, int]:

@@ -1,10 +1,10 @@
 """Why: each reason is a code with what fills its sentence, and `render` makes the sentence.
 
 Codes of decisions: ``started``, ``started-borrowing``, ``reservation-fulfilled``, ``reservation-lost``,
-``reservation-refused``, ``grows``, ``moved``, ``room-made``, ``promised``, ``reclaimed``, ``preempted``,
-``rotated``, ``gang-broken``, ``gang-mended``. Codes of waiting jobs: ``held``, ``back-off``, ``unknown-project``,
-``over-limit``, ``beyond-quota``, ``too-large``, ``gang-too-large``, ``awaits-pause``, ``next``, ``share-used``,
-``too-soon``, ``no-room``. Others: ``running``, ``pausing``.
+``reservation-refused``, ``reservation-replaced``, ``grows``, ``moved``, ``room-made``, ``promised``,
+``reclaimed``, ``preempted``, ``rotated``, ``gang-broken``, ``gang-mended``. Codes of waiting jobs: ``held``,
+``back-off``, ``unknown-project``, ``over-limit``, ``beyond-quota``, ``too-large``, ``gang-too-large``,
+``awaits-pause``, ``next``, ``share-used``, ``too-soon``, ``no-room``. Others: ``running``, ``pausing``.
 """
 
 from __future__ import annotations
@@ -58,6 +58,11 @@ def node_gone(job: Job) -> Reason:
 def refused_meanwhile(job: Job) -> Reason:
     """The job's project may not hold what was reserved any more: its quota or limit was lowered."""
     return Reason("reservation-refused", _about(job, gpus=len(job.reserved) * job.gpus))
+
+
+def better_came(job: Job) -> Reason:
+    """The job need not wait for what was promised: room can be made for it elsewhere."""
+    return Reason("reservation-replaced", _about(job, gpus=len(job.reserved) * job.gpus))
 
 
 def grows(job: Job, placed: Placement) -> Reason:
@@ -188,11 +193,26 @@ def _room_made(p: Params) -> str:
     return f"{_gpus(p['gpus'])} are reserved for it: starts as soon as {when}"
 
 
+def _what(p: Params) -> str:
+    gpus, workers = p["gpus"], p["workers"]
+    return f"a {gpus}-GPU job" if workers == 1 else f"a gang of {workers} workers"
+
+
+def _beyond_share(p: Params) -> str:
+    """The job is more than the project may hold at all, whatever of its own ended."""
+    quota = f"its quota were {p['wanted']} or " if p["wanted"] is not None else ""
+    need = "needs more" if p["workers"] == 1 else f"with {_gpus(p['gpus'])} each needs more"
+    return (
+        f"{_what(p)} {need} than the {p['may_hold']} it may hold right now;"
+        f" it would start if {quota}others asked for less"
+    )
+
+
 def _lacking(p: Params) -> str:
     """What the job needs, where most of it is free, and whose end would do."""
     gpus, workers = p["gpus"], p["workers"]
     need = f"needs one node with {gpus} free" if workers == 1 else f"needs {workers} times {gpus} free GPUs"
-    what = f"a {gpus}-GPU job" if workers == 1 else f"a gang of {workers} workers"
+    what = _what(p)
     where = f"; {_are(p['node_free'])} free on {p['node']}" if p["node_free"] else "; none is free"
     if workers != 1:
         where = f"; {_are(p['free'])} free in all"
@@ -212,6 +232,7 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "reservation-refused": lambda p: (
         f"{p['project']} may not hold the {_gpus(p['gpus'])} reserved for it any more: back in line"
     ),
+    "reservation-replaced": lambda p: f"room for its {_gpus(p['gpus'])} can be made sooner elsewhere",
     "grows": lambda p: f"GPUs are idle: grows from {p['before']} to {p['workers']} workers",
     "gang-broken": lambda p: f"only {p['workers']} of at least {p['min_workers']} workers are left: stops",
     "gang-mended": lambda p: f"{p['before']} workers were left: restarts with {p['workers']}",
@@ -247,7 +268,7 @@ SENTENCES: Mapping[str, Callable[[Params], str]] = {
         f" {_listed(p['names'])}{_of(p['projects'])} stopped"
     ),
     "next": lambda p: f"{_gpus(p['gpus'])} are free for it: it starts next",
-    "share-used": lambda p: f"{_held_of(p)}; {_lacking(p)}",
+    "share-used": lambda p: f"{_held_of(p)}; {_beyond_share(p) if 'may_hold' in p else _lacking(p)}",
     "too-soon": lambda p: (
         f"{_held_of(p)}; {_lacking(p)}; who would make way has only just started and is left"
         f" alone for {p['seconds']} s more"

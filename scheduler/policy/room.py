@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from math import inf
 
-from springtide.scheduler.model import Job, Move, Order, Pause
+from springtide.scheduler.model import Drop, Job, Move, Order, Pause
 from springtide.scheduler.policy import gates, placement, reasons
 from springtide.scheduler.policy.claims import Preempt, Reclaim
-from springtide.scheduler.policy.consolidation import find_moves
+from springtide.scheduler.policy.consolidation import Moved, find_moves, take_and_move
 from springtide.scheduler.policy.desk import Desk
-from springtide.scheduler.policy.lines import Shape, Where
+from springtide.scheduler.policy.lines import Shape, Where, shape_of
 from springtide.scheduler.policy.placement import Parts
 from springtide.scheduler.policy.pool import workers_of
+from springtide.scheduler.policy.promising import is_promise
 from springtide.scheduler.policy.tree import Seat
 from springtide.scheduler.policy.turns import Turns
-from springtide.scheduler.policy.victims import Search
+from springtide.scheduler.policy.victims import Search, open_leaves
 from springtide.scheduler.policy.walk import Claim, Hopeful, Walk
 
 ROTATIONS = 128
@@ -38,6 +39,7 @@ class Room:
         self._free = 0
         self._roomiest = 0
         self._rotated = 0
+        self._took = False
         self._slots: dict[Where, int] = {}
 
     def run(self) -> None:
@@ -53,7 +55,9 @@ class Room:
             self._may_consolidate,
             self._consolidate,
         )
+        self._redeem()
         self._each((leaf for leaf in waiting if self._under(leaf)), self._may_reclaim, self._reclaim)
+        self._took = self._took or bool(self.desk.left)
         outranked = [leaf for leaf in waiting if self._outranked(leaf)]
         wake, self.desk.wake = self.desk.wake, []
         for leaf in outranked:
@@ -95,16 +99,42 @@ class Room:
             self._unmoved.add(claim.shape.where)
             return None
         parts, moves = found
-        for each, new in moves:
-            self.state.pool.let_go(each.id, each.placement)
-            self.state.pool.reserve(new)
-            self.desk.decide(each, Move(each.id, new, claim.job.id, reasons.makes_room(each, claim.job)))
-        why = reasons.room_was_made(claim.job, [each for each, _ in moves])
+        self._decide_moves(claim.job, moves)
+        why = reasons.room_was_made(claim.job, [each.job for each in moves])
         self.desk.reserve(leaf, claim.job, workers_of(parts), why)
+        self._took = True
         self._free = self.state.pool.free
         return []
 
+    def _decide_moves(self, job: Job, moves: list[Moved]) -> None:
+        pool = self.state.pool
+        for each in moves:
+            pool.let_go(each.job.id, each.taken)
+            pool.reserve(each.landed)
+            self.desk.changed |= pool.nodes_of(each.job.placement)
+            self.desk.decide(each.job, Move(each.job.id, each.whole, job.id, reasons.makes_room(each.job, job)))
+
     # ---------- reclaiming
+
+    def _redeem(self) -> None:
+        """Reclaim for those who were promised a start once others have ended, if that can be done by now."""
+        state = self.state
+        for job in sorted(state.awaiting.values(), key=lambda each: each.id):
+            leaf = state.tree.leaves.get(job.project)
+            if leaf is None or job.id in self.desk.fixed or not is_promise(state, job):
+                continue
+            gpus = len(job.reserved) * job.gpus
+            pool_mark, tree_mark = state.pool.mark(), state.tree.mark()
+            state.pool.unreserve(job.reserved)
+            state.tree.count(leaf, claimed=-gpus, firm=0 if job.preemptible else -gpus)
+            shape = shape_of(job)
+            allowed = self._may_reclaim(leaf, shape) and not gates.over_limit(leaf, 0)
+            if allowed and self._reclaim(leaf, Claim((0, 0, job.submitted, job.id), job, shape)) is not None:
+                self.desk.decided.append(Drop(job.id, reasons.better_came(job)))
+                self.desk.changed |= state.pool.nodes_of(job.reserved)
+            else:
+                state.pool.back_to(pool_mark)
+                state.tree.back_to(tree_mark)
 
     def _under(self, leaf: Seat) -> bool:
         return leaf.claimed + self.state.lines[leaf.name].smallest <= leaf.entitled
@@ -115,13 +145,39 @@ class Room:
     def _reclaim(self, leaf: Seat, claim: Claim) -> list[Seat] | None:
         if gates.beyond_quota(leaf, claim.job, claim.need) is not None:
             return None
-        return self._attempt(leaf, claim, Reclaim(self.state, leaf, claim.need))
+        rule = Reclaim(self.state, leaf, claim.need)
+        near_limit = gates.over_limit(leaf, claim.need) is not None
+        if claim.job.min_workers > 1 or near_limit:
+            found = self._attempt(leaf, claim, Search(self.desk, leaf, claim.job, rule))
+        else:
+            found = self._reclaim_one(leaf, claim, rule)
+        if found is None and leaf.claimed + claim.need <= leaf.quota:
+            return self._attempt(leaf, claim, Search(self.desk, leaf, claim.job, rule), moving=True)
+        return found
+
+    def _reclaim_one(self, leaf: Seat, claim: Claim, rule: Reclaim) -> list[Seat] | None:
+        """Reclaim for a job of one worker: look only where a search in vain before has not looked."""
+        denials, desk = self.state.denials, self.desk
+        kind = (claim.shape.where, claim.job.preemptible)
+        slack = open_leaves(rule)
+        search = Search(desk, leaf, claim.job, rule)
+        until = inf
+        if (denial := denials.find(kind, slack, desk.now)) is not None:
+            until = denial.until
+            search.nodes &= denials.since(denial) | desk.changed
+        wake, desk.wake = desk.wake, []
+        found = self._attempt(leaf, claim, search) if search.nodes else None
+        until = min(until, *desk.wake, until)
+        if found is None and not search.found and not desk.changed:
+            denials.deny(kind, slack, until)
+        desk.wake = [*wake, *desk.wake, until]
+        return found
 
     # ---------- preempting
 
     def _outranked(self, leaf: Seat) -> bool:
         """Whether a running job of the project may have to give way to a waiting one."""
-        if self.state.is_stuck(leaf.name, self.desk.now):
+        if not self._took and self.state.is_stuck(leaf.name, self.desk.now):
             self.desk.wake.append(self.state.stuck[leaf.name].until)
             return False
         runners = self.state.runners[leaf.name]
@@ -151,13 +207,15 @@ class Room:
         if gates.beyond_quota(leaf, claim.job, claim.need) is not None:
             return None
         rotates = self._rotated < ROTATIONS
-        found = self._attempt(leaf, claim, Preempt(self.state, leaf, claim.job, self.desk.now, rotates=rotates))
+        rule = Preempt(self.state, leaf, claim.job, self.desk.now, rotates=rotates)
+        search = Search(self.desk, leaf, claim.job, rule)
+        found = self._attempt(leaf, claim, search)
         if not rotates:
             self._helped.add(leaf.name)
             self.desk.wake.append(self.desk.now + AGAIN)
         self._wakes[leaf.name].extend(self.desk.wake)
         self.desk.wake.clear()
-        if found is not None:
+        if search.found:
             self._helped.add(leaf.name)
         elif claim.job.min_workers > 1:
             self._gangs.add(leaf.name)
@@ -171,27 +229,37 @@ class Room:
 
     # ---------- one attempt
 
-    def _attempt(self, leaf: Seat, claim: Claim, rule: Reclaim | Preempt) -> list[Seat] | None:
-        """Search, check, decide; or leave everything as it was."""
+    def _attempt(self, leaf: Seat, claim: Claim, search: Search, *, moving: bool = False) -> list[Seat] | None:
+        """Search, check, decide; or leave all as it was. What is guaranteed is worth ``moving`` others."""
         desk, state, job = self.desk, self.state, claim.job
         pool_mark, tree_mark, left = state.pool.mark(), state.tree.mark(), dict(desk.left)
-        search = Search(desk, leaf, job, rule)
-        parts = search.solve()
+        rule = search.rule
+        moves: list[Moved] = []
+        parts: Parts | None = None
+        if not moving:
+            parts = search.solve()
+        elif (way := take_and_move(search)) is not None:
+            parts, moves = way
         enough = parts is not None and (search.taken or isinstance(rule, Reclaim))
         victims = [state.jobs[job_id] for job_id in dict.fromkeys(unit.job.id for unit in search.taken)]
         fair = isinstance(rule, Preempt) or rule.balanced(victims)
         if enough and fair and parts is not None and gates.over_limit(leaf, claim.need) is None:
-            self._decide_pauses(leaf, job, parts, victims, rule)
+            self._decide_pauses(leaf, job, victims, rule)
+            self._decide_moves(job, moves)
+            why = reasons.room_was_made(job, [*victims, *(each.job for each in moves)])
+            desk.reserve(leaf, job, workers_of(parts), why)
+            if isinstance(rule, Preempt):
+                for unit in search.taken:
+                    state.pool.reserve(unit.taken)
             return [state.leaf_of(victim) for victim in victims]
         state.pool.back_to(pool_mark)
         state.tree.back_to(tree_mark)
         desk.left = left
         return None
 
-    def _decide_pauses(
-        self, leaf: Seat, job: Job, parts: Parts, victims: list[Job], rule: Reclaim | Preempt
-    ) -> None:
+    def _decide_pauses(self, leaf: Seat, job: Job, victims: list[Job], rule: Reclaim | Preempt) -> None:
         for victim in victims:
+            self.desk.changed |= self.state.pool.nodes_of(victim.placement)
             rest = self.desk.left.get(victim.id, ())
             theirs, kind = self.state.leaf_of(victim), rule.kind(victim)
             why = reasons.made_way(victim, theirs, job, leaf, kind=kind, keeps=len(rest))
@@ -200,4 +268,3 @@ class Room:
                 self.desk.decide(victim, Move(victim.id, placement.ranked(rest), job.id, why))
             else:
                 self.desk.decide(victim, Pause(victim.id, job.id, why))
-        self.desk.reserve(leaf, job, workers_of(parts), reasons.room_was_made(job, victims))

@@ -11,15 +11,29 @@ from springtide.scheduler.model import Job
 Rank = tuple[float, int, float, float, str]
 """Among jobs with equally many GPUs: last saved, priority, start, submission, id; the smallest gives way first."""
 
+LOST_STEP = 120.0
+"""Seconds in whose steps lost work is compared: what jobs save in less than that of each other is the same."""
 
-def fresh_since(job: Job) -> float:
+
+def _fresh_since(job: Job) -> float:
     """Since when the job has done work that a pause would lose."""
     return max(job.started or 0.0, job.saved or 0.0)
 
 
+def _fresh_step(job: Job) -> float:
+    return _fresh_since(job) // LOST_STEP * LOST_STEP
+
+
 def rank_of(job: Job) -> Rank:
     """The job's rank among those with equally many GPUs: the least work to lose, whatever the time, first."""
-    return (-fresh_since(job), job.priority, -(job.started or 0.0), -job.submitted, job.id)
+    return (-_fresh_step(job), job.priority, -(job.started or 0.0), -job.submitted, job.id)
+
+
+def work_lost(job: Job, now: float) -> float:
+    """GPU-seconds of work that a pause at ``now`` would lose, in coarse steps: none if it is saved or new."""
+    if now - _fresh_since(job) < LOST_STEP:
+        return 0.0
+    return job.held_gpus * (now - _fresh_step(job))
 
 
 class Runners:

@@ -9,6 +9,7 @@ from springtide.scheduler.policy import gates, placement, reasons
 from springtide.scheduler.policy.desk import Desk
 from springtide.scheduler.policy.lines import Shape, Where
 from springtide.scheduler.policy.pool import workers_of
+from springtide.scheduler.policy.promising import outranked
 from springtide.scheduler.policy.tree import Seat
 from springtide.scheduler.policy.turns import Turns
 from springtide.scheduler.policy.walk import Claim, Walk
@@ -60,11 +61,9 @@ class Starting:
 
         Not while a more urgent job of its project waits: that would take the GPUs away again.
         """
-        heads = self.state.lines[job.project].heads()
-        if heads and -heads[0][0][0] > job.priority:
-            return False
         return (
-            job.gpus <= self._roomiest
+            not outranked(self.state, job)
+            and job.gpus <= self._roomiest
             and job.id not in self.desk.fixed
             and self.state.pool.keepable(job.placement)
             and self.desk.settled(job)

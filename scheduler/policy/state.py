@@ -8,9 +8,9 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from springtide.scheduler.model import Job, Node, Order, Phase, Placement, Project, Settings
-from springtide.scheduler.policy.fair_share import UNLIMITED
+from springtide.scheduler.policy.denials import Denials
 from springtide.scheduler.policy.lines import AGEING, Lines, Shape, Turn, Where, service_until, shape_of, step_of
-from springtide.scheduler.policy.pool import Pool, mask_of
+from springtide.scheduler.policy.pool import Pool, bits, mask_of
 from springtide.scheduler.policy.runners import Rank, Runners, rank_of
 from springtide.scheduler.policy.tree import Seat, Tree
 
@@ -49,6 +49,7 @@ class State:
         self.touched: set[str] = set()
         self.loosened = True
         self.stuck: dict[str, Stuck] = {}
+        self.denials = Denials()
         self.freed = 0
         self._later: list[tuple[float, str]] = []
         self._ageing: list[tuple[float, str]] = []
@@ -120,6 +121,7 @@ class State:
         self._count(job, 1)
         self.pool.hold(job.id, job.placement)
         self.pool.reserve(job.reserved)
+        self.denials.happened(bits(self.pool.nodes_of((*job.placement, *job.reserved))))
         if job.phase is Phase.PAUSING:
             self.pausing[job.id] = job
         elif job.phase is Phase.RUNNING:
@@ -138,6 +140,7 @@ class State:
         self._count(job, -1)
         if job.placement or job.reserved:
             self.loosened = True
+            self.denials.happened(bits(self.pool.nodes_of((*job.placement, *job.reserved))))
             self._unstick(job)
         self.pool.let_go(job.id, job.placement)
         self.pool.unreserve(job.reserved)
@@ -173,11 +176,16 @@ class State:
         )
 
     def get_stuck(self, project: str, now: float, until: float, *, gangs: bool) -> None:
-        """Note that nothing can be done within the project before ``until``, unless something happens to it."""
+        """Note that nothing can be done within the project before ``until``, unless something happens to it.
+
+        Where a limit is near, what happens to other projects matters too, and nothing is noted.
+        """
         heads = self.lines[project].heads()
         steps = {turn[1] for turn, _ in heads}
         gangs = gangs or any(not shape.preemptible for _, shape in heads)
-        gangs = gangs or any(seat.limit != UNLIMITED for seat in self.tree.leaves[project].path)
+        most = max((shape.need for _, shape in heads), default=0)
+        if any(seat.claimed + most > seat.limit for seat in self.tree.leaves[project].path):
+            return
         for ranks in self.runners[project].by_gpus.values():
             for rank in ranks:
                 job = self.jobs[rank[4]]
@@ -186,7 +194,7 @@ class State:
         self.stuck[project] = Stuck(self._versions(project, gangs=gangs), now, until)
 
     def _versions(self, project: str, *, gangs: bool) -> tuple[int, int, int]:
-        """What changes when something happens to the project; for gangs and limits, when any GPU gets free."""
+        """What changes when something happens to the project; for gangs, when any GPU gets free."""
         return (self.lines[project].version, self.runners[project].version, self.freed if gangs else -1)
 
     def _settle(self) -> None:

@@ -146,10 +146,12 @@ class Tree:
 
 
 def _seat(project: Project) -> Seat:
+    """The project's seat. A limit below the quota takes away from what is guaranteed."""
+    limit = UNLIMITED if project.limit is None else project.limit
     return Seat(
         name=project.name,
-        quota=UNLIMITED if project.quota is None else project.quota,
-        limit=UNLIMITED if project.limit is None else project.limit,
+        quota=min(limit, UNLIMITED if project.quota is None else project.quota),
+        limit=limit,
         weight=round(project.weight * WEIGHT_UNIT),
         priority=project.priority,
         age=project.age,

@@ -4,51 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 from springtide.scheduler.model import Job, Phase, Placement
 from springtide.scheduler.policy import gates, placement
-from springtide.scheduler.policy.claims import Rule
+from springtide.scheduler.policy.claims import Preempt, Reclaim, Rule
 from springtide.scheduler.policy.desk import Desk
 from springtide.scheduler.policy.placement import Parts
-from springtide.scheduler.policy.pool import Place, bits, mask_of
-from springtide.scheduler.policy.runners import fresh_since
+from springtide.scheduler.policy.pool import Place, bits, mask_of, workers_of
+from springtide.scheduler.policy.runners import work_lost
 from springtide.scheduler.policy.tree import Seat
+from springtide.scheduler.policy.units import Option, Unit, at_work, fit, on, project_order, score, without_surplus
 
 LOOK_AT = 48
 """How many more nodes are compared once one is known to do. More finds closer fits, and takes longer."""
 
-LISTED_SHARE = 1.0
-"""GPU-seconds of lost work that do not count: a job that has run for less has nothing to lose."""
 
-
-class Unit(NamedTuple):
-    """What can be taken from a job at once: one of the workers it can spare, or all that it has left."""
-
-    key: tuple[object, ...]
-    job: Job
-    taken: Placement
-    left: Placement
-    lost: float
-
-    @property
-    def gpus(self) -> int:
-        """GPUs it frees, wherever they are."""
-        return len(self.taken) * self.job.gpus
-
-
-class Option(NamedTuple):
-    """Units that together free enough GPUs of one node for one more worker; the smaller the score the better."""
-
-    score: tuple[object, ...]
-    rank: int
-    units: list[Unit]
+def open_leaves(rule: Rule) -> dict[str, int]:
+    """The projects that have to give something, and how much."""
+    return {leaf.name: slack for leaf in rule.leaves() if (slack := rule.slack(leaf)) > 0}
 
 
 class Search:
     """Looks for victims on behalf of one waiting job. Pool, tree and desk are changed; the caller rolls back."""
 
-    def __init__(self, desk: Desk, leaf: Seat, job: Job, rule: Rule) -> None:
+    def __init__(self, desk: Desk, leaf: Seat, job: Job, rule: Reclaim | Preempt) -> None:
         self.desk = desk
         self.state = desk.state
         self.leaf = leaf
@@ -58,6 +37,7 @@ class Search:
         self.nodes = self.state.pool.mask_for(job.gpu_types)
         self.within = 0
         self._narrowed = False
+        self.found = False
         self.taken: list[Unit] = []
         self._options: list[Option] = []
         self._seen = 0
@@ -101,7 +81,8 @@ class Search:
             limited = gates.over_limit(self.leaf, self.need)
             parts = placement.find(self.state.pool, self.job, self.job.min_workers, nodes)
             if parts is not None and limited is None:
-                self._spare(parts)
+                self.found = True
+                self.spare(workers_of(parts))
                 return parts
             units = self._next_units() if parts is None else self._next_below(limited)
             if units is None:
@@ -122,11 +103,20 @@ class Search:
         self._slack.clear()
         self._keys.clear()
 
-    def _spare(self, parts: Parts) -> None:
-        """Give back what the job does not use, the dearest first."""
+    def take_cheapest(self) -> bool:
+        """Take the next unit in the victims' order, wherever it is; false if there is none."""
+        for _, job in self._victims():
+            unit = self._unit(job.id, None, None)
+            if unit is not None:
+                self._take(unit)
+                return True
+        return False
+
+    def spare(self, needed_gpus: Placement) -> None:
+        """Give back what is not needed, the dearest first."""
         used: dict[str, int] = {}
-        for place, mask in parts:
-            used[place.name] = used.get(place.name, 0) | mask
+        for worker in needed_gpus:
+            used[worker.node] = used.get(worker.node, 0) | mask_of(worker.gpus)
         kept: list[Unit] = []
         bound: set[str] = set()
         for unit in reversed(self.taken):
@@ -173,11 +163,12 @@ class Search:
 
         All that might do, if they are few; else those of the cheapest victims first.
         """
-        if not self._narrowed and self.need > 1:
+        few = self.within.bit_count() <= LOOK_AT and self.job.min_workers == 1
+        if not self._narrowed and self.need > 1 and not few:
             self._narrowed = True
             self.within = self._hopeful(self.within)
         unseen = self.within & ~self._seen
-        if self._narrowed and unseen.bit_count() <= LOOK_AT:
+        if few or (self._narrowed and unseen.bit_count() <= LOOK_AT):
             for rank in bits(unseen):
                 self._see(self.state.pool.places[rank])
             return
@@ -222,7 +213,7 @@ class Search:
         return min((option for option in (best, closest) if option is not None), default=None)
 
     def _option(self, place: Place, short: int, units: list[Unit] | None) -> Option | None:
-        return None if units is None else Option((*_score(units, short), place.rank), place.rank, units)
+        return None if units is None else Option((*score(units, short), place.rank), place.rank, units)
 
     def _units_on(self, place: Place, short: int) -> list[Unit] | None:
         """What each job on the node can give first; None if all of them together do not give enough."""
@@ -242,12 +233,12 @@ class Search:
         freed = 0
         while freed < short and units:
             missing = short - freed
-            unit = min(units, key=lambda each: _fit(each, place, missing)) if by_size else min(units)
+            unit = min(units, key=lambda each: fit(each, place, missing)) if by_size else min(units)
             units.remove(unit)
             if not self._is_open(unit.job.project):
                 continue
             chosen.append(unit)
-            freed += _on(unit, place)
+            freed += on(unit, place)
             if freed < short:
                 self.state.tree.count(self.state.leaf_of(unit.job), claimed=-unit.gpus)
                 self._slack.clear()
@@ -257,7 +248,7 @@ class Search:
         if self.state.tree.mark() > mark:
             self.state.tree.back_to(mark)
             self._slack.clear()
-        return _without_surplus(chosen, place, freed - short) if freed >= short else None
+        return without_surplus(chosen, place, freed - short) if freed >= short else None
 
     def _next_below(self, limited: Seat | None) -> list[Unit] | None:
         """The first unit of the projects that share the limit that is in the way."""
@@ -282,8 +273,8 @@ class Search:
             rest = tuple(worker for worker in held if worker is not last)
             if self.state.pool.keepable(rest):
                 given, left = (last,), rest
-        lost = self._lost(job)
-        return Unit((lost, *self._order(job)), job, given, left, lost)
+        lost = work_lost(job, self.desk.now)
+        return Unit((lost, *self._order(job)), job, given, left, lost, at_work(job, self.desk.now))
 
     def _may_give(self, job: Job) -> bool:
         if not job.preemptible or job.id in self.desk.fixed or job.project not in self.state.tree.leaves:
@@ -301,13 +292,13 @@ class Search:
     def _hopeful(self, nodes: int) -> int:
         """The nodes that might hold a worker if all that may give way did; none if they are too few."""
         pool, gpus = self.state.pool, self.job.gpus
-        open_leaves = {leaf.name: slack for leaf in self.rule.leaves() if (slack := self.rule.slack(leaf)) > 0}
+        given_by = open_leaves(self.rule)
         if self.job.min_workers == 1:
             for known, mask in self.desk.hopeful.get(gpus, ()):
-                if open_leaves.keys() <= known:
+                if all(slack <= known.get(name, 0) for name, slack in given_by.items()):
                     return nodes & mask
         mask, slots = 0, pool.slots(gpus, nodes)
-        for node, given in self._giveable(open_leaves).items():
+        for node, given in self._giveable(given_by).items():
             place = pool.by_name.get(node)
             if place is None:
                 continue
@@ -317,13 +308,13 @@ class Search:
                 mask |= 1 << place.rank
                 slots += more if nodes >> place.rank & 1 else 0
         if self.job.min_workers == 1:
-            self.desk.hopeful.setdefault(gpus, []).append((frozenset(open_leaves), mask))
+            self.desk.hopeful.setdefault(gpus, []).append((given_by, mask))
         return nodes & mask if slots >= self.job.min_workers else 0
 
-    def _giveable(self, open_leaves: dict[str, int]) -> dict[str, int]:
+    def _giveable(self, given_by: dict[str, int]) -> dict[str, int]:
         """The most GPUs of each node that the projects can give, each no more than its slack and its last job."""
         giveable: dict[str, int] = {}
-        for name, slack in open_leaves.items():
+        for name, slack in given_by.items():
             runners = self.state.runners[name]
             if runners.by_gpus:
                 most = slack - 1 + max(runners.by_gpus)
@@ -333,14 +324,10 @@ class Search:
 
     # ---------- the victims' order
 
-    def _lost(self, job: Job) -> float:
-        """GPU-seconds of work that a pause would lose."""
-        return job.held_gpus * max(0.0, self.desk.now - fresh_since(job))
-
     def _order(self, job: Job) -> tuple[object, ...]:
         key = self._keys.get(job.project)
         if key is None:
-            key = self._keys[job.project] = _project_order(self.state.tree.leaves[job.project])
+            key = self._keys[job.project] = project_order(self.state.tree.leaves[job.project])
         return (key, job.priority, -(job.started or 0.0), -job.submitted, job.id)
 
     def _victims(self) -> Iterator[tuple[float, Job]]:
@@ -355,7 +342,7 @@ class Search:
             key, _, project, gpus, at = self._stream[0]
             ranks = self.state.runners[project].by_gpus[gpus]
             job = self.state.jobs[ranks[at][4]]
-            current = (self._lost(job), self._order(job))
+            current = (work_lost(job, self.desk.now), self._order(job))
             if current != key:
                 heappop(self._stream)
                 heappush(self._stream, (current, len(self._stream), project, gpus, at))
@@ -375,53 +362,7 @@ class Search:
             at += 1
         if at < len(ranks):
             job = self.state.jobs[ranks[at][4]]
-            heappush(self._stream, ((self._lost(job), self._order(job)), len(self._stream), project, gpus, at))
-
-
-def _on(unit: Unit, place: Place) -> int:
-    """How many GPUs of the node the unit makes free: not those that are promised to another job."""
-    mask = 0
-    for worker in unit.taken:
-        if worker.node == place.name:
-            mask |= mask_of(worker.gpus)
-    return (mask & place.usable & ~place.reserved).bit_count()
-
-
-def _fit(unit: Unit, place: Place, missing: int) -> tuple[object, ...]:
-    here = _on(unit, place)
-    return (here < missing, abs(here - missing), unit.key)
-
-
-def _score(units: list[Unit], short: int) -> tuple[object, ...]:
-    """How dear units are: GPUs at work that are paused beyond the need, work lost, then the victims' order."""
-    at_work = sum(unit.gpus for unit in units if unit.lost > LISTED_SHARE)
-    return (max(0, at_work - short), float(sum(unit.lost for unit in units)), [unit.key for unit in units])
-
-
-def _without_surplus(chosen: list[Unit], place: Place, surplus: int) -> list[Unit]:
-    """Leave out, the dearest first, what is not needed after all; of a job only the unit that was chosen last."""
-    bound: set[str] = set()
-    kept: list[Unit] = []
-    for unit in reversed(chosen):
-        here = _on(unit, place)
-        if here <= surplus and unit.job.id not in bound:
-            surplus -= here
-        else:
-            bound.add(unit.job.id)
-            kept.append(unit)
-    return kept[::-1]
-
-
-def _project_order(leaf: Seat) -> tuple[object, ...]:
-    """The order of projects as victims: that of turns, backwards, from the top down."""
-    return tuple(
-        (
-            seat.priority,
-            seat.entitled > 0,
-            -seat.claimed / max(seat.entitled, 1),
-            -seat.entitled,
-            -seat.age,
-            seat.name,
-        )
-        for seat in reversed(leaf.path)
-    )
+            heappush(
+                self._stream,
+                ((work_lost(job, self.desk.now), self._order(job)), len(self._stream), project, gpus, at),
+            )

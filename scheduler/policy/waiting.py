@@ -87,11 +87,22 @@ def _lacks_room(state: State, job: Job, leaf: Seat, now: float) -> Reason:
     }
     need = job.gpus * job.min_workers
     if leaf.claimed + need > leaf.entitled:
-        return Reason("share-used", about)
+        return Reason("share-used", {**about, **_beyond_share(state, leaf, need)})
     soonest = _soonest(state, job, leaf, now)
     if soonest is not None:
         return Reason("too-soon", {**about, "seconds": ceil(soonest - now), "until": soonest})
     return Reason("no-room", about)
+
+
+def _beyond_share(state: State, leaf: Seat, need: int) -> dict[str, Param]:
+    """What the project may hold, if the job needs more than that, and the quota with which it would get it."""
+    if need <= leaf.entitled or any(seat.claimed + need > seat.entitled for seat in leaf.path[1:]):
+        return {}
+    siblings = leaf.parent.children if leaf.parent is not None else state.tree.roots
+    kept = sum(min(each.quota, each.claimed) for each in siblings if each is not leaf)
+    room = leaf.parent.entitled if leaf.parent is not None else state.pool.total
+    wanted = leaf.claimed + need
+    return {"may_hold": leaf.entitled, "wanted": wanted if wanted + kept <= room else None}
 
 
 def _soonest(state: State, job: Job, leaf: Seat, now: float) -> float | None:

@@ -136,9 +136,11 @@ class _PlanCheck:
         """No project holds more than its limit, nor more than its quota in jobs that cannot be paused."""
         held, pinned = Counter[str](), Counter[str]()
         for decision in self.known:
+            job = self.books.jobs[decision.job]
+            if isinstance(decision, Drop) and not job.preemptible:
+                pinned.update(dict.fromkeys(self.books.paths.get(job.project, ()), gain(job, decision)))
             if not isinstance(decision, Start):
                 continue
-            job = self.books.jobs[decision.job]
             for project in self.books.paths.get(job.project, ()):
                 held[project] += size(decision.placement)
                 pinned[project] += 0 if job.preemptible else gain(job, decision)
