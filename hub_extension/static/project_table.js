@@ -139,21 +139,24 @@ function drawRowActions(project, editing) {
 
 function drawMembers(project, editing) {
   const { name } = project;
-  const typed = editing.draft("member", name)?.texts.user ?? "";
+  const user = () => (editing.draft("member", name)?.texts.user ?? "").trim();
   const refusal = editing.refusal("member", name);
   const path = (user) => `projects/${encodeURIComponent(name)}/members/${encodeURIComponent(user)}`;
-  const add = () => typed.trim() && editing.change("member", name, () => call("PUT", path(typed.trim())));
-  const remove = (user) => () => editing.change("member", name, () => call("DELETE", path(user)));
+  const add = () => {
+    const added = user();
+    if (added) editing.change("member", name, () => call("PUT", path(added)));
+  };
+  const remove = (member) => () => editing.change("member", name, () => call("DELETE", path(member)));
   return h(
     "div",
     { key: "members", class: "st-chips" },
     h("span", { key: "title", class: "st-muted" }, project.members.length ? "members" : "no members yet"),
-    project.members.map((user) =>
+    project.members.map((member) =>
       h(
         "span",
-        { key: `is ${user}`, class: "st-chip", "data-testid": `member-${name}-${user}` },
-        clean(user),
-        h("button", { type: "button", "aria-label": `Remove ${clean(user)} from ${clean(name)}`, title: "Remove", "data-testid": `member-remove-${name}-${user}`, on: { click: remove(user) } }, "×"),
+        { key: `is ${member}`, class: "st-chip", "data-testid": `member-${name}-${member}` },
+        clean(member),
+        h("button", { type: "button", "aria-label": `Remove ${clean(member)} from ${clean(name)}`, title: "Remove", "data-testid": `member-remove-${name}-${member}`, on: { click: remove(member) } }, "×"),
       ),
     ),
     h(
@@ -162,14 +165,14 @@ function drawMembers(project, editing) {
       h("input", {
         key: "user",
         type: "text",
-        value: typed,
+        value: editing.draft("member", name)?.texts.user ?? "",
         placeholder: "add a person",
         autocomplete: "off",
         "aria-label": `Person to add to ${clean(name)}`,
         "data-testid": `member-add-${name}`,
         on: { input: (event) => editing.type("member", name, "user", event.target.value, ""), keydown: (event) => event.key === "Enter" && add() },
       }),
-      typed.trim() && h("button", { key: "button", type: "button", class: "st-button", "data-testid": `member-add-button-${name}`, on: { click: add } }, "Add"),
+      user() && h("button", { key: "button", type: "button", class: "st-button", "data-testid": `member-add-button-${name}`, on: { click: add } }, "Add"),
     ),
     refusal && refusalWords(refusal, `member-refusal-${name}`),
   );

@@ -143,6 +143,18 @@ def test_members_come_and_go(admin: Page, projects: Service) -> None:
     assert projects.people.groups["nlp"] == ["joe"]
 
 
+def test_enter_adds_what_was_typed_even_before_the_page_is_drawn_again(admin: Page, projects: Service) -> None:
+    admin.get_by_test_id("member-add-nlp").evaluate(
+        """(input) => {
+            input.value = "susan";
+            input.dispatchEvent(new Event("input", { bubbles: true }));
+            input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+        }"""
+    )
+    expect(admin.get_by_test_id("member-nlp-susan")).to_be_visible()
+    assert sorted(projects.people.groups["nlp"]) == ["joe", "susan"]
+
+
 def test_a_person_gets_a_build_quota_of_her_own(admin: Page) -> None:
     admin.get_by_test_id("edit-own-jemma").fill("0")
     expect(admin.get_by_test_id("sum-build")).to_contain_text("2 of 3 build GPUs, 1 left")
