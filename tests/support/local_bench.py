@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,15 @@ class LocalBench(Bench):
 
     async def pids(self, job: str, count: int = 1, rank: int = 0) -> list[int]:
         """The numbers that the job printed, once there are so many."""
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                words = (await self.log(job, rank)).split()
-                found = [int(word) for word in words if word.isdigit()]
-                if len(found) >= count:
-                    return found
-                await asyncio.sleep(0.02)
+        found: list[int] = []
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while len(found) < count:
+                    await asyncio.sleep(0.02)
+                    found = [int(word) for word in (await self.log(job, rank)).split() if word.isdigit()]
+        log, known = await self.log(job, rank), await self.executor.attempts()
+        assert len(found) >= count, f"{count} numbers were expected; the log has {log!r}; {known}"
+        return found
 
 
 def alive(pid: int) -> bool:
