@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SHIPPED = {".py", ".js", ".css", ".html"}
 ROOMS = ("hub_extension", "scheduler", "spawner", "training", "widgets")
 
 MAY_USE: dict[str, tuple[str, ...]] = {
@@ -102,11 +103,8 @@ def test_files_stay_short_enough_to_read() -> None:
 
 def test_every_package_is_in_the_wheel() -> None:
     listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
-    found = {
-        ".".join(("springtide", *path.parent.relative_to(ROOT).parts))
-        for path in sources()
-        if path.name == "__init__.py"
-    }
+    files = [path for room in ROOMS for path in (ROOT / room).rglob("*") if path.suffix in SHIPPED]
+    found = {".".join(("springtide", *path.parent.relative_to(ROOT).parts)) for path in files}
     examples = {"springtide.examples.digits"}
     assert found | examples == listed
 
