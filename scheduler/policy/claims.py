@@ -95,7 +95,7 @@ class Preempt:
         self._leaf = leaf
         self._job = job
         self._now = now
-        self._step = state.steps.get(job.id, 0)
+        self._step = step_of(job.served)
         self._rotates = rotates and state.settings.order is Order.LEAST_SERVED
 
     def leaves(self) -> Iterator[Seat]:
@@ -107,7 +107,7 @@ class Preempt:
         return leaf.claimed if leaf is self._leaf else 0
 
     def allows(self, job: Job) -> bool:
-        """Jobs of lower priority, and such of equal priority that have had more service."""
+        """Jobs of lower priority, and equal ones that have had more service, however long this one has waited."""
         if job.priority != self._job.priority:
             return job.priority < self._job.priority
         if not self._rotates or not job.rotate or job.started is None:

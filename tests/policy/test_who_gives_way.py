@@ -74,3 +74,15 @@ def test_a_limit_below_the_quota_is_all_that_is_guaranteed():
     planner = Planner(Snapshot(1000.0, (Node("dgx", 8),), projects, (holds, wanted)))
 
     assert [each.job for each in planner.plan(1000.0).decisions if isinstance(each, Pause)] == ["holds"]
+
+
+@pytest.mark.parametrize(("had", "gives_way"), [(1800.0, ["runs"]), (36_000.0, [])])
+def test_in_turn_only_for_an_equal_that_has_had_less_however_long_it_waited(had, gives_way):
+    now = 30 * 86_400.0
+    runs = training("runs", "dgx", tuple(range(8)), started=now - 2000.0, saved=now)
+    waits = Job("waits", "susan", name="waits", gpus=8, submitted=0.0, served=had, attempts=1)
+    project = Project("susan", quota=8)
+    snapshot = Snapshot(now, (Node("dgx", 8),), (project,), (runs, waits), Settings(order=Order.LEAST_SERVED))
+
+    planned = Planner(snapshot).plan(now).decisions
+    assert [each.job for each in planned if isinstance(each, Pause)] == gives_way
