@@ -136,9 +136,7 @@ class Supervision:
         if handle is None:
             self._settle_soon(tracked)
             return
-        self._hold(tracked, handle)
-        if any((tracked.directory / request).exists() for request in ("pause", "kill")):
-            self.ask(tracked)
+        self._take_over(tracked, handle)
 
     def _handle_of(self, record: dict[str, Any]) -> int | None:
         """A pidfd of the very process that wrote the record, None if that is gone."""
@@ -153,6 +151,12 @@ class Supervision:
             os.close(handle)
             return None
         return handle
+
+    def _take_over(self, tracked: Tracked, handle: int) -> None:
+        """Hold on to a supervisor that was not started here, and pass on what was asked while nobody held it."""
+        self._hold(tracked, handle)
+        if any((tracked.directory / request).exists() for request in ("pause", "kill")):
+            self.ask(tracked)
 
     def _hold(self, tracked: Tracked, handle: int) -> None:
         tracked.handle = handle
@@ -195,7 +199,7 @@ class Supervision:
                     record = read_record(tracked.directory, "supervisor.json")
                     handle = self._handle_of(record) if record else None
                     if handle is not None:
-                        self._hold(tracked, handle)
+                        self._take_over(tracked, handle)
                         break
                 await asyncio.sleep(pause)
         finally:
