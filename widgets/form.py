@@ -78,6 +78,12 @@ class JobForm:
         self.gpu_type = ipywidgets.Dropdown(
             options=[("any", ""), *((kind, kind) for kind in me.gpu_types)], description="GPU type", style=WIDE
         )
+        self.image = ipywidgets.Combobox(
+            options=[image for image in me.images if "*" not in image],
+            placeholder="as this notebook",
+            description="Image",
+            style=WIDE,
+        )
         self.advice = ipywidgets.HTML()
         self.notice = ipywidgets.HTML()
         self.button = ipywidgets.Button(description="Submit", button_style="primary")
@@ -94,7 +100,8 @@ class JobForm:
             return [ipywidgets.HTML(words.escape(text))]
         what = [self.function, self.arguments, self.command, self.notebook]
         types = [self.gpu_type] if len(self._me.gpu_types) > 1 else []
-        ask = [self.name, self.project, self.gpus, self.workers, self.priority, *types]
+        images = [self.image] if self._me.images else []
+        ask = [self.name, self.project, self.gpus, self.workers, self.priority, *types, *images]
         return [self.kind, *what, *ask, self.advice, self.notice, self.button, self.cards]
 
     def _functions(self) -> list[str]:
@@ -161,6 +168,7 @@ class JobForm:
             "workers": self.workers.value,
             "priority": self.priority.value or "train",
             "gpu_types": [self.gpu_type.value] if self.gpu_type.value else [],
+            "image": self.image.value.strip() or None,
         }
         if self.kind.value == "function":
             variables = self._namespace()

@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="%%train", add_help=False, allow_abbrev=False)
     for name in ("gpus", "workers", "min-workers", "retries"):
         parser.add_argument(f"--{name}", type=int)
-    for name in ("name", "project", "require", "prefer", "to"):
+    for name in ("name", "project", "require", "prefer", "image", "to"):
         parser.add_argument(f"--{name}")
     parser.add_argument("--priority", type=lambda text: int(text) if text.isdecimal() else text)
     parser.add_argument("--gpu-types", nargs="+")

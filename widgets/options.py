@@ -21,7 +21,8 @@ class Options:
 
     ``gpus`` is per worker. ``project`` may be left out by who has one only. ``priority`` is a name or a number.
     ``time_limit`` is the longest the job may run in all, in seconds or as a timedelta; ``grace`` the seconds it
-    has to save when it is asked to pause.
+    has to save when it is asked to pause. ``image`` is the container image it runs in, on a cluster; that of this
+    notebook unless another is named.
     """
 
     name: str = ""
@@ -39,6 +40,7 @@ class Options:
     retries: int = 0
     grace: float | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    image: str | None = None
 
 
 NAMES = frozenset(option.name for option in fields(Options))
@@ -66,6 +68,7 @@ def submission(captured: Captured, options: Options, key: str) -> Submission:
         grace=options.grace,
         env={**captured.env, **{_text("env", name): _text("env", value) for name, value in options.env.items()}},
         cwd=captured.cwd,
+        image=None if options.image is None else _text("image", options.image),
         files=dict(captured.files),
         source=captured.source,
         key=key,

@@ -64,7 +64,8 @@ class Pool:
 
         Options: ``gpus`` per worker (1), ``workers`` (1), ``min_workers``, ``project``, ``name``, ``priority``
         ("train", "high" or a number), ``preemptible``, ``gpu_types``, ``require``, ``prefer``, ``rotate``,
-        ``time_limit`` (seconds or a timedelta), ``retries``, ``grace`` (seconds), ``env``.
+        ``time_limit`` (seconds or a timedelta), ``retries``, ``grace`` (seconds), ``env``, ``image`` (on a cluster;
+        that of this notebook unless another is named).
 
         A function that has a parameter with the name of an option gets its keywords as ``kwargs={"gpus": 2}``;
         then all other keywords are options.

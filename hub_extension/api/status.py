@@ -50,6 +50,7 @@ async def me(call: Call[NoQuery, None]) -> Me:
         max_body=pool.max_body,
         grace=pool.grace,
         version=pool.version,
+        images=list(pool.engine.settings.images or ()),
     )
 
 

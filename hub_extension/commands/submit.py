@@ -28,6 +28,7 @@ from springtide.scheduler.wire import Job, Submission
 @click.option("--time-limit", type=float, help="The longest it may run in all, in seconds.")
 @click.option("--retries", type=int, default=0, show_default=True, help="How often to try again after a failure.")
 @click.option("--grace", type=float, help="Seconds to save in when paused.")
+@click.option("--image", help="The container image it runs in, on a cluster.  [default: this notebook's]")
 @click.option("-e", "--env", "settings", multiple=True, metavar="NAME=VALUE", help="Set in its environment.")
 @click.option("-f", "--follow", is_flag=True, help="Show its log until it has ended.")
 @json_option
@@ -46,6 +47,7 @@ def submit(
     time_limit: float | None,
     retries: int,
     grace: float | None,
+    image: str | None,
     settings: tuple[str, ...],
     follow: bool,
     as_json: bool,
@@ -74,6 +76,7 @@ def submit(
         grace=grace,
         env={**captured.env, **environment(settings)},
         cwd=captured.cwd,
+        image=image,
         files=dict(captured.files),
         source=captured.source,
     )

@@ -74,10 +74,13 @@ class Client:
     def submit(self, submission: wire.Submission) -> wire.Job:
         """Submit a job. When this returns, the job is on disk.
 
-        A submission without a key gets one, so that a lost answer is asked for again without a second job.
+        A submission without a key gets one, so that a lost answer is asked for again without a second job. One
+        without an image gets that of the notebook it is sent from (``SPRINGTIDE_IMAGE``), if that has one.
         """
-        keyed = submission if submission.key else msgspec.structs.replace(submission, key=uuid.uuid4().hex)
-        return self._http.struct(wire.Job, "POST", "jobs", body=keyed, repeat=True)
+        key = submission.key or uuid.uuid4().hex
+        image = os.environ.get("SPRINGTIDE_IMAGE") or None if submission.image is None else submission.image
+        body = msgspec.structs.replace(submission, key=key, image=image)
+        return self._http.struct(wire.Job, "POST", "jobs", body=body, repeat=True)
 
     def jobs(
         self,

@@ -58,4 +58,5 @@ def attempt_spec(
         env=spec.env,
         cwd=spec.cwd,
         files=files,
+        image=spec.image,
     )

@@ -28,10 +28,13 @@ class Retries:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """``policy`` is the planner's; the rest bounds what may be asked for and kept, in bytes and seconds."""
+    """``policy`` is the planner's; ``images`` are patterns of the images a job may run in, the default first, and None
+    where jobs run without one. The rest bounds what may be asked for and kept, in bytes and seconds.
+    """
 
     policy: model.Settings = field(default_factory=model.Settings)
     retries: Retries = field(default_factory=Retries)
+    images: tuple[str, ...] | None = None
     max_unfinished: int = 10_000
     max_unfinished_per_user: int = 1_000
     max_files: int = 2_000

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from springtide.scheduler import wire
+from springtide.scheduler.engine import images
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES, Node, Project
 from springtide.scheduler.refusal import Refusal
@@ -53,6 +54,7 @@ def check(submission: wire.Submission, user: str, project: str, pool: Pool, *, j
         argv=tuple(submission.argv),
         env=dict(submission.env),
         cwd=submission.cwd,
+        image=images.chosen(submission.image, pool.settings.images),
         source=submission.source,
         key=submission.key,
         workers=workers,

@@ -66,6 +66,7 @@ def job(record: JobRecord, lens: Lens, now: float, *, full: bool = True) -> wire
         min_workers=spec.min_workers,
         submitted=spec.submitted,
         argv=list(spec.argv),
+        image=spec.image,
         source=spec.source if full else "",
         started=standing.started,
         ended=standing.ended,

@@ -43,6 +43,7 @@ class AttemptSpec:
 
     ``argv`` and the values of ``env`` may contain ``{code}``, the directory ``files`` were written to; the same
     files in every attempt of a job. ``grace`` is the seconds between being asked to pause and being killed.
+    ``image`` is the container image to run in, None on one machine.
     """
 
     key: AttemptKey
@@ -57,6 +58,7 @@ class AttemptSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
+    image: str | None = None
 
 
 class AttemptPhase(StrEnum):

@@ -56,6 +56,7 @@ class JobSpec:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
+    image: str | None = None
     bundle: str | None = None
     source: str = ""
     key: str | None = None

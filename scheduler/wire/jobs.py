@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from springtide.scheduler.wire.shapes import MAX_NAME, Answer, Positive, ProjectName, Request, Word
+from springtide.scheduler.wire.shapes import MAX_IMAGE, MAX_NAME, Answer, Positive, ProjectName, Request, Word
 
 
 class Submission(Request, frozen=True, kw_only=True):
@@ -14,8 +14,9 @@ class Submission(Request, frozen=True, kw_only=True):
 
     ``argv`` is the command; in it and in ``env`` values, ``{code}`` stands for the directory that ``files``
     (relative path to content) are written to. ``cwd`` is the working directory (the job's own directory if
-    None). ``project`` may be left out by someone who has one project only. ``key`` makes a submission safe to
-    repeat: the same key of the same user answers the job that was accepted first.
+    None). ``project`` may be left out by someone who has one project only. ``image`` is the container image it runs
+    in, on a cluster only (the pool's default if None). ``key`` makes a submission safe to repeat: the same key of
+    the same user answers the job that was accepted first.
     """
 
     argv: Annotated[list[str], Meta(min_length=1, max_length=4096)]
@@ -36,6 +37,7 @@ class Submission(Request, frozen=True, kw_only=True):
     grace: Annotated[float, Meta(ge=0, le=3600)] | None = None
     env: dict[str, str] = {}
     cwd: Annotated[str, Meta(max_length=4096)] | None = None
+    image: Annotated[str, Meta(max_length=MAX_IMAGE)] | None = None
     files: dict[str, bytes] = {}
     source: Annotated[str, Meta(max_length=200_000)] = ""
     key: Annotated[str, Meta(max_length=128)] | None = None
@@ -114,6 +116,8 @@ class Job(Answer, frozen=True, kw_only=True):
     min_workers: int
     submitted: float
     argv: list[str]
+    image: str | None = None
+    """The container image it runs in; None on one machine."""
     source: str = ""
     started: float | None = None
     """When its first attempt started."""

@@ -40,6 +40,8 @@ class Me(Answer, frozen=True, kw_only=True):
     """The largest request body, in bytes."""
     grace: float
     version: str
+    images: list[str] = []
+    """Images a job may run in, the default first; ``*`` stands for anything. None on one machine."""
 
 
 class ProjectEdit(Request, frozen=True, kw_only=True):

@@ -32,7 +32,7 @@ if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         {more}
-        print(os.getpid(), flush=True)
+        os.write(1, b"%d\\n" % os.getpid())
         time.sleep(600)
     os._exit(0)
 os.wait()
@@ -66,7 +66,7 @@ async def test_what_forks_away_is_ended_before_the_attempt_is_gone(bench: LocalB
 
 async def test_nothing_survives_a_supervisor_that_is_killed(bench: LocalBench) -> None:
     clobber = "import ctypes; ctypes.CDLL(None).prctl(15, b'innocent')"
-    text = FORKS_AWAY.format(more=clobber, then="print(os.getpid(), flush=True); time.sleep(600)")
+    text = FORKS_AWAY.format(more=clobber, then="os.write(1, b'%d\\n' % os.getpid()); time.sleep(600)")
     spec = bench.code(text)
     await bench.executor.launch(spec)
     pids = await bench.pids("job", 2)
