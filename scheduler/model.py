@@ -206,7 +206,7 @@ class Job:
     @property
     def held_gpus(self) -> int:
         """GPUs its live attempt holds."""
-        return sum(len(worker.gpus) for worker in self.placement)
+        return len(self.placement) * self.gpus
 
 
 @dataclass(frozen=True, slots=True)

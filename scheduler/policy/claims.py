@@ -14,16 +14,18 @@ from springtide.scheduler.policy.tree import Seat, sides
 
 
 class Rule(Protocol):
-    """Says which running jobs may give way. Asked again and again while some are being taken."""
+    """Says which running jobs may give way. Asked again and again while some are being taken.
+
+    ``only`` are the ids of the jobs that may, where not all jobs of the open projects do.
+    """
+
+    only: frozenset[str] | None
 
     def leaves(self) -> Iterator[Seat]:
         """The projects whose jobs may give way."""
 
     def slack(self, leaf: Seat) -> int:
         """How many GPUs the project may lose, as things stand; the last job may take it beyond."""
-
-    def allows(self, job: Job) -> bool:
-        """Whether this job of an open project may give way."""
 
     def kind(self, job: Job) -> str:
         """What it is called when this job gives way: the code of its reason."""
@@ -34,6 +36,8 @@ class Reclaim:
 
     Only as far up the tree as those who are helped stay within what they are entitled to.
     """
+
+    only: frozenset[str] | None = None
 
     def __init__(self, state: State, leaf: Seat, need: int) -> None:
         self._state = state
@@ -67,10 +71,6 @@ class Reclaim:
                     return False
         return True
 
-    def allows(self, job: Job) -> bool:
-        """Any job of such a project."""
-        return job is not None
-
     def kind(self, job: Job) -> str:
         """Reclaiming."""
         return "reclaimed" if job is not None else ""
@@ -89,14 +89,20 @@ class Reclaim:
 
 
 class Preempt:
-    """Take from less urgent, or longer served, jobs of the same project."""
+    """Take from jobs of the same project that are less urgent, or equal ones that have had more service.
+
+    How long the job has waited plays no part in that: it would have to give way again at once.
+    """
 
     def __init__(self, state: State, leaf: Seat, job: Job, now: float, *, rotates: bool) -> None:
         self._leaf = leaf
         self._job = job
-        self._now = now
-        self._step = step_of(job.served)
-        self._rotates = rotates and state.settings.order is Order.LEAST_SERVED
+        runners = state.runners[leaf.name]
+        jobs = runners.less_urgent(job.priority)
+        if rotates and state.settings.order is Order.LEAST_SERVED:
+            ripe = runners.ripening.ripe(step_of(job.served), now)
+            jobs += [each for each in ripe if each.priority == job.priority]
+        self.only: frozenset[str] | None = frozenset(each.id for each in jobs)
 
     def leaves(self) -> Iterator[Seat]:
         """The job's own project."""
@@ -105,14 +111,6 @@ class Preempt:
     def slack(self, leaf: Seat) -> int:
         """All that the job's own project holds."""
         return leaf.claimed if leaf is self._leaf else 0
-
-    def allows(self, job: Job) -> bool:
-        """Jobs of lower priority, and equal ones that have had more service, however long this one has waited."""
-        if job.priority != self._job.priority:
-            return job.priority < self._job.priority
-        if not self._rotates or not job.rotate or job.started is None:
-            return False
-        return step_of(job.served + job.held_gpus * max(0.0, self._now - job.started)) > self._step
 
     def kind(self, job: Job) -> str:
         """Preempting a less urgent job, or rotating with an equal one."""

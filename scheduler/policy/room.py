@@ -191,7 +191,7 @@ class Room:
             return True
         if self.state.settings.order is not Order.LEAST_SERVED:
             return False
-        ripe = self.state.ripe_at(leaf.name, min(turn[1] for turn, _ in heads))
+        ripe = runners.ripening.first(min(turn[1] for turn, _ in heads))
         if ripe is not None and ripe > self.desk.now:
             self.desk.wake.append(ripe)
         return ripe is not None and ripe <= self.desk.now

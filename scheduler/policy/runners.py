@@ -7,6 +7,7 @@ from collections import Counter
 from sortedcontainers import SortedList
 
 from springtide.scheduler.model import Job
+from springtide.scheduler.policy.ripening import Ripening
 
 Rank = tuple[float, int, float, float, str]
 """Among jobs with equally many GPUs: last saved, priority, start, submission, id; the smallest gives way first."""
@@ -37,23 +38,27 @@ def work_lost(job: Job, now: float) -> float:
 
 
 class Runners:
-    """The preemptible running jobs of one project, by how many GPUs they hold."""
+    """The preemptible running jobs of one project, by how many GPUs they hold and by priority.
 
-    def __init__(self) -> None:
+    ``ripening`` tells when they may have to give way to equal ones.
+    """
+
+    def __init__(self, min_runtime: float) -> None:
         self.by_gpus: dict[int, SortedList] = {}
+        self.by_priority: dict[int, dict[str, Job]] = {}
+        self.ripening = Ripening(min_runtime)
         self.growing: dict[str, None] = {}
-        self.priorities: dict[int, int] = {}
         self.on_node: dict[str, int] = {}
         self.version = 0
         self._counts: tuple[int, Counter[int]] = (0, Counter())
 
-    def fill(self, running: dict[int, list[Rank]], on_node: dict[str, int]) -> None:
-        """Take in many at once; ``on_node`` tells how many GPUs they hold on each node."""
-        self.on_node = on_node
-        self.by_gpus = {gpus: SortedList(ranks) for gpus, ranks in running.items()}
-        for ranks in running.values():
-            for rank in ranks:
-                self._note(rank[1], 1)
+    def fill(self, running: list[Job]) -> None:
+        """Take in many at once."""
+        ranks: dict[int, list[Rank]] = {}
+        for job in running:
+            ranks.setdefault(job.held_gpus, []).append(rank_of(job))
+            self._note(job)
+        self.by_gpus = {gpus: SortedList(those) for gpus, those in ranks.items()}
 
     def add(self, job: Job) -> None:
         """A job runs."""
@@ -61,9 +66,7 @@ class Runners:
         if ranks is None:
             ranks = self.by_gpus[job.held_gpus] = SortedList()
         ranks.add(rank_of(job))
-        for worker in job.placement:
-            self.on_node[worker.node] = self.on_node.get(worker.node, 0) + len(worker.gpus)
-        self._note(job.priority, 1)
+        self._note(job)
 
     def remove(self, job: Job) -> None:
         """A job runs no longer."""
@@ -77,7 +80,12 @@ class Runners:
                 del self.on_node[worker.node]
         if not ranks:
             del self.by_gpus[job.held_gpus]
-        self._note(job.priority, -1)
+        self.version += 1
+        self.ripening.remove(job.id)
+        equals = self.by_priority[job.priority]
+        del equals[job.id]
+        if not equals:
+            del self.by_priority[job.priority]
 
     def slots(self, gpus: int, beside: int) -> int:
         """The most workers with ``gpus`` each that fit in their place, were ``beside`` GPUs free on each node."""
@@ -87,12 +95,15 @@ class Runners:
 
     def lowest_priority(self) -> int | None:
         """The lowest priority of these jobs."""
-        return min(self.priorities, default=None)
+        return min(self.by_priority, default=None)
 
-    def _note(self, priority: int, change: int) -> None:
+    def less_urgent(self, priority: int) -> list[Job]:
+        """Those of a lower priority, in no order."""
+        return [job for each, jobs in self.by_priority.items() if each < priority for job in jobs.values()]
+
+    def _note(self, job: Job) -> None:
         self.version += 1
-        count = self.priorities.get(priority, 0) + change
-        if count:
-            self.priorities[priority] = count
-        else:
-            del self.priorities[priority]
+        self.by_priority.setdefault(job.priority, {})[job.id] = job
+        self.ripening.add(job)
+        for worker in job.placement:
+            self.on_node[worker.node] = self.on_node.get(worker.node, 0) + len(worker.gpus)

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from springtide.scheduler.model import Job, Node, Order, Phase, Placement, Project, Settings
 from springtide.scheduler.policy.denials import Denials
-from springtide.scheduler.policy.lines import AGEING, Lines, Shape, Turn, Where, service_until, shape_of, step_of
+from springtide.scheduler.policy.lines import AGEING, Lines, Shape, Turn, Where, shape_of, step_of
 from springtide.scheduler.policy.pool import Pool, bits, mask_of
-from springtide.scheduler.policy.runners import Rank, Runners, rank_of
+from springtide.scheduler.policy.runners import Runners
 from springtide.scheduler.policy.tree import Seat, Tree
 
 
@@ -41,7 +41,7 @@ class State:
         self.jobs: dict[str, Job] = {job.id: job for job in jobs}
         self.wheres: Counter[Where] = Counter()
         self.lines = {name: Lines(self.wheres) for name in self.tree.leaves}
-        self.runners = {name: Runners() for name in self.tree.leaves}
+        self.runners = {name: Runners(settings.min_runtime) for name in self.tree.leaves}
         self.pausing: dict[str, Job] = {}
         self.awaiting: dict[str, Job] = {}
         self.broken: dict[str, Job] = {}
@@ -53,7 +53,6 @@ class State:
         self.freed = 0
         self._later: list[tuple[float, str]] = []
         self._ageing: list[tuple[float, str]] = []
-        self._ripe: dict[str, tuple[int, int, float | None]] = {}
         self._load()
 
     # ---------- learning
@@ -61,8 +60,7 @@ class State:
     def _load(self) -> None:
         """Take in all jobs at once."""
         waiting: dict[str, dict[Shape, list[Turn]]] = {}
-        running: dict[str, dict[int, list[Rank]]] = {}
-        on_node: dict[str, dict[str, int]] = {}
+        running: dict[str, list[Job]] = {}
         for job in self.jobs.values():
             leaf = self.tree.leaves.get(job.project)
             held = self._occupy_all(job)
@@ -79,18 +77,14 @@ class State:
                     continue
                 turns = waiting.setdefault(job.project, {}).setdefault(shape_of(job), [])
                 turns.append(self._turn(job))
-            elif job.phase is Phase.RUNNING and job.preemptible:
-                running.setdefault(job.project, {}).setdefault(held, []).append(rank_of(job))
-                nodes = on_node.setdefault(job.project, {})
-                for worker in job.placement:
-                    nodes[worker.node] = nodes.get(worker.node, 0) + len(worker.gpus)
-                self._note_running(job)
             elif job.phase is Phase.RUNNING:
                 self._note_running(job)
+                if job.preemptible:
+                    running.setdefault(job.project, []).append(job)
         for name, turns_of in waiting.items():
             self.lines[name].fill(turns_of)
-        for name, ranks_of in running.items():
-            self.runners[name].fill(ranks_of, on_node[name])
+        for name, jobs in running.items():
+            self.runners[name].fill(jobs)
         heapify(self._later)
         heapify(self._ageing)
         self.tree.gather()
@@ -186,11 +180,9 @@ class State:
         most = max((shape.need for _, shape in heads), default=0)
         if any(seat.claimed + most > seat.limit for seat in self.tree.leaves[project].path):
             return
-        for ranks in self.runners[project].by_gpus.values():
-            for rank in ranks:
-                job = self.jobs[rank[4]]
-                times = [at for step in steps if (at := self._ripe_time(job, step)) is not None and at > now]
-                until = min(until, *times, until)
+        ripening = self.runners[project].ripening
+        times = [at for step in steps if (at := ripening.after(step, now)) is not None]
+        until = min(until, *times, until)
         self.stuck[project] = Stuck(self._versions(project, gangs=gangs), now, until)
 
     def _versions(self, project: str, *, gangs: bool) -> tuple[int, int, int]:
@@ -292,29 +284,6 @@ class State:
         return self.lines[job.project].before(turn) + 1
 
     # ---------- looking things up
-
-    def ripe_at(self, project: str, step: int) -> float | None:
-        """When the first running job of the project may have to give way to an equal one in this step of service.
-
-        None: never, as things stand.
-        """
-        runners = self.runners[project]
-        known = self._ripe.get(project)
-        if known is None or known[:2] != (runners.version, step):
-            times = [
-                at
-                for ranks in runners.by_gpus.values()
-                for rank in ranks
-                if (at := self._ripe_time(self.jobs[rank[4]], step)) is not None
-            ]
-            known = self._ripe[project] = (runners.version, step, min(times, default=None))
-        return known[2]
-
-    def _ripe_time(self, job: Job, step: int) -> float | None:
-        if not job.rotate or job.started is None or not job.held_gpus:
-            return None
-        served = job.started + max(0.0, service_until(step) - job.served) / job.held_gpus
-        return max(served, job.started + self.settings.min_runtime)
 
     def leaf_of(self, job: Job) -> Seat:
         """Where the job counts. Raises `KeyError` if its project is unknown."""

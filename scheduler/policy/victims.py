@@ -76,7 +76,7 @@ class Search:
         self._keys.clear()
 
     def _solve_within(self, nodes: int) -> Parts | None:
-        self.within, self._narrowed = nodes, False
+        self.within, self._narrowed = nodes & self._givers_nodes(), False
         while True:
             limited = gates.over_limit(self.leaf, self.need)
             parts = placement.find(self.state.pool, self.job, self.job.min_workers, nodes)
@@ -219,7 +219,10 @@ class Search:
         """What each job on the node can give first; None if all of them together do not give enough."""
         units: list[Unit] = []
         most = 0
+        only = self.rule.only
         for job_id, mask in place.jobs.items():
+            if only is not None and job_id not in only:
+                continue
             unit = self._unit(job_id, place.name, None)
             if unit is not None:
                 units.append(unit)
@@ -279,7 +282,7 @@ class Search:
     def _may_give(self, job: Job) -> bool:
         if not job.preemptible or job.id in self.desk.fixed or job.project not in self.state.tree.leaves:
             return False
-        if job.phase is not Phase.RUNNING or not self._is_open(job.project) or not self.rule.allows(job):
+        if job.phase is not Phase.RUNNING or not self._is_open(job.project):
             return False
         return not self.job.preemptible or self.desk.settled(job)
 
@@ -293,7 +296,8 @@ class Search:
         """The nodes that might hold a worker if all that may give way did; none if they are too few."""
         pool, gpus = self.state.pool, self.job.gpus
         given_by = open_leaves(self.rule)
-        if self.job.min_workers == 1:
+        shared = self.job.min_workers == 1 and self.rule.only is None
+        if shared:
             for known, mask in self.desk.hopeful.get(gpus, ()):
                 if all(slack <= known.get(name, 0) for name, slack in given_by.items()):
                     return nodes & mask
@@ -307,13 +311,28 @@ class Search:
             if more > 0:
                 mask |= 1 << place.rank
                 slots += more if nodes >> place.rank & 1 else 0
-        if self.job.min_workers == 1:
+        if shared:
             self.desk.hopeful.setdefault(gpus, []).append((given_by, mask))
         return nodes & mask if slots >= self.job.min_workers else 0
 
+    def _givers_nodes(self) -> int:
+        """The nodes where those are who may give way, if they are known one by one; else all."""
+        only, pool = self.rule.only, self.state.pool
+        if only is None:
+            return pool.all
+        nodes = 0
+        for job_id in only:
+            nodes |= pool.nodes_of(self.desk.held(self.state.jobs[job_id]))
+        return nodes
+
     def _giveable(self, given_by: dict[str, int]) -> dict[str, int]:
-        """The most GPUs of each node that the projects can give, each no more than its slack and its last job."""
+        """The most GPUs of each node that can be given, of each project no more than its slack and last job."""
         giveable: dict[str, int] = {}
+        if self.rule.only is not None:
+            for job_id in self.rule.only:
+                for worker in self.desk.held(self.state.jobs[job_id]):
+                    giveable[worker.node] = giveable.get(worker.node, 0) + len(worker.gpus)
+            return giveable
         for name, slack in given_by.items():
             runners = self.state.runners[name]
             if runners.by_gpus:
@@ -332,6 +351,9 @@ class Search:
 
     def _victims(self) -> Iterator[tuple[float, Job]]:
         """Running jobs that may give way, the cheapest first; continues where it was left."""
+        if self.rule.only is not None:
+            yield from self._victims_of(self.rule.only)
+            return
         if self._stream is None:
             self._stream = []
             for leaf in self.rule.leaves():
@@ -347,10 +369,16 @@ class Search:
                 heappop(self._stream)
                 heappush(self._stream, (current, len(self._stream), project, gpus, at))
                 continue
-            if self._is_open(project) and self.rule.allows(job) and self._may_give(job):
+            if self._is_open(project) and self._may_give(job):
                 yield current[0], job
             heappop(self._stream)
             self._feed(project, gpus, at + 1)
+
+    def _victims_of(self, only: frozenset[str]) -> Iterator[tuple[float, Job]]:
+        jobs = [self.state.jobs[job_id] for job_id in only]
+        for job in sorted(jobs, key=lambda each: (work_lost(each, self.desk.now), self._order(each))):
+            if self._may_give(job):
+                yield work_lost(job, self.desk.now), job
 
     def _feed(self, project: str, gpus: int, at: int) -> None:
         """Put the project's next job of this size that is not fixed yet into the stream."""
