@@ -62,6 +62,7 @@ def _fulfil_one(desk: Desk, job: Job) -> None:
     state.tree.count(leaf, claimed=-gpus, firm=0 if job.preemptible else -gpus)
     if gates.refusal(leaf, job, gpus) is not None:
         desk.decide(job, Drop(job.id, reasons.refused_meanwhile(job)))
+        desk.release(job)
         return
     if not gates.held_within_limit(leaf, gpus):
         state.tree.back_to(mark)
@@ -71,10 +72,7 @@ def _fulfil_one(desk: Desk, job: Job) -> None:
 
 
 def _keep_promise(desk: Desk, leaf: Seat, job: Job) -> None:
-    """Start a job elsewhere for which GPUs were set aside that others still use, or take the promise back.
-
-    What was set aside is not given to others before the next plan.
-    """
+    """Start a job elsewhere for which GPUs were set aside that others still use, or take the promise back."""
     state = desk.state
     if not is_promise(state, job):
         return
@@ -86,7 +84,9 @@ def _keep_promise(desk: Desk, leaf: Seat, job: Job) -> None:
     state.tree.count(leaf, claimed=-gpus, firm=0 if job.preemptible else -gpus)
     if lost or parts is None:
         desk.decide(job, Drop(job.id, reasons.refused_meanwhile(job)))
+        desk.release(job)
     else:
+        desk.release(job)
         desk.start(leaf, job, workers_of(parts), reasons.started(job, leaf))
 
 

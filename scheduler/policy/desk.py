@@ -19,8 +19,8 @@ class Desk:
     some were taken, ``fixed`` the jobs that nothing more is decided about in this cycle. ``passed`` counts, per
     project and size, the jobs at the head of the victims' order that are all fixed. ``wake`` are times at which
     time alone may change the plan. ``hopeful`` are, per GPUs of a worker and what projects may give, the nodes
-    that might hold one if these projects gave all they may. ``changed`` are the nodes where GPUs are taken from
-    jobs.
+    that might hold one if these projects gave all they may. ``changed`` are the nodes where GPUs were taken from
+    jobs that held or awaited them.
     """
 
     state: State
@@ -58,6 +58,11 @@ class Desk:
         self.occupy(leaf, job, placed)
         self.started[job.id] = (job, placed, why)
         self.fixed.add(job.id)
+
+    def release(self, job: Job) -> None:
+        """What was set aside for the job can be given to others."""
+        self.state.pool.unreserve(job.reserved)
+        self.changed |= self.state.pool.nodes_of(job.reserved)
 
     def reserve(self, leaf: Seat, job: Job, placed: Placement, why: Reason) -> None:
         """Decide to set GPUs aside for the job."""

@@ -32,10 +32,14 @@ class Where(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """All that decides whether and where a job of a project can start. Jobs of one shape stand in one line."""
+    """All that decides whether a job of a project can start, where, and who gives way to it.
+
+    Jobs of one shape stand in one line. ``step`` is that of the service they had, however long they have waited.
+    """
 
     where: Where
     preemptible: bool
+    step: int
 
     @property
     def need(self) -> int:
@@ -50,7 +54,7 @@ Turn = tuple[int, int, float, str]
 def shape_of(job: Job) -> Shape:
     """What the job asks for."""
     where = Where(job.gpus, job.min_workers, job.gpu_types, job.require, job.prefer)
-    return Shape(where, job.preemptible)
+    return Shape(where, job.preemptible, step_of(job.served))
 
 
 def step_of(service: float) -> int:

@@ -33,13 +33,14 @@ class Room:
         self.desk = desk
         self.state = desk.state
         self._unmoved: set[Where] = set()
+        self._unclaimed: set[tuple[str, Where, bool]] = set()
         self._wakes: dict[str, list[float]] = {}
         self._helped: set[str] = set()
         self._gangs: set[str] = set()
         self._free = 0
         self._roomiest = 0
         self._rotated = 0
-        self._took = False
+        self._took = bool(desk.changed)
         self._slots: dict[Where, int] = {}
 
     def run(self) -> None:
@@ -140,9 +141,16 @@ class Room:
         return leaf.claimed + self.state.lines[leaf.name].smallest <= leaf.entitled
 
     def _may_reclaim(self, leaf: Seat, shape: Shape) -> bool:
-        return leaf.claimed + shape.need <= leaf.entitled
+        tried = (leaf.name, shape.where, shape.preemptible) in self._unclaimed
+        return not tried and leaf.claimed + shape.need <= leaf.entitled
 
     def _reclaim(self, leaf: Seat, claim: Claim) -> list[Seat] | None:
+        found = self._reclaim_for(leaf, claim)
+        if found is None:
+            self._unclaimed.add((leaf.name, claim.shape.where, claim.shape.preemptible))
+        return found
+
+    def _reclaim_for(self, leaf: Seat, claim: Claim) -> list[Seat] | None:
         if gates.beyond_quota(leaf, claim.job, claim.need) is not None:
             return None
         rule = Reclaim(self.state, leaf, claim.need)
@@ -191,7 +199,7 @@ class Room:
             return True
         if self.state.settings.order is not Order.LEAST_SERVED:
             return False
-        ripe = runners.ripening.first(min(turn[1] for turn, _ in heads))
+        ripe = runners.ripening.first(min(shape.step for _, shape in heads))
         if ripe is not None and ripe > self.desk.now:
             self.desk.wake.append(ripe)
         return ripe is not None and ripe <= self.desk.now

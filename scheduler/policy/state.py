@@ -175,7 +175,7 @@ class State:
         Where a limit is near, what happens to other projects matters too, and nothing is noted.
         """
         heads = self.lines[project].heads()
-        steps = {turn[1] for turn, _ in heads}
+        steps = {shape.step for _, shape in heads}
         gangs = gangs or any(not shape.preemptible for _, shape in heads)
         most = max((shape.need for _, shape in heads), default=0)
         if any(seat.claimed + most > seat.limit for seat in self.tree.leaves[project].path):

@@ -44,7 +44,8 @@ class _PlanCheck:
         self.standing = standing
         self.known = [decision for decision in plan.decisions if decision.job in books.jobs]
         self.interrupted = {decision.job for decision in self.known if isinstance(decision, Pause | Move)}
-        self.dropped = {decision.job for decision in self.known if isinstance(decision, Drop)}
+        self.settled = {decision.job for decision in self.known if isinstance(decision, Drop | Start)}
+        """Jobs for which nothing is set aside any more."""
         self.claims: dict[Seat, str] = {}
         """GPUs this plan starts, moves or reserves for, and for whom."""
 
@@ -128,7 +129,7 @@ class _PlanCheck:
                 message = f"job {job.id} starts on {where}, which {holders[0]} holds"
                 yield Breach(Promise.EXCLUSIVE, message, job.id, job.project)
             for promised in self.books.reservations.get(seat, ()):
-                if promised != job.id and promised not in self.dropped:
+                if promised != job.id and promised not in self.settled:
                     message = f"{where} is reserved for {promised} and goes to {job.id}"
                     yield Breach(Promise.NO_THRASHING, message, job.id, job.project)
 
