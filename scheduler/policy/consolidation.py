@@ -93,7 +93,7 @@ def take_and_move(search: Search) -> Found | None:
 def _clear_one(desk: Desk, job: Job, targets: int, moved: set[str]) -> tuple[Place, list[Moved]] | None:
     """The node that is cleared for one more worker at the least cost, and how."""
     best: tuple[tuple[object, ...], Place, list[Moved]] | None = None
-    for place in _candidates(desk, job, targets):
+    for place in _candidates(desk, job, targets, LOOK_AT):
         short = job.gpus - place.free.bit_count() % job.gpus
         movable = [
             other
@@ -109,8 +109,13 @@ def _clear_one(desk: Desk, job: Job, targets: int, moved: set[str]) -> tuple[Pla
     return (best[1], best[2]) if best is not None else None
 
 
-def _candidates(desk: Desk, job: Job, targets: int) -> Iterator[Place]:
-    """Nodes that lack the fewest GPUs, first."""
+def worth_clearing(desk: Desk, job: Job) -> tuple[int, ...]:
+    """All nodes that may be looked at as ones to be cleared for the job."""
+    return tuple(place.rank for place in _candidates(desk, job, 0, LOOK_AT * job.min_workers))
+
+
+def _candidates(desk: Desk, job: Job, targets: int, most: int) -> Iterator[Place]:
+    """At most so many nodes, those that lack the fewest GPUs first."""
     pool = desk.state.pool
     within = pool.mask_for(job.gpu_types) & ~targets
     looked = 0
@@ -120,7 +125,7 @@ def _candidates(desk: Desk, job: Job, targets: int) -> Iterator[Place]:
             if count // job.gpus * job.gpus + job.gpus <= place.usable.bit_count():
                 yield place
                 looked += 1
-            if looked >= LOOK_AT:
+            if looked >= most:
                 return
 
 

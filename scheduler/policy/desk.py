@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from springtide.scheduler.model import Decision, Drop, Job, Move, Placement, Reason, Reserve, Start
 from springtide.scheduler.policy import reasons
+from springtide.scheduler.policy.pool import bits
 from springtide.scheduler.policy.state import State
 from springtide.scheduler.policy.tree import Seat
 
@@ -62,7 +63,10 @@ class Desk:
     def release(self, job: Job) -> None:
         """What was set aside for the job can be given to others."""
         self.state.pool.unreserve(job.reserved)
-        self.changed |= self.state.pool.nodes_of(job.reserved)
+        nodes = self.state.pool.nodes_of(job.reserved)
+        self.changed |= nodes
+        for rank in bits(nodes):
+            self.state.stir_on(self.state.pool.places[rank])
 
     def reserve(self, leaf: Seat, job: Job, placed: Placement, why: Reason) -> None:
         """Decide to set GPUs aside for the job."""

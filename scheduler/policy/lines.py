@@ -10,11 +10,12 @@ from sortedcontainers import SortedList
 
 from springtide.scheduler.model import Job
 
-SERVICE_STEP = 3600.0
+SERVICE_STEP = 4 * 3600.0
 """GPU-seconds of the first step of service; every further step is twice as long.
 
-An hour on one GPU: shorter than it is not worth telling jobs apart, for a pause costs about a minute. With
-doubling steps a job is rotated at most once per step, so the pauses of its life grow with the logarithm of it.
+Four hours on one GPU, by measurement (docs/policy.md): most jobs end within it, and to stop one shortly before
+its end for another like it helps nobody. With doubling steps a job is rotated at most once per step, so the pauses
+of its life grow with the logarithm of it.
 """
 
 AGEING = 24 * 3600.0

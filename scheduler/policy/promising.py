@@ -6,6 +6,8 @@ promise is open at a time, for GPUs that wait for the last of them are idle.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from itertools import islice
 
 from springtide.scheduler.model import Drop, Job, Placement
@@ -34,12 +36,19 @@ def is_promise(state: State, job: Job) -> bool:
     return any(job_id not in state.pausing for job_id in state.pool.holders(job.reserved))
 
 
-def guarantee_waits(desk: Desk) -> bool:
-    """Whether somebody still waits for what is within the quota: then nobody is promised what is beyond it."""
+def guarantee_waits(desk: Desk, promised: Mapping[str, int]) -> bool:
+    """Whether somebody still waits for what is within the quota: then nobody is promised what is beyond it.
+
+    What is only ``promised`` to a project, in GPUs, does not make up for what it waits for.
+    """
     state = desk.state
-    walk = Walk(desk, lambda leaf, shape: leaf.claimed + shape.need <= leaf.quota)
+
+    def room(leaf: Seat) -> int:
+        return leaf.quota - leaf.claimed + promised.get(leaf.name, 0)
+
+    walk = Walk(desk, lambda leaf, shape: shape.need <= room(leaf))
     return any(
-        lines.by_shape and leaf.claimed + lines.smallest <= leaf.quota and walk.head(leaf) is not None
+        lines.by_shape and lines.smallest <= room(leaf) and walk.head(leaf) is not None
         for leaf, lines in ((leaf, state.lines[name]) for name, leaf in state.tree.leaves.items())
     )
 
@@ -53,8 +62,11 @@ def outranked(state: State, job: Job) -> bool:
 def promise(desk: Desk) -> None:
     """Set GPUs aside for the first job that has waited too long, unless there is such a promise already."""
     state = desk.state
-    owed = guarantee_waits(desk)
     open_promises = [job for job in state.awaiting.values() if is_promise(state, job)]
+    promised = Counter[str]()
+    for job in open_promises:
+        promised[job.project] += len(job.reserved) * job.gpus
+    owed = guarantee_waits(desk, promised)
     for job in sorted(open_promises, key=lambda each: each.id):
         leaf = state.tree.leaves.get(job.project)
         borrows = leaf is not None and leaf.claimed > leaf.quota

@@ -8,11 +8,11 @@ from math import inf
 from springtide.scheduler.model import Drop, Job, Move, Order, Pause
 from springtide.scheduler.policy import gates, placement, reasons
 from springtide.scheduler.policy.claims import Preempt, Reclaim
-from springtide.scheduler.policy.consolidation import Moved, find_moves, take_and_move
+from springtide.scheduler.policy.consolidation import Found, Moved, find_moves, take_and_move, worth_clearing
 from springtide.scheduler.policy.desk import Desk
 from springtide.scheduler.policy.lines import Shape, Where, shape_of
 from springtide.scheduler.policy.placement import Parts
-from springtide.scheduler.policy.pool import workers_of
+from springtide.scheduler.policy.pool import mask_of, workers_of
 from springtide.scheduler.policy.promising import is_promise
 from springtide.scheduler.policy.tree import Seat
 from springtide.scheduler.policy.turns import Turns
@@ -40,7 +40,6 @@ class Room:
         self._free = 0
         self._roomiest = 0
         self._rotated = 0
-        self._took = bool(desk.changed)
         self._slots: dict[Where, int] = {}
 
     def run(self) -> None:
@@ -58,18 +57,7 @@ class Room:
         )
         self._redeem()
         self._each((leaf for leaf in waiting if self._under(leaf)), self._may_reclaim, self._reclaim)
-        self._took = self._took or bool(self.desk.left)
-        outranked = [leaf for leaf in waiting if self._outranked(leaf)]
-        wake, self.desk.wake = self.desk.wake, []
-        for leaf in outranked:
-            self._wakes[leaf.name] = []
-        self._each(outranked, lambda leaf, shape: self._might_fit(leaf, shape.where), self._preempt)
-        for leaf in outranked:
-            self._note_stuck(leaf)
-            wake.extend(self._wakes[leaf.name])
-            if (known := self.state.stuck.get(leaf.name)) is not None:
-                wake.append(known.until)
-        self.desk.wake = wake
+        self._rotate()
 
     def _each(
         self, leaves: Iterable[Seat], hopeful: Hopeful, attempt: Callable[[Seat, Claim], list[Seat] | None]
@@ -79,7 +67,7 @@ class Room:
         turns: Turns[Claim] = Turns(self.state.tree, leaves, walk.head)
         while (turn := turns.top()) is not None:
             leaf, claim = turn
-            gave_way = attempt(leaf, claim)
+            gave_way = attempt(leaf, claim) if hopeful(leaf, claim.shape) else None
             if gave_way is None:
                 walk.give_up(leaf, claim)
             for other in gave_way or ():
@@ -95,7 +83,7 @@ class Room:
         """Move jobs so that this one fits; only if every one of them lands again in the same step."""
         if gates.refusal(leaf, claim.job, claim.need) is not None:
             return None
-        found = find_moves(self.desk, claim.job)
+        found = self._find_moves(claim)
         if found is None or not found[1]:
             self._unmoved.add(claim.shape.where)
             return None
@@ -103,9 +91,24 @@ class Room:
         self._decide_moves(claim.job, moves)
         why = reasons.room_was_made(claim.job, [each.job for each in moves])
         self.desk.reserve(leaf, claim.job, workers_of(parts), why)
-        self._took = True
         self._free = self.state.pool.free
         return []
+
+    def _find_moves(self, claim: Claim) -> Found | None:
+        """Look for jobs that can be moved, unless that was in vain and nothing that matters has happened since."""
+        desk, pool, denials = self.desk, self.state.pool, self.state.denials
+        where = claim.shape.where
+        candidates = worth_clearing(desk, claim.job)
+        known = denials.stays(where, candidates, pool.all & ~pool.buckets[0], desk.changed, desk.now)
+        if known is not None:
+            desk.wake.append(known.until)
+            return None
+        wake, desk.wake = desk.wake, []
+        found = find_moves(desk, claim.job)
+        if found is None and not desk.changed:
+            denials.stay(where, candidates, min(desk.wake, default=inf))
+        desk.wake = [*wake, *desk.wake]
+        return found
 
     def _decide_moves(self, job: Job, moves: list[Moved]) -> None:
         pool = self.state.pool
@@ -170,9 +173,10 @@ class Room:
         slack = open_leaves(rule)
         search = Search(desk, leaf, claim.job, rule)
         until = inf
-        if (denial := denials.find(kind, slack, desk.now)) is not None:
+        if (known := denials.find(kind, slack, desk.now)) is not None:
+            denial, more = known
             until = denial.until
-            search.nodes &= denials.since(denial) | desk.changed
+            search.nodes &= denials.since(denial) | desk.changed | self._nodes_of(more)
         wake, desk.wake = desk.wake, []
         found = self._attempt(leaf, claim, search) if search.nodes else None
         until = min(until, *desk.wake, until)
@@ -181,28 +185,46 @@ class Room:
         desk.wake = [*wake, *desk.wake, until]
         return found
 
+    def _nodes_of(self, projects: Iterable[str]) -> int:
+        """The nodes where jobs of these projects run that may give way."""
+        by_name = self.state.pool.by_name
+        names = {node for project in projects for node in self.state.runners[project].on_node}
+        return mask_of(by_name[name].rank for name in names if name in by_name)
+
     # ---------- preempting
 
-    def _outranked(self, leaf: Seat) -> bool:
-        """Whether a running job of the project may have to give way to a waiting one."""
-        if not self._took and self.state.is_stuck(leaf.name, self.desk.now):
-            self.desk.wake.append(self.state.stuck[leaf.name].until)
-            return False
-        runners = self.state.runners[leaf.name]
+    def _rotate(self) -> None:
+        """Preempt and rotate, in those projects where something may be done."""
+        state, desk = self.state, self.desk
+        state.stir_nodes(state.quiet.take_nodes() | desk.changed)
+        outranked = [state.tree.leaves[name] for name in sorted(state.quiet.loud) if self._outranked(name)]
+        wake, desk.wake = desk.wake, []
+        for leaf in outranked:
+            self._wakes[leaf.name] = []
+        self._each(outranked, lambda leaf, shape: self._might_fit(leaf, shape.where), self._preempt)
+        for leaf in outranked:
+            self._note_quiet(leaf)
+            wake.extend(self._wakes[leaf.name])
+        desk.wake = [*wake, state.quiet.next_time()]
+
+    def _outranked(self, project: str) -> bool:
+        """Whether a running job of the project may have to give way to a waiting one; if not, that is noted."""
+        state, runners = self.state, self.state.runners[project]
+        leaf = state.tree.leaves[project]
         lowest = runners.lowest_priority()
-        if lowest is None:
-            return False
-        heads = [head for head in self.state.lines[leaf.name].heads() if self._might_fit(leaf, head[1].where)]
-        if not heads:
-            return False
-        if -heads[0][0][0] > lowest:
-            return True
-        if self.state.settings.order is not Order.LEAST_SERVED:
-            return False
-        ripe = runners.ripening.first(min(shape.step for _, shape in heads))
-        if ripe is not None and ripe > self.desk.now:
-            self.desk.wake.append(ripe)
-        return ripe is not None and ripe <= self.desk.now
+        all_heads = state.lines[project].heads()
+        heads = [head for head in all_heads if self._might_fit(leaf, head[1].where)]
+        ripe: float | None = None
+        if heads and lowest is not None:
+            if -heads[0][0][0] > lowest:
+                return True
+            if state.settings.order is Order.LEAST_SERVED:
+                ripe = runners.ripening.first(min(shape.step for _, shape in heads))
+                if ripe is not None and ripe <= self.desk.now:
+                    return True
+        until = inf if ripe is None else ripe
+        state.get_quiet(project, until, depends=len(heads) < len(all_heads))
+        return False
 
     def _might_fit(self, leaf: Seat, where: Where) -> bool:
         """Whether jobs of this kind might fit if all preemptible ones of the project were gone."""
@@ -229,11 +251,16 @@ class Room:
             self._gangs.add(leaf.name)
         return found
 
-    def _note_stuck(self, leaf: Seat) -> None:
-        """Remember the projects where nothing could be done."""
-        if leaf.name not in self._helped:
-            until = min(self._wakes[leaf.name], default=inf)
-            self.state.get_stuck(leaf.name, self.desk.now, until, gangs=leaf.name in self._gangs)
+    def _note_quiet(self, leaf: Seat) -> None:
+        """Remember the projects where nothing could be done, and when the next of their jobs is ripe."""
+        if leaf.name in self._helped:
+            return
+        state, now = self.state, self.desk.now
+        ripening = state.runners[leaf.name].ripening
+        steps = {shape.step for _, shape in state.lines[leaf.name].heads()}
+        ripe = [at for step in steps if (at := ripening.after(step, now)) is not None]
+        until = min([*self._wakes[leaf.name], *ripe], default=inf)
+        state.get_quiet(leaf.name, until, depends=leaf.name in self._gangs)
 
     # ---------- one attempt
 

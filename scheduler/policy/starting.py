@@ -29,7 +29,7 @@ class Starting:
         """Start and grow as long as anything fits."""
         self._nowhere = {where for where in self.state.wheres if not self._has_room(where)}
         turns: Turns[Claim] = Turns(self.state.tree, self._leaves(), self.walk.head)
-        while (turn := turns.top()) is not None:
+        while self._hopes() and (turn := turns.top()) is not None:
             leaf, claim = turn
             done = self._grow(leaf, claim) if claim.grows else self._start(leaf, claim)
             if not done:
@@ -67,6 +67,13 @@ class Starting:
             and job.id not in self.desk.fixed
             and self.state.pool.keepable(job.placement)
             and self.desk.settled(job)
+        )
+
+    def _hopes(self) -> bool:
+        """Whether anything may still fit; if not, not every project has to be asked."""
+        return self._roomiest > 0 and (
+            any(self.walk.growing.values())
+            or any(where.gpus <= self._roomiest for where in self.state.wheres if where not in self._nowhere)
         )
 
     def _hopeful(self, _leaf: Seat, shape: Shape) -> bool:

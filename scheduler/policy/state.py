@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
 
 from springtide.scheduler.model import Job, Node, Order, Phase, Placement, Project, Settings
 from springtide.scheduler.policy.denials import Denials
 from springtide.scheduler.policy.lines import AGEING, Lines, Shape, Turn, Where, shape_of, step_of
-from springtide.scheduler.policy.pool import Pool, bits, mask_of
+from springtide.scheduler.policy.pool import Place, Pool, bits, mask_of
+from springtide.scheduler.policy.quiet import Quiet
 from springtide.scheduler.policy.runners import Runners
 from springtide.scheduler.policy.tree import Seat, Tree
-
-
-class Stuck(NamedTuple):
-    """A project within which no job can make room for another: as of which versions, from when, until when."""
-
-    versions: tuple[int, int, int]
-    since: float
-    until: float
 
 
 class State:
@@ -48,9 +40,8 @@ class State:
         self.steps: dict[str, int] = {}
         self.touched: set[str] = set()
         self.loosened = True
-        self.stuck: dict[str, Stuck] = {}
+        self.quiet = Quiet(self.tree.leaves)
         self.denials = Denials()
-        self.freed = 0
         self._later: list[tuple[float, str]] = []
         self._ageing: list[tuple[float, str]] = []
         self._load()
@@ -115,7 +106,7 @@ class State:
         self._count(job, 1)
         self.pool.hold(job.id, job.placement)
         self.pool.reserve(job.reserved)
-        self.denials.happened(bits(self.pool.nodes_of((*job.placement, *job.reserved))))
+        self._stir(job)
         if job.phase is Phase.PAUSING:
             self.pausing[job.id] = job
         elif job.phase is Phase.RUNNING:
@@ -134,8 +125,7 @@ class State:
         self._count(job, -1)
         if job.placement or job.reserved:
             self.loosened = True
-            self.denials.happened(bits(self.pool.nodes_of((*job.placement, *job.reserved))))
-            self._unstick(job)
+        self._stir(job)
         self.pool.let_go(job.id, job.placement)
         self.pool.unreserve(job.reserved)
         if job.phase is Phase.RUNNING and job.project in self.runners:
@@ -149,45 +139,43 @@ class State:
             index.pop(job_id, None)
         self._settle()
 
-    def _unstick(self, job: Job) -> None:
-        """GPUs get free on the job's nodes: others that run there may now be of use to their projects."""
-        self.freed += 1
-        for worker in (*job.placement, *job.reserved):
-            place = self.pool.by_name.get(worker.node)
-            for job_id in place.jobs if place is not None else ():
-                other = self.jobs.get(job_id)
-                if other is not None:
-                    self.stuck.pop(other.project, None)
+    def _stir(self, job: Job) -> None:
+        """Note for which projects it may make a difference that this job came, went or changed."""
+        nodes = self.pool.nodes_of((*job.placement, *job.reserved))
+        self.denials.happened(bits(nodes))
+        self.quiet.happened(nodes)
+        self.quiet.stir(job.project)
+        if nodes and not job.preemptible:
+            self.quiet.stir_depending()
+        for holder in self.pool.holders(job.reserved):
+            if holder in self.jobs:
+                self.quiet.stir(self.jobs[holder].project)
 
-    def is_stuck(self, project: str, now: float) -> bool:
-        """Whether it is known that none of the project's jobs can make room for another one of it."""
-        known = self.stuck.get(project)
-        if known is None:
-            return False
-        return (
-            known.versions == self._versions(project, gangs=known.versions[2] >= 0)
-            and known.since <= now < known.until
-        )
+    def stir_nodes(self, nodes: int) -> None:
+        """Projects may make use of what is free on these nodes beside their own jobs there."""
+        for rank in bits(nodes):
+            place = self.pool.places[rank]
+            if place.free:
+                self.quiet.stir_depending()
+                self.stir_on(place)
 
-    def get_stuck(self, project: str, now: float, until: float, *, gangs: bool) -> None:
-        """Note that nothing can be done within the project before ``until``, unless something happens to it.
+    def stir_on(self, place: Place) -> None:
+        """The projects on this node may have more to give."""
+        for job_id in place.jobs:
+            if job_id in self.jobs:
+                self.quiet.stir(self.jobs[job_id].project)
+
+    def get_quiet(self, project: str, until: float, *, depends: bool) -> None:
+        """Note that nothing can be done within the project before ``until``, unless something happens.
 
         Where a limit is near, what happens to other projects matters too, and nothing is noted.
         """
         heads = self.lines[project].heads()
-        steps = {shape.step for _, shape in heads}
-        gangs = gangs or any(not shape.preemptible for _, shape in heads)
         most = max((shape.need for _, shape in heads), default=0)
         if any(seat.claimed + most > seat.limit for seat in self.tree.leaves[project].path):
             return
-        ripening = self.runners[project].ripening
-        times = [at for step in steps if (at := ripening.after(step, now)) is not None]
-        until = min(until, *times, until)
-        self.stuck[project] = Stuck(self._versions(project, gangs=gangs), now, until)
-
-    def _versions(self, project: str, *, gangs: bool) -> tuple[int, int, int]:
-        """What changes when something happens to the project; for gangs, when any GPU gets free."""
-        return (self.lines[project].version, self.runners[project].version, self.freed if gangs else -1)
+        depends = depends or any(not shape.preemptible for _, shape in heads)
+        self.quiet.note(project, until, depends=depends)
 
     def _settle(self) -> None:
         self.pool.settle()
@@ -238,6 +226,7 @@ class State:
         if job.project in self.lines:
             self.lines[job.project].add(shape_of(job), self._turn(job))
             self.touched.add(job.project)
+            self.quiet.stir(job.project)
 
     def pass_time(self, now: float) -> None:
         """Line up the jobs whose back-off is over, and move up those that have waited for long."""
@@ -251,6 +240,7 @@ class State:
             job = self.jobs.get(job_id)
             if job is not None and self.steps.get(job_id, 0) > 0:
                 self._age(job, at, now)
+        self.quiet.pass_time(now)
 
     def _age(self, job: Job, at: float, now: float) -> None:
         aged = round((at - _ages_at(job, 0)) / AGEING)
@@ -263,6 +253,7 @@ class State:
             self.steps[job.id] = step
             self.lines[job.project].add(shape_of(job), self._turn(job))
             self.touched.add(job.project)
+            self.quiet.stir(job.project)
         if step:
             heappush(self._ageing, (_ages_at(job, aged + 1), job.id))
 

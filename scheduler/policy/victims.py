@@ -18,6 +18,9 @@ from springtide.scheduler.policy.units import Option, Unit, at_work, fit, on, pr
 LOOK_AT = 48
 """How many more nodes are compared once one is known to do. More finds closer fits, and takes longer."""
 
+IN_VAIN = 24
+"""After so many nodes that do not do it is worth while to work out which might."""
+
 
 def open_leaves(rule: Rule) -> dict[str, int]:
     """The projects that have to give something, and how much."""
@@ -163,21 +166,40 @@ class Search:
 
         All that might do, if they are few; else those of the cheapest victims first.
         """
-        few = self.within.bit_count() <= LOOK_AT and self.job.min_workers == 1
-        if not self._narrowed and self.need > 1 and not few:
-            self._narrowed = True
-            self.within = self._hopeful(self.within)
-        unseen = self.within & ~self._seen
-        if few or (self._narrowed and unseen.bit_count() <= LOOK_AT):
-            for rank in bits(unseen):
-                self._see(self.state.pool.places[rank])
+        if self._look_at_few():
             return
-        found = 0
+        if self.job.min_workers > 1 or 2 * self.within.bit_count() < self.state.pool.all.bit_count():
+            self._narrow()
+            if self._look_at_few():
+                return
+        found = vain = 0
         for lost, job in self._victims():
             if self._options and (found >= LOOK_AT or self._unbeatable(lost)):
                 return
             for place in self._unseen(job):
-                found += self._see(place)
+                if self._see(place):
+                    found += 1
+                else:
+                    vain += 1
+            if vain >= IN_VAIN and not self._narrowed:
+                self._narrow()
+                if self._look_at_few():
+                    return
+
+    def _narrow(self) -> None:
+        """Leave out the nodes that cannot do."""
+        if not self._narrowed and self.need > 1:
+            self._narrowed = True
+            self.within = self._hopeful(self.within)
+
+    def _look_at_few(self) -> bool:
+        """If few nodes are left, look at all of them."""
+        unseen = self.within & ~self._seen
+        if unseen.bit_count() > LOOK_AT or (self.job.min_workers > 1 and not self._narrowed):
+            return False
+        for rank in bits(unseen):
+            self._see(self.state.pool.places[rank])
+        return True
 
     def _unseen(self, job: Job) -> Iterator[Place]:
         for worker in self.desk.held(job):

@@ -27,6 +27,7 @@ from springtide.scheduler.model import (
     Worker,
 )
 from springtide.scheduler.policy import Planner
+from springtide.scheduler.policy.lines import SERVICE_STEP
 from springtide.scheduler.policy.reasons import render
 
 NOW = 10_000.0
@@ -357,7 +358,7 @@ class TestPreempting:
         decided = plan(replace(self.FULL, started=started), waiting("w", "a", 2), settings=ROTATING)
 
         assert not decided.decisions
-        assert decided.wake_at == started + 3600 / 8
+        assert decided.wake_at == started + SERVICE_STEP / 8
 
     def test_a_job_that_waited_for_long_is_not_passed_for_ever(self):
         old = waiting("old", "a", 8, served=8 * 3600.0, submitted=NOW)
