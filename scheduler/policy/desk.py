@@ -16,18 +16,20 @@ from springtide.scheduler.policy.tree import Seat
 class Desk:
     """The decisions of a cycle, and the state as it will be once they are carried out.
 
-    ``started`` and ``grown`` are jobs that get GPUs now. ``left`` are the workers that running jobs keep of which
-    some were taken, ``fixed`` the jobs that nothing more is decided about in this cycle. ``passed`` counts, per
-    project and size, the jobs at the head of the victims' order that are all fixed. ``wake`` are times at which
-    time alone may change the plan. ``hopeful`` are, per GPUs of a worker and what projects may give, the nodes
-    that might hold one if these projects gave all they may. ``changed`` are the nodes where GPUs were taken from
-    jobs that held or awaited them.
+    ``started`` and ``grown`` are jobs that get GPUs now, ``shrunk`` those that go on with fewer, from which
+    more may be reclaimed. ``left`` are the workers that running jobs keep of which some were taken, ``fixed``
+    the jobs that nothing more is decided about in this cycle. ``passed`` counts, per project and size, the
+    jobs at the head of the victims' order that are all fixed. ``wake`` are times at which time alone may
+    change the plan. ``hopeful`` are, per GPUs of a worker and what projects may give, the nodes that might
+    hold one if these projects gave all they may. ``changed`` are the nodes where GPUs were taken from jobs
+    that held or awaited them.
     """
 
     state: State
     now: float
     started: dict[str, tuple[Job, Placement, Reason]] = field(default_factory=dict)
     grown: dict[str, tuple[Job, Placement]] = field(default_factory=dict)
+    shrunk: dict[str, Move] = field(default_factory=dict)
     decided: list[Decision] = field(default_factory=list)
     left: dict[str, Placement] = field(default_factory=dict)
     fixed: set[str] = field(default_factory=set)
@@ -78,6 +80,7 @@ class Desk:
 
     def decide(self, job: Job, decision: Decision) -> None:
         """Decide about a running job, once and for all in this cycle."""
+        self.shrunk.pop(job.id, None)
         self.decided.append(decision)
         self.fixed.add(job.id)
 
@@ -87,4 +90,4 @@ class Desk:
         growth = [Move(job.id, placed, None, reasons.grows(job, placed)) for job, placed in self.grown.values()]
         drops = [decision for decision in self.decided if isinstance(decision, Drop)]
         rest = [decision for decision in self.decided if not isinstance(decision, Drop)]
-        return (*drops, *starts, *growth, *rest)
+        return (*drops, *starts, *growth, *rest, *self.shrunk.values())

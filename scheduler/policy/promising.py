@@ -119,7 +119,7 @@ def _drain(desk: Desk, job: Job) -> Placement | None:
         free[place.rank] = place.free
         if (place.usable & ~place.reserved).bit_count() < job.gpus:
             continue
-        for job_id in sorted(place.jobs.keys() - desk.fixed):
+        for job_id in sorted(place.jobs.keys() - desk.fixed - desk.shrunk.keys()):
             here = tuple(worker for worker in state.jobs[job_id].placement if worker.node == place.name)
             pool.let_go(job_id, here)
         parts = placement.find(pool, job, job.min_workers)

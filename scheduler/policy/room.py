@@ -300,6 +300,6 @@ class Room:
             why = reasons.made_way(victim, theirs, job, leaf, kind=kind, keeps=len(rest))
             self._rotated += kind == "rotated"
             if rest:
-                self.desk.decide(victim, Move(victim.id, placement.ranked(rest), job.id, why))
+                self.desk.shrunk[victim.id] = Move(victim.id, placement.ranked(rest), job.id, why)
             else:
                 self.desk.decide(victim, Pause(victim.id, job.id, why))

@@ -306,6 +306,8 @@ class Search:
             return False
         if job.phase is not Phase.RUNNING or not self._is_open(job.project):
             return False
+        if job.id in self.desk.shrunk and not isinstance(self.rule, Reclaim):
+            return False
         return not self.job.preemptible or self.desk.settled(job)
 
     def _is_open(self, project: str) -> bool:

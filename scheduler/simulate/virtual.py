@@ -8,7 +8,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from springtide.scheduler.model import Change, Decision, Job, JobChanged, JobRemoved, Move, Pause, Plan, Start
+from springtide.scheduler.model import (
+    Change,
+    Decision,
+    Drop,
+    Job,
+    JobChanged,
+    JobRemoved,
+    Move,
+    Pause,
+    Plan,
+    Start,
+)
 from springtide.scheduler.simulate.carry_out import carried_out
 
 ROUNDS_AT_ONCE = 50
@@ -220,7 +231,7 @@ class VirtualPool:
             for decision in plan.decisions:
                 self._carry_out(decision)
             decided = decided or bool(plan.decisions)
-            if not any(isinstance(decision, Pause | Move) for decision in plan.decisions):
+            if not any(isinstance(decision, Pause | Move | Drop) for decision in plan.decisions):
                 break
         else:
             self.unsettled += 1
