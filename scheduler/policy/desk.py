@@ -90,4 +90,4 @@ class Desk:
         growth = [Move(job.id, placed, None, reasons.grows(job, placed)) for job, placed in self.grown.values()]
         drops = [decision for decision in self.decided if isinstance(decision, Drop)]
         rest = [decision for decision in self.decided if not isinstance(decision, Drop)]
-        return (*drops, *starts, *growth, *rest, *self.shrunk.values())
+        return (*drops, *starts, *growth, *self.shrunk.values(), *rest)
