@@ -4,7 +4,8 @@
     python benchmarks/bench_simulate.py --pool 520 --restart-cost 60
 
 Runs on the traces in ../shared/traces where they are present, and otherwise (or with --generated) on a month of
-jobs made up by `made_up`. The bound is the mean run time: no scheduler can do better.
+jobs made up by `made_up`. The bound is the mean run time: no scheduler can do better. The rows "undivided" put
+all jobs into one project that owns the pool: what they gain is what quotas and a fair share by weight cost.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import platform
 import random
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -39,6 +40,7 @@ class Case:
     min_runtime: float
     trace: str | None
     jobs: int
+    undivided: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,15 @@ def made_up(gpus: int, jobs: int, seed: int = 1) -> Load:
 
 def load_of(case: Case) -> Load:
     """The jobs of a case."""
+    load = projects_load_of(case)
+    if not case.undivided:
+        return load
+    jobs = tuple((replace(job, project="all"), duration) for job, duration in load.jobs)
+    return Load(load.nodes, (Project("all", quota=case.pool),), jobs)
+
+
+def projects_load_of(case: Case) -> Load:
+    """The jobs of a case, in their projects."""
     if case.trace is None:
         return made_up(case.pool, case.jobs)
     trace = Path(case.trace)
@@ -120,10 +131,11 @@ def line(row: Row, static: float | None) -> str:
     """A row as text."""
     case = row.case
     order = "" if case.policy is Policy.STATIC else case.order.value
+    policy = "undivided" if case.undivided else case.policy.value
     every = "asked" if case.costs.checkpoint_every is None else f"{case.costs.checkpoint_every:g} s"
     ratio = f"{static / row.mean_jct:.1f}" if static and row.mean_jct else ""
     return (
-        f"{case.pool:4}  {case.policy.value:10}  {order:12}  {case.costs.restart:5g} s  {every:>10}  "
+        f"{case.pool:4}  {policy:10}  {order:12}  {case.costs.restart:5g} s  {every:>10}  "
         f"{row.mean_jct:9,.0f}  {row.bound:7,.0f}  {ratio:>8}  {row.utilization:11.3f}  {row.pauses:7,}  "
         f"{row.lost:5.2%}  {row.violation:4,.0f} s  {row.breaches:8}  {row.wall:4.0f} s"
     )
@@ -162,6 +174,8 @@ def main(
             Case(pool, Policy.GUARANTEED, order, cost, min_runtime, trace, jobs)
             for order, cost in product(wanted, costs)
         ]
+        whole = Case(pool, Policy.GUARANTEED, Order.LEAST_SERVED, Costs(60.0), min_runtime, trace, jobs)
+        cases.append(replace(whole, undivided=True))
     print(
         f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     )
