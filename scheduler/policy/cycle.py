@@ -6,6 +6,7 @@ from math import inf
 
 from springtide.scheduler.model import Drop, Job, Move, Pause, Plan
 from springtide.scheduler.policy import gates, placement, reasons
+from springtide.scheduler.policy.backfill import backfill
 from springtide.scheduler.policy.desk import Desk
 from springtide.scheduler.policy.pool import workers_of
 from springtide.scheduler.policy.promising import is_promise, promise
@@ -24,6 +25,7 @@ def plan(state: State, now: float) -> Plan:
     _fulfil(desk)
     _mend(desk)
     Starting(desk).run()
+    backfill(desk)
     Room(desk).run()
     promise(desk)
     state.pool.back_to(pool_mark)

@@ -50,6 +50,12 @@ def fulfilled(job: Job) -> Reason:
     return Reason("reservation-fulfilled", _about(job, gpus=len(job.reserved) * job.gpus))
 
 
+def lent(job: Job, promised: Job) -> Reason:
+    """The job ends before another can start for which its GPUs are set aside."""
+    gpus = job.gpus * job.min_workers
+    return Reason("started-before", _about(job, gpus=gpus, for_job=promised.id, for_name=label(promised)))
+
+
 def node_gone(job: Job) -> Reason:
     """A node of the reservation is lost."""
     return Reason("reservation-lost", _about(job, nodes=tuple(sorted({worker.node for worker in job.reserved}))))
@@ -227,6 +233,9 @@ def _lacking(p: Params) -> str:
 SENTENCES: Mapping[str, Callable[[Params], str]] = {
     "started": lambda p: f"{p['project']} is within its quota: starts on {_gpus(p['gpus'])}",
     "started-borrowing": lambda p: f"GPUs are idle: starts on {_gpus(p['gpus'])}, borrowed by {p['project']}",
+    "started-before": lambda p: (
+        f"starts on {_gpus(p['gpus'])} set aside for {p['for_name']}: it ends before that can start"
+    ),
     "reservation-fulfilled": lambda p: f"the {_gpus(p['gpus'])} reserved for it are free: starts",
     "reservation-lost": lambda p: f"its reserved GPUs on {_listed(p['nodes'])} are gone: back in line",
     "reservation-refused": lambda p: (

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
+from sortedcontainers import SortedList
+
 from springtide.scheduler.model import Job, Node, Order, Phase, Placement, Project, Settings
 from springtide.scheduler.policy.denials import Denials
 from springtide.scheduler.policy.lines import AGEING, Lines, Shape, Turn, Where, shape_of, step_of
@@ -19,7 +21,8 @@ class State:
     """Jobs, the pool they sit in and the projects they belong to.
 
     ``touched`` are projects whose lines have changed since the last plan that left nothing to do; ``loosened``
-    tells that more than lines has changed since, so that any job may fit now.
+    tells that more than lines has changed since, so that any job may fit now. ``limited`` are the jobs in line
+    that have a time limit: by the limit, submission and id.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class State:
         self.awaiting: dict[str, Job] = {}
         self.broken: dict[str, Job] = {}
         self.steps: dict[str, int] = {}
+        self.limited: SortedList = SortedList()
         self.touched: set[str] = set()
         self.loosened = True
         self.quiet = Quiet(self.tree.leaves)
@@ -132,6 +136,8 @@ class State:
             self.runners[job.project].growing.pop(job_id, None)
             if job.preemptible:
                 self.runners[job.project].remove(job)
+        if job_id in self.steps and job.time_limit is not None:
+            self.limited.remove((job.time_limit, job.submitted, job.id))
         if job_id in self.steps and job.project in self.lines:
             self.lines[job.project].remove(shape_of(job), self._turn(job))
             self.touched.add(job.project)
@@ -214,6 +220,8 @@ class State:
     def _note_line(self, job: Job) -> None:
         step = step_of(job.served) if self.settings.order is Order.LEAST_SERVED else 0
         self.steps[job.id] = step
+        if job.time_limit is not None:
+            self.limited.add((job.time_limit, job.submitted, job.id))
         if step:
             heappush(self._ageing, (_ages_at(job, 1), job.id))
 

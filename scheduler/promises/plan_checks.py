@@ -129,9 +129,16 @@ class _PlanCheck:
                 message = f"job {job.id} starts on {where}, which {holders[0]} holds"
                 yield Breach(Promise.EXCLUSIVE, message, job.id, job.project)
             for promised in self.books.reservations.get(seat, ()):
-                if promised != job.id and promised not in self.settled:
+                if promised != job.id and promised not in self.settled and not self._ends_before(job, promised):
                     message = f"{where} is reserved for {promised} and goes to {job.id}"
                     yield Breach(Promise.NO_THRASHING, message, job.id, job.project)
+
+    def _ends_before(self, job: Job, promised: str) -> bool:
+        """Whether the job ends, by time limits, before all is free that is set aside for the other."""
+        reserved = set(seats(self.books.jobs[promised].reserved))
+        holders = {owner for seat in reserved for owner in self.books.owners.get(seat, ())}
+        ends = [_latest_end(self.books.jobs[each], self.now) for each in holders]
+        return bool(ends) and _latest_end(job, self.now) <= max(ends) < math.inf
 
     def _limits(self) -> Iterator[Breach]:
         """No project holds more than its limit, nor more than its quota in jobs that cannot be paused."""
@@ -253,6 +260,14 @@ class _PlanCheck:
                 if after > entitled:
                     message = f"{above} reclaims up to {after} GPUs, it is entitled to {entitled:g}"
                     yield Breach(Promise.NO_THRASHING, message, job.id, above)
+
+
+def _latest_end(job: Job, now: float) -> float:
+    """When the job has reached its time limit; never without one."""
+    if job.time_limit is None:
+        return math.inf
+    ran = job.served / (job.workers * job.gpus)
+    return (now if job.started is None else job.started) + max(0.0, job.time_limit - ran)
 
 
 def gain(job: Job, decision: Decision) -> int:

@@ -207,6 +207,7 @@ class World:
             submitted=self.now,
             rotate=bool((b // 128) % 4),
             require="rack" if (b // 512) % 16 == 0 else None,
+            time_limit=600.0 * (1 + b % 7) if b % 3 == 0 else None,
         )
         self.tell(JobChanged(job))
 
