@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Generic, NamedTuple, TypeVar
 
 from springtide.scheduler.policy.tree import Seat, Tree
@@ -70,23 +70,25 @@ class Turns(Generic[Item]):
         for leaf in leaves:
             item = self._head(leaf)
             if item is not None:
-                self._push(leaf, item)
+                self._heaps.setdefault(id(leaf.parent), []).append(self._entry(leaf, item))
                 for depth, seat in enumerate(reversed(leaf.path[1:])):
                     levels.setdefault(depth, {})[id(seat)] = seat
         for depth in sorted(levels, reverse=True):
             for seat in levels[depth].values():
-                best = self._best(seat)
-                if best is not None and (item := self._items[id(best.seat)]) is not None:
-                    self._push(seat, item)
+                heap = self._heaps[id(seat)]
+                heapify(heap)
+                if (item := self._items[id(heap[0].seat)]) is not None:
+                    self._heaps.setdefault(id(seat.parent), []).append(self._entry(seat, item))
+        heapify(self._heaps.setdefault(id(None), []))
 
     def _push(self, seat: Seat, item: tuple[Item, int]) -> None:
+        heappush(self._heaps.setdefault(id(seat.parent), []), self._entry(seat, item))
+
+    def _entry(self, seat: Seat, item: tuple[Item, int]) -> Entry:
         self._items[id(seat)] = item
         self._count += 1
         self._stamps[id(seat)] = self._count
-        heappush(
-            self._heaps.setdefault(id(seat.parent), []),
-            Entry(claim(seat, item[1]), self._count, self._count, seat),
-        )
+        return Entry(claim(seat, item[1]), self._count, self._count, seat)
 
     def moved(self, leaf: Seat) -> None:
         """What this leaf holds has changed, but not who waits there; it may not take part at all."""
