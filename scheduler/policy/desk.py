@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from springtide.scheduler.model import Decision, Drop, Job, Move, Placement, Reason, Reserve, Start
 from springtide.scheduler.policy import reasons
@@ -76,6 +76,16 @@ class Desk:
         self.state.pool.reserve(placed)
         self.state.tree.count(leaf, claimed=gpus, firm=0 if job.preemptible else gpus)
         self.decided.append(Reserve(job.id, placed, why))
+        self.fixed.add(job.id)
+
+    def grow(self, leaf: Seat, job: Job, placed: Placement) -> None:
+        """Decide that the job goes on with these workers too, once their GPUs are free."""
+        gpus = len(placed) * job.gpus
+        self.state.pool.reserve(placed)
+        self.state.tree.count(leaf, claimed=gpus, firm=0 if job.preemptible else gpus)
+        held = self.grown[job.id][1] if job.id in self.grown else job.placement
+        first = len(held)
+        self.grown[job.id] = (job, (*held, *(replace(each, rank=first + each.rank) for each in placed)))
         self.fixed.add(job.id)
 
     def decide(self, job: Job, decision: Decision) -> None:

@@ -170,12 +170,12 @@ def find_beside(
     """Free GPUs for more workers of a job that sits on ``held`` already, as near to them as it demands."""
     parts: Parts = []
     mark = pool.mark()
-    near = _near(pool, job, held)
+    nodes = near(pool, job, held)
     if within is not None:
-        near &= within
+        nodes &= within
     mine = mask_of(pool.by_name[worker.node].rank for worker in held if worker.node in pool.by_name)
     while len(parts) < workers:
-        place = _next_place(pool, job.gpus, 1, near & mine) or _next_place(pool, job.gpus, 1, near)
+        place = _next_place(pool, job.gpus, 1, nodes & mine) or _next_place(pool, job.gpus, 1, nodes)
         if place is None:
             pool.back_to(mark)
             return None
@@ -190,7 +190,7 @@ def workers_at(parts: Parts) -> Placement:
     return tuple(Worker(0, place.name, tuple(bits(mask))) for place, mask in parts)
 
 
-def _near(pool: Pool, job: Job, held: Placement) -> int:
+def near(pool: Pool, job: Job, held: Placement) -> int:
     """The nodes where more workers of the job may sit."""
     first = pool.by_name.get(held[0].node)
     if first is None:

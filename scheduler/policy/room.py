@@ -10,6 +10,7 @@ from springtide.scheduler.policy import gates, placement, reasons
 from springtide.scheduler.policy.claims import Preempt, Reclaim
 from springtide.scheduler.policy.consolidation import Found, Moved, find_moves, take_and_move, worth_clearing
 from springtide.scheduler.policy.desk import Desk
+from springtide.scheduler.policy.growing import may_grow, one_more
 from springtide.scheduler.policy.lines import Shape, Where, shape_of
 from springtide.scheduler.policy.placement import Parts
 from springtide.scheduler.policy.pool import mask_of, workers_of
@@ -17,7 +18,7 @@ from springtide.scheduler.policy.promising import is_promise
 from springtide.scheduler.policy.tree import Seat
 from springtide.scheduler.policy.turns import Turns
 from springtide.scheduler.policy.victims import Search, open_leaves
-from springtide.scheduler.policy.walk import Claim, Hopeful, Walk
+from springtide.scheduler.policy.walk import AFTER_ALL_STEPS, Claim, Hopeful, Walk
 
 ROTATIONS = 128
 """How many jobs at most are rotated at once: nothing is urgent about it, and each of them has to save."""
@@ -57,6 +58,7 @@ class Room:
         )
         self._redeem()
         self._each((leaf for leaf in waiting if self._under(leaf)), self._may_reclaim, self._reclaim)
+        self._grow_into_quotas()
         self._rotate()
 
     def _each(
@@ -161,17 +163,19 @@ class Room:
         if claim.job.min_workers > 1 or near_limit:
             found = self._attempt(leaf, claim, Search(self.desk, leaf, claim.job, rule))
         else:
-            found = self._reclaim_one(leaf, claim, rule)
+            found = self._reclaim_one(leaf, claim, rule, self.state.pool.all)
         if found is None and leaf.claimed + claim.need <= leaf.quota:
             return self._attempt(leaf, claim, Search(self.desk, leaf, claim.job, rule), moving=True)
         return found
 
-    def _reclaim_one(self, leaf: Seat, claim: Claim, rule: Reclaim) -> list[Seat] | None:
-        """Reclaim for a job of one worker: look only where a search in vain before has not looked."""
+    def _reclaim_one(self, leaf: Seat, claim: Claim, rule: Reclaim, within: int) -> list[Seat] | None:
+        """Reclaim for one worker on some nodes: look only where a search in vain before has not looked."""
         denials, desk = self.state.denials, self.desk
         kind = (claim.shape.where, claim.job.preemptible)
         slack = open_leaves(rule)
         search = Search(desk, leaf, claim.job, rule)
+        everywhere = not search.nodes & ~within
+        search.nodes &= within
         until = inf
         if (known := denials.find(kind, slack, desk.now)) is not None:
             denial, more = known
@@ -180,10 +184,33 @@ class Room:
         wake, desk.wake = desk.wake, []
         found = self._attempt(leaf, claim, search) if search.nodes else None
         until = min(until, *desk.wake, until)
-        if found is None and not search.found and not desk.changed:
+        if found is None and everywhere and not search.found and not desk.changed:
             denials.deny(kind, slack, until)
         desk.wake = [*wake, *desk.wake, until]
         return found
+
+    def _grow_into_quotas(self) -> None:
+        """Reclaim more workers for elastic jobs as far as their projects' quotas reach: these are guaranteed.
+
+        Growing costs a restart, so nobody is restarted for what is only borrowed.
+        """
+        for name, leaf in sorted(self.state.tree.leaves.items()):
+            for job_id in tuple(self.state.runners[name].growing):
+                job = self.state.jobs[job_id]
+                if leaf.claimed + job.gpus <= leaf.quota and may_grow(self.desk, job):
+                    self._grow_into_quota(leaf, job)
+
+    def _grow_into_quota(self, leaf: Seat, job: Job) -> None:
+        held = job.placement
+        while len(held) < job.workers and leaf.claimed + job.gpus <= leaf.quota:
+            asks, nodes = one_more(self.desk, job, held)
+            claim = Claim(
+                (-job.priority, AFTER_ALL_STEPS, job.submitted, job.id), asks, shape_of(asks), grows=True
+            )
+            rule = Reclaim(self.state, leaf, job.gpus)
+            if gates.over_limit(leaf, job.gpus) is not None or self._reclaim_one(leaf, claim, rule, nodes) is None:
+                return
+            held = self.desk.grown[job.id][1]
 
     def _nodes_of(self, projects: Iterable[str]) -> int:
         """The nodes where jobs of these projects run that may give way."""
@@ -281,8 +308,11 @@ class Room:
         if enough and fair and parts is not None and gates.over_limit(leaf, claim.need) is None:
             self._decide_pauses(leaf, job, victims, rule)
             self._decide_moves(job, moves)
-            why = reasons.room_was_made(job, [*victims, *(each.job for each in moves)])
-            desk.reserve(leaf, job, workers_of(parts), why)
+            if claim.grows:
+                desk.grow(leaf, state.jobs[job.id], workers_of(parts))
+            else:
+                why = reasons.room_was_made(job, [*victims, *(each.job for each in moves)])
+                desk.reserve(leaf, job, workers_of(parts), why)
             if isinstance(rule, Preempt):
                 for unit in search.taken:
                     state.pool.reserve(unit.taken)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from springtide.scheduler.model import Job
 from springtide.scheduler.policy import gates, placement, reasons
 from springtide.scheduler.policy.desk import Desk
+from springtide.scheduler.policy.growing import may_grow
 from springtide.scheduler.policy.lines import Shape, Where
 from springtide.scheduler.policy.pool import workers_of
-from springtide.scheduler.policy.promising import outranked
 from springtide.scheduler.policy.tree import Seat
 from springtide.scheduler.policy.turns import Turns
 from springtide.scheduler.policy.walk import Claim, Walk
@@ -50,24 +49,11 @@ class Starting:
             growing = state.runners[name].growing
             for job_id in growing:
                 job = state.jobs[job_id]
-                if self._may_grow(job):
+                if job.gpus <= self._roomiest and may_grow(self.desk, job):
                     self.walk.offer(leaf, job)
             waits = not hopeless and (state.loosened or name in state.touched) and state.lines[name].by_shape
             if growing or waits:
                 yield leaf
-
-    def _may_grow(self, job: Job) -> bool:
-        """Whether a running job may be restarted with more workers; those it has have to be able to go on.
-
-        Not while a more urgent job of its project waits: that would take the GPUs away again.
-        """
-        return (
-            not outranked(self.state, job)
-            and job.gpus <= self._roomiest
-            and job.id not in self.desk.fixed
-            and self.state.pool.keepable(job.placement)
-            and self.desk.settled(job)
-        )
 
     def _hopes(self) -> bool:
         """Whether anything may still fit; if not, not every project has to be asked."""

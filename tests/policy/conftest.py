@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from springtide.scheduler.model import (
-    Drop,
     Job,
     JobChanged,
-    Move,
     Node,
     Order,
-    Pause,
     Phase,
     Plan,
     Project,
-    Reserve,
     Settings,
     Snapshot,
     Standing,
-    Start,
     Worker,
 )
 from springtide.scheduler.policy import Planner
+from springtide.scheduler.simulate.carry_out import carried_out
 
 
 @dataclass
@@ -96,17 +92,7 @@ def settle(snapshot: Snapshot, rounds: int = 50) -> Settled:
             return Settled(True, jobs, dict(planner.standing()), plans)
         plans.append(plan)
         for decision in plan.decisions:
-            job = jobs[decision.job]
-            match decision:
-                case Start(placement=placement) | Move(placement=placement):
-                    job = replace(job, phase=Phase.RUNNING, placement=placement, reserved=(), started=0.0)
-                case Pause():
-                    job = replace(job, phase=Phase.WAITING, placement=(), started=None)
-                case Reserve(placement=placement):
-                    job = replace(job, reserved=placement)
-                case Drop():
-                    job = replace(job, reserved=())
-            jobs[decision.job] = job
+            jobs[decision.job] = carried_out(jobs[decision.job], decision, 0.0)
         for decision in plan.decisions:
             planner.apply(JobChanged(jobs[decision.job]))
     return Settled(False, jobs, dict(planner.standing()), plans)
