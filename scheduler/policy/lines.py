@@ -18,8 +18,11 @@ its end for another like it helps nobody. With doubling steps a job is rotated a
 of its life grow with the logarithm of it.
 """
 
-AGEING = 24 * 3600.0
-"""Seconds of waiting that make up for one step of service, so that no job waits for ever behind newer ones."""
+AGEING = 4 * 86_400.0
+"""Seconds of waiting that make up for one step of service, so that no job waits for ever behind newer ones.
+
+Who was started for having waited is not rotated at once: the waiting counts as long as it runs. So it must be rare.
+"""
 
 
 class Where(NamedTuple):
@@ -66,6 +69,16 @@ def step_of(service: float) -> int:
 def service_until(step: int) -> float:
     """The least service that is in a later step than ``step``."""
     return SERVICE_STEP * (1 << step)
+
+
+def waiting_since(job: Job) -> float:
+    """Since when the job would have waited, had it waited all the time that it has not run at once."""
+    return job.submitted + job.served / (job.gpus * job.min_workers)
+
+
+def aged(job: Job, at: float) -> int:
+    """How many steps of service the job's waiting makes up for, had it waited until then."""
+    return max(0, int((at - waiting_since(job)) // AGEING))
 
 
 class Lines:

@@ -13,15 +13,15 @@ from itertools import islice
 from springtide.scheduler.model import Drop, Job, Placement
 from springtide.scheduler.policy import gates, placement, reasons
 from springtide.scheduler.policy.desk import Desk
-from springtide.scheduler.policy.lines import Shape
+from springtide.scheduler.policy.lines import Shape, waiting_since
 from springtide.scheduler.policy.placement import Parts
 from springtide.scheduler.policy.pool import Place, bits, workers_of
-from springtide.scheduler.policy.state import State, waiting_since
+from springtide.scheduler.policy.state import State
 from springtide.scheduler.policy.tree import Seat
 from springtide.scheduler.policy.turns import Turns
 from springtide.scheduler.policy.walk import Claim, Walk
 
-PROMISE_AFTER = 2 * 3600.0
+PROMISE_AFTER = 3600.0
 """Seconds a job waits for room to come by itself before it is promised a start.
 
 Reclaiming serves nearly all at once; who waits this long needs GPUs together that never get free together.

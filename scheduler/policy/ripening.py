@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 from springtide.scheduler.model import Job
-from springtide.scheduler.policy.lines import service_until
+from springtide.scheduler.policy.lines import aged, service_until
 
 SURPLUS = 16
 """So many entries of jobs that run no longer are kept beside those of twice the jobs that do."""
@@ -19,7 +19,8 @@ class Ripening:
     """The running jobs of one project that can be rotated, by when they are ripe.
 
     A job is ripe for a step of service once its own service is beyond that step and its minimum run time, in
-    seconds, is over. To add or remove a job costs the logarithm of their number, to ask costs what is answered.
+    seconds, is over. What it had waited before it was started makes up for service, for it was started for that.
+    To add or remove a job costs the logarithm of their number, to ask costs what is answered.
     """
 
     def __init__(self, min_runtime: float) -> None:
@@ -83,5 +84,6 @@ class Ripening:
     def _entry(self, job: Job, step: int) -> Entry:
         assert job.started is not None
         self._count += 1
-        served = job.started + max(0.0, service_until(step) - job.served) / job.held_gpus
+        beyond = service_until(step + aged(job, job.started))
+        served = job.started + max(0.0, beyond - job.served) / job.held_gpus
         return (max(served, job.started + self._min_runtime), self._count, job)

@@ -123,7 +123,7 @@ class Room:
     # ---------- reclaiming
 
     def _redeem(self) -> None:
-        """Reclaim for those who were promised a start once others have ended, if that can be done by now."""
+        """Make room for those who were promised a start once others have ended, if that can be done by now."""
         state = self.state
         for job in sorted(state.awaiting.values(), key=lambda each: each.id):
             leaf = state.tree.leaves.get(job.project)
@@ -133,14 +133,20 @@ class Room:
             pool_mark, tree_mark = state.pool.mark(), state.tree.mark()
             state.pool.unreserve(job.reserved)
             state.tree.count(leaf, claimed=-gpus, firm=0 if job.preemptible else -gpus)
-            shape = shape_of(job)
-            allowed = self._may_reclaim(leaf, shape) and not gates.over_limit(leaf, 0)
-            if allowed and self._reclaim(leaf, Claim((0, 0, job.submitted, job.id), job, shape)) is not None:
+            if self._find_room(leaf, Claim((0, 0, job.submitted, job.id), job, shape_of(job))):
                 self.desk.decided.append(Drop(job.id, reasons.better_came(job)))
                 self.desk.changed |= state.pool.nodes_of(job.reserved)
             else:
                 state.pool.back_to(pool_mark)
                 state.tree.back_to(tree_mark)
+
+    def _find_room(self, leaf: Seat, claim: Claim) -> bool:
+        """Whether others could be moved or had to give way, so that the job has its GPUs reserved now."""
+        self._free = self.state.pool.free
+        if self._may_consolidate(leaf, claim.shape) and self._consolidate(leaf, claim) is not None:
+            return True
+        allowed = self._may_reclaim(leaf, claim.shape) and not gates.over_limit(leaf, 0)
+        return allowed and self._reclaim(leaf, claim) is not None
 
     def _under(self, leaf: Seat) -> bool:
         return leaf.claimed + self.state.lines[leaf.name].smallest <= leaf.entitled

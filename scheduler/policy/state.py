@@ -10,7 +10,7 @@ from sortedcontainers import SortedList
 
 from springtide.scheduler.model import Job, Node, Order, Phase, Placement, Project, Settings
 from springtide.scheduler.policy.denials import Denials
-from springtide.scheduler.policy.lines import AGEING, Lines, Shape, Turn, Where, shape_of, step_of
+from springtide.scheduler.policy.lines import AGEING, Lines, Shape, Turn, Where, shape_of, step_of, waiting_since
 from springtide.scheduler.policy.pool import Place, Pool, bits, mask_of
 from springtide.scheduler.policy.quiet import Quiet
 from springtide.scheduler.policy.runners import Runners
@@ -299,11 +299,6 @@ def _gpus(placement: Placement) -> int:
 
 def _backs_off_until(job: Job, at: float) -> bool:
     return job.not_before == at and job.phase is Phase.WAITING and not job.reserved
-
-
-def waiting_since(job: Job) -> float:
-    """Since when the job would have waited, had it waited all the time that it has not run at once."""
-    return job.submitted + job.served / (job.gpus * job.min_workers)
 
 
 def _ages_at(job: Job, steps: int) -> float:

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from springtide.scheduler.model import Job, Phase, Worker
-from springtide.scheduler.policy.lines import service_until
+from springtide.scheduler.policy.lines import AGEING, service_until
 from springtide.scheduler.policy.ripening import Ripening
 
 MIN_RUNTIME = 300.0
 NOW = 10_000.0
 
 jobs = st.builds(
-    lambda number, gpus, served, started, rotate: Job(
+    lambda number, gpus, served, started, waited, rotate: Job(
         id=f"job-{number}",
         project="vision",
         gpus=gpus,
@@ -21,12 +21,14 @@ jobs = st.builds(
         placement=(Worker(0, "dgx", tuple(range(gpus))),),
         served=served,
         started=started,
+        submitted=started - waited,
         rotate=rotate,
     ),
     st.integers(0, 8),
     st.integers(1, 4),
     st.floats(0, 40_000),
     st.floats(0, NOW),
+    st.floats(0, 400_000),
     st.booleans(),
 )
 events = st.lists(st.tuples(jobs, st.booleans(), st.integers(0, 3)), max_size=40)
@@ -34,7 +36,9 @@ events = st.lists(st.tuples(jobs, st.booleans(), st.integers(0, 3)), max_size=40
 
 def ripe_time(job: Job, step: int) -> float:
     assert job.started is not None
-    served = job.started + max(0.0, service_until(step) - job.served) / job.gpus
+    waited = job.started - job.submitted - job.served / job.gpus
+    beyond = service_until(step + max(0, int(waited // AGEING)))
+    served = job.started + max(0.0, beyond - job.served) / job.gpus
     return max(served, job.started + MIN_RUNTIME)
 
 
