@@ -21,7 +21,7 @@ of its life grow with the logarithm of it.
 AGEING = 4 * 86_400.0
 """Seconds of waiting that make up for one step of service, so that no job waits for ever behind newer ones.
 
-Who was started for having waited is not rotated at once: the waiting counts as long as it runs. So it must be rare.
+Who was started for having waited is not rotated at once: it counts as long as the job runs. So it must be rare.
 """
 
 
