@@ -36,9 +36,9 @@ install: | $(VENV)/bin/python
 	@$(BIN)/pip install -qq --no-deps --no-build-isolation --force-reinstall .
 	@rm -rf build
 
-# Browser and database server for the tests, from the system's packages.
+# Browser and database server for the tests, from the system's packages; a Kubernetes cluster's programs, built once.
 tools:
-	@sh tests/install_tools.sh
+	@PYTHON="$(PYTHON)" sh tests/install_tools.sh
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Springtide needs Python 3.11 or newer; set PYTHON=")'

@@ -39,7 +39,13 @@ SAVES = "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit({
 
 
 class Bench(ABC):
-    """An executor at work, and all it has told."""
+    """An executor at work, and all it has told.
+
+    ``names_gpus`` tells whether workers are told their GPUs by name: on a cluster the node's device plugin does
+    that, if it has one.
+    """
+
+    names_gpus = True
 
     def __init__(self) -> None:
         self.seen: list[Observation] = []
@@ -130,11 +136,16 @@ class Bench(ABC):
             offset = piece.offset + len(piece.data)
         return text.decode()
 
+    @property
+    def train_node(self) -> str:
+        """The node that attempts run on."""
+        return "train"
+
     def spec(
         self, argv: Sequence[str], *, job: str = "job", attempt: int = 1, size: int = 1, **more: Any
     ) -> AttemptSpec:
         """An attempt of ``size`` workers with one GPU each."""
-        placement = tuple(Worker(rank, "train", (rank,)) for rank in range(size))
+        placement = tuple(Worker(rank, self.train_node, (rank,)) for rank in range(size))
         given: dict[str, Any] = {
             "epoch": 1,
             "name": "a job",
@@ -309,8 +320,9 @@ class ExecutorContract:
         assert env["LR"] == "0.1"
         assert env["DATA"].endswith("/data")
         assert "{code}" not in env["DATA"]
-        node = next(node for node in await bench.executor.inventory() if node.name == "train")
-        assert env["CUDA_VISIBLE_DEVICES"] == env["NVIDIA_VISIBLE_DEVICES"] == node.devices[0].uuid
+        node = next(node for node in await bench.executor.inventory() if node.name == bench.train_node)
+        if bench.names_gpus:
+            assert env["CUDA_VISIBLE_DEVICES"] == env["NVIDIA_VISIBLE_DEVICES"] == node.devices[0].uuid
         assert "RANK" not in env
 
     async def test_every_attempt_finds_the_same_files(self, bench: Bench) -> None:
@@ -339,7 +351,7 @@ class ExecutorContract:
 
     async def test_a_gang_knows_its_ranks_and_where_to_meet(self, bench: Bench) -> None:
         names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
-        names += ("CUDA_VISIBLE_DEVICES",)
+        names += ("CUDA_VISIBLE_DEVICES",) if bench.names_gpus else ("HOSTNAME",)
         text = f"import json, os; print(json.dumps([os.environ[name] for name in {names}]))"
         ended = await bench.run(bench.code(text, size=3))
         assert ended.exit is not None

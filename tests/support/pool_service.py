@@ -1,7 +1,7 @@
 """The pool's service as a process for tests: everything real, but a token is simply its user's name.
 
-``python pool_service.py STATE_DIR`` prints its address and serves until its standard input is closed; then it ends
-all jobs and leaves.
+``python pool_service.py STATE_DIR [IMAGE...]`` prints its address and serves until its standard input is closed;
+then it ends all jobs and leaves. Where images are named, jobs may ask for them.
 """
 
 import asyncio
@@ -40,12 +40,13 @@ class People:
         return {project: names for project, (_, names) in PROJECTS.items()}
 
 
-async def main(state):
+async def main(state, *images: str):
     async with AsyncExitStack() as stack:
         store = Store.open(f"sqlite:///{state / 'springtide.sqlite'}", state)
         stack.callback(store.close)
         policy = model.Settings(grace=10.0, min_runtime=0.0)
-        engine = Engine(store, LocalExecutor(state, discover(BUILD + TRAIN, BUILD)), EngineSettings(policy=policy))
+        settings = EngineSettings(policy=policy, images=images or None)
+        engine = Engine(store, LocalExecutor(state, discover(BUILD + TRAIN, BUILD)), settings)
         await engine.start()
         stack.push_async_callback(engine.stop)
         stack.push_async_callback(end_jobs, engine)
@@ -68,4 +69,4 @@ async def end_jobs(engine):
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:]))

@@ -1,0 +1,86 @@
+"""The cluster that all tests below this folder share, a namespace for each, and what to read when one fails."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+from cluster import Cluster, tools
+from real_node import NodeNetwork, RealNode
+
+HERE = Path(__file__).parent
+GROUP = "cluster"
+REAL_NODES = {"real_node", "real_build_node"}
+IMAGES_TIMEOUT_S = 900  # the first test builds the images when the code has changed
+_CLUSTER = pytest.StashKey[Cluster]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker runs all of these tests, so that one cluster does."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.xdist_group(GROUP))
+            if REAL_NODES.intersection(getattr(item, "fixturenames", ())):
+                item.add_marker(pytest.mark.timeout(IMAGES_TIMEOUT_S))
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    directory = tmp_path_factory.mktemp("cluster")
+    kubeconfig = os.environ.get("KUBECONFIG")
+    with (
+        Cluster.attach(directory, Path(kubeconfig)) if kubeconfig else Cluster.start(directory, tools()) as cluster
+    ):
+        request.config.stash[_CLUSTER] = cluster
+        yield cluster
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    with cluster.namespace() as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def node_network(cluster: Cluster) -> Iterator[NodeNetwork]:
+    with NodeNetwork.start(cluster, tools()) as network:
+        yield network
+
+
+@pytest.fixture(scope="session")
+def _train_node(node_network: NodeNetwork) -> Iterator[RealNode]:
+    with node_network.node("real-train", gpus=2, labels={"springtide.io/environment": "train"}) as node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def _build_node(node_network: NodeNetwork) -> Iterator[RealNode]:
+    with node_network.node("real-build", gpus=2, labels={"springtide.io/environment": "build"}) as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def real_node(_train_node: RealNode) -> Iterator[RealNode]:
+    """A node of the train environment whose pods really run; no others than this module's come to it."""
+    with _train_node.in_use():
+        yield _train_node
+
+
+@pytest.fixture(scope="module")
+def real_build_node(_build_node: RealNode) -> Iterator[RealNode]:
+    """The same in the build environment."""
+    with _build_node.in_use():
+        yield _build_node
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    cluster = item.config.stash.get(_CLUSTER, None)
+    if report.failed and cluster is not None and item.path.is_relative_to(HERE):
+        for daemon in cluster.daemons():
+            report.sections.append((f"End of {daemon.log}", daemon.tail()))
+    return report

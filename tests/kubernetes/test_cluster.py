@@ -1,0 +1,265 @@
+"""The cluster that the other tests stand on is a real one, and does what they rely on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from cluster import POOL_LABEL, Cluster, ClusterError, tools, until
+
+SUPPORT = Path(__file__).parents[1] / "support"
+FINALIZER = "springtide.io/recorded"
+
+# Starts what a test process starts, says so, and waits to be killed.
+PARENT = """
+import sys, threading
+from pathlib import Path
+from control_plane import Daemon
+daemon = Daemon(["sleep", "1000"], Path(sys.argv[1]), {"PATH": "/usr/bin:/bin"})
+threading.Thread(target=daemon.start).start()
+threading.Event().wait(0.5)
+print(daemon.pid, daemon.runs(), flush=True)
+threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def nodes(cluster: Cluster, namespace: str) -> list[str]:
+    return cluster.add_fake_nodes(2, gpus=2, labels={POOL_LABEL: namespace}, prefix=namespace)
+
+
+def pod(name: str, node: str, **metadata: Any) -> dict[str, Any]:
+    """A pod with one GPU that the scheduler may bind to one node only."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    container = {"name": "main", "image": "any", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    return {
+        "metadata": {"name": name, **metadata},
+        "spec": {
+            "restartPolicy": "Never",
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}},
+            "containers": [container],
+        },
+    }
+
+
+class Pods:
+    """The pods of a namespace, in few words."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self._cluster = cluster
+        self.path = f"/api/v1/namespaces/{namespace}/pods"
+
+    def create(self, name: str, node: str, **metadata: Any) -> None:
+        self._cluster.request("POST", self.path, pod(name, node, **metadata))
+
+    def get(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = self._cluster.request("GET", f"{self.path}/{name}")
+        return found
+
+    def becomes(self, name: str, phase: str) -> dict[str, Any]:
+        until(lambda: self.get(name)["status"]["phase"] == phase, f"{name} is {phase}", timeout_s=30)
+        return self.get(name)
+
+    def delete(self, name: str) -> None:
+        self._cluster.request("DELETE", f"{self.path}/{name}")
+
+    def gone(self, name: str) -> None:
+        until(lambda: not self._cluster.exists(f"{self.path}/{name}"), f"{name} is gone", timeout_s=30)
+
+
+@pytest.fixture
+def pods(cluster: Cluster, namespace: str) -> Pods:
+    return Pods(cluster, namespace)
+
+
+def exit_code(found: dict[str, Any]) -> int:
+    return int(found["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"])
+
+
+def test_it_says_the_version_that_is_pinned(cluster: Cluster) -> None:
+    assert cluster.request("GET", "/version")["gitVersion"].startswith("v1.34.")
+
+
+def test_the_scheduler_binds_pods_where_they_must_go_and_counts_gpus(pods: Pods, nodes: list[str]) -> None:
+    three = ("one", "two", "three")
+    for name in three:
+        pods.create(name, nodes[0])
+    pods.create("elsewhere", nodes[1])
+    until(lambda: sum("nodeName" in pods.get(name)["spec"] for name in three) == 2, "two are bound")
+    assert pods.becomes("elsewhere", "Running")["spec"]["nodeName"] == nodes[1]
+    [waiting] = [name for name in three if "nodeName" not in pods.get(name)["spec"]]
+    until(lambda: "conditions" in pods.get(waiting)["status"], "the third is told why")
+    assert "Insufficient nvidia.com/gpu" in pods.get(waiting)["status"]["conditions"][0]["message"]
+
+
+def test_a_deleted_pod_ends_and_is_kept_until_its_end_is_recorded(
+    cluster: Cluster, pods: Pods, nodes: list[str]
+) -> None:
+    pods.create("kept", nodes[0], finalizers=[FINALIZER], annotations={"springtide.io/fake-stop-code": "7"})
+    pods.becomes("kept", "Running")
+    pods.delete("kept")
+    ended = pods.becomes("kept", "Failed")
+    assert exit_code(ended) == 7
+    assert ended["metadata"]["finalizers"] == [FINALIZER]
+    cluster.request("PATCH", f"{pods.path}/kept", {"metadata": {"finalizers": None}})
+    pods.gone("kept")
+
+
+def test_a_deleted_pod_takes_the_time_that_it_is_told_to_take(pods: Pods, nodes: list[str]) -> None:
+    pods.create("slow", nodes[0], annotations={"springtide.io/fake-stop-after": "1h"})
+    pods.create("quick", nodes[0])
+    for name in ("slow", "quick"):
+        pods.becomes(name, "Running")
+        pods.delete(name)
+    pods.gone("quick")
+    assert pods.get("slow")["status"]["phase"] == "Running"
+
+
+@pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (3, "Failed")])
+def test_a_pod_ends_with_the_code_that_a_test_wants(
+    cluster: Cluster, namespace: str, pods: Pods, nodes: list[str], code: int, phase: str
+) -> None:
+    pods.create("ends", nodes[0])
+    pods.becomes("ends", "Running")
+    cluster.end_pod(namespace, "ends", code)
+    ended = pods.becomes("ends", phase)
+    assert exit_code(ended) == code
+    pods.delete("ends")
+    pods.gone("ends")
+
+
+def test_a_silent_node_is_lost_and_comes_back(cluster: Cluster, nodes: list[str]) -> None:
+    cluster.lose_node(nodes[0])
+    until(lambda: nodes[0] not in cluster.ready_nodes(), "the node is lost", timeout_s=60)
+    assert nodes[1] in cluster.ready_nodes()
+    cluster.return_node(nodes[0])
+    assert nodes[0] in cluster.ready_nodes()
+
+
+def test_paused_nodes_start_no_pods(cluster: Cluster, pods: Pods, nodes: list[str]) -> None:
+    with cluster.pause_kwok():
+        pods.create("waits", nodes[0])
+        until(lambda: "nodeName" in pods.get("waits")["spec"], "the pod is bound")
+        assert pods.get("waits")["status"]["phase"] == "Pending"
+    pods.becomes("waits", "Running")
+
+
+def test_a_frozen_api_server_says_nothing_and_then_goes_on(cluster: Cluster) -> None:
+    cluster.freeze()
+    with httpx.Client(verify=False, trust_env=False, timeout=0.5) as client, pytest.raises(httpx.TimeoutException):
+        client.get(f"{cluster.url}/readyz")
+    cluster.thaw()
+    assert cluster.request("GET", "/readyz") == "ok"
+
+
+def test_a_killed_api_server_remembers(cluster: Cluster, pods: Pods, nodes: list[str]) -> None:
+    pods.create("stays", nodes[0])
+    before = pods.becomes("stays", "Running")["metadata"]["uid"]
+    cluster.stop_api()
+    with pytest.raises(httpx.TransportError):
+        cluster.request("GET", "/readyz")
+    cluster.start_api()
+    assert pods.get("stays")["metadata"]["uid"] == before
+    pods.create("later", nodes[1])
+    pods.becomes("later", "Running")
+
+
+def test_a_service_account_may_do_what_its_role_says_and_no_more(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    rbac = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
+    cluster.request("POST", f"{rbac}/roles", {"metadata": {"name": "reader"}, "rules": [rule]})
+    subject = {"kind": "ServiceAccount", "name": "default", "namespace": namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"}
+    binding = {"metadata": {"name": "reader"}, "subjects": [subject], "roleRef": role}
+    cluster.request("POST", f"{rbac}/rolebindings", binding)
+    theirs = cluster.kubeconfig_for(cluster.token_of(namespace, "default"), tmp_path / "kubeconfig")
+    with Cluster.attach(tmp_path, theirs) as limited:
+        until(lambda: not refused(limited, f"/api/v1/namespaces/{namespace}/pods"), "the role is known")
+        with pytest.raises(ClusterError, match=r'403: .*cannot list resource "secrets"'):
+            limited.items(f"/api/v1/namespaces/{namespace}/secrets")
+
+
+def refused(cluster: Cluster, path: str) -> bool:
+    try:
+        cluster.items(path)
+    except ClusterError as error:
+        return error.status == 403
+    return False
+
+
+def test_a_namespace_goes_with_its_pods_and_nodes(cluster: Cluster) -> None:
+    with cluster.namespace() as name:
+        [node] = cluster.add_fake_nodes(1, labels={POOL_LABEL: name}, prefix=name)
+        pods = Pods(cluster, name)
+        pods.create("held", node, finalizers=[FINALIZER])
+        pods.becomes("held", "Running")
+    assert cluster.nodes_of(name) == []
+    until(lambda: not cluster.exists(f"/api/v1/namespaces/{name}"), "the namespace is gone", timeout_s=60)
+
+
+def test_helm_talks_to_it(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    chart = tmp_path / "chart"
+    (chart / "templates").mkdir(parents=True)
+    (chart / "Chart.yaml").write_text("{apiVersion: v2, name: one, version: 0.0.1, kubeVersion: '>=1.34.0-0'}")
+    settings = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "from-helm"},
+        "data": {"key": "value"},
+    }
+    (chart / "templates" / "settings.yaml").write_text(json.dumps(settings))
+    command = [str(tools() / "helm"), "install", "one", str(chart), "--namespace", namespace, "--wait"]
+    done = subprocess.run(command, env=cluster.env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = cluster.request("GET", f"/api/v1/namespaces/{namespace}/configmaps/from-helm")
+    assert found["data"] == settings["data"]
+
+
+def test_a_cluster_that_is_there_is_used_but_not_harmed(cluster: Cluster, tmp_path: Path) -> None:
+    with Cluster.attach(tmp_path, cluster.kubeconfig) as theirs:
+        with theirs.namespace({"springtide.io/project": "theirs"}) as name:
+            found = theirs.request("GET", f"/api/v1/namespaces/{name}")
+            assert found["metadata"]["labels"]["springtide.io/project"] == "theirs"
+        for fault in (theirs.freeze, theirs.stop_api, lambda: theirs.add_fake_nodes(1)):
+            with pytest.raises(RuntimeError, match="unset KUBECONFIG"):
+                fault()
+    assert cluster.request("GET", "/readyz") == "ok"
+
+
+def test_a_patch_is_a_merge_patch_unless_it_says_otherwise(cluster: Cluster, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}"
+    cluster.request("PATCH", path, {"metadata": {"labels": {"a": "1"}}})
+    add = [{"op": "add", "path": "/metadata/labels/b", "value": "2"}]
+    cluster.request("PATCH", path, add, "application/json-patch+json")
+    changed = cluster.request("PATCH", path, {"metadata": {"labels": {"a": None}}})
+    labels = changed["metadata"]["labels"]
+    assert "a" not in labels
+    assert labels["b"] == "2"
+
+
+def test_its_processes_end_with_the_test_process_even_when_that_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PARENT, str(tmp_path / "log")]
+    env = {**os.environ, "PYTHONPATH": str(SUPPORT)}
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid, runs = parent.stdout.readline().split()
+        assert runs == "True"  # although the thread that asked for it has ended
+        parent.kill()
+    until(lambda: ended(int(pid)), "the process has ended", timeout_s=10)
+
+
+def ended(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"

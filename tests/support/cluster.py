@@ -1,0 +1,340 @@
+"""A real Kubernetes cluster for tests and benchmarks: one of our own on loopback, or the one of ``KUBECONFIG``."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import secrets
+import signal
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import yaml
+from cluster_tools import tools
+from control_plane import NODE_GRACE_S, ControlPlane, Daemon, until, write_kubeconfig
+
+__all__ = ["Cluster", "ClusterError", "tools", "until"]
+
+POOL_LABEL = "springtide.io/pool"
+FAKE_LABEL = "springtide.io/fake"
+NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+READY_TIMEOUT_S = 120.0
+REQUEST_TIMEOUT_S = 30.0
+_AT_ONCE = 4
+MERGE_PATCH = "application/merge-patch+json"
+
+
+class ClusterError(Exception):
+    """The API server said no; ``status`` is HTTP's, the message is the server's."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+
+
+class Cluster:
+    """A cluster, its administrator, and the faults that a test wants of it."""
+
+    def __init__(self, directory: Path, kubeconfig: Path, plane: ControlPlane | None) -> None:
+        self.directory = directory
+        self.kubeconfig = kubeconfig
+        self._plane = plane
+        access = _Access(kubeconfig, directory)
+        self.url = access.url
+        self.ca = access.ca
+        self._token = access.token
+        self._client = httpx.Client(base_url=self.url, verify=access.tls, headers=access.headers, trust_env=False)
+        self._client.timeout = REQUEST_TIMEOUT_S
+
+    @classmethod
+    def start(cls, directory: Path, programs: Path, *, node_grace_s: int = NODE_GRACE_S) -> Self:
+        """Start a cluster of our own, whose files and logs are in ``directory``.
+
+        A node that is silent for ``node_grace_s`` seconds counts as lost.
+        """
+        plane = ControlPlane(directory, programs, secrets.token_hex(16), node_grace_s)
+        plane.start()
+        try:
+            cluster = cls(directory, plane.kubeconfig, plane)
+            until(lambda: cluster.exists("/api/v1/namespaces/default/serviceaccounts/default"), "controllers work")
+        except BaseException:
+            plane.stop()
+            raise
+        return cluster
+
+    @classmethod
+    def attach(cls, directory: Path, kubeconfig: Path) -> Self:
+        """Use a cluster that is there; tests that need its nodes to be fake, or faults, then fail and say so."""
+        return cls(directory, kubeconfig, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End our own cluster; one that was there is left as it is."""
+        self._client.close()
+        if self._plane is not None:
+            self._plane.stop()
+
+    @property
+    def token(self) -> str:
+        """The administrator's bearer token."""
+        if self._token is None:
+            raise RuntimeError(f"The user of {self.kubeconfig} has no token, but another way to log in")
+        return self._token
+
+    @property
+    def kubelet_client(self) -> Path:
+        """The certificate that kubelets know the API server by."""
+        return self._ours("have real nodes of the tests").kubelet_client
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of programs that use the cluster as its administrator."""
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+
+    # Requests, as the administrator.
+
+    def request(
+        self, method: str, path: str, body: object = None, content_type: str | None = None, **query: str
+    ) -> Any:
+        """What the API server answers, decoded; ClusterError when it says no. A PATCH is a merge patch."""
+        usual = MERGE_PATCH if method == "PATCH" else "application/json"
+        headers = {"Content-Type": content_type or usual}
+        answer = self._client.request(method, path, json=body, headers=headers, params=query)
+        decoded = answer.json() if "json" in answer.headers.get("content-type", "") else answer.text
+        if answer.is_error:
+            message = decoded.get("message", "") if isinstance(decoded, dict) else decoded
+            raise ClusterError(answer.status_code, f"{method} {path}: {message}")
+        return decoded
+
+    def exists(self, path: str) -> bool:
+        """Whether the API server has an object at ``path``."""
+        try:
+            self.request("GET", path)
+        except ClusterError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
+    def items(self, path: str, **query: str) -> list[dict[str, Any]]:
+        """The objects of a list; ``labelSelector`` and its like are the API's own."""
+        items: list[dict[str, Any]] = self.request("GET", path, **query)["items"]
+        return items
+
+    # Namespaces and who acts in them.
+
+    @contextlib.contextmanager
+    def namespace(self, labels: Mapping[str, str] | None = None) -> Iterator[str]:
+        """A fresh namespace; at the end it, its pods (finalizers or not) and its nodes are gone or going."""
+        name = f"test-{secrets.token_hex(4)}"
+        self.request("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": dict(labels or {})}})
+        try:
+            account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+            until(lambda: self.exists(account), f"{name} has its default service account")
+            yield name
+        finally:
+            self._remove_namespace(name)
+
+    def _remove_namespace(self, name: str) -> None:
+        self._undo_faults()
+        self.remove_nodes(self.nodes_of(name))
+        pods = f"/api/v1/namespaces/{name}/pods"
+        self.request("DELETE", f"/api/v1/namespaces/{name}")
+        self.request("DELETE", pods, gracePeriodSeconds="0")
+        for pod in self.items(pods):
+            if pod["metadata"].get("finalizers"):
+                with contextlib.suppress(ClusterError):
+                    self.request("PATCH", f"{pods}/{pod['metadata']['name']}", {"metadata": {"finalizers": None}})
+
+    def token_of(self, namespace: str, service_account: str) -> str:
+        """A bearer token of a service account, good for an hour."""
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 3600},
+        }
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{service_account}/token"
+        return str(self.request("POST", path, body)["status"]["token"])
+
+    def kubeconfig_for(self, token: str, path: Path) -> Path:
+        """Write a kubeconfig for the bearer of ``token``."""
+        write_kubeconfig(path, self.url, self.ca, token)
+        return path
+
+    # Fake nodes, which run no program but show pods as kubelets do.
+
+    def add_fake_nodes(
+        self,
+        count: int,
+        gpus: int = 8,
+        labels: Mapping[str, str] | None = None,
+        prefix: str = "fake",
+        gpu_resource: str = "nvidia.com/gpu",
+    ) -> list[str]:
+        """Add nodes ``<prefix>-0``, ``<prefix>-1``, ... and wait until they are ready; tells their names."""
+        self._ours("have fake nodes")
+        names = [f"{prefix}-{number}" for number in range(count)]
+        capacity = {"cpu": "64", "memory": "512Gi", "pods": "250", gpu_resource: str(gpus)}
+
+        def add(name: str) -> None:
+            own = {FAKE_LABEL: "true", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
+            metadata = {"name": name, "labels": own | dict(labels or {})}
+            status = {"capacity": capacity, "allocatable": capacity}
+            self.request("POST", "/api/v1/nodes", {"metadata": metadata, "status": status})
+
+        with ThreadPoolExecutor(_AT_ONCE) as together:
+            list(together.map(add, names))
+        until(lambda: set(names) <= self.ready_nodes(), f"{count} fake nodes are ready", timeout_s=READY_TIMEOUT_S)
+        return names
+
+    def ready_nodes(self) -> set[str]:
+        """The names of nodes that are ready and take pods."""
+        return {node["metadata"]["name"] for node in self.items("/api/v1/nodes") if _takes_pods(node)}
+
+    def nodes_of(self, namespace: str) -> list[str]:
+        """The names of the nodes that belong to a test by the label of its namespace."""
+        nodes = self.items("/api/v1/nodes", labelSelector=f"{POOL_LABEL}={namespace}")
+        return [node["metadata"]["name"] for node in nodes]
+
+    def remove_nodes(self, names: Sequence[str]) -> None:
+        """Remove nodes; those that are not there are no matter."""
+
+        def remove(name: str) -> None:
+            with _absence_allowed():
+                self.request("DELETE", f"/api/v1/nodes/{name}")
+
+        with ThreadPoolExecutor(_AT_ONCE) as together:
+            list(together.map(remove, names))
+
+    def lose_node(self, name: str) -> None:
+        """Let a fake node fall silent: after ``node_grace_s`` the cluster takes it for lost."""
+        self._ours("lose a node")
+        self.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {FAKE_LABEL: "silent"}}})
+
+    def return_node(self, name: str) -> None:
+        """Let a silent node speak again, and wait until it is ready."""
+        self.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {FAKE_LABEL: "true"}}})
+        until(lambda: name in self.ready_nodes(), f"{name} is ready again")
+
+    def end_pod(self, namespace: str, name: str, exit_code: int) -> None:
+        """Let the containers of a pod on a fake node end with an exit code."""
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        statuses = self.request("GET", path)["status"]["containerStatuses"]
+        ended = {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed"}
+        for status in statuses:
+            status |= {"ready": False, "started": False, "state": {"terminated": ended}}
+        phase = "Failed" if exit_code else "Succeeded"
+        self.request("PATCH", f"{path}/status", {"status": {"phase": phase, "containerStatuses": statuses}})
+
+    # Faults.
+
+    def freeze(self) -> None:
+        """Stop the API server as a hung machine does: connections stay open and say nothing."""
+        self._ours("freeze").api.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Undo ``freeze``; nothing happens when it is not frozen."""
+        if self._plane is not None and self._plane.api.runs():
+            self._plane.api.signal(signal.SIGCONT)
+
+    def stop_api(self) -> None:
+        """Kill the API server; what it stored stays."""
+        self._ours("lose its API server").api.kill()
+
+    def start_api(self) -> None:
+        """Start the API server again, at the same address, and wait until it and its controllers work."""
+        plane = self._ours("start its API server")
+        plane.start_api()
+        plane.kwok.kill()
+        self.request("DELETE", NODE_LEASES)  # a kwok that starts anew would wait until they lapse
+        plane.restart_clients()
+
+    @contextlib.contextmanager
+    def pause_kwok(self) -> Iterator[None]:
+        """As long as this lasts, fake nodes neither start nor end pods, nor show signs of life."""
+        kwok = self._ours("pause its fake nodes").kwok
+        kwok.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            kwok.signal(signal.SIGCONT)
+
+    def _undo_faults(self) -> None:
+        """What a test that failed half-way left behind."""
+        self.thaw()
+        if self._plane is not None and not self._plane.api.runs():
+            self.start_api()
+
+    def daemons(self) -> list[Daemon]:
+        """The processes of our own cluster; none for one that was there."""
+        return self._plane.daemons if self._plane else []
+
+    def _ours(self, wish: str) -> ControlPlane:
+        if self._plane is None:
+            raise RuntimeError(f"The cluster of KUBECONFIG cannot {wish}: unset KUBECONFIG to run this on our own")
+        return self._plane
+
+
+class _Access:
+    """What a kubeconfig says of its current context: where, whom to trust, who one is."""
+
+    def __init__(self, kubeconfig: Path, directory: Path) -> None:
+        content = yaml.safe_load(kubeconfig.read_text())
+        context = _named(content, "context", content["current-context"])
+        where = _named(content, "cluster", context["cluster"])
+        user = _named(content, "user", context["user"])
+        self.url = str(where["server"])
+        self.ca = _file(where, "certificate-authority", kubeconfig, directory)
+        self.tls = ssl.create_default_context(cafile=str(self.ca))
+        self.token: str | None = user.get("token")
+        self.headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        if self.token is None:
+            certificate = _file(user, "client-certificate", kubeconfig, directory)
+            self.tls.load_cert_chain(certificate, _file(user, "client-key", kubeconfig, directory))
+
+
+def _named(content: Mapping[str, Any], kind: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(entry[kind] for entry in content[f"{kind}s"] if entry["name"] == name)
+    return found
+
+
+def _file(entry: Mapping[str, str], key: str, kubeconfig: Path, directory: Path) -> Path:
+    """The file that an entry names, or one in ``directory`` with the data that it carries."""
+    if key in entry:
+        return kubeconfig.parent / entry[key]
+    if f"{key}-data" not in entry:
+        raise RuntimeError(f"{kubeconfig}: its context has neither {key} nor {key}-data, and nothing else will do")
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{key}.pem"
+    path.touch(mode=0o600)
+    path.write_bytes(base64.b64decode(entry[f"{key}-data"]))
+    return path
+
+
+def _takes_pods(node: Mapping[str, Any]) -> bool:
+    ready = any(
+        each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", [])
+    )
+    return ready and not node["spec"].get("taints") and not node["spec"].get("unschedulable")
+
+
+@contextlib.contextmanager
+def _absence_allowed() -> Iterator[None]:
+    try:
+        yield
+    except ClusterError as error:
+        if error.status != 404:
+            raise

@@ -1,0 +1,126 @@
+"""An executor at work on a cluster's fake nodes, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cluster import Cluster
+from executor_contract import PATIENCE, Bench
+
+from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptSpec, AttemptStatus
+from springtide.scheduler.executors.kubernetes import KubernetesExecutor, KubernetesSettings
+from springtide.scheduler.kube import Api, connect
+from springtide.scheduler.model import Worker
+
+IMAGE = "registry.test/train:1"
+
+
+class KubeBench(Bench):
+    """Fake nodes that belong to the namespace; ``options`` are those of `KubernetesSettings`.
+
+    Each node has 8 GPUs.
+    """
+
+    names_gpus = False
+
+    def __init__(
+        self, cluster: Cluster, namespace: str, state: Path, api: Api | None = None, **options: Any
+    ) -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+        self.state = state
+        self.api = api or connect(cluster.kubeconfig)
+        given: dict[str, Any] = {
+            "images": (IMAGE,),
+            "jobs_host_path": str(state),
+            "node_selector": {"springtide.io/pool": namespace},
+            "run_as": os.geteuid() or 1000,
+        }
+        self.settings = KubernetesSettings(
+            namespace=namespace, pool=namespace, state_dir=state, **(given | options)
+        )
+        super().__init__()
+
+    def make(self) -> KubernetesExecutor:
+        return KubernetesExecutor(self.settings, self.api)
+
+    @property
+    def train_node(self) -> str:
+        return f"train-{self.namespace}-0"
+
+    def add_nodes(self, count: int, environment: str = "train", **labels: str) -> list[str]:
+        """Add fake nodes to the pool of this namespace."""
+        given = {"springtide.io/pool": self.namespace, "springtide.io/environment": environment, **labels}
+        return self.cluster.add_fake_nodes(count, labels=given, prefix=f"{environment}-{self.namespace}")
+
+    async def shut(self) -> None:
+        """Stop, and leave what runs to the namespace's end."""
+        await self.executor.stop()
+        await self.api.close()
+
+    # ---------- attempts
+
+    def job(self, job: str = "job", *, gpus: int = 1, size: int = 1, slot: int = 0, **more: Any) -> AttemptSpec:
+        """An attempt on the first node, from a slot on; a gang has a worker on each slot."""
+        node = self.train_node
+        placement = tuple(
+            Worker(rank, node, tuple(range(slot + rank * gpus, slot + (rank + 1) * gpus))) for rank in range(size)
+        )
+        return self.spec(("train", "--now"), job=job, size=size, **{"placement": placement, **more})
+
+    async def phase(self, key: AttemptKey, phase: AttemptPhase) -> AttemptStatus:
+        """Wait until an attempt is so far."""
+        known = await self.status(key)
+        if known is not None and known.phase is phase:
+            return known
+        found: AttemptStatus = await self.until(
+            lambda: next(
+                (each for each in self.of_kind(AttemptStatus) if each.key == key and each.phase is phase), None
+            ),
+            f"{key} to be {phase}",
+        )
+        return found
+
+    async def up(self, spec: AttemptSpec) -> AttemptStatus:
+        """Launch and wait until it runs."""
+        await self.executor.launch(spec)
+        return await self.phase(spec.key, AttemptPhase.RUNNING)
+
+    # ---------- the cluster, as an admin sees it
+
+    def path(self, name: str = "", kind: str = "pods") -> str:
+        return f"/api/v1/namespaces/{self.namespace}/{kind}" + (f"/{name}" if name else "")
+
+    def pods(self) -> list[dict[str, Any]]:
+        """All pods of the namespace, by name."""
+        return sorted(self.cluster.items(self.path()), key=lambda pod: str(pod["metadata"]["name"]))
+
+    def pod(self, job: str = "job", attempt: int = 1, rank: int = 0) -> dict[str, Any]:
+        """The pod of one worker."""
+        found: dict[str, Any] = self.cluster.request("GET", self.path(f"st-{job}-{attempt}-{rank}"))
+        return found
+
+    def note(self, job: str = "job", rank: int = 0, **notes: str) -> None:
+        """Tell the fake node how the pod is to end."""
+        annotations = {f"springtide.io/fake-{name.replace('_', '-')}": value for name, value in notes.items()}
+        body = {"metadata": {"annotations": annotations}}
+        self.cluster.request("PATCH", self.path(f"st-{job}-1-{rank}"), body)
+
+    def end_pod(self, code: int, job: str = "job", rank: int = 0) -> None:
+        """Let a worker end."""
+        self.cluster.end_pod(self.namespace, f"st-{job}-1-{rank}", code)
+
+
+async def eventually(holds: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
+    """Wait until something in the cluster is so."""
+    try:
+        async with asyncio.timeout(patience):
+            while not (value := await asyncio.to_thread(holds)):
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise AssertionError(f"waited in vain until {what}") from None
+    return value

@@ -1,0 +1,248 @@
+"""The whole product on real nodes: installed by Helm, used by people through the proxy's port."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+import websocket
+from chart import RELEASE, Helm
+from chart_machine import Person, logged_in
+from cluster import Cluster
+from control_plane import until
+from node_images import image
+from real_node import RealNode, volume
+
+from springtide.scheduler import wire
+from springtide.scheduler.client import Client, PoolError, Unreachable
+
+PATIENCE_S = 300
+ENVIRONMENT = "springtide.io/environment"
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+@dataclass(frozen=True)
+class Product:
+    """One release on real nodes; its parts and everybody's pods are in ``namespace``."""
+
+    cluster: Cluster
+    nodes: Mapping[str, RealNode]
+    helm: Helm
+    namespace: str
+
+    def install(self, values: Mapping[str, Any]) -> None:
+        """Install the chart and wait until service, hub and proxy are ready."""
+        self._helm("install", values)
+
+    def upgrade(self, values: Mapping[str, Any]) -> None:
+        """Change some values and wait until what they changed is ready."""
+        self._helm("upgrade", values, "--reuse-values")
+
+    def uninstall(self) -> None:
+        """Take the release away."""
+        self.helm.run("uninstall", RELEASE, "-n", self.namespace, "--ignore-not-found")
+
+    def _helm(self, command: str, values: Mapping[str, Any], *options: str) -> None:
+        waiting = ("--wait", "--timeout", f"{PATIENCE_S}s")
+        where = (RELEASE, str(self.helm.chart), "-n", self.namespace)
+        try:
+            self.helm.run(command, *where, *waiting, *options, values=values)
+        except Exception as error:
+            error.add_note(self.words())
+            raise
+
+    @property
+    def url(self) -> str:
+        """Where people reach the product: the proxy's port on a node."""
+        [port] = self.get(f"services/{RELEASE}-proxy")["spec"]["ports"]
+        return f"http://{next(iter(self.nodes.values())).address}:{port['nodePort']}"
+
+    @property
+    def password(self) -> str:
+        """What the chart's notes say to log in with."""
+        return base64.b64decode(self.get(f"secrets/{RELEASE}")["data"]["user-password"]).decode()
+
+    def get(self, path: str) -> dict[str, Any]:
+        """An object of the namespace."""
+        found: dict[str, Any] = self.cluster.request("GET", f"/api/v1/namespaces/{self.namespace}/{path}")
+        return found
+
+    def pods(self, **labels: str) -> list[dict[str, Any]]:
+        """The pods with these labels of ours that are not on their way out."""
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        found = self.cluster.items(f"/api/v1/namespaces/{self.namespace}/pods", labelSelector=selector)
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+    def part(self, component: str) -> dict[str, Any]:
+        """The one pod of a part of the product."""
+        [pod] = self.pods(**{"app.kubernetes.io/component": component})
+        return pod
+
+    def train_pods(self, job: str) -> list[dict[str, Any]]:
+        """The pods of a job."""
+        return self.pods(**{"springtide.io/job": job})
+
+    def kill(self, component: str) -> None:
+        """Kill the container of a part the hard way, behind the cluster's back."""
+        pod = self.part(component)
+        [status] = pod["status"]["containerStatuses"]
+        container = status["containerID"].removeprefix("containerd://")
+        node = self.nodes[pod["spec"]["nodeName"]]
+        node.run("ctr", "--namespace", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", container)
+
+    def words(self) -> str:
+        """How all pods are and the ends of their logs, for whoever wonders why something failed."""
+        path = f"/api/v1/namespaces/{self.namespace}"
+        said = []
+        for pod in self.cluster.items(f"{path}/pods"):
+            name, status = pod["metadata"]["name"], pod["status"]
+            states = [each["state"] for each in status.get("containerStatuses", [])]
+            said.append(f"--- {name}: {status['phase']} {json.dumps(states)}")
+            with contextlib.suppress(Exception):
+                said.append(str(self.cluster.request("GET", f"{path}/pods/{name}/log", tailLines="25")))
+        events = self.cluster.items(f"{path}/events", fieldSelector="type=Warning")
+        said += [f"{each['involvedObject']['name']}: {each['reason']}: {each['message']}" for each in events]
+        return "\n".join(said)
+
+
+@contextlib.contextmanager
+def product(
+    cluster: Cluster, nodes: Mapping[str, RealNode], directory: Path, projects: Mapping[str, list[str]]
+) -> Iterator[Product]:
+    """The chart with its hub, in a namespace that takes restricted pods only; each project owns one GPU."""
+    with contextlib.ExitStack() as stack:
+        namespace = stack.enter_context(cluster.namespace(RESTRICTED))
+        for name in ("store", "jobs", "hub", "home"):
+            stack.enter_context(volume(cluster, directory / name, storage_class=f"{namespace}-{name}"))
+        made = Product(cluster, nodes, Helm(directory / "helm", cluster.env), namespace)
+        stack.callback(made.uninstall)
+        made.install(_values(namespace, projects))
+        yield made
+
+
+def _values(namespace: str, projects: Mapping[str, list[str]]) -> dict[str, Any]:
+    def image_of(name: str) -> dict[str, str]:
+        repository, _, tag = image(name).rpartition(":")
+        return {"repository": repository, "tag": tag}
+
+    def storage(name: str) -> dict[str, str]:
+        return {"storageClassName": f"{namespace}-{name}", "size": "1Gi"}
+
+    groups = {name: {"users": users} for name, users in projects.items()}
+    return {
+        "images": {name: image_of(name) for name in ("service", "notebook")},
+        "service": {
+            "projects": [{"name": name, "quota": 1, "build_quota": 1} for name in projects],
+            "settings": {"min_runtime": 0},
+            "storage": storage("store"),
+        },
+        "train": {"jobs": storage("jobs"), "cpuPerGpu": 0.1, "memoryPerGpu": 0.5},
+        "hub": {"config": {"JupyterHub": {"load_groups": groups}}, "storage": storage("hub")},
+        "notebooks": {"storage": storage("home")},
+        "proxy": {"type": "NodePort"},
+    }
+
+
+class Notebook:
+    """A notebook server of somebody's, through the proxy, and one kernel of it."""
+
+    def __init__(self, url: str, person: Person, user: str) -> None:
+        self._user = user
+        self._authorization = f"Authorization: token {person.token}"
+        headers = {"Authorization": f"token {person.token}"}
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=PATIENCE_S, trust_env=False)
+        self._kernel = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def start(self, gpus: int) -> None:
+        """Start it as the page does, and wait until it answers; AssertionError tells what the page shows."""
+        server = f"/hub/api/users/{self._user}/server"
+        started = self._http.post(server, json={"gpus": gpus})
+        assert started.status_code in {201, 202}, started.text
+        with self._http.stream("GET", f"{server}/progress") as answer:
+            told = [line.removeprefix("data: ") for line in answer.iter_lines() if line.startswith("data: ")]
+        shown = [json.loads(each) for each in told]
+        assert shown, "the pending page shows nothing"
+        assert shown[-1].get("ready"), shown
+        made = self._http.post(f"/user/{self._user}/api/kernels", json={})
+        self._kernel = str(made.raise_for_status().json()["id"])
+
+    def run(self, code: str) -> str:
+        """Run a cell to its end; what it printed. AssertionError when it failed, with what it said."""
+        base = str(self._http.base_url).rstrip("/").replace("http", "ws", 1)
+        address = f"{base}/user/{self._user}/api/kernels/{self._kernel}/channels"
+        header = {"msg_id": uuid.uuid4().hex, "msg_type": "execute_request", "version": "5.4", "username": ""}
+        header["session"] = uuid.uuid4().hex
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
+        request = {"channel": "shell", "header": header, "parent_header": {}, "metadata": {}, "content": content}
+        with contextlib.closing(
+            websocket.create_connection(address, timeout=PATIENCE_S, header=[self._authorization])
+        ) as channels:
+            channels.send(json.dumps(request))
+            return _printed(channels.recv, header["msg_id"])
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._http.delete(f"/hub/api/users/{self._user}/server").raise_for_status()
+
+
+def _printed(receive: Callable[[], str | bytes], request: str) -> str:
+    printed, failed = "", ""
+    while True:
+        message = json.loads(receive())
+        if message["parent_header"].get("msg_id") != request:
+            continue
+        content = message["content"]
+        if message["msg_type"] == "stream":
+            printed += content["text"]
+        elif message["msg_type"] == "error":
+            failed = "\n".join(content["traceback"])
+        elif message["msg_type"] == "status" and content["execution_state"] == "idle":
+            assert not failed, printed + failed
+            return printed
+
+
+class Member:
+    """Somebody of a project, logged in at the hub."""
+
+    def __init__(self, product: Product, user: str, person: Person) -> None:
+        self._product = product
+        self.pool = Client(f"{product.url}/services/springtide", person.token, timeout=60)
+        self.notebook = Notebook(product.url, person, user)
+
+    def until(self, what: str, job: str, holds: Callable[[wire.Job], bool]) -> wire.Job:
+        """The job as soon as it is as wanted; the service may be away meanwhile."""
+        seen: list[wire.Job] = []
+
+        def look() -> bool:
+            with contextlib.suppress(PoolError, Unreachable):
+                seen[:] = [self.pool.job(job)]
+            return bool(seen) and holds(seen[0])
+
+        try:
+            until(look, what, timeout_s=PATIENCE_S)
+        except TimeoutError as error:
+            error.add_note(f"{seen}\n{self._product.words()}")
+            raise
+        return seen[0]
+
+
+@contextlib.contextmanager
+def member(product: Product, user: str) -> Iterator[Member]:
+    """Log somebody in as people do."""
+    with logged_in(product.url, user, product.password) as person:
+        somebody = Member(product, user, person)
+        with somebody.pool, somebody.notebook:
+            yield somebody
