@@ -14,9 +14,9 @@ import pytest
 from local_bench import LocalBench, as_root
 
 from springtide.scheduler.executors.base import ExecutorError, ExitKind
+from springtide.scheduler.executors.environment import gang_environment, gang_template, job_environment
+from springtide.scheduler.executors.files.plain import write_tree
 from springtide.scheduler.executors.local.accounts import own_account
-from springtide.scheduler.executors.local.environment import gang_environment, job_environment
-from springtide.scheduler.executors.local.files import write_tree
 
 SOMEBODY = "nobody"
 TELLS = "env; cat /proc/self/status; echo cwd:\t$(pwd)"
@@ -148,7 +148,7 @@ def test_what_cannot_be_in_an_environment_is_refused(tmp_path: Path, name: str) 
 
 
 def test_each_framework_finds_its_gang() -> None:
-    env = gang_environment(1, 2, [5000, 5001, 5002])
+    env = gang_environment(gang_template("127.0.0.1", 5000, ["127.0.0.1:5001", "127.0.0.1:5002"]), 1)
     assert env["MASTER_PORT"] == "5000"
     assert json.loads(env["TF_CONFIG"])["cluster"]["worker"] == ["127.0.0.1:5001", "127.0.0.1:5002"]
     assert (env["JAX_COORDINATOR_ADDRESS"], env["JAX_PROCESS_ID"]) == ("127.0.0.1:5000", "1")

@@ -18,9 +18,9 @@ from executor_contract import PATIENCE, READY, SAVES, SLEEPS, STUBBORN
 from local_bench import LocalBench, alive, dead
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExecutorError, ExitKind, LogGrew
+from springtide.scheduler.executors.files.layout import opened
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.executors.local.launch import PROGRAM
-from springtide.scheduler.executors.local.layout import opened
 from springtide.scheduler.executors.supervisor.records import take_lock
 from springtide.scheduler.telemetry import discover
 

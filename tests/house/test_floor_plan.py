@@ -33,12 +33,14 @@ SCHEDULER_FLOORS: dict[str, tuple[str, ...]] = {
     "promises": ("policy",),
     "scenario": ("wire",),
     "telemetry": (),
-    "executors": ("telemetry",),
+    "kube": (),
+    "executors": ("telemetry", "kube"),
     "store": (),
     "simulate": ("policy", "promises", "scenario", "wire"),
     "forecast": ("policy", "simulate"),
+    "foresee": ("forecast",),
     "plan_commands": ("simulate", "scenario", "forecast"),
-    "engine": ("policy", "promises", "store", "executors", "wire"),
+    "engine": ("policy", "promises", "store", "executors", "wire", "forecast", "foresee"),
 }
 WORDS = ("model", "refusal")
 

@@ -24,24 +24,23 @@ from springtide.scheduler.executors.base import (
     LogPiece,
     Observation,
     Report,
-    StaleEpochError,
 )
-from springtide.scheduler.executors.local import logs, reports
-from springtide.scheduler.executors.local.files import open_plain, relative_parts
-from springtide.scheduler.executors.local.foreign import Foreign
-from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
-from springtide.scheduler.executors.local.layout import (
+from springtide.scheduler.executors.files import logs, reports
+from springtide.scheduler.executors.files.epoch import EpochGate
+from springtide.scheduler.executors.files.layout import (
     DISCARDED,
     Layout,
     leave_request,
-    opened,
     read_exit,
     read_record,
     record_exit,
 )
+from springtide.scheduler.executors.files.outputs import read_output
+from springtide.scheduler.executors.files.plain import relative_parts
+from springtide.scheduler.executors.local.foreign import Foreign
+from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
 from springtide.scheduler.executors.local.supervision import Supervision
 from springtide.scheduler.executors.local.tracked import Tracked, track
-from springtide.scheduler.executors.supervisor.records import write_record
 from springtide.scheduler.model import Node
 from springtide.scheduler.telemetry import Machine
 
@@ -91,7 +90,7 @@ class LocalExecutor(Executor):
             cgroup=cgroup,
         )
         self._now = now
-        self._epoch: int | None = None
+        self._epoch = EpochGate(self._layout)
         self._locks: dict[AttemptKey, asyncio.Lock] = {}
         self._begun = AsyncExitStack()
 
@@ -146,7 +145,7 @@ class LocalExecutor(Executor):
         if spec is None and read_exit(directory) is None:
             return None
         tracked = track(key, directory, self._layout.job(key.job), spec or {})
-        tracked.read_all_reports(self._now())
+        tracked.growth.read_all(self._now())
         return tracked
 
     # ---------- acts
@@ -154,7 +153,7 @@ class LocalExecutor(Executor):
     async def launch(self, spec: AttemptSpec) -> None:
         key = spec.key
         directory = self._layout.attempt(key)
-        self._check_epoch(spec.epoch)
+        self._epoch.check(spec.epoch)
         async with self._lock(key):
             if key not in self._supervision.tracked:
                 try:
@@ -202,7 +201,7 @@ class LocalExecutor(Executor):
 
     async def _ask(self, key: AttemptKey, request: str) -> None:
         """Leave a request in the attempt's directory and have its supervisor look at it."""
-        self._check_epoch(None)
+        self._epoch.check()
         async with self._lock(key):
             tracked = self._supervision.tracked.get(key)
             if tracked is None and read_exit(self._layout.attempt(key)) is None:
@@ -259,7 +258,7 @@ class LocalExecutor(Executor):
         return batch.reports
 
     async def read_output(self, job: str, name: str, limit: int) -> bytes | None:
-        return await asyncio.to_thread(_read_output, self._layout.job(job).output, relative_parts(name), limit)
+        return await asyncio.to_thread(read_output, self._layout.job(job), relative_parts(name), limit)
 
     # ---------- underneath
 
@@ -274,31 +273,3 @@ class LocalExecutor(Executor):
 
     def _lock(self, key: AttemptKey) -> asyncio.Lock:
         return self._locks.setdefault(key, asyncio.Lock())
-
-    def _check_epoch(self, epoch: int | None) -> None:
-        """Refuse acts of a former owner, and remember the newest; None is the epoch we ourselves acted in last."""
-        seen = (read_record(self._layout.jobs, self._layout.epoch.name) or {}).get("epoch", 0)
-        mine = self._epoch if epoch is None else epoch
-        if mine is None:
-            return
-        if mine < seen:
-            raise StaleEpochError(f"The pool has a newer owner (epoch {seen}, not {mine}).")
-        self._epoch = mine
-        if mine > seen:
-            with opened(self._layout.jobs) as directory:
-                write_record(directory, self._layout.epoch.name, {"epoch": mine})
-
-
-def _read_output(output: Path, parts: tuple[str, ...], limit: int) -> bytes | None:
-    try:
-        owner = output.stat(follow_symlinks=False).st_uid
-    except FileNotFoundError:
-        return None
-    file = open_plain(output, parts, owner)
-    if file is None:
-        return None
-    with os.fdopen(file, "rb") as content:
-        data = content.read(limit + 1)
-    if len(data) > limit:
-        raise ExecutorError(f"{'/'.join(parts)!r} is larger than {limit} bytes.")
-    return data

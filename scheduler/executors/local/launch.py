@@ -15,19 +15,23 @@ from typing import Any
 
 from springtide.scheduler.executors import supervisor
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
-from springtide.scheduler.executors.local.accounts import Account, own_account
-from springtide.scheduler.executors.local.environment import (
+from springtide.scheduler.executors.environment import (
+    command,
+    contract,
     gang_environment,
+    gang_template,
     gpu_environment,
     job_environment,
-    resolve,
+    working_directory,
 )
-from springtide.scheduler.executors.local.files import make_directory, sync, write_tree
-from springtide.scheduler.executors.local.layout import JobPlaces, Layout, opened
+from springtide.scheduler.executors.files.layout import JobPlaces, Layout, make_places, opened
+from springtide.scheduler.executors.files.plain import make_directory, sync
+from springtide.scheduler.executors.local.accounts import Account, own_account
 from springtide.scheduler.executors.supervisor.records import write_record
 from springtide.scheduler.model import Environment, Gpu, Node, Worker
 
 PROGRAM = Path(supervisor.__file__).parent
+ADDRESS = "127.0.0.1"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -66,13 +70,7 @@ class Launcher:
         places = self.layout.job(spec.key.job)
         account = own_account(spec.user) if self.own_accounts else None
         owner = account.owner if account else None
-        for path in (places.work, places.checkpoints, places.output):
-            make_directory(path, 0o700, owner)
-        write_tree(places.code, spec.files, owner)
-        if not places.reports.exists():
-            places.reports.touch(mode=0o600)
-            if owner:
-                os.chown(places.reports, *owner)
+        make_places(places, spec.files, owner)
         record = self._record(spec, places, directory, account)
         with opened(directory) as handle:
             write_record(handle, "spec.json", record)
@@ -99,14 +97,10 @@ class Launcher:
     def _record(
         self, spec: AttemptSpec, places: JobPlaces, directory: Path, account: Account | None
     ) -> dict[str, Any]:
-        if not spec.argv or not spec.argv[0] or any("\0" in part for part in spec.argv):
-            raise ExecutorError("The job has no command that could be run: it is empty or contains a zero byte.")
         if not spec.placement:
             raise ExecutorError("The job was given no worker to run.")
-        code = places.code.resolve()
-        cwd = resolve(spec.cwd, code) if spec.cwd else str(places.work.resolve())
-        if not cwd.startswith("/") or "\0" in cwd:
-            raise ExecutorError(f"The working directory {cwd!r} is not a path from the root, such as /home/me.")
+        resolved = JobPlaces(places.root.resolve())
+        code = resolved.code
         gpus = [self._gpus(worker) for worker in spec.placement]
         base = {**self.base_env, **(_account_environment(account) if account else {})}
         return {
@@ -115,9 +109,9 @@ class Launcher:
             "epoch": spec.epoch,
             "uid": account.uid if account else os.getuid(),
             "uuids": [gpu.uuid for shown in gpus for gpu in shown],
-            "argv": [resolve(part, code) for part in spec.argv],
-            "cwd": cwd,
-            "env": job_environment(spec, base, code, _contract(spec, places, directory)),
+            "argv": command(spec, code),
+            "cwd": working_directory(spec, resolved),
+            "env": job_environment(spec, base, code, contract(spec, resolved, directory.resolve())),
             "workers": [
                 {
                     "rank": worker.rank,
@@ -153,34 +147,21 @@ def _account_environment(account: Account) -> dict[str, str]:
     }
 
 
-def _contract(spec: AttemptSpec, places: JobPlaces, directory: Path) -> dict[str, str]:
-    return {
-        "SPRINGTIDE_JOB_ID": spec.key.job,
-        "SPRINGTIDE_JOB_NAME": spec.name.replace("\0", ""),
-        "SPRINGTIDE_PROJECT": spec.project.replace("\0", ""),
-        "SPRINGTIDE_ATTEMPT": str(spec.key.attempt),
-        "SPRINGTIDE_CHECKPOINT_DIR": str(places.checkpoints.resolve()),
-        "SPRINGTIDE_OUTPUT_DIR": str(places.output.resolve()),
-        "SPRINGTIDE_GRACE_SECONDS": f"{spec.grace:g}",
-        "SPRINGTIDE_PAUSE_FILE": str(directory.resolve() / "pause"),
-        "SPRINGTIDE_REPORT": str(places.reports.resolve()),
-    }
-
-
 def _gangs(spec: AttemptSpec) -> list[dict[str, str]]:
     """What each worker of a gang finds beside its GPUs; nothing for a job of one worker."""
     size = len(spec.placement)
     if spec.workers == 1:
         return [{}] * size
-    ports = _free_ports(size + 1)
-    return [gang_environment(place, size, ports) for place in range(size)]
+    port, *ports = _free_ports(size + 1)
+    template = gang_template(ADDRESS, port, [f"{ADDRESS}:{each}" for each in ports])
+    return [gang_environment(template, place) for place in range(size)]
 
 
 def _free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
-            each.bind(("127.0.0.1", 0))
+            each.bind((ADDRESS, 0))
         return [each.getsockname()[1] for each in sockets]
 
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExecutorError, Observation
+from springtide.scheduler.executors.files.layout import opened, read_exit, read_record
 from springtide.scheduler.executors.local.launch import Launcher
-from springtide.scheduler.executors.local.layout import opened, read_exit, read_record
 from springtide.scheduler.executors.local.leftovers import kill_leftovers
 from springtide.scheduler.executors.local.tracked import Tracked
 from springtide.scheduler.executors.local.watch import Watcher
@@ -23,9 +23,6 @@ log = logging.getLogger(__name__)
 
 SOONEST = 0.02
 LATEST = 1.0
-AT_ONCE = 2000
-"""So many reports are looked at before other work has its turn."""
-LAST_LOOKS = 8
 
 
 class Supervision:
@@ -93,9 +90,8 @@ class Supervision:
         started = record.get("started") if record else None
         if ended is not None:
             self._watcher.forget(tracked.key)
-            for _ in range(LAST_LOOKS):
-                if not self._flush(tracked):
-                    break
+            for observation in tracked.growth.last_looks(self._now()):
+                self._tell(observation)
             tracked.stand(AttemptPhase.GONE, started, ended)
         elif record is not None:
             if tracked.handle is None:
@@ -250,13 +246,10 @@ class Supervision:
 
     def _flush(self, tracked: Tracked) -> bool:
         """Tell how far log and reports have come; whether they had grown."""
-        observed: list[Observation] = list(tracked.grown_logs())
-        before = tracked.offset
-        tracked.read_reports(self._now(), AT_ONCE)
-        observed += tracked.take_reported()
+        observed, grew = tracked.growth.look(self._now())
         for observation in observed:
             self._tell(observation)
-        return bool(observed) or tracked.offset != before
+        return grew
 
 
 @contextmanager

@@ -7,8 +7,9 @@ here = sys.path.pop(0)
 sys.path.append(here.rpartition("/")[0])
 directory = sys.argv[1]
 try:
-    import_module("supervisor.attempt").main(directory)
+    code = import_module("supervisor.attempt").main(directory, *map(int, sys.argv[2:]))
 except BaseException as trouble:
     with open(f"{directory}/supervisor.err", "a", encoding="utf-8") as report:  # noqa: PTH123 - light to start
         report.write(f"{type(trouble).__name__}: {trouble}\n")
     raise
+sys.exit(code)

@@ -13,7 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from .log import Log
-from .records import FULL, exists, take_lock, write_record
+from .pod import RAN_ALREADY, exit_code, in_pod, pass_on, tell
+from .records import FULL, Names, exists, leave, take_lock, write_record
 from .table import boot_id, descendants, process, send
 from .worker import ANSWERED, IGNORED, refusal, run_worker
 
@@ -21,6 +22,7 @@ KILL_AFTER = 5.0
 """Seconds between SIGTERM and SIGKILL where no grace period was promised."""
 AGAIN = 75
 """The exit code that says: checkpointed, run me again."""
+REQUESTS = ("kill", "pause")
 RESCAN = 0.02
 RESERVED = 4096
 
@@ -30,10 +32,12 @@ _PR_SET_CHILD_SUBREAPER = 36
 class Supervisor:
     """Starts the workers of one attempt, carries their output, ends them when asked, and tells how they ended."""
 
-    def __init__(self, directory: int, spec: dict[str, Any], record: dict[str, Any]) -> None:
+    def __init__(self, directory: int, spec: dict[str, Any], record: dict[str, Any], names: Names) -> None:
         self.directory = directory
         self.spec = spec
         self.record = record
+        self.names = names
+        self.pod = names.rank is not None
         self.logs: dict[int, Log] = {}
         self.workers: dict[int, int] = {}
         self.failed: tuple[int | None, int | None] | None = None
@@ -68,7 +72,7 @@ class Supervisor:
         self.record["started"] = time.time()
         self.record["workers"] = [[each.pid, each.start] for each in map(process, self.workers) if each]
         with suppress(OSError):
-            write_record(self.directory, "supervisor.json", self.record, durable=False)
+            write_record(self.directory, self.names.record, self.record, durable=False)
         self._reserve()
         while self._reap():
             self._decide()
@@ -89,11 +93,14 @@ class Supervisor:
         parent = os.getpid()
         troubles = []
         for worker in self.spec["workers"]:
+            if self.names.rank not in (None, worker["rank"]):
+                continue
             output, their_output = os.pipe2(os.O_CLOEXEC)
             trouble, their_trouble = os.pipe2(os.O_CLOEXEC)
             pid = os.fork()
             if pid == 0:
-                run_worker(self.spec, {**self.spec["env"], **worker["env"]}, their_output, their_trouble, parent)
+                environment = in_pod(self.spec, worker) if self.pod else {**self.spec["env"], **worker["env"]}
+                run_worker(self.spec, environment, their_output, their_trouble, parent)
             os.close(their_output)
             os.close(their_trouble)
             os.set_blocking(output, False)
@@ -113,7 +120,7 @@ class Supervisor:
         """Take the room of the exit record now, so that a full disk cannot swallow it."""
         with suppress(OSError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            file = os.open("exit.json.new", flags, 0o600, dir_fd=self.directory)
+            file = os.open(f"{self.names.exit}.new", flags, 0o600, dir_fd=self.directory)
             os.pwrite(file, b" " * RESERVED, 0)
             os.fsync(file)
             os.close(file)
@@ -122,11 +129,17 @@ class Supervisor:
         timeout = None if self.deadline is None else max(0.0, self.deadline - time.monotonic()) * 1000 + 1
         for file, _ in self.poll.poll(timeout):
             if file == self.wake:
-                with suppress(BlockingIOError):
-                    os.read(file, 4096)
+                self._hear_signals()
                 self._look_for_requests()
             else:
                 self._copy(file)
+
+    def _hear_signals(self) -> None:
+        """Take note of what woke us; in a pod SIGTERM without a request is somebody's who cannot leave one."""
+        with suppress(BlockingIOError):
+            asked = signal.SIGTERM in os.read(self.wake, 4096)
+            if asked and self.pod and not any(exists(self.directory, request) for request in REQUESTS):
+                leave(self.directory, "pause")
 
     def _copy(self, file: int) -> bool:
         """Carry what a worker printed into its log; False when there is no more for now."""
@@ -136,6 +149,8 @@ class Supervisor:
             return False
         if data:
             self.logs[file].write(data)
+            if self.pod:
+                pass_on(data)
         else:
             self.poll.unregister(file)
             os.close(file)
@@ -162,7 +177,7 @@ class Supervisor:
                 self.failed = (code, None) if code >= 0 else (None, -code)
 
     def _look_for_requests(self) -> None:
-        for request in ("kill", "pause"):
+        for request in REQUESTS:
             if self.asked not in ("kill", request) and exists(self.directory, request):
                 self.asked = request
                 self._end(self.spec["grace"] if request == "pause" else KILL_AFTER)
@@ -221,14 +236,18 @@ class Supervisor:
         }
 
 
-def main(path: str) -> None:
-    """Run the attempt in the directory ``path``, unless it runs or has run already."""
+def main(path: str, rank: int | None = None) -> int:
+    """Run the attempt in the directory ``path``, in a pod its worker ``rank``, unless it runs or has run already.
+
+    The exit code to leave with.
+    """
     os.closerange(3, 256)
     os.umask(0o077)
+    names = Names(rank)
     directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    lock = take_lock(directory)
-    if lock is None or exists(directory, "exit.json") or exists(directory, "supervisor.json"):
-        return
+    lock = take_lock(directory, names.lock)
+    if lock is None or exists(directory, names.exit) or exists(directory, names.record):
+        return RAN_ALREADY
     if ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(errno.ENOSYS, "this kernel has no child subreaper")
     with os.fdopen(os.open("spec.json", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory), "rb") as file:
@@ -236,14 +255,16 @@ def main(path: str) -> None:
     me = process(os.getpid())
     assert me is not None
     record: dict[str, Any] = {"pid": me.pid, "start": me.start, "boot": boot_id()}
-    write_record(directory, "supervisor.json", record)
-    ended = Supervisor(directory, spec, record).run()
+    write_record(directory, names.record, record)
+    ended = Supervisor(directory, spec, record, names).run()
+    if names.rank is not None:
+        tell(spec["message"], ended)
     while True:
         try:
-            write_record(directory, "exit.json", ended)
+            write_record(directory, names.exit, ended)
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in FULL or names.rank is not None:
                 raise
             time.sleep(1)
         else:
-            return
+            return exit_code(ended) if names.rank is not None else 0

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, Exit, ExitKind
-from springtide.scheduler.executors.local.files import DIRECTORY
-from springtide.scheduler.executors.supervisor.records import take_lock, write_record
+from springtide.scheduler.executors.files.plain import DIRECTORY, make_directory, write_tree
+from springtide.scheduler.executors.supervisor.records import leave, take_lock, write_record
 
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 DISCARDED = "discarded"
@@ -131,10 +131,7 @@ def read_exit(directory: Path) -> Exit | None:
 def leave_request(directory: Path, name: str) -> None:
     """Make the empty file that asks for a pause or a kill; that works on a full disk too."""
     with opened(directory) as handle:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        file = os.open(name, flags, 0o644, dir_fd=handle)
-        os.fchmod(file, 0o644)
-        os.close(file)
+        leave(handle, name)
 
 
 def record_exit(directory: Path, ended: Exit) -> Exit | None:
@@ -165,3 +162,17 @@ def record_exit(directory: Path, ended: Exit) -> Exit | None:
             return known or ended
         finally:
             os.close(lock)
+
+
+def make_places(places: JobPlaces, files: Mapping[str, bytes], owner: tuple[int, int] | None) -> None:
+    """Make what the job itself writes to, and its files; what is there already stays as it is.
+
+    Raises `ExecutorError` for names of files that are none, OSError if the disk does not take it.
+    """
+    for path in (places.work, places.checkpoints, places.output):
+        make_directory(path, 0o700, owner)
+    write_tree(places.code, files, owner)
+    if not places.reports.exists():
+        places.reports.touch(mode=0o600)
+        if owner:
+            os.chown(places.reports, *owner)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from springtide.scheduler.executors.base import ExecutorError, Report
-from springtide.scheduler.executors.local.files import open_plain
+from springtide.scheduler.executors.files.plain import open_plain
 
 LONGEST_LINE = 16 * 1024
 MOST_VALUES = 64

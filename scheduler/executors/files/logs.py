@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from springtide.scheduler.executors.base import LogPiece
-from springtide.scheduler.executors.local.files import open_plain
-from springtide.scheduler.executors.local.layout import JobPlaces
+from springtide.scheduler.executors.files.layout import JobPlaces
+from springtide.scheduler.executors.files.plain import open_plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,20 @@
+"""An executor on the fake nodes of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from cluster import Cluster
+from kube_bench import KubeBench
+
+
+@pytest.fixture
+async def bench(cluster: Cluster, namespace: str, tmp_path: Path) -> AsyncIterator[KubeBench]:
+    """One node for training, and the executor at work."""
+    bench = KubeBench(cluster, namespace, tmp_path / "state")
+    bench.add_nodes(1)
+    await bench.open()
+    yield bench
+    await bench.shut()

@@ -1,0 +1,175 @@
+"""The API server is away, busy, ill or silent: nothing is lost, and nothing happens twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from cluster import Cluster
+from faulty_api import FaultyApi
+from kube_bench import KubeBench, eventually
+
+from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExecutorError
+from springtide.scheduler.executors.kubernetes import surveillance
+from springtide.scheduler.kube import Api
+from springtide.scheduler.kube.connect import ConfiguredLogin
+
+KEY = AttemptKey("job", 1)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surveillance, "ROUND", 0.2)
+
+
+@pytest.fixture
+async def faults(cluster: Cluster, tmp_path: Path) -> AsyncIterator[FaultyApi]:
+    async with FaultyApi(cluster, tmp_path / "faulty.kubeconfig") as faults:
+        yield faults
+
+
+@pytest.fixture
+async def bench(cluster: Cluster, namespace: str, tmp_path: Path, faults: FaultyApi) -> AsyncIterator[KubeBench]:
+    api = Api(ConfiguredLogin(faults.kubeconfig), timeout=10, watch=3, silence=5)
+    bench = KubeBench(cluster, namespace, tmp_path / "state", api)
+    bench.add_nodes(1)
+    await bench.open()
+    yield bench
+    await bench.shut()
+
+
+def writes(request: web.Request) -> bool:
+    return request.method in ("POST", "PATCH", "DELETE")
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_gang_gets_through_a_storm_of_refusals(
+    bench: KubeBench, faults: FaultyApi, status: int, when: str
+) -> None:
+    """Of three writes two are refused; ``after``: although they were carried out."""
+    count = 0
+
+    def storm(request: web.Request) -> int | None:
+        nonlocal count
+        count += writes(request)
+        return status if writes(request) and count % 3 else None
+
+    setattr(faults, when, storm)
+    await bench.up(bench.job(size=4))
+    assert len(bench.pods()) == 4
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await bench.executor.pause(KEY)
+            except ExecutorError:
+                await asyncio.sleep(0.1)
+            else:
+                break
+    ended = (await bench.gone(KEY)).exit
+    assert ended is not None
+    assert ended.paused
+    faults.before = faults.after = lambda _: None
+    await bench.executor.discard(KEY)
+    await eventually(lambda: not bench.pods(), "the pods are gone")
+
+
+async def test_a_watch_that_died_without_a_word_is_noticed(bench: KubeBench, faults: FaultyApi) -> None:
+    await bench.up(bench.job())
+    faults.mute = True
+    bench.end_pod(3)
+    await asyncio.sleep(1)
+    assert [each.phase for each in await bench.executor.attempts()] == [AttemptPhase.RUNNING]
+    faults.mute = False
+    ended = (await bench.gone(KEY)).exit
+    assert ended is not None
+    assert ended.code == 3
+
+
+async def test_what_happened_before_a_watch_became_too_old_is_seen(bench: KubeBench, faults: FaultyApi) -> None:
+    for job, slot in (("ends", 0), ("vanishes", 1), ("stays", 2)):
+        await bench.up(bench.job(job, slot=slot))
+    faults.mute = True
+    bench.end_pod(0, "ends")
+    bench.cluster.request("PATCH", bench.path("st-vanishes-1-0"), {"metadata": {"finalizers": None}})
+    bench.cluster.request("DELETE", bench.path("st-vanishes-1-0"))
+    await eventually(lambda: len(bench.pods()) == 2, "the pod has vanished")
+    faults.expire()
+    faults.mute = False
+    ended = (await bench.gone(AttemptKey("ends", 1))).exit
+    vanished = (await bench.gone(AttemptKey("vanishes", 1))).exit
+    assert ended is not None
+    assert ended.code == 0
+    assert vanished is not None
+    assert vanished.kind.value == "lost"
+    stays = await bench.status(AttemptKey("stays", 1))
+    assert stays is not None
+    assert stays.phase is AttemptPhase.RUNNING
+
+
+async def test_while_the_api_is_frozen_acts_wait_and_then_happen_once(bench: KubeBench) -> None:
+    await bench.up(bench.job("before", slot=7))
+    bench.cluster.freeze()
+    launch = asyncio.create_task(bench.executor.launch(bench.job(size=2)))
+    await asyncio.sleep(12)
+    assert not launch.done()
+    bench.cluster.thaw()
+    await launch
+    await bench.phase(KEY, AttemptPhase.RUNNING)
+    assert len(bench.pods()) == 3
+    assert [each.phase for each in await bench.executor.attempts()] == [AttemptPhase.RUNNING] * 2
+
+
+async def test_a_server_that_dies_and_comes_back_changes_nothing(bench: KubeBench) -> None:
+    running = await bench.up(bench.job("before", slot=7))
+    bench.cluster.stop_api()
+    launch = asyncio.create_task(bench.executor.launch(bench.job(size=2)))
+    await asyncio.sleep(2)
+    with pytest.raises(ExecutorError, match="cannot be asked"):
+        await bench.executor.pause(AttemptKey("before", 1))
+    await asyncio.to_thread(bench.cluster.start_api)
+    await launch
+    await bench.phase(KEY, AttemptPhase.RUNNING)
+    await bench.executor.pause(AttemptKey("before", 1))
+    ended = await bench.gone(AttemptKey("before", 1))
+    assert ended.started == running.started
+    assert len({pod["metadata"]["uid"] for pod in bench.pods()}) == 3
+
+
+async def test_a_service_that_died_within_a_gang_completes_it(bench: KubeBench, faults: FaultyApi) -> None:
+    made = 0
+
+    def refuse_more(request: web.Request) -> int | None:
+        nonlocal made
+        made += request.method == "POST" and request.path.endswith("/pods")
+        return 500 if request.method == "POST" and made > 2 else None
+
+    faults.before = refuse_more
+    launch = asyncio.create_task(bench.executor.launch(bench.job(size=5)))
+    await eventually(lambda: len(bench.pods()) == 2, "some pods are there")
+    launch.cancel()
+    await asyncio.gather(launch, return_exceptions=True)
+    await bench.executor.stop()
+    faults.before = lambda _: None
+    bench.executor = bench.make()
+    await bench.open()
+    (known,) = await bench.executor.attempts()
+    assert known.phase is AttemptPhase.STARTING
+    await bench.phase(KEY, AttemptPhase.RUNNING)
+    assert len(bench.pods()) == 5
+    assert [each.phase for each in bench.of_kind(AttemptStatus) if each.key == KEY][-1] is AttemptPhase.RUNNING
+
+
+async def test_nothing_new_is_planned_on_what_is_stale(bench: KubeBench, faults: FaultyApi) -> None:
+    assert [node.available for node in await bench.executor.inventory()] == [True]
+    faults.before = lambda _: 503
+    watch = bench.executor._watch
+    watch._mirror._last -= 100
+    assert [node.available for node in await bench.executor.inventory()] == [False]
+    faults.before = lambda _: None
+    async with asyncio.timeout(30):
+        while not (await bench.executor.inventory())[0].available:
+            await asyncio.sleep(0.1)

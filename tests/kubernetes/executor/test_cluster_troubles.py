@@ -1,0 +1,287 @@
+"""What the cluster, and others in it, do to attempts: each is told for what it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import Cluster
+from kube_bench import KubeBench, eventually
+
+from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExitKind, InventoryChanged
+from springtide.scheduler.executors.kubernetes import surveillance, troubles
+from springtide.scheduler.model import Environment, Worker
+
+KEY = AttemptKey("job", 1)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surveillance, "ROUND", 0.2)
+    monkeypatch.setattr(troubles, "NO_ROOM", 1.0)
+
+
+@pytest.fixture
+async def make_bench(cluster: Cluster, namespace: str, tmp_path: Path) -> AsyncIterator[Any]:
+    benches: list[KubeBench] = []
+
+    async def make(**options: Any) -> KubeBench:
+        bench = KubeBench(cluster, namespace, tmp_path / "state", **options)
+        bench.add_nodes(1)
+        await bench.open()
+        benches.append(bench)
+        return bench
+
+    yield make
+    for bench in benches:
+        await bench.shut()
+
+
+# ---------- nodes
+
+
+async def test_a_node_that_is_removed_takes_its_jobs_with_it(bench: KubeBench) -> None:
+    await bench.up(bench.job())
+    bench.cluster.remove_nodes([f"train-{bench.namespace}-0"])
+    ended = (await bench.gone(KEY)).exit
+    assert ended is not None
+    assert ended.kind is ExitKind.LOST
+    assert f"train-{bench.namespace}-0" in ended.detail
+    await bench.executor.discard(KEY)
+    await eventually(lambda: not bench.pods(), "the pod is gone")
+
+
+async def test_a_job_on_a_node_that_was_removed_while_the_service_was_away_is_lost(bench: KubeBench) -> None:
+    await bench.up(bench.job())
+    await bench.executor.stop()
+    bench.cluster.remove_nodes([f"train-{bench.namespace}-0"])
+    bench.executor = bench.make()
+    await bench.open()
+    ended = (await bench.gone(KEY)).exit
+    assert ended is not None
+    assert ended.kind is ExitKind.LOST
+
+
+async def test_a_silent_node_takes_nothing_new_and_keeps_what_it_has(bench: KubeBench) -> None:
+    running = await bench.up(bench.job())
+    name = f"train-{bench.namespace}-0"
+    bench.cluster.lose_node(name)
+    async with asyncio.timeout(60):
+        while (await bench.executor.inventory())[0].available:
+            await asyncio.sleep(0.1)
+    assert await bench.executor.attempts() == (running,)
+    bench.cluster.return_node(name)
+    async with asyncio.timeout(60):
+        while not (await bench.executor.inventory())[0].available:
+            await asyncio.sleep(0.1)
+    assert await bench.executor.attempts() == (running,)
+
+
+async def test_where_silent_nodes_are_fenced_their_jobs_are_lost_in_time(make_bench: Any) -> None:
+    bench = await make_bench(lost_after=1.0)
+    await bench.up(bench.job())
+    bench.cluster.lose_node(f"train-{bench.namespace}-0")
+    ended = (await bench.gone(KEY)).exit
+    assert ended is not None
+    assert ended.kind is ExitKind.LOST
+    assert "Nothing was heard" in ended.detail
+
+
+async def test_the_inventory_tells_types_topology_and_what_others_take(bench: KubeBench) -> None:
+    bench.add_nodes(1, "build")
+    own = {
+        "springtide.io/gpu-type": "h200",
+        "topology.kubernetes.io/zone": "a",
+        "springtide.io/rack": "r1",
+        "springtide.io/pool": bench.namespace,
+        "springtide.io/environment": "train",
+    }
+    bench.cluster.add_fake_nodes(1, gpus=4, labels=own, prefix=f"big-{bench.namespace}")
+    big = f"big-{bench.namespace}-0"
+    await bench.until(lambda: len(bench.of_kind(InventoryChanged)), "news of the inventory")
+
+    async def nodes(count: int) -> dict[str, Any]:
+        async with asyncio.timeout(30):
+            while len(found := {node.name: node for node in await bench.executor.inventory()}) < count:
+                await asyncio.sleep(0.1)
+        return found
+
+    node = (await nodes(3))[big]
+    assert (node.gpus, node.gpu_type, node.labels) == (4, "h200", {"zone": "a", "rack": "r1"})
+    assert {each.environment for each in (await nodes(3)).values()} == set(Environment)
+    await bench.up(bench.job(placement=(Worker(0, big, (3,)),)))
+    resources = {"limits": {"nvidia.com/gpu": "2"}}
+    spec = {"nodeName": big, "containers": [{"name": "x", "image": "x", "resources": resources}]}
+    bench.cluster.request("POST", bench.path(), {"metadata": {"name": "foreign"}, "spec": spec})
+
+    async def taken(expected: set[int]) -> None:
+        async with asyncio.timeout(30):
+            while (await nodes(3))[big].taken != expected:
+                await asyncio.sleep(0.1)
+
+    await taken({1, 2})
+    bench.cluster.request("DELETE", bench.path("foreign"), gracePeriodSeconds="0")
+    await taken(set())
+
+
+async def test_a_cordoned_node_takes_nothing_new(bench: KubeBench) -> None:
+    name = f"train-{bench.namespace}-0"
+    bench.cluster.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
+    async with asyncio.timeout(30):
+        while (await bench.executor.inventory())[0].available:
+            await asyncio.sleep(0.1)
+
+
+# ---------- others
+
+
+@pytest.mark.parametrize("way", ["evicted", "deleted"])
+async def test_a_pod_that_somebody_else_ends_is_lost_and_no_failure(bench: KubeBench, way: str) -> None:
+    await bench.up(bench.job(size=2))
+    name = "st-job-1-1"
+    if way == "evicted":
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+        bench.cluster.request("POST", bench.path(name) + "/eviction", body)
+    else:
+        bench.cluster.request("DELETE", bench.path(name))
+    ended = (await bench.gone(KEY)).exit
+    assert ended is not None
+    assert (ended.kind, ended.paused) == (ExitKind.LOST, False)
+    assert "somebody else" in ended.detail
+    assert {pod["status"]["phase"] for pod in bench.pods()} == {"Failed"}
+
+
+async def test_a_pod_that_vanishes_without_a_word_is_lost(bench: KubeBench) -> None:
+    await bench.up(bench.job())
+    with bench.cluster.pause_kwok():
+        bench.cluster.request("PATCH", bench.path("st-job-1-0"), {"metadata": {"finalizers": None}})
+        bench.cluster.request("DELETE", bench.path("st-job-1-0"), gracePeriodSeconds="0")
+        ended = (await bench.gone(KEY)).exit
+    assert ended is not None
+    assert ended.kind is ExitKind.LOST
+
+
+async def test_the_pod_of_somebody_else_keeps_its_name_and_its_life(bench: KubeBench) -> None:
+    spec = {"containers": [{"name": "x", "image": "x"}], "nodeName": f"train-{bench.namespace}-0"}
+    bench.cluster.request("POST", bench.path(), {"metadata": {"name": "st-job-1-0"}, "spec": spec})
+    ended = (await bench.run(bench.job())).exit
+    assert ended is not None
+    assert ended.kind is ExitKind.REFUSED
+    assert "another object called st-job-1-0" in ended.detail
+    assert bench.pod()["metadata"].get("deletionTimestamp") is None
+
+
+async def test_a_stop_never_hits_a_pod_that_took_the_name(bench: KubeBench) -> None:
+    await bench.up(bench.job())
+    await bench.executor.stop()
+    old = bench.pod()
+    bench.cluster.request("PATCH", bench.path("st-job-1-0"), {"metadata": {"finalizers": None}})
+    bench.cluster.request("DELETE", bench.path("st-job-1-0"), gracePeriodSeconds="0")
+    await eventually(lambda: not bench.pods(), "the pod is gone")
+    spec = {"containers": [{"name": "x", "image": "x"}], "nodeName": f"train-{bench.namespace}-0"}
+    bench.cluster.request("POST", bench.path(), {"metadata": {"name": "st-job-1-0"}, "spec": spec})
+    await bench.executor._pods.stop(surveillance.Pod(metadata=_meta(old)), 0)
+    await bench.executor._pods.release(surveillance.Pod(metadata=_meta(old)))
+    assert bench.pod()["metadata"].get("deletionTimestamp") is None
+    bench.executor = bench.make()
+    await bench.open()
+
+
+def _meta(pod: dict[str, Any]) -> Any:
+    meta = pod["metadata"]
+    return surveillance.Pod().metadata.__class__(
+        name=meta["name"], uid=meta["uid"], finalizers=tuple(meta["finalizers"])
+    )
+
+
+# ---------- what the cluster does not do
+
+
+async def test_a_pod_that_finds_no_room_gives_its_gpus_back(bench: KubeBench) -> None:
+    resources = {"limits": {"nvidia.com/gpu": "8"}}
+    name = f"train-{bench.namespace}-0"
+    spec = {"nodeName": name, "containers": [{"name": "x", "image": "x", "resources": resources}]}
+    bench.cluster.request("POST", bench.path(), {"metadata": {"name": "foreign"}, "spec": spec})
+    ended = (await bench.run(bench.job())).exit
+    assert ended is not None
+    assert ended.kind is ExitKind.LOST
+    assert "Insufficient nvidia.com/gpu" in ended.detail
+
+
+async def test_a_node_nobody_has_heard_of_is_refused(bench: KubeBench) -> None:
+    ended = (await bench.run(bench.job(placement=(Worker(0, "nowhere", (0,)),)))).exit
+    assert ended is not None
+    assert ended.kind is ExitKind.REFUSED
+    assert "'nowhere'" in ended.detail
+
+
+async def test_a_missing_volume_is_told_in_words(make_bench: Any) -> None:
+    bench = await make_bench(jobs_host_path=None, jobs_claim="no-such-claim")
+    ended = (await bench.run(bench.job())).exit
+    assert ended is not None
+    assert ended.kind is ExitKind.REFUSED
+    assert "volume" in ended.detail
+    assert "no-such-claim" in ended.detail
+    await bench.executor.discard(KEY)
+    await eventually(lambda: not bench.pods(), "the pod is gone")
+
+
+async def test_what_the_cluster_forbids_is_told_in_its_words(bench: KubeBench) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "baseline"}
+    bench.cluster.request("PATCH", f"/api/v1/namespaces/{bench.namespace}", {"metadata": {"labels": labels}})
+    ended = (await bench.run(bench.job(size=2))).exit
+    assert ended is not None
+    assert ended.kind is ExitKind.REFUSED
+    assert "hostPath" in ended.detail
+    assert bench.pods() == []
+
+
+async def test_a_quota_of_the_namespace_that_is_used_up_is_no_failure_of_the_job(bench: KubeBench) -> None:
+    quota = {"metadata": {"name": "small"}, "spec": {"hard": {"pods": "1"}}}
+    bench.cluster.request("POST", bench.path(kind="resourcequotas"), quota)
+    await eventually(
+        lambda: bench.cluster.request("GET", bench.path("small", "resourcequotas")).get("status", {}).get("used"),
+        "the quota is counted",
+    )
+    ended = (await bench.run(bench.job(size=3))).exit
+    assert ended is not None
+    assert ended.kind is ExitKind.LOST
+    assert "exceeded quota" in ended.detail
+    await eventually(
+        lambda: {pod["status"]["phase"] for pod in bench.pods()} <= {"Failed", "Pending"}, "all of it ended"
+    )
+
+
+# ---------- homes
+
+
+async def test_a_job_finds_the_home_of_its_user(bench: KubeBench) -> None:
+    claim = {
+        "metadata": {"name": "claim-susan", "annotations": {"hub.jupyter.org/username": "susan"}},
+        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    bench.cluster.request("POST", bench.path(kind="persistentvolumeclaims"), claim)
+    async with asyncio.timeout(30):
+        while bench.executor._watch.pool.home_of("susan") is None:
+            await asyncio.sleep(0.05)
+    await bench.executor.launch(bench.job(cwd="/home/jovyan/project"))
+    pod = await eventually(bench.pod, "there is a pod")
+    assert {"name": "home", "persistentVolumeClaim": {"claimName": "claim-susan"}} in pod["spec"]["volumes"]
+    await bench.executor.kill(KEY)
+    ended = (await bench.gone(KEY)).exit
+    assert ended is not None
+    assert "before it started" in ended.detail
+    assert (await bench.status(KEY)) is not None
+
+
+async def test_a_directory_in_a_home_that_is_not_there_is_refused(bench: KubeBench) -> None:
+    ended = (await bench.run(bench.job(cwd="/home/jovyan/project"))).exit
+    assert ended is not None
+    assert ended.kind is ExitKind.REFUSED
+    assert "susan has none" in ended.detail
+    status = await bench.status(KEY)
+    assert status is not None
+    assert status.phase is AttemptPhase.GONE

@@ -1,0 +1,156 @@
+"""What is asked of the cluster, as a function of what is wanted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
+from springtide.scheduler.executors.kubernetes import KubernetesSettings, manifests, names
+from springtide.scheduler.executors.kubernetes.orders import Orders
+from springtide.scheduler.model import Worker
+
+SETTINGS = KubernetesSettings("pool", "springtide", Path("/state"), ("hub/train:1", "hub/*"), jobs_claim="jobs")
+
+
+def spec(**more: Any) -> AttemptSpec:
+    given: dict[str, Any] = {
+        "placement": (Worker(0, "n1", (0, 1)), Worker(1, "n2", (4, 5))),
+        "workers": 2,
+        "argv": ("train",),
+        **more,
+    }
+    return AttemptSpec(
+        key=AttemptKey("abc", 3), epoch=7, name="a job", project="vision", user="susan", grace=20.0, **given
+    )
+
+
+def order(settings: KubernetesSettings = SETTINGS, home: str | None = None, **more: Any) -> manifests.Order:
+    return Orders(settings, None).make(spec(**more), "hub/train:1", home)
+
+
+def pod(settings: KubernetesSettings = SETTINGS, place: int = 0, **more: Any) -> dict[str, Any]:
+    return manifests.pod(order(settings, **more), place, settings)
+
+
+def test_a_pod_says_whose_it_is_and_stays_until_its_end_is_on_record() -> None:
+    meta = pod(place=1)["metadata"]
+    assert meta["name"] == "st-abc-3-1"
+    assert meta["namespace"] == "pool"
+    assert {names.JOB: "abc", names.ATTEMPT: "3", names.RANK: "1", names.EPOCH: "7"}.items() <= meta[
+        "labels"
+    ].items()
+    assert meta["labels"][names.POOL] == "springtide"
+    assert (meta["annotations"][names.PROJECT], meta["annotations"][names.USER]) == ("vision", "susan")
+    assert manifests.read_worker(meta["annotations"][names.WORKER]) == Worker(1, "n2", (4, 5))
+    assert meta["finalizers"] == [names.RECORDED]
+
+
+def test_a_pod_goes_to_its_node_and_nowhere_else() -> None:
+    affinity = pod(place=1)["spec"]["affinity"]["nodeAffinity"]
+    (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
+
+
+def test_a_pod_fits_the_restricted_standard() -> None:
+    """What the Pod Security Standard asks for, by its own list."""
+    made = pod(home="claim-susan")["spec"]
+    (container,) = made["containers"]
+    assert made["securityContext"]["runAsNonRoot"]
+    assert made["securityContext"]["runAsUser"] == 1000
+    assert made["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert not made["automountServiceAccountToken"]
+    assert {"hostNetwork", "hostPID", "hostIPC"}.isdisjoint(made)
+    assert all({"persistentVolumeClaim", "emptyDir"} & volume.keys() for volume in made["volumes"])
+
+
+def test_gpus_are_asked_for_and_limited_alike() -> None:
+    resources = pod()["spec"]["containers"][0]["resources"]
+    assert resources == {"requests": {"nvidia.com/gpu": "2"}, "limits": {"nvidia.com/gpu": "2"}}
+    more = replace(SETTINGS, gpu_resource="amd.com/gpu", cpu_per_gpu=1.5, memory_per_gpu=16)
+    resources = pod(more)["spec"]["containers"][0]["resources"]
+    assert resources["requests"] == {"amd.com/gpu": "2", "cpu": "3000m", "memory": "32768Mi"}
+    assert resources["limits"] == {"amd.com/gpu": "2", "memory": "32768Mi"}
+
+
+def test_the_job_sees_its_own_places_only() -> None:
+    made = pod(replace(SETTINGS, jobs_sub_path="state"))["spec"]
+    mounts = {mount["mountPath"]: mount.get("subPath") for mount in made["containers"][0]["volumeMounts"]}
+    places = {path: sub for path, sub in mounts.items() if path.startswith("/springtide/job")}
+    assert places == {
+        f"/springtide/job/{place}": f"state/jobs/abc/{place}"
+        for place in ("code", "work", "checkpoints", "output", "reports.jsonl", "attempts/3")
+    }
+    assert {"name": "jobs", "persistentVolumeClaim": {"claimName": "jobs"}} in made["volumes"]
+
+
+def test_a_home_is_mounted_where_notebooks_have_it() -> None:
+    made = pod(home="claim-susan")["spec"]
+    assert {"name": "home", "mountPath": "/home/jovyan"} in made["containers"][0]["volumeMounts"]
+    assert {"name": "HOME", "value": "/home/jovyan"} in made["containers"][0]["env"]
+    assert "home" not in {volume["name"] for volume in pod()["spec"]["volumes"]}
+
+
+def test_the_clusters_patience_outlasts_the_grace_period() -> None:
+    assert pod()["spec"]["terminationGracePeriodSeconds"] > 20
+
+
+def test_a_silent_node_does_not_drop_the_pod_behind_our_back() -> None:
+    tolerations = pod()["spec"]["tolerations"]
+    for trouble in ("not-ready", "unreachable"):
+        expected = {"key": f"node.kubernetes.io/{trouble}", "operator": "Exists", "effect": "NoExecute"}
+        assert expected in tolerations
+
+
+def test_a_worker_alone_needs_no_place_to_meet() -> None:
+    alone = pod(placement=(Worker(0, "n1", (0,)),), workers=1)["spec"]
+    assert "subdomain" not in alone
+    service = manifests.service(order(), SETTINGS)
+    assert service["metadata"]["name"] == "st-abc-3" == pod()["spec"]["subdomain"]
+    assert service["spec"]["selector"] == {names.JOB: "abc", names.ATTEMPT: "3"}
+
+
+def test_another_order_has_another_digest() -> None:
+    assert order().digest == order().digest
+    assert len({order().digest, order(argv=("other",)).digest, order(home="x").digest}) == 3
+
+
+def test_the_image_is_the_jobs_own_or_the_first_of_the_admin() -> None:
+    assert manifests.choose_image("hub/other:2", SETTINGS) == "hub/other:2"
+    assert manifests.choose_image(None, SETTINGS) == "hub/train:1"
+    with pytest.raises(ExecutorError, match="default"):
+        manifests.choose_image(None, replace(SETTINGS, images=()))
+
+
+@pytest.mark.parametrize("job", ["", "Upper", "a_b", "-a", "a-", "a.b", "x" * 41])
+def test_what_cannot_be_part_of_a_name_is_no_job(job: str) -> None:
+    with pytest.raises(ExecutorError, match="not the id of a job"):
+        names.check_job(job)
+
+
+def test_an_order_is_read_as_it_was_written(tmp_path: Path) -> None:
+    orders = Orders(replace(SETTINGS, state_dir=tmp_path), None)
+    orders.prepare()
+    made = orders.make(spec(env={"A": "{code}/x"}), "hub/train:1", None)
+    orders.write(made, {"main.py": b"pass"})
+    assert orders.read(made.key) == made
+    assert orders.read(AttemptKey("abc", 4)) is None
+    assert (tmp_path / orders.program / "supervisor" / "__main__.py").exists()
+    assert (tmp_path / "jobs" / "abc" / "code" / "main.py").read_bytes() == b"pass"
+
+
+def test_the_workers_of_a_gang_reach_each_other_where_nobody_else_reaches_them() -> None:
+    made = manifests.network_policy(order(), SETTINGS)
+    gang = {"matchLabels": {names.JOB: "abc", names.ATTEMPT: "3"}}
+    assert made["metadata"]["name"] == names.gang_name(AttemptKey("abc", 3))
+    assert made["metadata"]["namespace"] == "pool"
+    assert made["spec"] == {
+        "podSelector": gang,
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [{"podSelector": gang}]}],
+    }
+    assert all(gang["matchLabels"].items() <= pod(place=place)["metadata"]["labels"].items() for place in (0, 1))
