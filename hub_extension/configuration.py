@@ -5,7 +5,8 @@ In ``jupyterhub_config.py``::
     from springtide.hub_extension import configure
     configure(c)
 
-What the file says already is extended, never overwritten.
+What the file says already is extended, never overwritten. A service ``springtide`` that the file lists with its
+``url`` and ``api_token`` runs by itself, as on Kubernetes, and has settings of its own; else the hub runs it here.
 """
 
 from __future__ import annotations
@@ -40,38 +41,64 @@ def configure(c: Config, **overrides: object) -> None:
     """Make a hub offer Springtide: the service, who may use it, and notebooks with a build quota.
 
     Settings are ``c.Springtide.<name>``; ``overrides`` go before them. Calling it again changes what the first
-    call made. Raises `StateError` if the state directory cannot be used.
+    call made. Raises `StateError` if the state directory cannot be used, and `ValueError` for a service that runs
+    by itself and has no token.
     """
     settings = c.Springtide
     settings.update(overrides)
-    state = StateDir(Path(str(settings.get("state_dir") or "springtide-state")))
-    settings.state_dir = str(state.path)
-    if not settings.get("port"):
-        settings.port = state.ports([SERVICE])[SERVICE]
-    url = f"http://{LOOPBACK}:{settings.port}{_base_url(c)}services/{SERVICE}"
-    token = state.secret("service-token")
+    elsewhere = _running_by_itself(c)
+    if elsewhere is None:
+        state = StateDir(Path(str(settings.get("state_dir") or "springtide-state")))
+        settings.state_dir = str(state.path)
+        if not settings.get("port"):
+            settings.port = state.ports([SERVICE])[SERVICE]
+        address, token = f"http://{LOOPBACK}:{settings.port}", state.secret("service-token")
+        c.BuildQuota.token_file = str(state.path / "service-token")
+        _register(c, _managed(c, address, token))
+    else:
+        address, token = str(elsewhere["url"]).rstrip("/"), str(elsewhere["api_token"])
+        c.BuildQuota.token = token
+        _register(c, elsewhere)
+    url = f"{address}{_base_url(c)}services/{SERVICE}"
 
-    _register_service(c, token)
+    spawner = c.JupyterHub.spawner_class = import_item(WITH_QUOTA)(c.JupyterHub.get("spawner_class"))
     grant_to_users(c, [ACCESS], known=JupyterHub.class_trait_names())
-    _grant_to_notebooks(c, [ACCESS])
+    _grant_to_notebooks(c, _section(c, spawner, "server_token_scopes"), [ACCESS])
     _extend(c.JupyterHub, "custom_scopes", {ADMIN_SCOPE: {"description": "Administer the pool of GPUs"}})
-    c.JupyterHub.spawner_class = import_item(WITH_QUOTA)(c.JupyterHub.get("spawner_class"))
-    _extend(c.Spawner, "environment", {"SPRINGTIDE_URL": str(settings.get("notebook_url") or url)})
+    told = {"SPRINGTIDE_URL": str(settings.get("notebook_url") or url)}
+    _extend(_section(c, spawner, "environment"), "environment", told)
     c.BuildQuota.service_url = url
-    c.BuildQuota.token_file = str(state.path / "service-token")
 
 
-def _register_service(c: Config, token: str) -> None:
+def _running_by_itself(c: Config) -> dict[str, Any] | None:
+    """The file's own entry for the service, None if the hub is to run it. Raises `ValueError` without a token."""
+    entries = _value(c.JupyterHub, "services", [])
+    entry = next((entry for entry in entries if entry.get("name") == SERVICE and "command" not in entry), None)
+    if entry is None:
+        return None
+    for key in ("url", "api_token"):
+        if not entry.get(key):
+            raise ValueError(
+                f"The service {SERVICE!r} in c.JupyterHub.services has no {key}. Give it url and api_token where "
+                "it runs by itself, as on Kubernetes; leave the entry out where this hub is to run it."
+            )
+    return dict(entry)
+
+
+def _managed(c: Config, address: str, token: str) -> dict[str, Any]:
     settings: dict[str, object] = {name: value for name, value in c.Springtide.items() if name != "notebook_url"}
-    service = {
+    return {
         "name": SERVICE,
-        "url": f"http://{LOOPBACK}:{c.Springtide.port}",
+        "url": address,
         "command": [sys.executable, "-m", "springtide.hub_extension"],
         "environment": {"SPRINGTIDE_CONFIG": json.dumps(settings)},
         "api_token": token,
-        "oauth_client_allowed_scopes": list(OAUTH_SCOPES),
-        "oauth_no_confirm": True,
     }
+
+
+def _register(c: Config, service: dict[str, Any]) -> None:
+    """Let the hub know the service, let people log in to it, and let it read who is in which project."""
+    service = {"oauth_client_allowed_scopes": list(OAUTH_SCOPES), "oauth_no_confirm": True, **service}
     role = {
         "name": SERVICE,
         "description": "What Springtide needs of the hub: who is in which project, and which notebooks run",
@@ -108,14 +135,21 @@ def grant_to_users(c: Config, scopes: Iterable[str], *, known: Collection[str]) 
         c.JupyterHub.load_roles = roles
 
 
-def _grant_to_notebooks(c: Config, scopes: Iterable[str]) -> None:
-    configured = _value(c.Spawner, "server_token_scopes", [])
+def _section(c: Config, cls: type, setting: str) -> Config:
+    """The section whose ``setting`` counts for a spawner class: the most special one that has it."""
+    names = (base.__name__ for base in cls.__mro__)
+    section: Config = next((c[name] for name in names if f"{name}.{setting}" in c), c.Spawner)
+    return section
+
+
+def _grant_to_notebooks(c: Config, section: Config, scopes: Iterable[str]) -> None:
+    configured = _value(section, "server_token_scopes", [])
     if callable(configured):
-        c.Spawner.server_token_scopes = _also(configured, scopes)
+        section.server_token_scopes = _also(configured, scopes)
         return
     roles = _value(c.JupyterHub, "load_roles", [])
     of_role = next((role["scopes"] for role in roles if role.get("name") == "server" and "scopes" in role), None)
-    c.Spawner.server_token_scopes = _union(configured or of_role or SERVER_SCOPES, scopes)
+    section.server_token_scopes = _union(configured or of_role or SERVER_SCOPES, scopes)
 
 
 def _also(configured: Callable[[Any], Any], scopes: Iterable[str]) -> Callable[[Any], Awaitable[list[str]]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from ssl import SSLContext
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from jupyterhub.services.auth import HubOAuth
 from jupyterhub.utils import make_ssl_context
@@ -30,11 +30,15 @@ from springtide.hub_extension.site import Hub, Site
 from springtide.hub_extension.state_dir import StateDir, StateError
 from springtide.scheduler import model
 from springtide.scheduler.engine import ConfigurationError, Engine, EngineSettings
-from springtide.scheduler.executors.base import ExecutorError
+from springtide.scheduler.executors.base import Executor, ExecutorError
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store, StoreError
 from springtide.scheduler.telemetry import TelemetryError, discover
+
+if TYPE_CHECKING:
+    from springtide.hub_extension.cluster import Cluster
 
 log = logging.getLogger("springtide")
 
@@ -56,7 +60,11 @@ class StartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What the service is made of. Sizes are bytes, durations seconds, ``prefix`` has slashes at both ends."""
+    """What the service is made of. Sizes are bytes, durations seconds, ``prefix`` has slashes at both ends.
+
+    Jobs run on this machine unless there is a ``cluster``; ``train_jobs`` are its namespaces whose TrainJobs are
+    submitted, ``*`` being all.
+    """
 
     state_dir: Path
     database_url: str
@@ -79,6 +87,8 @@ class Setup:
     auth_cache: int
     takeover_wait: float
     version: str
+    cluster: KubernetesSettings | None = None
+    train_jobs: tuple[str, ...] = ()
 
     @property
     def engine_settings(self) -> EngineSettings:
@@ -86,6 +96,7 @@ class Setup:
         policy = model.Settings(order=self.order, min_runtime=self.min_runtime, grace=self.grace)
         return EngineSettings(
             policy=policy,
+            images=None if self.cluster is None else self.cluster.images,
             keep_jobs=self.keep,
             max_unfinished=self.queue_cap,
             max_unfinished_per_user=self.queue_cap_per_user,
@@ -102,6 +113,7 @@ class Runtime:
         self._setup = setup
         self._clock = clock
         self._stack = AsyncExitStack()
+        self._elected: tuple[asyncio.Task[None], ...] = ()
 
     async def __aenter__(self) -> Self:
         try:
@@ -127,7 +139,7 @@ class Runtime:
         host, port = self._setup.address
         log.info("The pool's service answers on %s:%d under %s", host, port, self._setup.prefix)
         left = asyncio.ensure_future(leave.wait())
-        closed = asyncio.ensure_future(self._pool_engine.wait_closed())
+        closed = asyncio.ensure_future(self._closed())
         try:
             await asyncio.wait({left, closed}, return_when=asyncio.FIRST_COMPLETED)
             if closed.done() and (why := closed.result()) is not None:
@@ -136,6 +148,16 @@ class Runtime:
             left.cancel()
             closed.cancel()
         log.info("Leaving; jobs go on")
+
+    async def _closed(self) -> str | None:
+        """Wait until this service cannot go on; why."""
+        engine = asyncio.ensure_future(self._pool_engine.wait_closed())
+        try:
+            await asyncio.wait({engine, *self._elected}, return_when=asyncio.FIRST_COMPLETED)
+            lost = next((str(task.exception()) for task in self._elected if task.done()), None)
+            return engine.result() if lost is None else lost
+        finally:
+            engine.cancel()
 
     async def _start(self) -> None:
         setup = self._setup
@@ -185,21 +207,40 @@ class Runtime:
 
     async def _engine(self) -> Engine:
         setup = self._setup
+        cluster = await self._cluster()
         store = await asyncio.to_thread(
             Store.open, setup.database_url, setup.state_dir, lock_wait=setup.takeover_wait
         )
         self._stack.callback(store.close)
-        machine = await asyncio.to_thread(discover, setup.simulated_gpus, setup.build_gpus)
-        executor = LocalExecutor(
-            setup.state_dir,
-            machine,
-            accounts="own" if setup.own_accounts else "service",
-            log_cap=setup.log_cap,
-        )
+        executor = await self._local_executor() if cluster is None else cluster.executor()
         engine = Engine(store, executor, setup.engine_settings, projects=setup.projects, clock=self._clock)
         await engine.start()
         self._stack.push_async_callback(engine.stop)
+        if cluster is not None and setup.train_jobs:
+            await self._stack.enter_async_context(cluster.train_jobs(engine, setup.train_jobs))
         return engine
+
+    async def _local_executor(self) -> Executor:
+        setup = self._setup
+        machine = await asyncio.to_thread(discover, setup.simulated_gpus, setup.build_gpus)
+        accounts: Literal["own", "service"] = "own" if setup.own_accounts else "service"
+        return LocalExecutor(setup.state_dir, machine, accounts=accounts, log_cap=setup.log_cap)
+
+    async def _cluster(self) -> Cluster | None:
+        """The cluster, as soon as no other service of the pool is at work on it; None on one machine."""
+        settings = self._setup.cluster
+        if settings is None:
+            return None
+        try:
+            from springtide.hub_extension.cluster import Cluster  # noqa: PLC0415 - the extra may be missing
+        except ModuleNotFoundError as error:
+            needs = f"Springtide.executor = 'kubernetes' needs {error.name}, which is not installed"
+            raise StartError(f"{needs}: pip install 'springtide[hub,kubernetes]'", BAD_INPUT) from error
+
+        cluster = await self._stack.enter_async_context(Cluster(settings))
+        self._elected = (asyncio.create_task(cluster.elected(), name="the pool's lease"),)
+        self._stack.callback(self._elected[0].cancel)
+        return cluster
 
 
 async def _release_gone(pool: Pool) -> None:

@@ -10,6 +10,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -17,7 +19,10 @@ from typing import Any, Final, NoReturn
 from traitlets import Dict, Enum, Float, Integer, List, TraitError, Unicode, Union, default
 from traitlets.config import Application, Config
 
+from springtide.hub_extension.cluster_settings import ClusterSettingsError, cluster_settings
 from springtide.hub_extension.runtime import Runtime, Setup, StartError
+from springtide.scheduler.engine import images
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.model import Order
 
 CONFIG_ENV: Final = "SPRINGTIDE_CONFIG"
@@ -78,6 +83,22 @@ class Springtide(Application):
     grace = Float(30.0, min=0, max=3600, help="Seconds between asking a job to pause and killing it.").tag(
         config=True
     )
+    executor = Enum(
+        ["local", "kubernetes"], "local", help="Where jobs run: on this machine, or as pods of a cluster."
+    ).tag(config=True)
+    kubernetes = Dict(
+        key_trait=Unicode(),
+        help="The cluster: jobs_claim (the claim of the volume for jobs' files), and any of namespace, pool, "
+        "node_selector, topology, tolerations, static_nodes and the other keys that the admin's guide lists.",
+    ).tag(config=True)
+    images = List(
+        Unicode(),
+        help="The images that jobs may run in on a cluster, * standing for anything. The first is the default.",
+    ).tag(config=True)
+    train_jobs = List(
+        Unicode(),
+        help="The namespaces of the cluster whose TrainJob objects are submitted; ['*'] are all of them.",
+    ).tag(config=True)
     accounts = Enum(
         ["shared", "own"],
         "shared",
@@ -150,6 +171,7 @@ class Springtide(Application):
     def setup(self) -> Setup:
         """What the running service is made of."""
         state_dir = Path(self.state_dir).expanduser().absolute()
+        cluster = self._cluster(state_dir)
         return Setup(
             state_dir=state_dir,
             database_url=self.database_url or f"sqlite:///{state_dir / 'springtide.sqlite'}",
@@ -172,7 +194,33 @@ class Springtide(Application):
             auth_cache=self.auth_cache,
             takeover_wait=self.takeover_wait,
             version=str(self.version),
+            cluster=cluster,
+            train_jobs=tuple(self.train_jobs),
         )
+
+    def _cluster(self, state_dir: Path) -> KubernetesSettings | None:
+        """The cluster that jobs run on, None on one machine. Raises `StartError` for what does not go together."""
+        if self.executor == "local":
+            self._refuse(
+                ("kubernetes", "images", "train_jobs"),
+                "means something on a cluster only; set Springtide.executor = 'kubernetes'",
+            )
+            return None
+        self._refuse(("simulated_gpus", "build_gpus"), "is for one machine; on a cluster its nodes tell")
+        if self.accounts == "own":
+            raise StartError("Springtide.accounts = 'own' is for one machine; leave it out.", BAD_INPUT)
+        wrong = images.fault(self.images)
+        if wrong is not None:
+            raise StartError(f"Springtide.images: {wrong}.", BAD_INPUT)
+        try:
+            return cluster_settings(self.kubernetes, state_dir=state_dir, images=tuple(self.images))
+        except ClusterSettingsError as error:
+            raise StartError(str(error), BAD_INPUT) from error
+
+    def _refuse(self, names: Iterable[str], why: str) -> None:
+        for name in names:
+            if getattr(self, name):
+                raise StartError(f"Springtide.{name} {why}.", BAD_INPUT)
 
 
 def _from_environment(text: str) -> dict[str, Any]:
@@ -199,13 +247,21 @@ def _by_name(projects: list[dict[str, Any]] | dict[str, dict[str, Any]]) -> dict
 
 
 async def _run(setup: Setup) -> None:
-    """Serve until asked to leave or until the hub is gone."""
+    """Serve until asked to leave, also while it starts, or until the hub is gone."""
     leave = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, leave.set)
-    async with Runtime(setup, clock=time.time) as runtime:
-        await runtime.serve_until(leave)
+    async with AsyncExitStack() as stack:
+        starting = asyncio.ensure_future(stack.enter_async_context(Runtime(setup, clock=time.time)))
+        left = asyncio.ensure_future(leave.wait())
+        await asyncio.wait({starting, left}, return_when=asyncio.FIRST_COMPLETED)
+        left.cancel()
+        if not starting.done():
+            starting.cancel()
+            await asyncio.wait({starting})
+            return
+        await starting.result().serve_until(leave)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -12,7 +12,7 @@ import msgspec
 from tornado.web import Application, RequestHandler
 
 from springtide.hub_extension import events, metrics, openapi
-from springtide.hub_extension.api import administration, jobs, status, workspaces
+from springtide.hub_extension.api import administration, forecasts, jobs, status, workspaces
 from springtide.hub_extension.api.endpoint import Endpoint
 from springtide.hub_extension.api.routes import Pool, Route, Who
 from springtide.hub_extension.auth import Authenticator
@@ -24,6 +24,7 @@ log = logging.getLogger("springtide")
 ROUTES: tuple[Route, ...] = (
     *jobs.ROUTES,
     *status.ROUTES,
+    *forecasts.ROUTES,
     *administration.ROUTES,
     *workspaces.ROUTES,
     events.ROUTE,

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from springtide.scheduler.model import (
     Change,
+    Decision,
+    Drop,
     Job,
     JobChanged,
     JobRemoved,
+    Move,
     NodesChanged,
+    Pause,
     Phase,
+    Plan,
     ProjectsChanged,
+    Reason,
+    Reserve,
     SettingsChanged,
     Snapshot,
     Standing,
@@ -31,26 +40,56 @@ UNKNOWN = 3600.0
 SPREAD = 2.0
 """A run time that was learnt, not limited, may well be this many times shorter or longer."""
 
+TICK = 1 / 1024
+"""Seconds: the finest step of coarse run times."""
+
+DEEP, FAR, GONE, NEVER, OPEN = "deep", "far", "gone", "never", "open"
+"""Why a time cannot be told: too many jobs are before it; not as far as was looked; it does not wait; it does not
+start even when all that runs has ended; nothing bounds the run times of those before it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """When a job is expected to start, on the snapshot's clock.
 
-    ``earliest`` is if all run times turn out short, ``latest`` if they turn out long; None means not within the
-    horizon, or that it cannot be told. Jobs that will be submitted later are not foreseen.
+    ``earliest`` is if all run times turn out short, ``latest`` if they turn out long; None means that it cannot be
+    told, and ``why`` is one of the codes above. Jobs that will be submitted later are not foreseen.
     """
 
     earliest: float | None
     likely: float | None
     latest: float | None
+    why: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """What the next decisions would do to a job: ``started``, ``paused`` or ``moved``, and why."""
+
+    job: str
+    kind: str
+    reason: Reason
+    beneficiary: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What lies ahead: the windows of the jobs asked for, and how projects stand after the next decisions."""
+    """What lies ahead: the windows of the jobs asked for, and how projects stand after the next decisions.
+
+    ``shifts`` are what these decisions do; ``until`` is how far was looked, on the snapshot's clock.
+    """
 
     starts: Mapping[str, Window]
     standing: Mapping[str, Standing]
+    shifts: tuple[Shift, ...] = ()
+    until: float = 0.0
+
+
+Past = Mapping[str, Sequence[float]]
+"""By job, the run times of ended jobs like it: seconds with all workers, shortest first."""
+Stop = Callable[[int], bool]
+"""Whether the first, second or third run has had its time."""
+Rule = Callable[[Job, float, Sequence[float]], float]
 
 
 def forecast(
@@ -59,20 +98,39 @@ def forecast(
     changes: Sequence[Change] = (),
     *,
     horizon: float = HORIZON,
+    past: Past | None = None,
+    most: int | None = None,
+    grain: float = 0.0,
+    stop: Stop = lambda _run: False,
 ) -> Outlook:
     """Look ahead from a snapshot.
 
     ``asked`` are ids of waiting jobs; None means all of them. ``changes`` are made first: a job that is not
-    submitted yet, other quotas, weights or nodes. Run times are those `Job.expected` and `Job.time_limit`
-    suggest, and the longer a job of unknown length has run, the longer it is taken to run on.
+    submitted yet, other quotas, weights or nodes. Run times are those that ``past``, `Job.expected` and
+    `Job.time_limit` suggest, and the longer a job of unknown length has run, the longer it is taken to run on.
+
+    Its cost is bounded by ``most`` waiting jobs to look at, those next in line, and by ``stop``: the policy is run
+    three times, for likely, long and short run times. With a ``grain`` above 0 run times are rounded up, by less
+    than that part of them, so that many jobs end at once and fewer plans are made.
     """
     start = prepared(snapshot, changes)
+    if grain:
+        start = _ticked(start)
     waiting = {job.id for job in start.jobs if job.phase is Phase.WAITING}
-    wanted = waiting if asked is None else waiting & set(asked)
-    runs = [_starts(start, wanted, rule, horizon) for rule in (shortest, likeliest, longest)]
-    starts = {job: _window([run.get(job) for run in runs]) for job in sorted(wanted)}
-    missing = dict.fromkeys(set(asked or ()) - wanted, Window(None, None, None))
-    return Outlook({**starts, **missing}, _standing(start))
+    known = waiting if asked is None else waiting & set(asked)
+    start, cut = nearest(start, known, most)
+    wanted = known & {job.id for job in start.jobs} if cut else known
+    until = start.now + horizon
+    likely = _run(start, wanted, _Lengths(likeliest, past or {}, grain), until, partial(stop, 0))
+    others = (longest, shortest) if likely.starts or likely.until >= until else ()
+    runs = [likely] + [
+        _run(start, wanted, _Lengths(rule, past or {}, grain), until, partial(stop, turn))
+        for turn, rule in enumerate(others, 1)
+    ]
+    starts = {job: _window(job, runs, cut=cut) for job in sorted(wanted)}
+    starts |= dict.fromkeys(sorted(known - wanted), Window(None, None, None, DEEP))
+    starts |= dict.fromkeys(sorted(set(asked or ()) - known), Window(None, None, None, GONE))
+    return Outlook(starts, runs[0].standing, runs[0].shifts, runs[0].until)
 
 
 def prepared(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
@@ -94,29 +152,68 @@ def prepared(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
     return replace(snapshot, jobs=tuple(_grounded(job, room, snapshot.now) for job in jobs.values()))
 
 
-def shortest(job: Job, now: float) -> float:
+def nearest(snapshot: Snapshot, wanted: Collection[str], most: int | None) -> tuple[Snapshot, bool]:
+    """The snapshot with at most ``most`` waiting jobs, and whether any were left out.
+
+    Each project keeps those next in its line, in turn; what is wanted, and what is before it, come first.
+    """
+    waiting = [job for job in snapshot.jobs if job.phase is Phase.WAITING]
+    if most is None or len(waiting) <= most:
+        return snapshot, False
+    lines: dict[str, deque[Job]] = {}
+    for job in sorted(
+        waiting, key=lambda job: (not job.reserved, -job.priority, job.served, job.submitted, job.id)
+    ):
+        lines.setdefault(job.project, deque()).append(job)
+    last = {job.project: place for line in lines.values() for place, job in enumerate(line) if job.id in wanted}
+    kept: set[str] = set()
+    for turn in sorted(lines, key=lambda project: project not in last):
+        for _ in range(min(last.get(turn, -1) + 1, most - len(kept))):
+            kept.add(lines[turn].popleft().id)
+    while len(kept) < most:
+        for line in [line for line in lines.values() if line][: most - len(kept)]:
+            kept.add(line.popleft().id)
+    jobs = tuple(job for job in snapshot.jobs if job.phase is not Phase.WAITING or job.id in kept)
+    return replace(snapshot, jobs=jobs), True
+
+
+# ---------- how long a job still runs
+
+
+def shortest(job: Job, now: float, past: Sequence[float] = ()) -> float:
     """How long the job may still run, at the least, in seconds with all its workers."""
+    if left := _left(job, now, past):
+        return min(_most(job, now), _quantile(left, 0.1) / _margin(left))
     if job.expected is None:
-        return 0.0 if job.time_limit is None else max(0.0, _most(job, now) / SPREAD - worked(job, now) / SPREAD)
+        return 0.0
     return max(0.0, job.expected / SPREAD - worked(job, now))
 
 
-def likeliest(job: Job, now: float) -> float:
-    """How long the job will probably still run, in seconds with all its workers."""
-    done = worked(job, now)
-    if job.expected is None:
-        return min(_most(job, now), max(UNKNOWN - done, done))
-    over = job.expected - done
-    return min(_most(job, now), over if over > 0 else done / SPREAD)
+def likeliest(job: Job, now: float, past: Sequence[float] = ()) -> float:
+    """How long the job will probably still run, in seconds with all its workers.
+
+    Of a job with nothing but a time limit, any length up to it is taken to be as good as any other.
+    """
+    done, most = worked(job, now), _most(job, now)
+    if left := _left(job, now, past):
+        return min(most, _quantile(left, 0.5))
+    expected = past[-1] if past else job.expected
+    if expected is None:
+        return max(UNKNOWN - done, done) if math.isinf(most) else most / 2
+    return min(most, expected - done if expected > done else done / SPREAD)
 
 
-def longest(job: Job, now: float) -> float:
+def longest(job: Job, now: float, past: Sequence[float] = ()) -> float:
     """How long the job may still run, at the most; infinite if nothing tells."""
     if job.time_limit is not None:
         return _most(job, now)
-    if job.expected is None:
+    if left := _left(job, now, past):
+        return _quantile(left, 0.9) * _margin(left)
+    expected = past[-1] if past else job.expected
+    if expected is None:
         return math.inf
-    return max(job.expected, worked(job, now)) * SPREAD - worked(job, now)
+    done = worked(job, now)
+    return max(expected, done) * SPREAD - done
 
 
 def worked(job: Job, now: float) -> float:
@@ -129,6 +226,27 @@ def _most(job: Job, now: float) -> float:
     return math.inf if job.time_limit is None else max(0.0, job.time_limit - worked(job, now))
 
 
+def _left(job: Job, now: float, past: Sequence[float]) -> list[float]:
+    """What was left, after as much work as this job has done, of the jobs like it that ran longer."""
+    done = worked(job, now)
+    return [time - done for time in past if time > done]
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    place = share * (len(ordered) - 1)
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def _margin(sample: Sequence[float]) -> float:
+    """How much wider than its sample a range is to be: the fewer there were, the wider."""
+    return 1 + (SPREAD - 1) / math.sqrt(len(sample))
+
+
+# ---------- running the policy forward
+
+
 def _grounded(job: Job, room: set[tuple[str, int]], now: float) -> Job:
     seated = all((worker.node, gpu) in room for worker in job.placement for gpu in worker.gpus)
     if job.phase is Phase.PAUSING or (job.phase is Phase.RUNNING and not seated):
@@ -137,51 +255,121 @@ def _grounded(job: Job, room: set[tuple[str, int]], now: float) -> Job:
     return job if promised else replace(job, reserved=())
 
 
-def _starts(
-    start: Snapshot, wanted: Collection[str], rule: Callable[[Job, float], float], horizon: float
-) -> dict[str, float]:
-    """When each wanted job starts if all run times follow the rule."""
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of the policy. ``idle`` tells that in the end nothing ran any more."""
+
+    starts: Mapping[str, float]
+    standing: Mapping[str, Standing]
+    shifts: tuple[Shift, ...]
+    until: float
+    idle: bool
+
+
+class _Notes:
+    """Hears of the first decisions: the last one about each job."""
+
+    def __init__(self) -> None:
+        self.last: dict[str, Decision] = {}
+
+    def apply(self, change: Change) -> None:
+        """Changes follow from the decisions."""
+
+    def decided(self, plan: Plan, now: float) -> None:  # noqa: ARG002 - of a witness
+        """Note what was decided."""
+        self.last |= {item.job: item for item in plan.decisions if not isinstance(item, Reserve | Drop)}
+
+    def settled(self, now: float) -> None:
+        """Nothing more is done at this instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lengths:
+    """How long jobs still run, by a rule, as coarse as ``grain`` allows."""
+
+    rule: Rule
+    past: Past
+    grain: float
+
+    def of(self, job: Job, now: float) -> float:
+        seconds = self.rule(job, now, self.past.get(job.id, ()))
+        if not self.grain or not 0 < seconds < math.inf:
+            return seconds
+        step = 2.0 ** math.floor(math.log2(max(TICK, seconds * self.grain)))
+        return math.ceil(seconds / step) * step
+
+
+def _ticked(start: Snapshot) -> Snapshot:
+    """The snapshot with times that are whole ticks: their sums are exact, so that equal ends are equal."""
+
+    def tick(at: float) -> float:
+        return round(at / TICK) * TICK
+
+    jobs = tuple(job if job.started is None else replace(job, started=tick(job.started)) for job in start.jobs)
+    return replace(start, now=tick(start.now), jobs=jobs)
+
+
+def _run(
+    start: Snapshot, wanted: Collection[str], ahead: _Lengths, until: float, stop: Callable[[], bool]
+) -> _Run:
+    """What happens if all run times follow a rule."""
+    now = start.now
+    lengths = {job.id: ahead.of(job, now) for job in start.jobs if job.phase is not Phase.HELD}
+    planner, notes = Planner(start), _Notes()
     pool = VirtualPool(
-        Planner(start),
-        now=start.now,
-        running=[_midway(job, rule, start.now) for job in start.jobs if job.phase is Phase.RUNNING],
-        waiting=[Course(job, rule(job, start.now)) for job in start.jobs if job.phase is Phase.WAITING],
+        planner,
+        now=now,
+        witness=notes,
+        running=[_midway(job, lengths[job.id], now) for job in start.jobs if job.phase is Phase.RUNNING],
+        waiting=[Course(job, lengths[job.id]) for job in start.jobs if job.phase is Phase.WAITING],
     )
     left = set(wanted)
 
-    def all_started() -> bool:
+    def enough() -> bool:
         left.difference_update([job for job in left if pool.courses[job].first_start is not None])
-        return not left
+        return not left or stop()
 
     pool.step()
-    pool.run(until=start.now + horizon, enough=all_started)
+    pool.witness = None
+    standing, shifts = planner.standing(), tuple(_shifts(start.jobs, pool, notes))
+    pool.run(until=until, enough=enough)
     found = ((job, pool.courses[job].first_start) for job in wanted)
-    return {job: at for job, at in found if at is not None}
+    starts = {job: at for job, at in found if at is not None}
+    idle = not any(course.job.phase is Phase.RUNNING for course in pool.courses.values() if course.finish is None)
+    return _Run(starts, standing, shifts, pool.now if stop() else until, idle)
 
 
-def _midway(job: Job, rule: Callable[[Job, float], float], now: float) -> Course:
+def _midway(job: Job, left: float, now: float) -> Course:
     """The course of a running job, counted from the start of its live attempt."""
     ran = now - (now if job.started is None else job.started)
-    return Course(job, rule(job, now) + ran * len(job.placement) / job.workers, first_start=job.started)
+    return Course(job, left + ran * len(job.placement) / job.workers, first_start=job.started)
 
 
-def _window(starts: Sequence[float | None]) -> Window:
-    """A range from the starts under short, likely and long run times; shorter runs may delay a start too."""
+def _shifts(before: Iterable[Job], pool: VirtualPool, notes: _Notes) -> Iterable[Shift]:
+    for job in before:
+        decision = notes.last.get(job.id)
+        if decision is None:
+            continue
+        after = pool.courses[job.id].job
+        if job.phase is Phase.RUNNING and after.phase is Phase.WAITING:
+            kind = "moved" if isinstance(decision, Move) else "paused"
+        elif job.phase is Phase.RUNNING and after.placement != job.placement:
+            kind = "moved"
+        elif job.phase is Phase.WAITING and after.phase is Phase.RUNNING:
+            kind = "started"
+        else:
+            continue
+        beneficiary = decision.beneficiary if isinstance(decision, Pause | Move) else None
+        yield Shift(job.id, kind, decision.reason, beneficiary)
+
+
+def _window(job: str, runs: Sequence[_Run], *, cut: bool) -> Window:
+    """A range from the starts under likely, long and short run times; shorter runs may delay a start too."""
+    starts = [run.starts.get(job) for run in runs]
     known = sorted(at for at in starts if at is not None)
-    if not known:
-        return Window(None, None, None)
-    likely = starts[1]
-    return Window(known[0], likely, None if None in starts else known[-1])
-
-
-def _standing(start: Snapshot) -> Mapping[str, Standing]:
-    planner = Planner(start)
-    courses = [Course(job, math.inf) for job in start.jobs if job.phase in {Phase.WAITING, Phase.RUNNING}]
-    pool = VirtualPool(
-        planner,
-        now=start.now,
-        running=[course for course in courses if course.job.phase is Phase.RUNNING],
-        waiting=[course for course in courses if course.job.phase is Phase.WAITING],
-    )
-    pool.step()
-    return planner.standing()
+    likely = starts[0]
+    if likely is None:
+        why = NEVER if not known and all(run.idle for run in runs) else FAR
+        return Window(known[0] if known else None, None, None, why)
+    open_ended = None in starts or cut
+    return Window(known[0], likely, None if open_ended else known[-1], OPEN if open_ended else "")

@@ -11,6 +11,9 @@ from traitlets.utils.importstring import import_item
 from springtide.spawner.local import LocalBuildSpawner, SimpleBuildSpawner
 from springtide.spawner.quota import BuildQuota
 
+KUBE = ("kubespawner", "KubeSpawner")
+"""The package and the name of KubeSpawner, which is loaded only where a hub has chosen it."""
+
 
 def with_quota(chosen: str | type | None) -> type:
     """The spawner class that does what the ``chosen`` one does, and keeps the build quota.
@@ -25,6 +28,14 @@ def with_quota(chosen: str | type | None) -> type:
         return LocalBuildSpawner
     if cls is SimpleLocalProcessSpawner:
         return SimpleBuildSpawner
+    if any((base.__module__.partition(".")[0], base.__name__) == KUBE for base in cls.__mro__):
+        from springtide.spawner.kube import KubeBuildSpawner  # noqa: PLC0415 - the extra may be missing
+
+        return (
+            KubeBuildSpawner
+            if cls.__name__ == KUBE[1]
+            else new_class(f"Build{cls.__name__}", (KubeBuildSpawner, cls))
+        )
     return new_class(f"Build{cls.__name__}", (BuildQuota, cls))
 
 

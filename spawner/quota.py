@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Collection
 from functools import cache
 from pathlib import Path
 from types import MethodType
@@ -38,9 +38,9 @@ def refusal(message: str, *, status: int, reason: str) -> HTTPError:
 
 
 @cache
-def reservations(url: str, token_file: str) -> Reservations:
-    """The reservations of this hub at the service at ``url``."""
-    return Reservations(Client(url, Path(token_file).read_text().strip(), timeout=10), get_logger())
+def reservations(url: str, token: str, token_file: str) -> Reservations:
+    """The reservations of this hub at the service at ``url``; without a ``token``, the one in the file is used."""
+    return Reservations(Client(url, token or Path(token_file).read_text().strip(), timeout=10), get_logger())
 
 
 class BuildQuota(Spawner):
@@ -54,6 +54,7 @@ class BuildQuota(Spawner):
         config=True
     )
     token_file = Unicode(help="The file with the service's own token; set by `configure`.").tag(config=True)
+    token = Unicode(help="The service's own token where it is in no file; set by `configure`.").tag(config=True)
     default_gpus = Integer(1, min=0, help="GPUs of a notebook that was not told how many to take.").tag(
         config=True
     )
@@ -76,22 +77,27 @@ class BuildQuota(Spawner):
 
     @property
     def _reservations(self) -> Reservations:
-        return reservations(self.service_url, self.token_file)
+        return reservations(self.service_url, self.token, self.token_file)
 
     # ---------- what is asked for
 
     @default("options_from_form")
-    def _options_from_form(self) -> Any:
+    def _default_options_from_form(self) -> Any:
         return options_from_form
 
     @default("apply_user_options")
     def _default_apply_user_options(self) -> Any:
         return lambda spawner, _options: spawner.requested_gpus()
 
+    @property
+    def _other_names(self) -> Collection[str]:
+        """Options that are somebody else's business."""
+        return self.other_options
+
     def requested_gpus(self) -> int:
         """The GPUs that the options ask for. Raises what `refusal` makes for options that cannot be meant."""
         try:
-            return requested_gpus(self.user_options, default=self.default_gpus, others=self.other_options)
+            return requested_gpus(self.user_options, default=self.default_gpus, others=self._other_names)
         except OptionError as error:
             raise refusal(str(error), status=400, reason="options") from None
 

@@ -102,8 +102,13 @@ class Job:
         return self._asked
 
     def exit_for_pause(self) -> NoReturn:
-        """End this process in the way that says: checkpointed, run me again."""
+        """End this process in the way that says: checkpointed, run me again.
+
+        A SIGTERM that comes while it leaves asks for nothing more, so it does not end it half-way.
+        """
         self._reports.flush()
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == self._ask:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise SystemExit(AGAIN)
 
     def epochs(

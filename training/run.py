@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, List, NoReturn, Optional
 
-from springtide.training.job import AGAIN, Job, current_job
+from springtide.training.job import Job, current_job
 
 RESULT = "result.pkl"
 ERROR = "error.json"
@@ -90,7 +90,7 @@ def run_notebook(path: Path) -> None:
     sys.path.insert(0, str(path.parent.resolve()))
     ended = execute(job, path, job.output_directory / path.name)
     if ended.paused:
-        raise SystemExit(AGAIN)
+        job.exit_for_pause()
     if ended.error is not None:
         fail(job, ended.error.kind, ended.error.message, ended.error.text)
     _forget_error(job)

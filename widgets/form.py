@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FunctionType
@@ -13,6 +14,7 @@ from typing import Any
 import ipywidgets
 
 from springtide.scheduler.client import Client
+from springtide.scheduler.client.times import prospect
 from springtide.scheduler.wire import Event, Me, PoolView, ProjectChoice
 from springtide.widgets import words
 from springtide.widgets.advice import advice, problem
@@ -21,8 +23,13 @@ from springtide.widgets.connection import Connection
 from springtide.widgets.errors import OptionError, SpringtideError
 from springtide.widgets.handle import Job
 from springtide.widgets.listener import listener
+from springtide.widgets.options import Options, wish
 
 KINDS = ("function", "command", "notebook")
+SETTLED_S = 0.7
+"""Seconds without a change after which the form asks when the job would start."""
+AGAIN_S = 20.0
+"""Seconds after which news of the pool make the form ask again."""
 WIDE = {"description_width": "90px"}
 
 
@@ -39,14 +46,18 @@ class JobForm:
         self._connection, self._submit, self._namespace = connection, submit, namespace
         self._me = connection.ask(Client.me)
         self._view = connection.ask(Client.pool)
+        self._asking = threading.Timer(0, self._ask_when)
+        self._asked_at = 0.0
         self._draw_fields()
         self.box = ipywidgets.VBox(children=self._children(), _view_count=0)
         self.box.add_class("springtide-form")
         self.box.observe(self._views_changed, "_view_count")
         self._check()
+        self._foresee()
 
     def close(self) -> None:
         """Remove the form."""
+        self._asking.cancel()
         listener(self._connection.client).remove(self)
         self.box.close()
 
@@ -85,12 +96,20 @@ class JobForm:
             style=WIDE,
         )
         self.advice = ipywidgets.HTML()
+        self.start = ipywidgets.HTML()
         self.notice = ipywidgets.HTML()
         self.button = ipywidgets.Button(description="Submit", button_style="primary")
-        for mark, field in (("submit", self.button), ("notice", self.notice), ("advice", self.advice)):
+        for mark, field in (
+            ("submit", self.button),
+            ("notice", self.notice),
+            ("advice", self.advice),
+            ("start", self.start),
+        ):
             field.add_class(f"springtide-form-{mark}")
         for field in (self.kind, self.project, self.gpus, self.workers, self.function, self.command):
             field.observe(self._check, "value")
+        for field in (self.project, self.gpus, self.workers, self.priority, self.gpu_type):
+            field.observe(self._foresee, "value")
         self.button.on_click(self._clicked)
         self.cards = ipywidgets.VBox()
 
@@ -102,7 +121,7 @@ class JobForm:
         types = [self.gpu_type] if len(self._me.gpu_types) > 1 else []
         images = [self.image] if self._me.images else []
         ask = [self.name, self.project, self.gpus, self.workers, self.priority, *types, *images]
-        return [self.kind, *what, *ask, self.advice, self.notice, self.button, self.cards]
+        return [self.kind, *what, *ask, self.advice, self.start, self.notice, self.button, self.cards]
 
     def _functions(self) -> list[str]:
         return sorted(
@@ -134,6 +153,35 @@ class JobForm:
         self.notice.value = words.escape(wrong)
         self.button.disabled = bool(wrong)
 
+    def _foresee(self, _change: Any = None) -> None:
+        """Say in a moment when it would start, if it cannot start at once."""
+        self._asking.cancel()
+        choice = self._choice()
+        if choice is None or self.gpus.value * self.workers.value <= choice.free_now:
+            self.start.value = ""
+            return
+        self._asked_at = time.monotonic()
+        self._asking = threading.Timer(SETTLED_S, self._ask_when)
+        self._asking.daemon = True
+        self._asking.start()
+
+    def _ask_when(self) -> None:
+        try:
+            told = self._connection.ask(Client.when, wish(Options(**self._options())))
+        except SpringtideError:
+            self.start.value = ""
+        else:
+            self.start.value = words.escape(prospect(told))
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "project": self.project.value,
+            "gpus": self.gpus.value,
+            "workers": self.workers.value,
+            "priority": self.priority.value or "train",
+            "gpu_types": [self.gpu_type.value] if self.gpu_type.value else [],
+        }
+
     def _missing(self) -> str:
         if self.kind.value == "function" and not self.function.value:
             return "Define or import a function of your own, and open the form again."
@@ -161,15 +209,7 @@ class JobForm:
             self.button.disabled = False
 
     def _submit_filled(self) -> Job:
-        options = {
-            "name": self.name.value,
-            "project": self.project.value,
-            "gpus": self.gpus.value,
-            "workers": self.workers.value,
-            "priority": self.priority.value or "train",
-            "gpu_types": [self.gpu_type.value] if self.gpu_type.value else [],
-            "image": self.image.value.strip() or None,
-        }
+        options = {**self._options(), "name": self.name.value, "image": self.image.value.strip() or None}
         if self.kind.value == "function":
             variables = self._namespace()
             args, keywords = parse_arguments(self.arguments.value, variables)
@@ -190,6 +230,8 @@ class JobForm:
         self._me, self._view = me, view
         self.function.options = self._functions()
         self._check()
+        if time.monotonic() - self._asked_at > AGAIN_S:
+            self._foresee()
         return True
 
     def failed(self, error: Exception) -> None:

@@ -101,6 +101,11 @@ class Job:
         """Why the job waits, or what happens to it, in words."""
         return words.why(self.info)
 
+    @property
+    def starts(self) -> str:
+        """When the job is expected to start or resume, in words; empty unless it waits."""
+        return words.starts(self.info, time.time())
+
     # ---------- what can be done about it
 
     def pause(self) -> None:
@@ -275,7 +280,8 @@ class Job:
             job = self.info
         except SpringtideError as error:
             return {"text/plain": f"{self!r}: {error}"}
-        fallback = {"text/plain": plain.job_text(job), "text/html": plain.job_html(job)}
+        now = time.time()
+        fallback = {"text/plain": plain.job_text(job, now), "text/html": plain.job_html(job, now)}
         try:
             from springtide.widgets.card import bundle, card  # noqa: PLC0415 - the extra may be missing
         except ModuleNotFoundError:

@@ -75,6 +75,11 @@ def submission(captured: Captured, options: Options, key: str) -> Submission:
     )
 
 
+def wish(options: Options) -> Submission:
+    """The request for a job of which nothing is known but its options. Raises `OptionError`."""
+    return submission(Captured("command", "", ("-",), {}, "/"), options, "")
+
+
 def check_size(request: Submission, most: int, variables: Mapping[str, int]) -> None:
     """Raise `CaptureError` with the sizes of what is sent if the request is larger than ``most`` bytes."""
     length = len(msgspec.json.encode(request))

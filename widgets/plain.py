@@ -15,15 +15,15 @@ SHORT = 24
 PROJECT_HEADS = ("project", "quota", "held", "borrowed", "waiting")
 
 
-def job_text(job: Job) -> str:
+def job_text(job: Job, now: float) -> str:
     """One job in a line or two."""
     about = [words.state(job), words.progress(job), words.held(job) or f"asks for {words.asked(job)}"]
     first = f"Job {words.clean(job.name)} ({words.clean(job.id)}): {', '.join(part for part in about if part)}"
-    why = words.why(job)
+    why = " ".join(part for part in (words.why(job), words.starts(job, now)) if part)
     return f"{first}\n{why}" if why else first
 
 
-def job_html(job: Job) -> str:
+def job_html(job: Job, now: float) -> str:
     """One job as a table of two columns."""
     rows = [
         ("job", f"{job.name} ({job.id})"),
@@ -33,6 +33,7 @@ def job_html(job: Job) -> str:
         ("asks for", words.asked(job)),
         ("holds", words.held(job)),
         ("why", words.why(job)),
+        ("starts", words.starts(job, now)),
     ]
     lines = (
         f"<tr><th{NAME}>{head}</th><td{LEFT}>{words.escape(value)}</td></tr>" for head, value in rows if value

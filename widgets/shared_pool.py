@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from springtide.scheduler import wire
 from springtide.scheduler.capture import Captured, Here
 from springtide.scheduler.client import Client
-from springtide.widgets import plain
+from springtide.scheduler.client.times import prospect
+from springtide.widgets import plain, words
 from springtide.widgets.capture import Work, capture, capture_cell
 from springtide.widgets.connection import Connection, connection
 from springtide.widgets.errors import OptionError, SpringtideError
 from springtide.widgets.handle import Job, show
-from springtide.widgets.options import NAMES, Options, check_size, submission
+from springtide.widgets.options import NAMES, Options, check_size, submission, wish
 
 if TYPE_CHECKING:
     from springtide.widgets.form import JobForm
@@ -37,6 +38,16 @@ class Jobs(list[Job]):
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": plain.jobs_text(self._known), "text/html": plain.jobs_html(self._known)}
+
+
+class Prospect:
+    """When a job that is not submitted would start, in words; ``forecast`` has the numbers."""
+
+    def __init__(self, forecast: wire.Forecast) -> None:
+        self.forecast = forecast
+
+    def __repr__(self) -> str:
+        return words.clean(prospect(self.forecast))
 
 
 class Pool:
@@ -64,8 +75,8 @@ class Pool:
 
         Options: ``gpus`` per worker (1), ``workers`` (1), ``min_workers``, ``project``, ``name``, ``priority``
         ("train", "high" or a number), ``preemptible``, ``gpu_types``, ``require``, ``prefer``, ``rotate``,
-        ``time_limit`` (seconds or a timedelta), ``retries``, ``grace`` (seconds), ``env``, ``image`` (on a cluster;
-        that of this notebook unless another is named).
+        ``time_limit`` (seconds or a timedelta), ``retries``, ``grace`` (seconds), ``env``, ``image`` (of a
+        container, on a cluster; this notebook's unless another is named).
 
         A function that has a parameter with the name of an option gets its keywords as ``kwargs={"gpus": 2}``;
         then all other keywords are options.
@@ -89,6 +100,17 @@ class Pool:
             check_size(request, self.me.max_body, captured.sizes)
         accepted = self.connection.ask(Client.submit, request)
         return Job(accepted.id, self._way, captured.notes)
+
+    def when(self, **options: Any) -> Prospect:
+        """When a job with these options of `submit` would start, and what would be paused for it.
+
+        Nothing is submitted: ``pool.when(gpus=4)``, ``pool.when(gpus=8, workers=2, project="vision")``.
+        """
+        unknown = [name for name in options if name not in NAMES]
+        if unknown:
+            msg = f"`{unknown[0]}` is no option of a job. Options are {', '.join(sorted(NAMES))}."
+            raise OptionError(msg)
+        return Prospect(self.connection.ask(Client.when, wish(Options(**options))))
 
     def jobs(
         self, state: str | None = None, *, project: str | None = None, everyone: bool = False, limit: int = 20

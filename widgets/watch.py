@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +19,8 @@ LOG_LINES = 200
 LOG_BYTES = 64 * 2**10
 POINTS = 400
 PAGE = 1000
+LOOK_AGAIN_S = 20.0
+"""Seconds after which a change of the pool makes a waiting job's card ask when it starts."""
 
 
 class JobWatch:
@@ -72,14 +76,18 @@ class CardFeed:
         self._after = 0
         self._tail = Tail()
         self._about: dict[str, Any] = {}
+        self._look_again = math.inf
 
     def hears(self, event: Event) -> bool:
-        """Whether the event is about the job."""
+        """Whether the event is about the job; the pool now and then is, as long as it makes the job wait."""
+        if event.kind == "pool":
+            return time.monotonic() > self._look_again
         return event.kind in {"job", "progress", "log"} and concerns(event, self._id)
 
     def refresh(self) -> bool:
         """Fetch what has changed and show it."""
         job = self._client.job(self._id)
+        self._look_again = time.monotonic() + LOOK_AGAIN_S if job.starts is not None else math.inf
         if not self._about:
             pool = self._client.pool()
             colours = {project.name: project.colour for project in pool.projects}

@@ -6,6 +6,7 @@ import html
 import re
 import unicodedata
 
+from springtide.scheduler.client.times import expectation
 from springtide.scheduler.wire import Job
 
 GLYPHS = {
@@ -23,7 +24,6 @@ ESCAPES = re.compile(
 )
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 KEPT = frozenset("\n\r\t\x1b")
-UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def clean(text: str) -> str:
@@ -52,18 +52,6 @@ def sentence(text: str) -> str:
 def count(number: int, one: str) -> str:
     """``1 GPU``, ``4 GPUs``."""
     return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
-
-
-def duration(seconds: float) -> str:
-    """``40 s``, ``12 min``, ``2 h 5 min``, ``3 d 4 h``."""
-    whole = max(0, round(seconds))
-    for place, (unit, length) in enumerate(UNITS):
-        if whole >= length:
-            most, rest = divmod(whole, length)
-            below = UNITS[place + 1] if place < 2 else None
-            more = f" {rest // below[1]} {below[0]}" if below and rest >= below[1] else ""
-            return f"{most} {unit}{more}"
-    return "0 s"
 
 
 def state(job: Job) -> str:
@@ -96,6 +84,13 @@ def why(job: Job) -> str:
         return sentence(job.error)
     line = "" if not job.place else "Next in line." if job.place == 1 else f"Number {job.place} in line."
     return " ".join(part for part in (sentence(job.reason.text) if job.reason else "", line) if part)
+
+
+def starts(job: Job, now: float) -> str:
+    """When a waiting job is expected to start or resume, empty where nothing is known of it."""
+    return (
+        "" if job.starts is None else clean(expectation(job.starts, now, "resumes" if job.attempt else "starts"))
+    )
 
 
 def asked(job: Job) -> str:

@@ -41,20 +41,22 @@ class Endpoint(SiteHandler):
         self._chunks: list[bytes] = []
         self._size = 0
         self._refused: Refusal | None = None
+        self._most = pool.max_body
 
     async def prepare(self) -> None:
         """Decide on what the headers say."""
         route = self.routes.get(str(self.request.method))
         if route is None:
             raise HTTPError(405)
+        self._most = min(self.pool.max_body, route.most or self.pool.max_body)
         assert isinstance(self.request.connection, HTTPConnection)
-        self.request.connection.set_max_body_size(3 * self.pool.max_body)  # type: ignore[attr-defined]
+        self.request.connection.set_max_body_size(3 * self._most)  # type: ignore[attr-defined]
         try:
             await self._admit(route)
             self._check_headers(route)
         except Refusal as refusal:
             self._refused = refusal
-            if self._announced() > 2 * self.pool.max_body:
+            if self._announced() > 2 * self._most:
                 raise
 
     async def _admit(self, route: Route) -> None:
@@ -72,7 +74,7 @@ class Endpoint(SiteHandler):
             )
 
     def _check_headers(self, route: Route) -> None:
-        if self._announced() > self.pool.max_body:
+        if self._announced() > self._most:
             raise self._too_large()
         headers = self.request.headers
         if route.takes is None:
@@ -91,24 +93,26 @@ class Endpoint(SiteHandler):
         return int(length) if length.isdecimal() and length.isascii() else 0
 
     def _too_large(self) -> Refusal:
-        most = self.pool.max_body
+        most = self._most
         return Refusal(
             413,
             "too_large",
             f"The request is larger than {most / 2**20:g} MiB ({most} bytes), the most this pool takes.",
-            hint="Keep data in files that the job reads, instead of in its code or arguments.",
+            hint="Ask for less at once."
+            if most < self.pool.max_body
+            else "Keep data in files that the job reads, instead of in its code or arguments.",
         )
 
     def data_received(self, chunk: bytes) -> None:
         """Keep a piece of the body, or throw it away."""
         self._size += len(chunk)
-        if self._refused is None and self._size > self.pool.max_body:
+        if self._refused is None and self._size > self._most:
             self._refused = self._too_large()
         if self._refused is None:
             self._chunks.append(chunk)
             return
         self._chunks.clear()
-        if self._size > 2 * self.pool.max_body:
+        if self._size > 2 * self._most:
             self.send_error(exc_info=(type(self._refused), self._refused, None))
 
     async def _answer(self, **parts: str) -> None:

@@ -98,15 +98,24 @@ def words(kind: inspect.Type) -> str:
             return "nothing (null)"
         case inspect.BytesType():
             return "base64 text"
-        case inspect.ListType():
-            least = f" of at least {kind.min_length}" if kind.min_length else ""
-            return f"a list{least}, each item {words(kind.item_type)}"
+        case inspect.ListType() | inspect.VarTupleType():
+            return f"a list{_sizes(kind)}, each item {words(kind.item_type)}"
         case inspect.DictType():
-            return f"an object, each value {words(kind.value_type)}"
+            return f"an object{_sizes(kind)}, each value {words(kind.value_type)}"
+        case inspect.AnyType():
+            return "anything"
+        case inspect.StructType():
+            return f"an object with {', '.join(_fields(kind))}"
         case inspect.UnionType():
             return " or ".join(words(part) for part in kind.types)
         case _:
             return "something else"
+
+
+def _sizes(kind: inspect.ListType | inspect.VarTupleType | inspect.DictType) -> str:
+    bounds = (("least", kind.min_length), ("most", kind.max_length))
+    said = " and ".join(f"at {which} {length}" for which, length in bounds if length)
+    return f" of {said}" if said else ""
 
 
 def _bounds(kind: inspect.IntType | inspect.FloatType) -> str:
@@ -122,25 +131,70 @@ def _bounds(kind: inspect.IntType | inspect.FloatType) -> str:
 
 def _wrong(error: str, kind: type[msgspec.Struct], given: object) -> Refusal:
     """What msgspec found, as a refusal in words."""
-    fields = {field.encode_name: field for field in inspect.type_info(kind).fields}  # type: ignore[attr-defined]
+    at = _AT.search(error)
+    path = at[1] if at else ""
+    steps = re.findall(r"\[[^\]]*\]|[^.\[]+", path)
+    top = _fields(inspect.type_info(kind))
+    inside = inspect.type_info(kind) if not steps or steps[0] not in top else _descend(top[steps[0]], steps[1:])
+    fields = _fields(inside)
     if found := _UNKNOWN.match(error):
         name = found[1]
         close = difflib.get_close_matches(name, fields, n=1)
         hint = f"Did you mean {close[0]}?" if close else f"Known are: {', '.join(fields)}."
-        return Refusal(422, "unknown_field", f"There is no field {_short(name)}.", field=name, hint=hint)
+        where = f" in {path}" if steps else ""
+        field = steps[0] if steps else name
+        return Refusal(422, "unknown_field", f"There is no field {_short(name)}{where}.", field=field, hint=hint)
     if found := _MISSING.match(error):
-        wanted = words(fields[found[1]].type)
-        return Refusal(422, "missing", f"{found[1]} is missing; expected {wanted}.", field=found[1])
-    at = _AT.search(error)
-    path = at[1] if at else ""
-    name = re.split(r"[.\[]", path, maxsplit=1)[0]
-    if name not in fields:
+        name = f"{path}.{found[1]}" if steps else found[1]
+        wanted = words(fields[found[1]])
+        field = steps[0] if steps else found[1]
+        return Refusal(422, "missing", f"{name} is missing; expected {wanted}.", field=field)
+    if not steps or steps[0] not in top:
         return Refusal(
-            422, "invalid", "The body must be a JSON object.", hint=f"Its fields are: {', '.join(fields)}."
+            422, "invalid", "The body must be a JSON object.", hint=f"Its fields are: {', '.join(top)}."
         )
-    value = given.get(name) if isinstance(given, dict) else None
-    got = f"{name} is {_short(value)}" if path == name and value is not None else f"{path} is not right"
-    return Refusal(422, "invalid", f"{got}; expected {words(fields[name].type)}.", field=name)
+    value = _value(given, steps)
+    got = f"{path} is {_short(value)}" if value is not None else f"{path} is not right"
+    wanted = words(inside)
+    return Refusal(422, "invalid", f"{got}; expected {wanted}.", field=steps[0])
+
+
+def _fields(kind: inspect.Type) -> dict[str, inspect.Type]:
+    """The fields of an object's type, or of the object among alternatives."""
+    if isinstance(kind, inspect.UnionType):
+        return next((fields for part in kind.types if (fields := _fields(part))), {})
+    return {field.encode_name: field.type for field in kind.fields} if isinstance(kind, inspect.StructType) else {}
+
+
+def _descend(kind: inspect.Type, steps: Sequence[str]) -> inspect.Type:
+    """The type of a part: ``steps`` are names of fields, and ``[…]`` for items and values."""
+    for step in steps:
+        parts = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
+        found = next((inner for part in parts if (inner := _part(part, step)) is not None), None)
+        if found is None:
+            return kind
+        kind = found
+    return kind
+
+
+def _part(kind: inspect.Type, step: str) -> inspect.Type | None:
+    if step.startswith("["):
+        if isinstance(kind, inspect.DictType):
+            return kind.value_type
+        return kind.item_type if isinstance(kind, inspect.ListType | inspect.VarTupleType) else None
+    return _fields(kind).get(step)
+
+
+def _value(given: object, steps: Sequence[str]) -> object:
+    """What stands there, if the steps lead to something."""
+    for step in steps:
+        if isinstance(given, dict) and step in given:
+            given = given[step]
+        elif isinstance(given, list) and step[1:-1].isdigit() and int(step[1:-1]) < len(given):
+            given = given[int(step[1:-1])]
+        else:
+            return None
+    return given
 
 
 def _loosely(data: bytes) -> object:

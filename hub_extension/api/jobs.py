@@ -7,7 +7,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from springtide.hub_extension.api import permissions
-from springtide.hub_extension.api.routes import Call, File, NoQuery, Reply, Route, Who
+from springtide.hub_extension.api.limits import Buckets
+from springtide.hub_extension.api.routes import Call, File, NoQuery, Pool, Reply, Route, Who
+from springtide.hub_extension.caller import Caller
 from springtide.hub_extension.problems import Busy
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.model import JobState
@@ -17,6 +19,8 @@ from springtide.scheduler.wire import Job, JobPage, LogChunk, Points, Submission
 LOG_PIECE = 64 * 1024
 LONGEST_LOG_PIECE = 1024 * 1024
 LONGEST_WAIT_S = 30
+STARTS_WAIT_S = 0.3
+"""How long an answer waits for starts that are not known yet; events bring them later."""
 
 Rank = Annotated[int, Meta(ge=0, le=1_000_000)]
 Offset = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)]
@@ -52,23 +56,26 @@ class PointsQuery(Struct, frozen=True, forbid_unknown_fields=True):
 async def submit(call: Call[NoQuery, Submission]) -> Reply:
     """Accept a job: on disk when this answers."""
     caller, pool = call.caller, call.pool
-    wait = pool.submissions.take(caller.name)
-    if wait > 0:
-        seconds = max(1, round(wait + 0.5))
-        message = "You submit faster than this pool takes jobs of one person."
-        raise Busy("too_fast", message, retry_after=seconds, hint=f"Try again in {seconds} s.")
-    project = _project(call)
+    take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
+    project = project_for(pool, caller, call.body.project)
     asked = pool.clock()
     accepted = await pool.engine.submit(call.body, caller.name, project)
     return Reply(accepted, 201 if accepted.submitted >= asked else 200)
 
 
-def _project(call: Call[NoQuery, Submission]) -> str:
+def take(buckets: Buckets, caller: Caller, message: str) -> None:
+    """Take one of the caller's tokens. Raises `Busy` with the message if there is none."""
+    wait = buckets.take(caller.name)
+    if wait > 0:
+        seconds = max(1, round(wait + 0.5))
+        raise Busy("too_fast", message, retry_after=seconds, hint=f"Try again in {seconds} s.")
+
+
+def project_for(pool: Pool, caller: Caller, named: str | None) -> str:
     """The project to submit for: the one named, or the only one the caller is in."""
-    caller, named = call.caller, call.body.project
     if named is not None and permissions.may_submit(caller, named):
         return named
-    has_project = call.pool.engine.has_project
+    has_project = pool.engine.has_project
     own = sorted(filter(has_project, caller.groups))
     yours = f"Yours: {', '.join(own)}." if own else "You are in no project; an administrator can change that."
     if named is None:
@@ -98,7 +105,11 @@ async def jobs(call: Call[JobsQuery, None]) -> JobPage:
         viewer=None if caller.admin else "" if caller.service else caller.name,
         viewer_projects=() if caller.admin else tuple(sorted(caller.groups)),
     )
-    return await call.pool.engine.jobs(wanted, query.cursor, query.limit)
+    engine = call.pool.engine
+    page = await engine.jobs(wanted, query.cursor, query.limit)
+    if await engine.look_ahead(page.items, STARTS_WAIT_S):
+        page = await engine.jobs(wanted, query.cursor, query.limit)
+    return page
 
 
 async def _seen(call: Call[object, object]) -> Job:
@@ -119,8 +130,11 @@ async def _owned(call: Call[object, object]) -> Job:
 
 
 async def job(call: Call[NoQuery, None]) -> Job:
-    """One job."""
-    return await _seen(call)
+    """One job, with when it is expected to start if it waits."""
+    found = await _seen(call)
+    if await call.pool.engine.look_ahead([found], STARTS_WAIT_S):
+        found = await _seen(call)
+    return found
 
 
 async def pause(call: Call[NoQuery, None]) -> Job:

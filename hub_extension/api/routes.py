@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
@@ -14,6 +15,10 @@ from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.caller import Caller
 from springtide.hub_extension.hub import Groups
 from springtide.scheduler.engine import Engine
+
+FORECAST_RATE = 1.0
+"""So many questions about what would be one person may ask a second, for long."""
+FORECAST_BURST = 20
 
 Q_co = TypeVar("Q_co", covariant=True)
 B_co = TypeVar("B_co", covariant=True)
@@ -45,6 +50,7 @@ class Pool:
     grace: float
     version: str
     clock: Callable[[], float]
+    forecasts: Buckets = field(default_factory=lambda: Buckets(FORECAST_RATE, FORECAST_BURST, time.monotonic))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,8 @@ class Route:
 
     ``path`` is below ``/api/v1`` with ``{parts}``; ``parts`` gives their types where they are not plain text.
     ``takes`` is the body, ``query`` the parameters, ``answers`` what comes back with ``status``; ``also`` are
-    further good answers. A route without ``call`` has a handler of its own.
+    further good answers; ``most`` bounds the body, in bytes, where the pool's own bound is too wide. A route
+    without ``call`` has a handler of its own.
     """
 
     method: str
@@ -98,6 +105,7 @@ class Route:
     also: tuple[int, ...] = ()
     media: str = "application/json"
     parts: Mapping[str, Any] | None = None
+    most: int | None = None
 
     @property
     def pattern(self) -> str:

@@ -9,6 +9,7 @@ import click
 
 from springtide.hub_extension.commands.text import ago, json_option, one_line, print_json, print_table, printable
 from springtide.scheduler.client import Client
+from springtide.scheduler.client.times import moment
 from springtide.scheduler.wire import Job
 
 FOLLOW_WAIT_S = 20.0
@@ -40,9 +41,20 @@ def jobs(
         return
     now = time.time()
     print_table(
-        ("JOB", "NAME", "USER", "PROJECT", "STATE", "GPUS", "PROGRESS", "SENT", "WHY"),
+        ("JOB", "NAME", "USER", "PROJECT", "STATE", "GPUS", "PROGRESS", "SENT", "STARTS", "WHY"),
         [
-            (j.id, j.name, j.user, j.project, j.state, asked(j), progress(j), ago(j.submitted, now), why(j))
+            (
+                j.id,
+                j.name,
+                j.user,
+                j.project,
+                j.state,
+                asked(j),
+                progress(j),
+                ago(j.submitted, now),
+                starts(j, now),
+                why(j),
+            )
             for j in page.items
         ],
         empty="No jobs. Send one: springtide submit --gpus 1 -- python train.py",
@@ -61,6 +73,11 @@ def progress(job: Job) -> str:
     if job.progress.step is None:
         return ""
     return f"{job.progress.step:g}/{job.progress.of:g}" if job.progress.of else f"{job.progress.step:g}"
+
+
+def starts(job: Job, now: float) -> str:
+    """When a waiting job is expected to start, if that can be told."""
+    return "" if job.starts is None or job.starts.likely is None else moment(job.starts, now)
 
 
 def why(job: Job) -> str:

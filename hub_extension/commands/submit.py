@@ -10,6 +10,7 @@ from springtide.hub_extension.commands.jobs import show_log, why
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, say
 from springtide.scheduler.capture import Captured, CaptureError, Here, capture_words
 from springtide.scheduler.client import Client
+from springtide.scheduler.client.times import prospect
 from springtide.scheduler.wire import Job, Submission
 
 
@@ -30,6 +31,9 @@ from springtide.scheduler.wire import Job, Submission
 @click.option("--grace", type=float, help="Seconds to save in when paused.")
 @click.option("--image", help="The container image it runs in, on a cluster.  [default: this notebook's]")
 @click.option("-e", "--env", "settings", multiple=True, metavar="NAME=VALUE", help="Set in its environment.")
+@click.option(
+    "--dry-run", is_flag=True, help="Do not send it: tell when it would start, and what would be paused."
+)
 @click.option("-f", "--follow", is_flag=True, help="Show its log until it has ended.")
 @json_option
 @click.argument("command", metavar="-- COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -49,6 +53,7 @@ def submit(
     grace: float | None,
     image: str | None,
     settings: tuple[str, ...],
+    dry_run: bool,
     follow: bool,
     as_json: bool,
     command: tuple[str, ...],
@@ -82,6 +87,9 @@ def submit(
     )
     for note in captured.notes:
         say(note)
+    if dry_run:
+        tell_when(submission, as_json=as_json)
+        return
     with Client() as client:
         job = client.submit(submission)
         if follow:
@@ -92,6 +100,16 @@ def submit(
         click.echo(one_line(f"{job.id} {job.name}: {job.state}. {why(job)}"), err=follow)
     if follow and job.state != "succeeded":
         raise click.exceptions.Exit(1)
+
+
+def tell_when(submission: Submission, *, as_json: bool) -> None:
+    """Say when the job would start if it were sent now."""
+    with Client() as client:
+        told = client.when(submission)
+    if as_json:
+        print_json(told)
+    else:
+        click.echo(one_line(f"{prospect(told)} Nothing was sent."))
 
 
 def capture(command: tuple[str, ...]) -> Captured:

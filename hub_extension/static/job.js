@@ -7,11 +7,13 @@ import { call, calmly, followEvents, oncePerFrame, showMessage, site } from "./s
 import { h, patch } from "./visuals/dom.js";
 import { emptyState } from "./visuals/glyphs.js";
 import { renderJobCard } from "./visuals/job_card.js";
+import { waits } from "./visuals/job_words.js";
 import { renderLog } from "./visuals/log_view.js";
 import { curveNames, renderLossCurve } from "./visuals/loss_curve.js";
 import { clean, clockNow } from "./visuals/words.js";
 
 const MOST_CURVES = 6;
+const LOOK_AGAIN_S = 30;
 const path = `jobs/${encodeURIComponent(site.job)}`;
 
 const shown = { job: null, colour: null, simulated: false, notice: null };
@@ -19,6 +21,7 @@ const redraw = oncePerFrame(draw);
 const curves = new CurveKeeper(redraw);
 const log = new LogKeeper(path, redraw);
 const reread = calmly(read, 0.5);
+let events = 0;
 
 start();
 
@@ -33,9 +36,15 @@ async function start() {
     return;
   }
   redraw();
-  followEvents({ job: hear, progress: hearProgress, log: () => log.read(), again: readAll }, site.job);
+  followEvents({ job: hearEvent, progress: hearProgress, log: () => log.read(), again: readAll }, site.job);
   log.read();
   setInterval(redraw, 1000);
+  setInterval(lookAgain, 1000 * LOOK_AGAIN_S);
+}
+
+/** Looking is what keeps the expected start of a waiting job up to date. */
+function lookAgain() {
+  if (waits(shown.job) && !document.hidden) reread();
 }
 
 function drawMissing(error) {
@@ -54,9 +63,16 @@ function readAll() {
 }
 
 async function read() {
+  const then = events;
   const job = await call("GET", path).catch(() => null);
-  if (job) shown.job = job;
+  if (job && then === events) shown.job = job;
   redraw();
+}
+
+/** An event is newer than an answer that was asked for before it. */
+function hearEvent(job) {
+  events += 1;
+  hear(job);
 }
 
 /** Events have the latest attempts only, and not what the job runs. */
@@ -65,6 +81,7 @@ function hear(job) {
   const earlier = shown.job.attempts.filter((attempt) => attempt.number < first);
   shown.job = { ...job, source: shown.job.source, attempts: [...earlier, ...job.attempts] };
   shown.notice = null;
+  if (waits(job) && !job.starts) reread();
   log.read();
   redraw();
 }
@@ -78,7 +95,9 @@ function act(name) {
   return async () => {
     shown.notice = null;
     try {
-      hear(await call("POST", `${path}/${name}`));
+      const then = events;
+      const job = await call("POST", `${path}/${name}`);
+      if (then === events) hear(job);
     } catch (error) {
       shown.notice = error.message;
     }

@@ -73,6 +73,7 @@ export function drawFacts(job, now) {
   const facts = [
     ["GPUs", askWords(job)],
     ["Priority", `${job.priority}, ${job.preemptible ? "may be paused for others" : "never paused for others"}`],
+    ...(job.image ? [["Image", cleanLines(job.image)]] : []),
     ["Submitted", when(job.submitted, now)],
     ["First started", job.started ? when(job.started, now) : "not yet"],
     ["Last saved", job.saved ? when(job.saved, now) : "never"],

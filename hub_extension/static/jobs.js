@@ -1,14 +1,16 @@
 /** My jobs: a live card each. */
 
 import { CurveKeeper } from "./curves.js";
-import { attempted, call, followEvents, jobPath, oncePerFrame, showMessage, site } from "./site.js";
+import { attempted, call, calmly, followEvents, jobPath, oncePerFrame, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/dom.js";
 import { emptyState, isFinal } from "./visuals/glyphs.js";
 import { renderJobCard } from "./visuals/job_card.js";
+import { waits } from "./visuals/job_words.js";
 import { clockNow } from "./visuals/words.js";
 
 const PAGE = 20;
 const MOST = 200;
+const LOOK_AGAIN_S = 30;
 const ACTIVE = ["queued", "starting", "running", "pausing", "paused"];
 const ENDED = ["succeeded", "failed", "cancelled"];
 const STATES = { active: ACTIVE, ended: ENDED, all: [] };
@@ -18,6 +20,9 @@ const shown = { filter: "active", everybody: false, jobs: new Map(), next: null,
 let pool = null;
 const redraw = oncePerFrame(draw);
 const curves = new CurveKeeper(redraw);
+const look = calmly(load, 2);
+const heard = new Map();
+let events = 0;
 
 start();
 
@@ -28,13 +33,19 @@ async function start() {
   pool = await attempted(() => call("GET", "pool"));
   await load();
   followEvents({
-    job: hearJob,
+    job: hearEvent,
     pool: hearPool,
     progress: hearProgress,
     admin: refresh,
     again: refresh,
   });
   setInterval(redraw, 1000);
+  setInterval(lookAgain, 1000 * LOOK_AGAIN_S);
+}
+
+/** Looking is what keeps the expected starts of waiting jobs up to date. */
+function lookAgain() {
+  if (!document.hidden && [...shown.jobs.values()].some(waits)) load();
 }
 
 async function load(more = false) {
@@ -43,10 +54,11 @@ async function load(more = false) {
   if (STATES[shown.filter].length) query.set("state", STATES[shown.filter].join(","));
   if (!shown.everybody) query.set("mine", "1");
   if (more && shown.next) query.set("cursor", shown.next);
+  const then = events;
   const page = await attempted(() => call("GET", `jobs?${query}`));
   if (!page || asked !== `${shown.filter} ${shown.everybody}`) return;
   const listed = new Set(page.items.map((job) => job.id));
-  for (const job of page.items) shown.jobs.set(job.id, job);
+  for (const job of page.items) if (!shown.jobs.has(job.id) || !outdated(job.id, then)) shown.jobs.set(job.id, job);
   if (!more) for (const job of shown.jobs.values()) if (!listed.has(job.id) && !isFinal(job.state)) reread(job.id);
   shown.next = page.next;
   shown.loaded = true;
@@ -60,7 +72,9 @@ async function refresh() {
 
 async function reread(id) {
   try {
-    shown.jobs.set(id, await call("GET", `jobs/${encodeURIComponent(id)}`));
+    const then = events;
+    const job = await call("GET", `jobs/${encodeURIComponent(id)}`);
+    if (!outdated(id, then)) shown.jobs.set(id, job);
   } catch (error) {
     if (error.status === 404) shown.jobs.delete(id);
   }
@@ -74,12 +88,23 @@ function hearPool(data) {
   redraw();
 }
 
+function hearEvent(job) {
+  heard.set(job.id, ++events);
+  hearJob(job);
+}
+
+/** Whether an event has told of a job since `then`: it is newer than an answer that was asked for before. */
+function outdated(id, then) {
+  return (heard.get(id) ?? 0) > then;
+}
+
 function hearJob(job) {
   const known = shown.jobs.has(job.id);
   const mine = shown.everybody || job.user === site.user;
   if (!known && !(mine && wanted(job))) return;
   shown.jobs.set(job.id, job);
   shown.notices.delete(job.id);
+  if (waits(job) && !job.starts) look();
   redraw();
 }
 
@@ -154,7 +179,9 @@ function actionsOf(id) {
   const act = (name) => async () => {
     shown.notices.delete(id);
     try {
-      hearJob(await call("POST", `jobs/${encodeURIComponent(id)}/${name}`));
+      const then = events;
+      const job = await call("POST", `jobs/${encodeURIComponent(id)}/${name}`);
+      if (!outdated(id, then)) hearJob(job);
     } catch (error) {
       shown.notices.set(id, error.message);
     }

@@ -6,12 +6,14 @@ import { drawProjects, FIELDS } from "./project_table.js";
 import { attempted, call, calmly, followEvents, oncePerFrame, showMessage } from "./site.js";
 import { buildSum, drawSums, parsed, quotaLevels } from "./sums.js";
 import { h, patch } from "./visuals/dom.js";
+import { WhatIf } from "./what_if.js";
 
 const NEW = "";
 const shown = { admin: null, drafts: new Map(), refusals: new Map(), asking: null, busy: new Set() };
 const redraw = oncePerFrame(draw);
 const reread = calmly(read, 0.3);
 const trail = new AuditTrail(redraw, reread);
+const whatIf = new WhatIf(redraw);
 
 start();
 
@@ -47,6 +49,19 @@ function valuesOf(draft) {
     if (value !== undefined) values[field] = value;
   }
   return values;
+}
+
+/** The typed changes of projects that are there, as they would be sent; none while one of them is no value. */
+function edits() {
+  const found = {};
+  for (const { name } of shown.admin.projects) {
+    const draft = draftOf("project", name);
+    if (!draft) continue;
+    const values = valuesOf(draft);
+    if (Object.keys(values).length < Object.keys(draft.texts).length) return {};
+    found[name] = values;
+  }
+  return found;
 }
 
 function draftOf(kind, name) {
@@ -162,6 +177,7 @@ function draw() {
   const { projects, people } = edited();
   const levels = quotaLevels(projects, shown.admin.sums.train_gpus);
   const sums = { ...shown.admin.sums, quota_sum: levels.get(null).total, build_quota_sum: buildSum(people, projects) };
+  whatIf.consider([...levels.values()].some(({ total, room }) => total > room) ? {} : edits());
   const changed = shown.admin.projects.filter((project) => draftOf("project", project.name)).length;
   patch(
     page,
@@ -171,6 +187,7 @@ function draw() {
       { key: "projects", class: "st-section" },
       h("h2", {}, "Projects"),
       drawProjects(shown.admin.projects, levels, editing),
+      whatIf.draw(),
       changed > 1 && h("p", { key: "all" }, h("button", { type: "button", class: "st-button st-primary", "data-testid": "save-all", on: { click: editing.saveAll } }, `Save all ${changed} changes`)),
     ),
     h("section", { key: "people", class: "st-section" }, h("h2", {}, "People"), drawPeople(shown.admin, editing)),

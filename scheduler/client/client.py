@@ -149,6 +149,17 @@ class Client:
         """A file of the job's output directory."""
         return self._http.raw("GET", _path("jobs", job_id, "output", *name.split("/")))
 
+    # ---------- what would be
+
+    def forecast(self, question: wire.WhatIf) -> wire.Forecast:
+        """What would be: with a job that is not submitted, and for admins with other projects and nodes."""
+        return self._http.struct(wire.Forecast, "POST", "forecast", body=question, repeat=True)
+
+    def when(self, submission: wire.Submission) -> wire.Forecast:
+        """When a job would start if it were submitted now. Nothing is submitted."""
+        fields = {name: getattr(submission, name) for name in wire.Wish.__struct_fields__}
+        return self.forecast(wire.WhatIf(job=wire.Wish(**fields), starts=[]))
+
     # ---------- the pool
 
     def pool(self) -> wire.PoolView:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 
 import msgspec
@@ -46,7 +46,7 @@ class Broadcast:
         """The events to be written with the tick."""
         draft, world = tick.draft, self._knowledge.world
         lens = self._knowledge.lens_of(draft.live_jobs())
-        brief = views.Lens(lens.labels, lens.borrowed, _nothing, _nothing)
+        brief = views.Lens(lens.labels, lens.borrowed, _nothing, _nothing, _nothing)
         records: list[EventRecord] = []
         for job in draft.jobs.values():
             if _same(world.jobs.get(job.id), job):
@@ -113,6 +113,17 @@ class Broadcast:
                 changed.append(wire.Event(kind="job", data=data, at=now))
         self._events.publish(changed)
         self._events.publish([self.pool_event()])
+
+    def show(self, job_ids: Collection[str]) -> None:
+        """Passing events for jobs of which something changed that is not their own."""
+        if not self._events:
+            return
+        now, lens = self._clock(), self._knowledge.lens()
+        jobs = (job for job_id in job_ids if (job := self._knowledge.world.jobs.get(job_id)) is not None)
+        self._events.publish(
+            wire.Event(kind="job", data=msgspec.to_builtins(views.job(job, lens, now, full=False)), at=now)
+            for job in islice(jobs, REFRESHED_JOBS)
+        )
 
     def pool_event(self) -> wire.Event:
         """The pool as it is now."""

@@ -15,6 +15,7 @@ from springtide.scheduler.engine.acts import Acts
 from springtide.scheduler.engine.broadcast import Broadcast
 from springtide.scheduler.engine.events import Events
 from springtide.scheduler.engine.files import JobFiles, attempt_spec
+from springtide.scheduler.engine.foresight import Foresight
 from springtide.scheduler.engine.inbox import Inbox, LaunchTrouble
 from springtide.scheduler.engine.keys import KeyLookup
 from springtide.scheduler.engine.knowledge import Knowledge
@@ -25,14 +26,16 @@ from springtide.scheduler.engine.pruning import Pruner
 from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.world import Draft, World
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, Executor, Reported
+from springtide.scheduler.model import FINAL
 from springtide.scheduler.policy.planner import Planner
 from springtide.scheduler.store import Store, StoreError
-from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.store.records import JobQuery, JobRecord
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+ENDED = frozenset(state.value for state in FINAL)
 ID_SIGNS = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
@@ -115,6 +118,12 @@ class Core:
         )
         self._broadcast = Broadcast(self._know, self._events, self._clock)
         self._loop = Loop(parts, self._know, self._acts, self._broadcast)
+        self._foresight = Foresight(
+            self._know,
+            self._clock,
+            learn=lambda most: self._read(self._store.jobs, JobQuery(states=ENDED), None, most),
+            tell=self._broadcast.show,
+        )
         self._outputs = Outputs(
             self._executor, self._found, self._broadcast.log_growth, self.settings.max_output_bytes
         )
@@ -140,6 +149,7 @@ class Core:
         if self._tasks:
             ticking, pruning = self._tasks
             self._loop.stop()
+            await self._foresight.stop()
             await asyncio.gather(ticking, return_exceptions=True)
             pruning.cancel()
             await asyncio.gather(pruning, return_exceptions=True)

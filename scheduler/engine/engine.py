@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine import admin, history, pool_view, quotas, requests, submit, views, workspaces
+from springtide.scheduler.engine import (
+    admin,
+    history,
+    pool_view,
+    quotas,
+    requests,
+    submit,
+    views,
+    what_if,
+    workspaces,
+)
 from springtide.scheduler.engine.core import Core
 from springtide.scheduler.engine.loop import refusal_of
 from springtide.scheduler.engine.world import Draft
+from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.records import AuditRecord, Bundle, EventRecord, JobQuery
@@ -19,6 +30,7 @@ Members = Mapping[str, Sequence[str]]
 MOST_PER_PAGE = 500
 """Items of a page, whatever was asked for."""
 JobFilter = JobQuery
+WAITING = frozenset({JobState.QUEUED, JobState.PAUSED})
 MEMBERSHIP = frozenset({"member.add", "member.remove"})
 """What happens in the hub and is noted here; whoever notes it can also take it back."""
 
@@ -104,6 +116,26 @@ class Engine(Core):
             raise requests.no_job(job_id)
         return self._know.job(job)
 
+    async def look_ahead(self, jobs: Iterable[wire.Job], patience: float) -> bool:
+        """Let somebody who looks at jobs know when those that wait are expected to start.
+
+        Waits up to ``patience`` seconds for starts that nobody has asked for yet; if it did, look again.
+        """
+        return await self._foresight.look([job.id for job in jobs if job.state in WAITING], patience)
+
+    async def forecast(
+        self, question: wire.WhatIf, user: str, project: str | None, *, sees: what_if.Sees, members: Members
+    ) -> wire.Forecast:
+        """What would be: with a job of the user's in ``project``, with other projects and nodes.
+
+        ``sees`` tells whether the caller sees jobs of a user in a project. Raises `Refusal` for what could not be.
+        """
+        now, world = self._clock(), self._know.world
+        idea = what_if.imagine(question, user, project, world, self.settings, now=now, members=members)
+        asked = what_if.asked_for(question, world, sees)
+        outlook = await self._foresight.what_if(idea.on(self._know.planning.snapshot(now)), [*asked, *idea.jobs])
+        return what_if.told(outlook, idea, world, sees, now)
+
     async def jobs(self, filter: JobFilter, cursor: str | None, limit: int) -> wire.JobPage:  # noqa: A002
         """Jobs that match, newest first, without their sources."""
         limit = max(1, min(limit, MOST_PER_PAGE))
@@ -140,6 +172,11 @@ class Engine(Core):
     def has_project(self, name: str) -> bool:
         """Whether there is a project of that name."""
         return name in self._know.world.projects
+
+    def has_quota(self, name: str) -> bool:
+        """Whether a project, or one that it is part of, has train GPUs guaranteed."""
+        projects = {record.name: record.project for record in self._know.world.projects.values()}
+        return any(project.quota != 0 for project in submit.line_up(name, projects))
 
     def gpu_types(self) -> list[str]:
         """Types of train GPUs."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import gpus, pool_view, views
 from springtide.scheduler.engine.planning import PlannerLike, Planning
+from springtide.scheduler.engine.run_times import RunTimes
 from springtide.scheduler.engine.world import World
 from springtide.scheduler.model import Standing
 from springtide.scheduler.store import Store
@@ -35,6 +36,9 @@ class Knowledge:
         self._standing: Mapping[str, Standing] | None = None
         self._pool: wire.PoolView | None = None
         self.seq = 0
+        self.starts: dict[str, wire.Starts] = {}
+        """When jobs that were looked at are expected to start."""
+        self.run_times = RunTimes()
 
     def changed(self) -> None:
         """Views have to be built again."""
@@ -44,11 +48,18 @@ class Knowledge:
         self.seq += 1
 
     def ended(self, job: JobRecord) -> None:
-        """Keep an ended job at hand for a while."""
+        """Keep an ended job at hand for a while, and learn from it."""
+        if job.id not in self._recent:
+            self.run_times.learn(job)
         self._recent[job.id] = job
         self._recent.move_to_end(job.id)
         while len(self._recent) > RECENT:
             self._recent.popitem(last=False)
+
+    @property
+    def ended_lately(self) -> Collection[str]:
+        """Ids of ended jobs that are at hand."""
+        return self._recent.keys()
 
     def at_hand(self, job_id: str) -> JobRecord | None:
         """A job that is unfinished or ended lately."""
@@ -67,7 +78,9 @@ class Knowledge:
     def lens_of(self, live: Iterable[JobRecord]) -> views.Lens:
         """What views of jobs need while these are live."""
         projects = {record.name: record.project for record in self.world.projects.values()}
-        return views.Lens(gpus.Labels(self.world.nodes), gpus.borrowed(live, projects), self._waits, self._place)
+        return views.Lens(
+            gpus.Labels(self.world.nodes), gpus.borrowed(live, projects), self._waits, self._place, self.starts.get
+        )
 
     def _waits(self, job_id: str) -> model.Reason | None:
         if self.planning.known(job_id) is None:

@@ -28,7 +28,7 @@ class Retries:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """``policy`` is the planner's; ``images`` are patterns of the images a job may run in, the default first, and None
+    """``policy`` is the planner's. ``images`` are patterns of the images a job may run in, the default first; None
     where jobs run without one. The rest bounds what may be asked for and kept, in bytes and seconds.
     """
 

@@ -18,13 +18,15 @@ LISTED_ATTEMPTS = 5
 class Lens:
     """What a job's view needs besides its record.
 
-    ``borrowed`` counts borrowed GPUs by job; ``waits`` tells why a waiting job waits, ``place`` its place in line.
+    ``borrowed`` counts borrowed GPUs by job; ``waits`` tells why a waiting job waits, ``place`` its place in line,
+    ``starts`` when it is expected to start, if that was worked out.
     """
 
     labels: Labels
     borrowed: Mapping[str, int]
     waits: Callable[[str], model.Reason | None]
     place: Callable[[str], int | None]
+    starts: Callable[[str], wire.Starts | None]
 
 
 def reason(why: model.Reason | None) -> wire.Reason | None:
@@ -79,6 +81,7 @@ def job(record: JobRecord, lens: Lens, now: float, *, full: bool = True) -> wire
         saved_step=standing.saved_step,
         reason=job_reason(record, lens),
         place=lens.place(spec.id) if waiting and not standing.held else None,
+        starts=lens.starts(spec.id) if waiting and not standing.held else None,
         time_limit=spec.time_limit,
         retries=spec.retries,
         failures=standing.failures,

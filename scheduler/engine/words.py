@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from springtide.scheduler.executors.base import Exit, ExitKind
 from springtide.scheduler.model import Reason
@@ -64,6 +64,11 @@ def lost(detail: str) -> Reason:
 def not_launched(detail: str) -> Reason:
     """The executor could not start the attempt so far, and tries again."""
     return Reason("engine-not-launched", {"detail": detail})
+
+
+def starts_unknown(why: str, days: float = 0.0) -> Reason:
+    """When a job starts, or starts at the latest, cannot be told; ``days`` is how far was looked."""
+    return Reason(f"engine-starts-{why}", {"days": days} if days else {})
 
 
 def failed(ended: Exit, retry: int = 0, retries: int = 0) -> Reason:
@@ -136,7 +141,12 @@ def _held(reason: Reason) -> str:
     return f"Paused by {reason.params['by']}. It goes on when somebody resumes it."
 
 
-_OWN = {
+def _far(reason: Reason) -> str:
+    seen = _duration(86_400 * float(str(reason.params.get("days", 0))))
+    return f"It does not start within the next {seen}, as far as can be seen."
+
+
+_OWN: Mapping[str, Callable[[Reason], str]] = {
     HELD: _held,
     "engine-cancelled": lambda reason: f"Cancelled by {reason.params['by']}.",
     "engine-time-limit": lambda reason: (
@@ -158,4 +168,16 @@ _OWN = {
     ),
     "engine-not-launched": lambda reason: f"It could not be started yet, and is tried again.{_detail(reason)}",
     "engine-failed": _failed,
+    "engine-starts-working": lambda _: "When it starts is being worked out.",
+    "engine-starts-failed": lambda _: "When it starts could not be worked out; the service's log says why.",
+    "engine-starts-deep": lambda _: "Too many jobs are before it to tell when it starts.",
+    "engine-starts-far": _far,
+    "engine-starts-gone": lambda _: "It does not wait.",
+    "engine-starts-large": lambda _: "So much runs and waits here that it takes too long to tell when it starts.",
+    "engine-starts-never": lambda _: (
+        "It does not start as long as the pool and its quotas stay as they are, even when all that runs has ended."
+    ),
+    "engine-starts-open": lambda _: (
+        "Nothing bounds how long the jobs before it may run, so no latest time can be told: a time limit would."
+    ),
 }

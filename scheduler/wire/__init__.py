@@ -7,6 +7,7 @@ Requests refuse unknown fields. Quantities are GPUs, times are seconds since the
 from __future__ import annotations
 
 from springtide.scheduler.wire.events import Event, Problem
+from springtide.scheduler.wire.forecast import MOST_STARTS, Forecast, NodeEdit, ProjectOutlook, Shift, WhatIf, Wish
 from springtide.scheduler.wire.jobs import (
     Attempt,
     GpuRef,
@@ -17,6 +18,7 @@ from springtide.scheduler.wire.jobs import (
     Points,
     Progress,
     Reason,
+    Starts,
     Submission,
 )
 from springtide.scheduler.wire.people import (
@@ -37,6 +39,7 @@ from springtide.scheduler.wire.workspaces import BuildQuota, Workspace, Workspac
 __all__ = [
     "MAX_GPUS",
     "MAX_NAME",
+    "MOST_STARTS",
     "Admin",
     "Answer",
     "Attempt",
@@ -44,6 +47,7 @@ __all__ = [
     "AuditPage",
     "BuildQuota",
     "Event",
+    "Forecast",
     "GpuCell",
     "GpuRef",
     "History",
@@ -53,6 +57,7 @@ __all__ = [
     "JobPage",
     "LogChunk",
     "Me",
+    "NodeEdit",
     "NodeView",
     "PersonEdit",
     "PersonView",
@@ -63,11 +68,16 @@ __all__ = [
     "Progress",
     "ProjectChoice",
     "ProjectEdit",
+    "ProjectOutlook",
     "ProjectView",
     "Reason",
     "Request",
+    "Shift",
+    "Starts",
     "Submission",
     "Sums",
+    "WhatIf",
+    "Wish",
     "Workspace",
     "WorkspaceRequest",
 ]

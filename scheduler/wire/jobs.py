@@ -14,9 +14,9 @@ class Submission(Request, frozen=True, kw_only=True):
 
     ``argv`` is the command; in it and in ``env`` values, ``{code}`` stands for the directory that ``files``
     (relative path to content) are written to. ``cwd`` is the working directory (the job's own directory if
-    None). ``project`` may be left out by someone who has one project only. ``image`` is the container image it runs
-    in, on a cluster only (the pool's default if None). ``key`` makes a submission safe to repeat: the same key of
-    the same user answers the job that was accepted first.
+    None). ``project`` may be left out by someone who has one project only. ``image`` is the container image that
+    it runs in, on a cluster only (the pool's default if None). ``key`` makes a submission safe to repeat: the
+    same key of the same user answers the job that was accepted first.
     """
 
     argv: Annotated[list[str], Meta(min_length=1, max_length=4096)]
@@ -94,13 +94,28 @@ class Attempt(Answer, frozen=True, kw_only=True):
     ended_why: Reason | None = None
 
 
+class Starts(Answer, frozen=True, kw_only=True):
+    """When a waiting job is expected to start, worked out at ``at`` by running the policy forward.
+
+    ``earliest`` is if run times turn out short, ``latest`` if they turn out long. None means that it cannot be
+    told, and ``why`` says why not.
+    """
+
+    earliest: float | None
+    likely: float | None
+    latest: float | None
+    why: Reason | None
+    at: float
+
+
 class Job(Answer, frozen=True, kw_only=True):
     """A job with all that a card shows.
 
     ``gpus`` is per worker; ``held`` lists the GPUs its live attempt holds, the last of them marked as borrowed
     as far as its project is over quota. ``reason`` says why it waits or what happens to it. ``place`` counts
-    the jobs in line before it, plus one. ``starts`` is when it is expected to start, if that can be told.
-    ``attempts`` are oldest first; lists and events have the latest five only, and no ``source``.
+    the jobs in line before it, plus one. ``starts`` is when it is expected to start, of one
+    that waits and was looked at. ``attempts`` are oldest first; lists and events have the latest five only, and no
+    ``source``.
     """
 
     id: str
@@ -132,7 +147,7 @@ class Job(Answer, frozen=True, kw_only=True):
     saved_step: float | None = None
     reason: Reason | None = None
     place: int | None = None
-    starts: float | None = None
+    starts: Starts | None = None
     time_limit: float | None = None
     retries: int = 0
     failures: int = 0

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
+from kubespawner import KubeSpawner
 from traitlets.config import Config
 
 from springtide.hub_extension import configure
 from springtide.hub_extension.configuration import ACCESS, grant_to_users
 from springtide.spawner.choice import with_quota
+from springtide.spawner.kube import KubeBuildSpawner
 from springtide.spawner.local import LocalBuildSpawner, SimpleBuildSpawner
 from springtide.spawner.quota import BuildQuota
 
@@ -140,6 +142,45 @@ def test_notebooks_elsewhere_can_be_told_another_address(c: Config) -> None:
     assert "notebook_url" not in settings(c)
 
 
+class TestServiceThatRunsByItself:
+    ELSEWHERE: ClassVar[dict[str, Any]] = {
+        "name": "springtide",
+        "url": "http://springtide.jhub.svc:8090",
+        "api_token": "of-the-service",
+    }
+
+    def test_its_entry_is_kept_and_people_can_log_in_to_it(self, c: Config, tmp_path: Path) -> None:
+        c.JupyterHub.services = [{"name": "cull"}, {**self.ELSEWHERE, "display": False}]
+        configure(c)
+        assert {"name": "cull"} in c.JupyterHub.services
+        told = service(c)
+        assert told.items() >= {**self.ELSEWHERE, "display": False, "oauth_no_confirm": True}.items()
+        assert "command" not in told
+        assert "admin:groups" in told["oauth_client_allowed_scopes"]
+        assert not (tmp_path / "state").exists()
+
+    def test_the_hub_and_the_notebooks_know_where_it_is(self, c: Config) -> None:
+        c.JupyterHub.services = [dict(self.ELSEWHERE)]
+        c.JupyterHub.base_url = "/jupyter/"
+        configure(c)
+        url = "http://springtide.jhub.svc:8090/jupyter/services/springtide"
+        assert c.Spawner.environment["SPRINGTIDE_URL"] == c.BuildQuota.service_url == url
+        assert c.BuildQuota.token == "of-the-service"
+
+    def test_calling_it_twice_is_like_calling_it_once(self, c: Config) -> None:
+        c.JupyterHub.services = [dict(self.ELSEWHERE)]
+        configure(c)
+        once = json.dumps(c, default=repr, sort_keys=True)
+        configure(c)
+        assert json.dumps(c, default=repr, sort_keys=True) == once
+
+    @pytest.mark.parametrize("missing", ["url", "api_token"])
+    def test_an_entry_that_lacks_something_is_refused_by_name(self, c: Config, missing: str) -> None:
+        c.JupyterHub.services = [{key: value for key, value in self.ELSEWHERE.items() if key != missing}]
+        with pytest.raises(ValueError, match=f"'springtide' in c.JupyterHub.services has no {missing}"):
+            configure(c)
+
+
 class TestUsersOnJupyterHub6:
     def test_users_get_access_beside_the_role_that_the_hub_has(self) -> None:
         c = Config()
@@ -180,6 +221,10 @@ class OwnSpawner(LocalProcessSpawner):  # type: ignore[misc]
     """A spawner of an admin's own."""
 
 
+class OwnKubeSpawner(KubeSpawner):  # type: ignore[misc]
+    """A spawner of pods of an admin's own."""
+
+
 class OwnQuotaSpawner(BuildQuota, LocalProcessSpawner):  # type: ignore[misc]
     """A spawner of an admin's own that has the mixin."""
 
@@ -211,3 +256,39 @@ def test_any_other_spawner_gets_the_quota_mixed_in() -> None:
 def test_what_is_no_spawner_is_named() -> None:
     with pytest.raises(TypeError, match=r"c\.JupyterHub\.spawner_class is .*dict"):
         with_quota(dict)
+
+
+class TestHubOnKubernetes:
+    """What zero-to-jupyterhub's configuration has said before `configure` is called."""
+
+    @pytest.fixture
+    def z2jh(self, c: Config) -> Config:
+        c.JupyterHub.spawner_class = "kubespawner.KubeSpawner"
+        c.JupyterHub.services = [dict(TestServiceThatRunsByItself.ELSEWHERE)]
+        c.KubeSpawner.environment = {"TEAM": "vision"}
+        c.KubeSpawner.image = "lab/notebook:1"
+        return c
+
+    def test_notebooks_are_pods_with_a_build_quota(self, z2jh: Config) -> None:
+        configure(z2jh)
+        assert z2jh.JupyterHub.spawner_class is KubeBuildSpawner
+
+    def test_notebooks_learn_where_the_pool_is_from_the_section_that_counts(self, z2jh: Config) -> None:
+        configure(z2jh)
+        url = "http://springtide.jhub.svc:8090/services/springtide"
+        assert z2jh.KubeSpawner.environment == {"TEAM": "vision", "SPRINGTIDE_URL": url}
+
+    def test_notebooks_tokens_may_use_the_pool_from_the_section_that_counts(self, z2jh: Config) -> None:
+        z2jh.KubeSpawner.server_token_scopes = ["users:activity!user"]
+        configure(z2jh)
+        assert z2jh.KubeSpawner.server_token_scopes == ["users:activity!user", ACCESS]
+
+    @pytest.mark.parametrize("name", ["kubespawner.KubeSpawner", "springtide-kube"])
+    def test_the_spawner_has_a_name(self, name: str) -> None:
+        assert with_quota(name) is KubeBuildSpawner
+
+    def test_a_special_kubespawner_stays_what_it_is(self) -> None:
+        made = with_quota(OwnKubeSpawner)
+        assert issubclass(made, KubeBuildSpawner)
+        assert made.__mro__.index(KubeBuildSpawner) < made.__mro__.index(OwnKubeSpawner)
+        assert made.__mro__.index(OwnKubeSpawner) < made.__mro__.index(KubeSpawner)

@@ -80,6 +80,7 @@ def test_another_persons_job_is_not_shown_and_not_cancelled(run: Run, tmp_path: 
         (["--gpus", "9", "ls"], "gpus"),
         (["--workers", "0", "ls"], "workers"),
         (["--project", "nobody's", "ls"], "project"),
+        (["--image", "lab/base:1", "ls"], "image"),
         (["--priority", "urgent", "ls"], "priority"),
         (["--env", "A", "ls"], "--env"),
         (["python", "missing.py"], "missing.py"),
@@ -150,3 +151,40 @@ def test_the_list_of_commands_is_that_of_the_manual() -> None:
     said = springtide("--help").out.split("Commands:")[1]
     commands = [line.split()[0] for line in said.splitlines() if line.startswith("  ") and line[2] != " "]
     assert " ".join(commands) == ("up submit jobs logs pause resume cancel projects nodes top plan simulate")
+
+
+def test_a_dry_run_tells_when_the_job_would_start_and_sends_nothing(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "never.py").write_text("print('ran')\n")
+    before = run("jobs", "--json").json["items"]
+    done = run("submit", "--dry-run", "--gpus", "1", "--", "python", "never.py")
+    assert done.code == 0, done.err
+    assert done.out.startswith("It would likely start ")
+    assert done.out.endswith("Nothing was sent.\n")
+    assert run("submit", "--dry-run", "--json", "--", "python", "never.py").json["job"]["likely"] is not None
+    assert [job["id"] for job in run("jobs", "--json").json["items"]] == [job["id"] for job in before]
+
+
+def test_a_dry_run_of_what_never_fits_is_refused_as_the_job_would_be(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "never.py").write_text("")
+    done = run("submit", "--dry-run", "--gpus", "1000", "--", "python", "never.py")
+    assert done.code == 2
+    assert "1000 GPUs per worker were asked for" in done.err
+
+
+def test_the_list_says_when_a_waiting_job_likely_starts(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text(LONG)
+    sent = [
+        run("submit", "--json", "--time-limit", "900", "--", "python", "long.py").json["id"] for _ in range(12)
+    ]
+
+    def told() -> bool:
+        found = run("jobs", "--state", "queued", "--json").json["items"]
+        return any(job["starts"] and job["starts"]["likely"] for job in found)
+
+    try:
+        until("a start that is known", told)
+        listed = run("jobs", "--state", "queued").out
+        assert "STARTS" in listed
+        assert "in about " in listed or "any moment" in listed
+    finally:
+        run("cancel", *sent)

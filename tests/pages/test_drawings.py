@@ -91,8 +91,14 @@ def test_every_node_with_simulated_gpus_says_so(gallery: Page) -> None:
 def test_a_paused_job_tells_why_what_is_saved_and_when_it_goes_on(gallery: Page) -> None:
     expect(gallery.locator("#card-paused").get_by_test_id("job-reason")).to_have_text(
         "Paused 3 min ago: nlp asked for its 2 GPUs, which vision had borrowed. Saved at step 41. "
-        "Resumes when 4 GPUs are free. Expected to resume in about 12 min."
+        "Resumes when 4 GPUs are free. Likely resumes in about 12 min (in 10 min at the earliest)."
     )
+
+
+def test_a_waiting_job_tells_when_it_likely_starts_and_exactly_on_hover(gallery: Page) -> None:
+    starts = gallery.locator("#card-queued").get_by_test_id("job-starts")
+    expect(starts).to_have_text("Likely starts in about 11 min (between 5 and 40 min).")
+    expect(starts).to_have_attribute("title", re.compile(r"^earliest .+\nlikely .+\nlatest .+$"))
 
 
 def test_a_state_is_a_glyph_and_a_word(gallery: Page) -> None:

@@ -39,6 +39,27 @@ def admin(visit: Visit, projects: Service) -> Page:
     return page
 
 
+def test_what_a_quota_would_do_is_told_before_it_is_saved(admin: Page, projects: Service) -> None:
+    job = projects.submit("susan", name="wide", gpus=8)
+    projects.until(job.id, lambda found: found.state == "running")
+    projects.submit("joe", name="deep", gpus=8)
+
+    admin.get_by_test_id("edit-quota-vision").fill("0")
+    expect(admin.get_by_test_id("what-if")).to_have_text(
+        "Saved like this, no job would be paused or started right away."
+    )
+    admin.get_by_test_id("edit-quota-speech").fill("0")
+    admin.get_by_test_id("edit-quota-nlp").fill("8")
+    expect(admin.get_by_test_id("what-if")).to_have_text(
+        "Saved like this, the pool would pause wide of susan in vision (8 GPUs), "
+        "and start deep of joe in nlp (8 GPUs)."
+    )
+    admin.get_by_test_id("edit-quota-nlp").fill("9")
+    expect(admin.get_by_test_id("what-if")).to_have_count(0)
+    assert quota_of(projects, "nlp") == 2
+    assert projects.engine.job(job.id).state == "running"
+
+
 def quota_of(service: Service, name: str) -> int | None:
     return next(view.quota for view in service.engine.pool().projects if view.name == name)
 

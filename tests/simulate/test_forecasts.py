@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from springtide.scheduler.forecast import Window, forecast
+from springtide.scheduler.forecast import DEEP, FAR, GONE, NEVER, OPEN, Window, forecast
 from springtide.scheduler.model import (
     Job,
     JobChanged,
@@ -146,6 +146,98 @@ def test_nothing_beyond_the_horizon_is_claimed(pool):
     window = forecast(snapshot, ["b"], horizon=600.0).starts["b"]
 
     assert window == Window(NOW + 500, None, None)
+
+
+def test_what_cannot_be_told_says_why(pool):
+    far = pool(running("a", "vision", 8, 0, expected=1000.0), Job("b", "vision", gpus=8))
+
+    assert forecast(pool(Job("a", "vision", gpus=16))).starts["a"].why == NEVER
+    assert forecast(far, ["b"], horizon=600.0).starts["b"].why == FAR
+    assert forecast(far, ["nobody"]).starts["nobody"].why == GONE
+    assert forecast(pool(running("a", "vision", 8, 0), Job("b", "vision", gpus=8))).starts["b"].why == OPEN
+    assert not forecast(far).starts["b"].why
+
+
+def test_run_times_of_jobs_like_it_are_learnt_from(pool):
+    snapshot = pool(running("a", "vision", 8, 0, started=NOW - 100), Job("b", "vision", gpus=8))
+
+    window = forecast(snapshot, past={"a": [50.0, 300.0, 500.0, 700.0]}).starts["b"]
+
+    assert window.likely == NOW + 400
+    assert NOW < window.earliest < NOW + 200
+    assert NOW + 600 < window.latest < NOW + 1000
+
+
+def test_the_more_is_known_the_narrower_the_range(pool):
+    snapshot = pool(running("a", "vision", 8, 0), Job("b", "vision", gpus=8))
+
+    once, often = (forecast(snapshot, past={"a": [600.0] * times}).starts["b"] for times in (1, 25))
+
+    assert once == Window(NOW + 300, NOW + 600, NOW + 1200)
+    assert once.earliest < often.earliest < often.likely == once.likely < often.latest < once.latest
+
+
+def test_a_job_that_outran_all_like_it_is_taken_to_run_on(pool):
+    snapshot = pool(running("a", "vision", 8, 0, started=NOW - 1000), Job("b", "vision", gpus=8))
+
+    window = forecast(snapshot, past={"a": [100.0, 200.0, 300.0]}).starts["b"]
+
+    assert (window.likely, window.latest) == (NOW + 500, NOW + 1000)
+
+
+def test_with_nothing_but_a_time_limit_any_length_up_to_it_is_as_good(pool):
+    snapshot = pool(running("a", "vision", 8, 0, time_limit=1000.0), Job("b", "vision", gpus=8))
+    assert forecast(snapshot).starts["b"] == Window(NOW, NOW + 500, NOW + 1000)
+
+
+def test_only_so_many_waiting_jobs_are_looked_at_those_asked_for_first(pool):
+    waiting = [Job(f"v{place}", "vision", gpus=8, submitted=place, expected=100.0) for place in range(50)]
+    others = [Job(f"s{place}", "speech", gpus=8, submitted=place, expected=100.0) for place in range(50)]
+    snapshot = pool(running("a", "vision", 8, 0, expected=100.0), *waiting, *others)
+
+    near = forecast(snapshot, ["v3"], most=10).starts["v3"]
+    deep = forecast(snapshot, ["v40"], most=10).starts["v40"]
+
+    assert near.likely == forecast(snapshot, ["v3"]).starts["v3"].likely
+    assert (near.latest, near.why) == (None, OPEN)
+    assert deep.why == DEEP
+
+
+def test_looking_stops_when_its_time_is_over(pool):
+    snapshot = pool(
+        running("a", "vision", 8, 0, expected=100.0),
+        *(Job(f"b{place}", "vision", gpus=8, submitted=place, expected=100.0) for place in range(20)),
+    )
+    asked = []
+
+    outlook = forecast(snapshot, ["b19"], stop=lambda run: asked.append(run) or len(asked) > 5)
+
+    assert outlook.starts["b19"].why == FAR
+    assert NOW < outlook.until < NOW + 600
+    assert set(asked) == {0}
+
+
+def test_coarse_run_times_are_off_by_no_more_than_their_grain(pool):
+    gpus = [
+        running(f"a{at}", "vision", 1, at, expected=1000.0 + 7 * at, started=NOW - 0.3 * at) for at in range(8)
+    ]
+    snapshot = pool(*gpus, Job("b", "vision", gpus=8))
+
+    fine, coarse = (forecast(snapshot, grain=grain).starts["b"].likely - NOW for grain in (0.0, 1 / 32))
+
+    assert fine <= coarse <= fine * (1 + 1 / 32) + 0.01
+
+
+def test_it_is_told_what_the_next_decisions_do_and_for_whom(pool):
+    snapshot = pool(running("a", "speech", 8, 0, expected=1000.0))
+
+    outlook = forecast(snapshot, changes=[JobChanged(Job("idea", "vision", gpus=8))])
+
+    assert [(shift.job, shift.kind, shift.beneficiary) for shift in outlook.shifts] == [
+        ("a", "paused", "idea"),
+        ("idea", "started", None),
+    ]
+    assert all(shift.reason.code for shift in outlook.shifts)
 
 
 def test_the_snapshot_is_left_as_it_was(pool):

@@ -45,6 +45,20 @@ def test_a_job_that_is_asked_saves_and_says_run_me_again(place, way: str) -> Non
     assert second.stdout.readline() == f"from {saved['step']:.0f}\n"
 
 
+def test_a_job_that_leaves_is_not_ended_by_a_sigterm_that_comes_late(place) -> None:
+    """The pause file is seen first; Python itself forgets the handlers of signals while it ends."""
+    text = """
+import os, signal
+from springtide.training import current_job
+class Last:
+    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.SIGTERM):
+        kill(pid, number)
+last = Last()
+current_job().exit_for_pause()
+"""
+    assert place.run("-c", text) == (AGAIN, "", "")
+
+
 def test_children_of_a_job_end_by_sigterm_as_ever(place) -> None:
     text = """
 import multiprocessing, os, signal, time

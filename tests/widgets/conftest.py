@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,17 @@ SERVICE = Path(__file__).parents[1] / "support/pool_service.py"
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a real service: 4 simulated train GPUs; susan and joe in vision, jemma in speech."""
-    state = tmp_path_factory.mktemp("pool")
+    with running_service(tmp_path_factory.mktemp("pool")) as url:
+        yield url
+
+
+@contextmanager
+def running_service(state: Path, *images: str) -> Iterator[str]:
+    """The address of a real service that runs meanwhile."""
     log = state / "service.log"
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, str(SERVICE), str(state)],
+            [sys.executable, str(SERVICE), str(state), *images],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -37,6 +44,13 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     process.stdin.close()
     assert process.wait(60) == 0, log.read_text()
     process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def image_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The same, of a pool whose jobs run in images."""
+    with running_service(tmp_path_factory.mktemp("images"), "lab/base:1", "lab/torch:*") as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -187,6 +187,17 @@ def test_the_form_offers_only_what_may_be_asked_for(form):
     assert "simulated" in form.advice.value
 
 
+def test_the_form_says_when_a_job_would_start_that_cannot_start_at_once(form, pool, workdir, until):
+    running = pool.submit("sleep 600", gpus=3, time_limit=1000)
+    until(lambda: running.state == "running")
+    form.refresh()
+    form.gpus.value = 4
+    until(lambda: form.start.value)
+    assert form.start.value.startswith("It would likely start ")
+    form.gpus.value = 1
+    assert not form.start.value
+
+
 def test_the_form_says_what_is_missing_and_submits_nothing(form):
     form.kind.value = "command"
     assert form.button.disabled

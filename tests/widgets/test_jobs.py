@@ -20,6 +20,7 @@ from springtide.widgets.errors import (
     JobFailedError,
     NoResultError,
     NotFinishedError,
+    SpringtideError,
     UntrustedResultError,
 )
 from springtide.widgets.handle import Job, WaitInterrupted
@@ -259,6 +260,31 @@ def test_a_waiting_job_says_why(pool, workdir, hold, until):
     job = pool.submit(SLEEP, gpus=4)
     until(lambda: job.reason)
     assert job.state == "queued"
+
+
+def test_a_waiting_job_says_when_it_likely_starts(pool, workdir, hold, until):
+    hold()
+    job = pool.submit(SLEEP, gpus=4)
+    until(lambda: "ikely" in job.starts)
+    assert job.starts in job._repr_mimebundle_()["text/plain"] or job.state != "queued"
+
+
+def test_the_pool_says_when_a_job_would_start_without_submitting_it(pool, workdir, hold):
+    assert repr(pool.when(gpus=2)) == "It would likely start any moment."
+    hold()
+    said = pool.when(gpus=4, name="idea")
+    assert said.forecast.job.likely is not None
+    assert repr(said).startswith("It would likely start ")
+    assert [job.name for job in pool.jobs(state="queued")._known] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"gpu": 1}, "`gpu` is no option"), ({"gpus": 0}, "gpus has to be"), ({"gpus": 100}, "largest train node")],
+)
+def test_what_could_not_be_submitted_has_no_start(pool, options, words):
+    with pytest.raises(SpringtideError, match=words):
+        pool.when(**options)
 
 
 def test_a_handle_is_only_an_id(pool, workdir):

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from springtide.scheduler.wire import GpuRef, Job, PoolView, Progress, ProjectChoice, ProjectView, Reason
+from springtide.scheduler.wire import GpuRef, Job, PoolView, Progress, ProjectChoice, ProjectView, Reason, Starts
 from springtide.widgets import bar, plain, words
 from springtide.widgets.advice import advice, problem
 from springtide.widgets.watch import LOG_BYTES, LOG_LINES, Tail, thin
@@ -41,7 +41,7 @@ def project(**changes: object):
 @pytest.mark.parametrize(
     "table",
     [
-        plain.job_html(job(name=HOSTILE, project=HOSTILE, error=HOSTILE, state=HOSTILE)),
+        plain.job_html(job(name=HOSTILE, project=HOSTILE, error=HOSTILE, state=HOSTILE), 0.0),
         plain.jobs_html([job(name=HOSTILE, reason=Reason(code="x", text=HOSTILE))]),
         plain.html_table(("a",), [(HOSTILE,)], "none"),
     ],
@@ -67,8 +67,10 @@ def test_a_log_keeps_its_lines_and_colours_and_nothing_else():
 
 def test_a_job_says_state_progress_gpus_and_why():
     waiting = job(state="queued", place=2, reason=Reason(code="x", text="All 8 GPUs are held."))
-    assert plain.job_text(held(8, 6)) == "Job digits (42): ▶ running, step 41 of 60, 8 GPUs, 6 of them borrowed"
-    assert plain.job_text(waiting).splitlines()[1] == "All 8 GPUs are held. Number 2 in line."
+    assert (
+        plain.job_text(held(8, 6), 0.0) == "Job digits (42): ▶ running, step 41 of 60, 8 GPUs, 6 of them borrowed"
+    )
+    assert plain.job_text(waiting, 0.0).splitlines()[1] == "All 8 GPUs are held. Number 2 in line."
 
 
 def test_empty_lists_say_what_to_do_next():
@@ -170,3 +172,12 @@ def test_the_cards_curve_keeps_its_first_and_last_point():
     kept = thin(range(10_000), 400)
     assert len(kept) == 400
     assert (kept[0], kept[-1]) == (0, 9_999)
+
+
+def test_a_waiting_job_tells_when_it_likely_starts():
+    starts = Starts(earliest=300.0, likely=720.0, latest=2400.0, why=None, at=0.0)
+    waiting = job(state="queued", reason=Reason(code="x", text="All 8 GPUs are held."), starts=starts)
+    said = "Likely starts in about 12 min (between 5 and 40 min)."
+    assert plain.job_text(waiting, 0.0).splitlines()[1] == f"All 8 GPUs are held. {said}"
+    assert f'<td style="text-align: left">{said}</td>' in plain.job_html(waiting, 0.0)
+    assert "resumes" in plain.job_text(job(state="paused", attempt=2, starts=starts), 0.0)

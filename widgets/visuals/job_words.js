@@ -2,7 +2,9 @@
 
 import { h } from "./dom.js";
 import { when } from "./glyphs.js";
-import { amount, clean, count, duration, gpusHeld } from "./words.js";
+import { amount, clean, count, duration, exact, gpusHeld } from "./words.js";
+
+const SOON_S = 10;
 
 /** The sentences of a job's card, as descriptions: where it stands, and why. */
 export function jobSentences(job, now) {
@@ -10,6 +12,11 @@ export function jobSentences(job, now) {
   if (!say) return [];
   const sentences = say(job, now).filter(Boolean);
   return sentences.flatMap((words, place) => (place ? [" ", words] : [words]));
+}
+
+/** Whether a job waits for GPUs, so that it has an expected start. */
+export function waits(job) {
+  return (job.state === "queued" || job.state === "paused") && !job.held_by_user;
 }
 
 /** `step 41 of 60`, or nothing if the job reported none. */
@@ -114,8 +121,35 @@ function inside(words) {
 function inLine(job, now) {
   const words = [];
   if (job.place) words.push(job.place === 1 ? "Next in line." : `Number ${job.place} in line.`);
-  if (job.starts > now) words.push(`Expected to ${job.attempt ? "resume" : "start"} in about ${duration(job.starts - now)}.`);
-  return words;
+  return [...words, startWords(job, now)];
+}
+
+/** When a waiting job is expected to start: `Likely starts in about 12 min (between 5 and 40 min).` */
+function startWords({ starts, attempt }, now) {
+  if (!starts) return null;
+  if (!Number.isFinite(starts.likely)) return starts.why?.text ? asSentence(starts.why.text) : null;
+  const words = `Likely ${attempt ? "resumes" : "starts"} ${moment(starts, now)}.`;
+  const at = [["earliest", starts.earliest], ["likely", starts.likely], ["latest", starts.latest]];
+  const exactly = at.filter(([, time]) => Number.isFinite(time)).map(([name, time]) => `${name} ${exact(time)}`);
+  const title = [...exactly, starts.why?.text].filter(Boolean).join("\n");
+  return h("span", { key: "starts", "data-testid": "job-starts", title }, words);
+}
+
+function moment({ earliest, likely, latest }, now) {
+  const soon = likely - now < SOON_S;
+  const words = soon ? "any moment" : `in about ${duration(likely - now)}`;
+  const first = earliest - now;
+  if (Number.isFinite(latest)) return words + range(first, latest - now);
+  if (soon || !Number.isFinite(earliest)) return words;
+  return `${words} (${first < SOON_S ? "now" : `in ${duration(first)}`} at the earliest)`;
+}
+
+function range(first, last) {
+  const [early, late] = [duration(first), duration(last)];
+  if (last < SOON_S || early === late) return "";
+  if (first < SOON_S) return ` (within ${late})`;
+  const unit = (words) => words.slice(words.indexOf(" "));
+  return ` (between ${unit(early) === unit(late) ? early.split(" ")[0] : early} and ${late})`;
 }
 
 /** Somebody's words, ending as a sentence does. */

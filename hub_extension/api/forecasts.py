@@ -1,0 +1,50 @@
+"""Calls about what would be."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from springtide.hub_extension.api import permissions
+from springtide.hub_extension.api.jobs import project_for, take
+from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.wire import Forecast, WhatIf
+
+LARGEST = 256 * 1024
+"""The largest question, in bytes."""
+
+
+async def forecast(call: Call[NoQuery, WhatIf]) -> Forecast:
+    """What would be with a job more, and for administrators with other projects and nodes."""
+    caller, pool, question = call.caller, call.pool, call.body
+    for field in ("projects", "nodes"):
+        if getattr(question, field) and not permissions.may_administer(caller):
+            message = f"Only administrators of the pool may ask what other {field} would change."
+            raise Refusal(403, "forbidden", message, field=field, hint="Leave it out, and ask about a job.")
+    take(pool.forecasts, caller, "You ask what would be faster than this pool answers one person.")
+    project = None
+    if question.job is not None:
+        named = question.job.project
+        new = named is not None and named in question.projects
+        project = named if new else project_for(pool, caller, named)
+    return await pool.engine.forecast(
+        question,
+        caller.name,
+        project,
+        sees=partial(permissions.may_see_of, caller),
+        members=await pool.groups.members() if question.projects else {},
+    )
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/forecast",
+        "What would be if",
+        Who.LOGGED_IN,
+        forecast,
+        takes=WhatIf,
+        answers=Forecast,
+        most=LARGEST,
+    ),
+)

@@ -1,0 +1,81 @@
+"""The cluster that jobs run on, as the running service has it. Needs the extra ``kubernetes``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from springtide.hub_extension.train_jobs import TrainJobs
+from springtide.scheduler.engine import Engine
+from springtide.scheduler.executors.base import ExecutorError
+from springtide.scheduler.executors.kubernetes.executor import KubernetesExecutor
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.kube import ApiError, Lease, LeaseLostError, connect
+
+log = logging.getLogger("springtide")
+
+
+class Cluster:
+    """The cluster of ``KUBECONFIG``, or the one that this pod runs in, with this service at work on it.
+
+    Entering waits until no other service of the pool is. Raises `ExecutorError` if the cluster does not allow it.
+    """
+
+    def __init__(self, settings: KubernetesSettings) -> None:
+        self._settings = settings
+        kubeconfig = os.environ.get("KUBECONFIG")
+        self._api = connect(Path(kubeconfig) if kubeconfig else None)
+        holder = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        self._lease = Lease(self._api, settings.namespace, f"springtide-{settings.pool}", holder)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._lease.acquire(self._waiting)
+        except ApiError as error:
+            await self._api.close()
+            raise ExecutorError(f"The cluster does not let this service work: {error}") from error
+        except BaseException:
+            await self._api.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._lease.release()
+        await self._api.close()
+
+    def _waiting(self, holder: str) -> None:
+        log.warning("Waiting for the service %s, which is at work on the pool %r", holder, self._settings.pool)
+
+    async def elected(self) -> None:
+        """Stay the one at work. Raises `LeaseLostError` when another service is.
+
+        A cluster that is away for long changes nothing: nobody else can be elected meanwhile, and if it is away
+        for this service only, the store lets no more than one write.
+        """
+        while True:
+            try:
+                await self._lease.keep()
+            except LeaseLostError as error:
+                log.warning("%s Is another service at work?", error)
+                await self._lease.acquire(self._another)
+                log.info("No other service is at work on the pool")
+
+    def _another(self, holder: str) -> None:
+        raise LeaseLostError(f"The service {holder} is at work on the pool {self._settings.pool!r} now.")
+
+    def executor(self) -> KubernetesExecutor:
+        """What runs jobs here."""
+        return KubernetesExecutor(self._settings, self._api)
+
+    def train_jobs(self, engine: Engine, namespaces: Sequence[str]) -> TrainJobs:
+        """The front door for TrainJobs of these namespaces, ``*`` being all."""
+        named = () if "*" in namespaces else tuple(namespaces)
+        return TrainJobs(engine, self._api, self._settings.pool, namespaces=named)

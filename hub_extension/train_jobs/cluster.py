@@ -1,0 +1,88 @@
+"""What is read and written in the cluster for TrainJobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from springtide.hub_extension.train_jobs.status import Status
+from springtide.scheduler.kube import NAMESPACES, TRAIN_JOBS, Api, ApiError, Object
+
+FINALIZER: Final = "springtide.io/cancel"
+"""Keeps a deleted TrainJob in the cluster until its job is cancelled."""
+CLAIMED_BY: Final = "springtide.io/claimed-by"
+CLAIMED_FOR: Final = "springtide.io/claimed-for"
+"""Annotations: the pool that takes care of a TrainJob, and the user for whom it submitted."""
+
+
+def claimed_by(metadata: Mapping[str, Any]) -> str | None:
+    """The pool that takes care of a TrainJob, if one does already."""
+    return (metadata.get("annotations") or {}).get(CLAIMED_BY)
+
+
+def finalized(metadata: Mapping[str, Any]) -> bool:
+    """Whether deleting the TrainJob waits for this service."""
+    return FINALIZER in (metadata.get("finalizers") or ())
+
+
+def touched(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether somebody else changed something of a TrainJob, its status aside."""
+    return _theirs(before["metadata"]) != _theirs(after["metadata"])
+
+
+class Cluster:
+    """Reads and writes; every method raises `ApiError`. Writes never hit another object of the same name."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    async def namespace(self, name: str) -> Object:
+        """A namespace as it is now: whose TrainJobs are is never taken from memory."""
+        return await self._api.get(NAMESPACES, None, name)
+
+    async def look(self, namespace: str, name: str, uid: str) -> Object | None:
+        """The TrainJob as it is now; None if it is gone, also if another one has its name."""
+        try:
+            found = await self._api.get(TRAIN_JOBS, namespace, name)
+        except ApiError as error:
+            if error.status == 404 and error.reason == "NotFound":
+                return None
+            raise
+        return found if found["metadata"]["uid"] == uid else None
+
+    async def claim(self, job: Object, pool: str, user: str) -> Object:
+        """Take care of a TrainJob from now on; raises 409 if it changed since it was read."""
+        claim = {CLAIMED_BY: pool, CLAIMED_FOR: user}
+        metadata = job["metadata"]
+        if finalized(metadata) and claim.items() <= (metadata.get("annotations") or {}).items():
+            return job
+        finalizers = [*(f for f in metadata.get("finalizers") or () if f != FINALIZER), FINALIZER]
+        return await self._patch(job, {"annotations": claim, "finalizers": finalizers})
+
+    async def release(self, job: Object) -> Object:
+        """Let a TrainJob be deleted without this service; raises 409 if it changed since it was read."""
+        left = [name for name in job["metadata"].get("finalizers") or () if name != FINALIZER]
+        return await self._patch(job, {"finalizers": left or None})
+
+    async def write_status(self, job: Object, status: Status) -> Object:
+        """Replace what the status says; fields that are None are taken away."""
+        metadata = job["metadata"]
+        return await self._api.patch_status(
+            TRAIN_JOBS, metadata["namespace"], metadata["name"], status, uid=metadata["uid"]
+        )
+
+    async def _patch(self, job: Object, change: Object) -> Object:
+        metadata = job["metadata"]
+        body = {"metadata": {**change, "resourceVersion": metadata["resourceVersion"]}}
+        return await self._api.patch(
+            TRAIN_JOBS, metadata["namespace"], metadata["name"], body, uid=metadata["uid"]
+        )
+
+
+def _theirs(metadata: Mapping[str, Any]) -> tuple[object, ...]:
+    annotations = metadata.get("annotations") or {}
+    return (
+        metadata.get("generation"),
+        metadata.get("labels") or {},
+        {key: value for key, value in annotations.items() if key not in {CLAIMED_BY, CLAIMED_FOR}},
+    )

@@ -1,0 +1,202 @@
+"""Keeps one TrainJob and its job in step: looks at both, and does what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from springtide.hub_extension.train_jobs import status
+from springtide.hub_extension.train_jobs.cluster import CLAIMED_FOR, Cluster, claimed_by, finalized
+from springtide.hub_extension.train_jobs.ledger import Entry, Ledger
+from springtide.hub_extension.train_jobs.manifest import in_manifest, submission_of
+from springtide.hub_extension.train_jobs.owner import Owner, owner_of, served
+from springtide.scheduler import wire
+from springtide.scheduler.engine import Engine
+from springtide.scheduler.kube import ApiError
+from springtide.scheduler.model import JobState
+from springtide.scheduler.refusal import Refusal
+
+WORDS_EVERY_S: Final = 10.0
+"""A sentence that changed while nothing happened to the job is not written more often."""
+ELSEWHERE: Final = frozenset({404, 409, 422})
+"""What a write is answered when the object is not the one that was read."""
+
+
+class Keeper:
+    """`keep` may be called at any time, as often as one likes, but not twice at once for one TrainJob.
+
+    ``clock`` tells seconds since the epoch, ``ticks`` seconds that never go back; ``later`` has a TrainJob kept
+    again after so many seconds. ``ended`` counts jobs that ended, for those that were refused as one too many.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        cluster: Cluster,
+        ledger: Ledger,
+        pool: str,
+        *,
+        later: Callable[[str, float], None],
+        clock: Callable[[], float],
+        ticks: Callable[[], float],
+    ) -> None:
+        self._engine = engine
+        self._cluster = cluster
+        self._ledger = ledger
+        self._pool = pool
+        self._later = later
+        self._clock = clock
+        self._ticks = ticks
+        self.ended = 0
+
+    async def keep(self, uid: str) -> None:
+        """Do what is missing. Raises `ApiError` or `Refusal` if that does not work now: call again later."""
+        entry = self._ledger.entries.get(uid)
+        if entry is None:
+            return
+        try:
+            if entry.gone or entry.deleting:
+                await self._end(entry)
+            elif claimed_by(entry.metadata) in {None, self._pool}:
+                await self._follow(entry)
+        except ApiError as error:
+            if error.status in ELSEWHERE:
+                await self._look_again(entry)
+            raise
+
+    # ---------- while it is there
+
+    async def _follow(self, entry: Entry) -> None:
+        if entry.job is None and status.finished(entry.status):
+            await self._release(entry)
+            return
+        if entry.missed and entry.job is not None:
+            entry.missed = False
+            self._ledger.job(entry, await self._engine.find(entry.job.id))
+        if entry.job is None and entry.refusal is None and (known := await self._known(entry)) is not None:
+            self._ledger.job(entry, known)
+        if entry.job is None and "jobId" in entry.status:
+            await self._write(entry, status.of_forgotten(entry.status, entry.generation))
+            await self._release(entry)
+            return
+        if entry.job is None and entry.refusal is None and not entry.left:
+            await self._admit(entry)
+        if entry.job is not None:
+            await self._show_job(entry, entry.job)
+        elif entry.refusal is not None:
+            await self._show_refusal(entry, entry.refusal)
+
+    async def _show_job(self, entry: Entry, job: wire.Job) -> None:
+        if not JobState(job.state).final and not finalized(entry.metadata):
+            entry.see(await self._cluster.claim(entry.object, self._pool, job.user))
+        await self._write(entry, status.of_job(job, entry.generation))
+        if entry.ended:
+            await self._release(entry)
+
+    async def _show_refusal(self, entry: Entry, refusal: Refusal) -> None:
+        await self._write(entry, status.of_refusal(refusal, entry.generation, entry.owner))
+        if not status.temporary(refusal):
+            await self._release(entry)
+        elif refusal.status != 429:
+            self._ledger.unrefuse(entry)
+            raise refusal
+
+    async def _write(self, entry: Entry, new: status.Status) -> None:
+        if status.same(new, entry.status):
+            return
+        waits = entry.wrote_at + WORDS_EVERY_S - self._ticks()
+        if waits > 0 and status.same_but_words(new, entry.status):
+            self._later(entry.uid, waits)
+            return
+        timed = status.timed(new, entry.status, self._clock())
+        gone = dict.fromkeys(entry.status.keys() - timed.keys())
+        entry.see(await self._cluster.write_status(entry.object, {**gone, **timed}))
+        entry.wrote_at = self._ticks()
+
+    async def _release(self, entry: Entry) -> None:
+        if finalized(entry.metadata):
+            entry.see(await self._cluster.release(entry.object))
+
+    # ---------- the job
+
+    async def _known(self, entry: Entry) -> wire.Job | None:
+        """The job that was submitted for this very object.
+
+        What manifest and status say is only a hint where to look: no other job has the object's uid as its key.
+        """
+        annotations = entry.metadata.get("annotations") or {}
+        for user in dict.fromkeys((annotations.get(CLAIMED_FOR), entry.status.get("user"))):
+            if user and (job := await self._engine.submitted(user, entry.uid)) is not None:
+                return job
+        return None
+
+    async def _admit(self, entry: Entry) -> None:
+        """Submit it, or find out why not."""
+        self._ledger.unrefuse(entry)
+        entry.owner = None
+        ended = self.ended
+        try:
+            namespace = await self._cluster.namespace(entry.namespace)
+            if not served(namespace, self._pool):
+                self._ledger.leave(entry)
+                return
+            entry.owner = owner = owner_of(namespace)
+            self._check_project(owner)
+            submission = submission_of(entry.object, owner)
+            entry.see(await self._cluster.claim(entry.object, self._pool, owner.user))
+            job = await self._engine.submit(submission, owner.user, owner.project)
+        except Refusal as refusal:
+            self._ledger.refuse(entry, in_manifest(refusal))
+            if refusal.status == 429 and self.ended != ended:
+                self._ledger.unrefuse(entry)
+                self._later(entry.uid, 0.0)
+            return
+        self._ledger.job(entry, job)
+        self._ledger.job(entry, await self._engine.find(job.id))
+
+    def _check_project(self, owner: Owner) -> None:
+        if not self._engine.has_project(owner.project):
+            raise Refusal(
+                422,
+                "unknown_project",
+                f"The namespace {owner.namespace!r} belongs to project {owner.project!r}, unknown to this pool.",
+                hint="An administrator of the hub can create it and give it a quota.",
+            )
+        if not self._engine.has_quota(owner.project):
+            raise Refusal(
+                422,
+                "no_quota",
+                f"The project {owner.project!r} has no quota, so nothing is guaranteed to TrainJobs of namespace "
+                f"{owner.namespace!r}.",
+                hint="An administrator of the hub can give it one.",
+            )
+
+    # ---------- when it goes
+
+    async def _end(self, entry: Entry) -> None:
+        """Cancel the job, then let the object go."""
+        if entry.job is None and not status.finished(entry.status):
+            known = await self._known(entry)
+            if known is not None:
+                self._ledger.job(entry, known)
+        if entry.job is not None and not entry.ended:
+            await self._cancel(entry, entry.job)
+        if entry.gone:
+            self._ledger.drop(entry)
+        else:
+            await self._release(entry)
+
+    async def _cancel(self, entry: Entry, job: wire.Job) -> None:
+        by = f"the deletion of TrainJob {entry.namespace}/{entry.name}"
+        try:
+            self._ledger.job(entry, await self._engine.cancel(job.id, by))
+        except Refusal as refusal:
+            if refusal.code not in {"ended", "not_found"}:
+                raise
+
+    async def _look_again(self, entry: Entry) -> None:
+        found = await self._cluster.look(entry.namespace, entry.name, entry.uid)
+        if found is None:
+            entry.gone = True
+        else:
+            entry.see(found)

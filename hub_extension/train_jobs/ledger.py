@@ -1,0 +1,162 @@
+"""What is known of every TrainJob, and where to look when something happens, however many there are."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from springtide.hub_extension.train_jobs.owner import Owner
+from springtide.scheduler import wire
+from springtide.scheduler.kube import Object
+from springtide.scheduler.model import JobState
+from springtide.scheduler.refusal import Refusal
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One TrainJob: the object as last seen, and its job or why it has none.
+
+    ``gone`` tells that the object is not in the cluster any more, ``missed`` that events of its job may have been
+    missed, ``left`` that its namespace leaves it to another pool, ``wrote_at`` when its status was last written,
+    in seconds of a clock that never goes back.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    object: Object
+    owner: Owner | None = None
+    job: wire.Job | None = None
+    refusal: Refusal | None = None
+    gone: bool = False
+    missed: bool = False
+    left: bool = False
+    wrote_at: float = float("-inf")
+
+    def see(self, found: Object) -> None:
+        """The object as an answer or a watch showed it, unless a later version is known."""
+        versions = (found["metadata"]["resourceVersion"], self.object["metadata"]["resourceVersion"])
+        if not all(map(str.isdigit, versions)) or int(versions[0]) > int(versions[1]):
+            self.object = found
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The object's metadata."""
+        found: dict[str, Any] = self.object["metadata"]
+        return found
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The object's status, as it is in the cluster."""
+        return self.object.get("status") or {}
+
+    @property
+    def generation(self) -> int:
+        """Which version of the spec this is about."""
+        return int(self.metadata.get("generation", 1))
+
+    @property
+    def deleting(self) -> bool:
+        """Whether somebody deleted the object."""
+        return "deletionTimestamp" in self.metadata
+
+    @property
+    def ended(self) -> bool:
+        """Whether its job has ended."""
+        return self.job is not None and JobState(self.job.state).final
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All entries by uid, by job, and by what those without a job wait for."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    by_job: dict[str, Entry] = field(default_factory=dict)
+    of_namespace: dict[str, dict[str, None]] = field(default_factory=dict)
+    of_pool: dict[str, None] = field(default_factory=dict)
+    of_user: dict[str, OrderedDict[str, None]] = field(default_factory=dict)
+    of_all: OrderedDict[str, None] = field(default_factory=OrderedDict)
+
+    def job(self, entry: Entry, job: wire.Job) -> None:
+        """The entry's job was found, or something happened to it; what is older than what is known is left out."""
+        known = entry.job
+        if known is not None and (JobState(known.state).final or job.attempt < known.attempt):
+            return
+        self.unrefuse(entry)
+        entry.job = job
+        if JobState(job.state).final:
+            self.by_job.pop(job.id, None)
+        else:
+            self.by_job[job.id] = entry
+
+    def refuse(self, entry: Entry, refusal: Refusal) -> None:
+        """The entry was refused; remember what may change that."""
+        self.unrefuse(entry)
+        entry.refusal = refusal
+        user = entry.owner.user if entry.owner is not None else ""
+        match refusal.code:
+            case "no_project" | "two_owners" | "forbidden":
+                self.of_namespace.setdefault(entry.namespace, {})[entry.uid] = None
+            case "unknown_project" | "no_quota":
+                self.of_namespace.setdefault(entry.namespace, {})[entry.uid] = None
+                self.of_pool[entry.uid] = None
+            case "no_gpus" | "invalid":
+                self.of_pool[entry.uid] = None
+            case "too_many_jobs":
+                self.of_user.setdefault(user, OrderedDict())[entry.uid] = None
+            case "queue_full":
+                self.of_all[entry.uid] = None
+            case _:
+                pass
+
+    def leave(self, entry: Entry) -> None:
+        """The entry is another pool's, as long as its namespace says so."""
+        self.unrefuse(entry)
+        entry.left = True
+        self.of_namespace.setdefault(entry.namespace, {})[entry.uid] = None
+
+    def unrefuse(self, entry: Entry) -> None:
+        """The entry is to be looked at anew."""
+        entry.refusal = None
+        entry.left = False
+        self.of_pool.pop(entry.uid, None)
+        self.of_all.pop(entry.uid, None)
+        user = entry.owner.user if entry.owner is not None else ""
+        _take_out(self.of_namespace, entry.namespace, entry.uid)
+        _take_out(self.of_user, user, entry.uid)
+
+    def drop(self, entry: Entry) -> None:
+        """The TrainJob and its job are done with."""
+        self.unrefuse(entry)
+        self.entries.pop(entry.uid, None)
+        if entry.job is not None:
+            self.by_job.pop(entry.job.id, None)
+
+    def refused_in(self, namespace: str) -> list[Entry]:
+        """Entries that were refused, or left alone, because of their namespace."""
+        return self._all(self.of_namespace.get(namespace, ()))
+
+    def refused_by_pool(self) -> list[Entry]:
+        """Entries that other projects, quotas or nodes might make room for."""
+        return self._all(self.of_pool)
+
+    def refused(self) -> list[Entry]:
+        """Entries that may be accepted without anything happening in the cluster."""
+        return self._all(uid for uids in (self.of_pool, self.of_all, *self.of_user.values()) for uid in uids)
+
+    def next_after(self, user: str) -> list[Entry]:
+        """Entries to try now that a job of this user has ended: one of the user's, and one of all."""
+        firsts = (next(iter(waiting), None) for waiting in (self.of_user.get(user, ()), self.of_all))
+        return self._all(uid for uid in firsts if uid is not None)
+
+    def _all(self, uids: Iterable[str]) -> list[Entry]:
+        return [self.entries[uid] for uid in uids]
+
+
+def _take_out(index: MutableMapping[str, Any], key: str, uid: str) -> None:
+    if key in index:
+        index[key].pop(uid, None)
+        if not index[key]:
+            del index[key]

@@ -1,0 +1,198 @@
+"""TrainJob objects of a cluster as a front door of the pool."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from contextlib import AsyncExitStack, aclosing
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from springtide.hub_extension.train_jobs.cluster import Cluster, touched
+from springtide.hub_extension.train_jobs.keeper import Keeper
+from springtide.hub_extension.train_jobs.ledger import Entry, Ledger
+from springtide.hub_extension.train_jobs.work import Work
+from springtide.scheduler import wire
+from springtide.scheduler.engine import Engine
+from springtide.scheduler.kube import NAMESPACES, TRAIN_JOBS, Api, ApiError, Mirror, Object
+from springtide.scheduler.model import JobState
+
+log = logging.getLogger(__name__)
+
+FIRST_WAIT_S: Final = 0.5
+LONGEST_WAIT_S: Final = 60.0
+
+
+class TrainJobs:
+    """While entered, every TrainJob is submitted once, its status follows its job, deleting it cancels the job.
+
+    ``pool`` is this pool's name in the cluster. ``namespaces`` are those to look at; none named means all, and
+    then the service must be allowed to list TrainJobs and namespaces of the whole cluster. The cluster may be
+    away, now or later: what happened meanwhile is made up for. ``clock`` tells seconds since the epoch, ``ticks``
+    seconds that never go back.
+
+    Leave it before the engine stops. Jobs go on.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        api: Api,
+        pool: str,
+        *,
+        namespaces: Sequence[str] = (),
+        clock: Callable[[], float] = time.time,
+        ticks: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._engine = engine
+        self._ledger = Ledger()
+        self._work = Work(self._keep, self._name)
+        cluster = Cluster(api)
+        self._keeper = Keeper(
+            engine, cluster, self._ledger, pool, later=self._work.add_later, clock=clock, ticks=ticks
+        )
+        self._mirrors = {
+            f"TrainJobs of {namespace or 'the cluster'}": Mirror(
+                api, TRAIN_JOBS, namespace, changed=self._object_changed
+            )
+            for namespace in namespaces or (None,)
+        }
+        if not namespaces:
+            self._mirrors["Namespaces"] = Mirror(api, NAMESPACES, changed=self._namespace_changed)
+        self._gpus = 0
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        events = self._engine.subscribe()
+        first = await anext(events, None)
+        self._gpus = 0 if first is None else int(first.data["train_gpus"])
+        self._work.start()
+        self._stack.push_async_callback(self._work.stop)
+        self._background(self._hear(events), "events for train jobs")
+        for name, mirror in self._mirrors.items():
+            self._stack.push_async_callback(mirror.stop)
+            self._background(_started(mirror, name), f"start of {name}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    def _background(self, doing: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(doing, name=name)
+
+        async def end() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        self._stack.push_async_callback(end)
+
+    async def _keep(self, uid: str) -> None:
+        await self._keeper.keep(uid)
+
+    def _name(self, uid: str) -> str:
+        entry = self._ledger.entries.get(uid)
+        return f"TrainJob {uid}" if entry is None else f"TrainJob {entry.namespace}/{entry.name}"
+
+    # ---------- what the cluster tells
+
+    def _object_changed(self, before: Object | None, after: Object | None) -> None:
+        if before is not None and (after is None or _uid(before) != _uid(after)):
+            self._gone(before)
+            before = None
+        if after is None:
+            return
+        entry = self._ledger.entries.get(_uid(after))
+        if entry is None:
+            metadata = after["metadata"]
+            entry = Entry(_uid(after), metadata["namespace"], metadata["name"], after)
+            self._ledger.entries[entry.uid] = entry
+            self._work.add(entry.uid)
+            return
+        entry.see(after)
+        if before is not None and touched(before, after):
+            self._ledger.unrefuse(entry)
+        self._work.add(entry.uid)
+
+    def _gone(self, before: Object) -> None:
+        entry = self._ledger.entries.get(_uid(before))
+        if entry is not None:
+            entry.gone = True
+            self._work.add(entry.uid)
+
+    def _namespace_changed(self, before: Object | None, after: Object | None) -> None:
+        if after is not None and before is not None:
+            self._reconsider(self._ledger.refused_in(after["metadata"]["name"]))
+
+    # ---------- what the engine tells
+
+    async def _hear(self, events: AsyncGenerator[wire.Event, None]) -> None:
+        async with aclosing(events):
+            async for event in events:
+                try:
+                    self._happened(event)
+                except Exception:
+                    log.exception("An event of the kind %r could not be followed.", event.kind)
+                    self._missed()
+
+    def _happened(self, event: wire.Event) -> None:
+        match event.kind:
+            case "job":
+                self._job_changed(event)
+            case "admin":
+                self._reconsider(self._ledger.refused_by_pool())
+            case "pool":
+                self._pool_changed(event.data["train_gpus"])
+            case "refetch":
+                self._missed()
+            case _:
+                pass
+
+    def _job_changed(self, event: wire.Event) -> None:
+        if JobState(event.data["state"]).final:
+            self._keeper.ended += 1
+            self._reconsider(self._ledger.next_after(event.data["user"]))
+        entry = self._ledger.by_job.get(event.data["id"])
+        if entry is not None:
+            self._ledger.job(entry, msgspec.convert(event.data, wire.Job))
+            self._work.add(entry.uid)
+
+    def _pool_changed(self, gpus: int) -> None:
+        grown, self._gpus = gpus > self._gpus, gpus
+        if grown:
+            self._reconsider(self._ledger.refused_by_pool())
+
+    def _missed(self) -> None:
+        for entry in self._ledger.by_job.values():
+            entry.missed = True
+            self._work.add(entry.uid)
+        self._keeper.ended += 1
+        self._reconsider(self._ledger.refused())
+
+    def _reconsider(self, entries: Iterable[Entry]) -> None:
+        for entry in list(entries):
+            self._ledger.unrefuse(entry)
+            self._work.add(entry.uid)
+
+
+async def _started(mirror: Mirror[Object], name: str) -> None:
+    """Start the mirror of what is called ``name`` as soon as the cluster lets us."""
+    wait = FIRST_WAIT_S
+    while True:
+        try:
+            await mirror.start()
+        except ApiError as error:
+            log.warning("%s cannot be read yet: %s", name, error)
+            await asyncio.sleep(wait)
+            wait = min(LONGEST_WAIT_S, 2 * wait)
+        else:
+            return
+
+
+def _uid(found: Object) -> str:
+    return str(found["metadata"]["uid"])

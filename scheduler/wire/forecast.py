@@ -1,0 +1,98 @@
+"""When jobs are expected to start, and what would be if."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from springtide.scheduler.wire.jobs import Reason, Starts
+from springtide.scheduler.wire.people import ProjectEdit
+from springtide.scheduler.wire.shapes import MAX_NAME, Answer, Positive, ProjectName, Request, Word
+
+MOST_STARTS = 100
+"""Jobs whose start may be asked for at once."""
+MOST_PROJECTS = 200
+MOST_NODES = 200
+
+Id = Annotated[str, Meta(min_length=1, max_length=64)]
+NodeName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+
+
+class Wish(Request, frozen=True, kw_only=True):
+    """A job that is not submitted: what `Submission` says of its size and rank, with the same defaults."""
+
+    name: Annotated[str, Meta(max_length=MAX_NAME)] = ""
+    project: ProjectName | None = None
+    gpus: Positive = 1
+    workers: Positive = 1
+    min_workers: Positive | None = None
+    priority: Word | Annotated[int, Meta(ge=0, le=1_000_000)] = "train"
+    preemptible: bool | None = None
+    gpu_types: Annotated[list[Word], Meta(max_length=100)] = []
+    require: Word | None = None
+    prefer: Word | None = None
+    rotate: bool = True
+    time_limit: Annotated[float, Meta(gt=0, le=10 * 365 * 86400)] | None = None
+
+
+class NodeEdit(Request, frozen=True, kw_only=True):
+    """A train node as it might be. ``gpus`` 0 takes it away; of a known node the rest stays as it is."""
+
+    gpus: Annotated[int, Meta(ge=0, le=64)]
+    gpu_type: Word = ""
+    labels: Annotated[dict[Word, Word], Meta(max_length=20)] = {}
+
+
+class WhatIf(Request, frozen=True, kw_only=True):
+    """A question about what would be: with a job more, and for admins with other projects and nodes.
+
+    ``projects`` are edits by name, of projects that are there or would be new; ``nodes`` train nodes by name.
+    ``starts`` are ids of waiting jobs whose start is asked for; None means those the caller sees, at most 100.
+    """
+
+    job: Wish | None = None
+    projects: Annotated[dict[ProjectName, ProjectEdit], Meta(max_length=MOST_PROJECTS)] = {}
+    nodes: Annotated[dict[NodeName, NodeEdit], Meta(max_length=MOST_NODES)] = {}
+    starts: Annotated[list[Id], Meta(max_length=MOST_STARTS)] | None = None
+
+
+class ProjectOutlook(Answer, frozen=True, kw_only=True):
+    """How a project would stand after the next decisions, in GPUs."""
+
+    quota: int | None
+    limit: int | None
+    fair_share: int
+    held: int
+    borrowed: int
+    waiting: int
+
+
+class Shift(Answer, frozen=True, kw_only=True):
+    """What the next decisions would do to a job. ``job`` and ``name`` are empty for who may not see it.
+
+    ``job`` is empty, too, of the job that is not submitted.
+    """
+
+    kind: str
+    """``started``, ``paused`` or ``moved``."""
+    user: str
+    project: str
+    gpus: int
+    job: str = ""
+    name: str = ""
+    reason: Reason | None = None
+
+
+class Forecast(Answer, frozen=True, kw_only=True):
+    """What would be. ``until`` is how far was looked.
+
+    ``job`` is the start of the job that is not submitted, ``starts`` those of waiting jobs by id.
+    """
+
+    at: float
+    until: float
+    job: Starts | None
+    starts: dict[str, Starts]
+    projects: dict[str, ProjectOutlook]
+    shifts: list[Shift]

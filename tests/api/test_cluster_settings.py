@@ -1,0 +1,154 @@
+"""What an admin says about the cluster is taken as it is meant, or refused in one plain sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from springtide.hub_extension.cluster_settings import ClusterSettingsError, cluster_settings
+from springtide.hub_extension.runtime import StartError
+from springtide.hub_extension.service import Springtide, main
+
+STATE = Path("/srv/pool")
+GIVEN: dict[str, Any] = {"namespace": "jobs", "jobs_claim": "files"}
+
+
+def settings(**more: Any) -> Any:
+    return cluster_settings({**GIVEN, **more}, state_dir=STATE, images=("lab/base:1",))
+
+
+def refused(**more: Any) -> str:
+    with pytest.raises(ClusterSettingsError) as error:
+        settings(**more)
+    return str(error.value)
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    found = settings()
+    assert (found.namespace, found.pool, found.jobs_claim, found.gpu_resource) == (
+        "jobs", "springtide", "files", "nvidia.com/gpu",
+    )  # fmt: skip
+    assert (found.state_dir, found.images) == (STATE, ("lab/base:1",))
+
+
+def test_what_json_says_becomes_what_the_executor_takes() -> None:
+    found = settings(
+        topology={"rack": "rack"},
+        gpu_type_labels=["kind"],
+        tolerations=[{"key": "gpu", "operator": "Exists"}],
+        static_nodes=[{"name": "a", "gpus": 8}],
+        cpu_per_gpu=4,
+        lost_after=None,
+    )
+    assert found.gpu_type_labels == ("kind",)
+    assert found.tolerations == ({"key": "gpu", "operator": "Exists"},)
+    assert (found.cpu_per_gpu, found.lost_after) == (4.0, None)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"namspace": "jobs"}, "unknown key 'namspace'. Did you mean namespace?"),
+        ({"xyzzy": 1}, "unknown key 'xyzzy'. Known are: cpu_per_gpu,"),
+        ({"images": ["a"]}, "'images'; set Springtide.images instead"),
+        ({"state_dir": "/x"}, "'state_dir'; set Springtide.state_dir instead"),
+        ({"namespace": 3}, "namespace is 3; expected text"),
+        ({"namespace": "A_B"}, "namespace is 'A_B'; expected at most 63 small letters, digits and dashes"),
+        ({"pool": "x" * 64}, "pool is"),
+        ({"run_as": "1000"}, "run_as is '1000'; expected a whole number"),
+        ({"run_as": True}, "run_as is True; expected a whole number"),
+        ({"run_as": 0}, "jobs never run as root"),
+        ({"fs_group": -1}, "fs_group is -1"),
+        ({"topology": ["rack"]}, "topology is ['rack']; expected an object, each value text"),
+        ({"node_selector": {"a": 1}}, "node_selector is {'a': 1}; expected an object, each value text"),
+        ({"gpu_type_labels": "kind"}, "gpu_type_labels is 'kind'; expected a list, each item text"),
+        ({"cpu_per_gpu": -1.0}, "cpu_per_gpu is -1.0; expected a number above 0"),
+        ({"cpu_per_gpu": float("nan")}, "cpu_per_gpu is nan"),
+        ({"lost_after": 0}, "lost_after is 0.0"),
+        ({"image_pull_policy": "Sometimes"}, "expected Always, IfNotPresent or Never"),
+        ({"jobs_host_path": "/srv"}, "both jobs_claim and jobs_host_path are given"),
+        ({"jobs_claim": None}, "neither jobs_claim nor jobs_host_path is given"),
+        ({"jobs_claim": None, "jobs_host_path": "srv"}, "jobs_host_path is 'srv'; expected an absolute path"),
+        ({"jobs_sub_path": "../x"}, "jobs_sub_path is '../x'"),
+        ({"home_path": "home"}, "home_path is 'home'"),
+        ({"static_nodes": [{"gpus": 8}]}, "static_nodes has {'gpus': 8}; expected a name"),
+        ({"static_nodes": [{"name": "a", "gpus": "8"}]}, "expected a name and a whole number of gpus"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_its_key(more: dict[str, Any], says: str) -> None:
+    said = refused(**more)
+    assert said.startswith("Springtide.kubernetes")
+    assert says in said
+
+
+def test_a_service_in_a_pod_knows_its_namespace(tmp_path: Path) -> None:
+    file = tmp_path / "namespace"
+    file.write_text("team-a\n")
+    found = cluster_settings({"jobs_claim": "f"}, state_dir=STATE, images=("a",), pod_namespace=file)
+    assert found.namespace == "team-a"
+    with pytest.raises(ClusterSettingsError, match="has no namespace"):
+        cluster_settings({"jobs_claim": "f"}, state_dir=STATE, images=("a",), pod_namespace=tmp_path / "none")
+
+
+# ---------- together with the other settings
+
+
+def service(**given: Any) -> Springtide:
+    return Springtide(state_dir="/srv/pool", **given)
+
+
+ON_CLUSTER: dict[str, Any] = {"executor": "kubernetes", "kubernetes": GIVEN, "images": ["lab/base:1", "lab/*"]}
+
+
+def test_the_engine_and_the_executor_know_the_same_images() -> None:
+    setup = service(**ON_CLUSTER).setup()
+    assert setup.cluster is not None
+    assert setup.cluster.images == setup.engine_settings.images == ("lab/base:1", "lab/*")
+
+
+def test_one_machine_has_no_cluster_and_no_images() -> None:
+    setup = service().setup()
+    assert (setup.cluster, setup.engine_settings.images) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({**ON_CLUSTER, "executor": "local"}, "Springtide.kubernetes means something on a cluster only"),
+        ({"images": ["a"]}, "Springtide.images means something on a cluster only"),
+        ({"train_jobs": ["team"]}, "Springtide.train_jobs means something on a cluster only"),
+        ({**ON_CLUSTER, "images": []}, "Springtide.images: the list is empty"),
+        ({**ON_CLUSTER, "images": ["lab/*"]}, "'lab/*' comes first and is the default"),
+        ({**ON_CLUSTER, "build_gpus": 2}, "Springtide.build_gpus is for one machine"),
+        ({**ON_CLUSTER, "simulated_gpus": 2}, "Springtide.simulated_gpus is for one machine"),
+        ({**ON_CLUSTER, "accounts": "own"}, "Springtide.accounts = 'own' is for one machine"),
+        ({**ON_CLUSTER, "kubernetes": {"pol": "x"}}, "unknown key 'pol'. Did you mean pool?"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(StartError) as refused:
+        service(**given).setup()
+    assert refused.value.code == 2
+    assert says in str(refused.value)
+
+
+def test_a_bad_setting_ends_the_service_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {"executor": "kubernetes", "images": ["a"], "kubernetes": {"pol": 1}}
+    monkeypatch.setenv("SPRINGTIDE_CONFIG", json.dumps(given))
+    assert main([]) == 2
+    assert capsys.readouterr().err == (
+        "springtide: Springtide.kubernetes has an unknown key 'pol'. Did you mean pool?\n"
+    )
+
+
+def test_an_executor_that_there_is_not_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SPRINGTIDE_CONFIG", '{"executor": "slurm"}')
+    assert main([]) == 2
+    assert "executor" in capsys.readouterr().err

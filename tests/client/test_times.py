@@ -1,0 +1,74 @@
+"""When a job is expected to start, in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from springtide.scheduler.client.times import duration, expectation, prospect
+from springtide.scheduler.wire import Forecast, Reason, Shift, Starts
+
+NOW = 1000.0
+
+
+def starts(earliest=None, likely=None, latest=None, why=None):
+    times = (None if seconds is None else NOW + seconds for seconds in (earliest, likely, latest))
+    earliest, likely, latest = times
+    reason = None if why is None else Reason(code="x", text=why)
+    return Starts(earliest=earliest, likely=likely, latest=latest, why=reason, at=NOW)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (starts(300, 720, 2400), "Likely starts in about 12 min (between 5 and 40 min)."),
+        (starts(300, 720, 7500), "Likely starts in about 12 min (between 5 min and 2 h 5 min)."),
+        (starts(0, 720, 2400), "Likely starts in about 12 min (within 40 min)."),
+        (starts(300, 720), "Likely starts in about 12 min (in 5 min at the earliest)."),
+        (starts(0, 720), "Likely starts in about 12 min (now at the earliest)."),
+        (starts(720, 720, 720), "Likely starts in about 12 min."),
+        (starts(0, 0, 0), "Likely starts any moment."),
+        (starts(-50, -20, 600), "Likely starts any moment (within 10 min)."),
+        (starts(why="Too many jobs are before it."), "Too many jobs are before it."),
+        (starts(), ""),
+    ],
+)
+def test_an_expectation_is_a_sentence(found, said):
+    assert expectation(found, NOW) == said
+
+
+def test_what_was_paused_resumes():
+    assert expectation(starts(60, 60, 60), NOW, "resumes") == "Likely resumes in about 1 min."
+
+
+def shift(kind, project, gpus):
+    return Shift(kind=kind, user="u", project=project, gpus=gpus)
+
+
+@pytest.mark.parametrize(
+    ("shifts", "said"),
+    [
+        ([], "It would likely start any moment."),
+        (
+            [shift("paused", "speech", 2), shift("started", "vision", 2)],
+            "It would likely start any moment. For it, a job of speech with 2 GPUs would be paused.",
+        ),
+        (
+            [shift("paused", name, 1) for name in "dcba"],
+            "It would likely start any moment. For it, 4 jobs of a, b, c and others with 4 GPUs would be paused.",
+        ),
+    ],
+)
+def test_a_prospect_tells_what_would_be_paused(shifts, said):
+    told = Forecast(at=NOW, until=NOW, job=starts(0, 0, 0), starts={}, projects={}, shifts=shifts)
+    assert prospect(told) == said
+
+
+def test_a_prospect_without_a_job_says_nothing():
+    assert not prospect(Forecast(at=NOW, until=NOW, job=None, starts={}, projects={}, shifts=[]))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0, "0 s"), (40, "40 s"), (720, "12 min"), (7500, "2 h 5 min"), (90_000, "1 d 1 h")]
+)
+def test_durations_are_said_as_people_say_them(seconds, said):
+    assert duration(seconds) == said

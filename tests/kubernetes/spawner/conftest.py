@@ -1,0 +1,64 @@
+"""One hub for the tests of notebooks as pods: two build nodes with two GPUs each, one train node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from cluster import POOL_LABEL, Cluster
+from kube_hub import ENVIRONMENT, KubeHub, notebooks
+
+CONFIG = """
+c.KubeSpawner.profile_list = [
+    {"display_name": "Plain", "default": True},
+    {
+        "display_name": "Vision",
+        "projects": ["vision"],
+        "kubespawner_override": {
+            "image": "lab/vision:1",
+            "environment": {"FROM": "vision"},
+            "extra_resource_limits": {"nvidia.com/gpu": "8", "example.com/fpga": "0"},
+        },
+        "profile_options": {
+            "memory": {
+                "display_name": "Memory",
+                "choices": {
+                    "little": {"display_name": "1 GB", "kubespawner_override": {"mem_limit": "1G"}},
+                    "absurd": {"display_name": "1 EB", "kubespawner_override": {"mem_guarantee": "1000000T"}},
+                },
+            }
+        },
+    },
+    {"display_name": "Speech", "projects": ["speech"]},
+]
+"""
+
+
+@pytest.fixture(scope="module")
+def place(cluster: Cluster) -> Iterator[str]:
+    """The namespace of the hub's notebooks, with its nodes."""
+    with cluster.namespace() as name:
+        for environment, count in (("build", 2), ("train", 1)):
+            labels = {POOL_LABEL: name, ENVIRONMENT: environment}
+            cluster.add_fake_nodes(count, gpus=2, labels=labels, prefix=f"{name}-{environment}")
+        yield name
+
+
+@pytest.fixture(scope="module")
+def running_hub(cluster: Cluster, place: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeHub]:
+    hub = KubeHub(tmp_path_factory.mktemp("hub"), cluster, place, CONFIG)
+    with notebooks() as url:
+        try:
+            hub.start(url)
+            yield hub
+        finally:
+            hub.close()
+
+
+@pytest.fixture
+def hub(running_hub: KubeHub) -> Iterator[KubeHub]:
+    """The hub; nobody has a notebook before and after a test."""
+    yield running_hub
+    for user in ("susan", "joe", "jemma"):
+        for server in list(running_hub.api.get(f"/users/{user}").json()["servers"]):
+            running_hub.stop_notebook(user, server)

@@ -1,0 +1,252 @@
+"""Notebooks as pods of a real cluster: the build quota kept, and nobody left to guess."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kube_hub import KubeHub, until
+
+GPU = "nvidia.com/gpu"
+
+
+def notebook(pod: dict[str, Any]) -> dict[str, Any]:
+    """The container of the notebook server."""
+    [container] = [each for each in pod["spec"]["containers"] if each["name"] == "notebook"]
+    return dict(container)
+
+
+def env(pod: dict[str, Any]) -> dict[str, str]:
+    return {each["name"]: each.get("value", "") for each in notebook(pod)["env"]}
+
+
+def test_a_notebook_runs_on_the_build_node_of_its_gpus(hub: KubeHub, place: str) -> None:
+    hub.start_notebook("susan", {"gpus": 2}).raise_for_status()
+    pod = hub.ready("susan")
+    assert notebook(pod)["resources"]["limits"][GPU] == notebook(pod)["resources"]["requests"][GPU] == "2"
+    assert pod["spec"]["nodeName"].startswith(f"{place}-build-")
+    [node] = [node.name for node in hub.pool.pool().nodes if any(cell.holder for cell in node.gpus)]
+    assert pod["spec"]["nodeName"] == node
+    assert hub.held() == {("susan", ""): 2}
+
+
+def test_a_notebook_knows_its_image_and_the_pool_and_leaves_gpus_to_the_node(hub: KubeHub) -> None:
+    hub.start_notebook("susan", {"gpus": 1}).raise_for_status()
+    told = env(hub.ready("susan"))
+    assert told["SPRINGTIDE_IMAGE"] == "lab/notebook:1"
+    assert told["SPRINGTIDE_URL"] == hub.service_url
+    assert not {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"} & set(told)
+
+
+def test_a_notebook_without_gpus_sees_none_and_still_runs_on_a_build_node(hub: KubeHub, place: str) -> None:
+    hub.start_notebook("susan", {"gpus": 0}).raise_for_status()
+    pod = hub.ready("susan")
+    assert notebook(pod)["resources"]["limits"][GPU] == "0"
+    assert env(pod)["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert pod["spec"]["nodeName"].startswith(f"{place}-build-")
+
+
+def test_pods_meet_the_restricted_standard_without_a_token(hub: KubeHub) -> None:
+    hub.start_notebook("susan", {"gpus": 0}).raise_for_status()
+    pod = hub.ready("susan")
+    assert pod["spec"]["automountServiceAccountToken"] is False
+    assert pod["spec"]["securityContext"]["fsGroup"] == 100
+    assert notebook(pod)["securityContext"] == {
+        "runAsUser": 1000,
+        "runAsNonRoot": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    dry = {"metadata": {"name": "as-restricted"}, "spec": {**pod["spec"], "nodeName": None}}
+    labels = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    space = f"/api/v1/namespaces/{hub.namespace}"
+    hub.cluster.request("PATCH", space, labels)
+    hub.cluster.request("POST", f"{space}/pods", dry, dryRun="All")
+
+
+def test_a_persons_home_is_a_claim_that_names_her(hub: KubeHub) -> None:
+    hub.start_notebook("susan", {"gpus": 0}).raise_for_status()
+    hub.ready("susan")
+    claims = hub.cluster.items(f"/api/v1/namespaces/{hub.namespace}/persistentvolumeclaims")
+    assert "susan" in {claim["metadata"]["annotations"]["hub.jupyter.org/username"] for claim in claims}
+
+
+def test_the_build_quota_is_kept_whoever_asks_for_more(hub: KubeHub) -> None:
+    hub.start_notebook("susan", {"gpus": 2}).raise_for_status()
+    hub.ready("susan")
+    refused = hub.start_notebook("susan", {"gpus": 1}, "second")
+    assert refused.status_code == 409
+    assert "susan has a build quota of 2 GPUs and uses 2; this notebook asks for 1." in refused.json()["message"]
+    assert len(hub.pods()) == 1
+    assert hub.start_notebook("jemma", {"gpus": 1}).status_code == 409
+
+
+def test_gpus_of_one_start_are_not_left_to_the_next(hub: KubeHub) -> None:
+    refused = hub.start_notebook("susan", {"gpus": 3, "profile": "vision", "memory": "little"})
+    assert refused.status_code == 409
+    hub.start_notebook("susan", {"gpus": 0, "profile": "plain"}).raise_for_status()
+    pod = hub.ready("susan")
+    assert notebook(pod)["resources"]["limits"] == {GPU: "0"}
+    hub.stop_notebook("susan")
+    hub.start_notebook("susan", {"gpus": 2, "profile": "vision"}).raise_for_status()
+    first = hub.ready("susan")
+    assert (notebook(first)["image"], env(first)["FROM"]) == ("lab/vision:1", "vision")
+    assert notebook(first)["resources"]["limits"] == {GPU: "2", "example.com/fpga": "0", "memory": "1073741824"}
+    hub.stop_notebook("susan")
+    hub.start_notebook("susan", {"gpus": 0, "profile": "plain"}).raise_for_status()
+    second = hub.ready("susan")
+    assert (notebook(second)["image"], env(second).get("FROM")) == ("lab/notebook:1", None)
+    assert notebook(second)["resources"]["limits"] == {GPU: "0"}
+
+
+@pytest.mark.parametrize(
+    ("user", "options", "status", "says"),
+    [
+        (
+            "joe",
+            {"profile": "speech"},
+            403,
+            "'speech' is not for you: for members of speech only; you are of vision",
+        ),
+        ("jemma", {"profile": "vision"}, 403, "for members of vision only; you are of speech"),
+        ("joe", {"profile": "none"}, 400, "There is no profile 'none'. Yours: plain, vision."),
+        ("joe", {"profile": {"slug": "speech"}}, 400, "There is no profile"),
+        (
+            "joe",
+            {"profile": "vision", "memory": "endless"},
+            400,
+            "memory is 'endless'; expected one of little, absurd",
+        ),
+        ("joe", {"profile": "plain", "memory": "little"}, 400, "Unknown option 'memory'"),
+        ("joe", {"image": "evil/miner:1"}, 400, "Unknown option 'image'"),
+        ("joe", {"gpus": -1}, 400, "gpus is -1"),
+    ],
+)
+def test_what_is_not_offered_is_refused_through_the_api_too(
+    hub: KubeHub, user: str, options: dict[str, object], status: int, says: str
+) -> None:
+    refused = hub.start_notebook(user, {"gpus": 0, **options})
+    assert refused.status_code == status
+    assert says in refused.json()["message"]
+    assert not hub.pods()
+
+
+def test_the_form_offers_the_profiles_of_ones_projects_only(hub: KubeHub) -> None:
+    with hub.browser("joe") as browser:
+        form = browser.get("/hub/spawn").text
+    assert "Your build quota is 2 GPUs" in form
+    assert "Vision" in form
+    assert "Speech" not in form
+
+
+def test_the_form_starts_a_notebook(hub: KubeHub) -> None:
+    with hub.browser("joe") as browser:
+        browser.get("/hub/spawn")
+        xsrf = next(c.value for c in browser.cookies.jar if c.name == "_xsrf" and c.path == "/hub/")
+        form = {"gpus": "1", "profile": "vision", "profile-option-vision--memory": "little"}
+        browser.post("/hub/spawn", params={"_xsrf": xsrf}, data=form).raise_for_status()
+    pod = hub.ready("joe")
+    assert notebook(pod)["image"] == "lab/vision:1"
+    assert notebook(pod)["resources"]["limits"][GPU] == "1"
+
+
+def test_an_evicted_notebook_has_stopped_and_its_gpus_are_free(hub: KubeHub) -> None:
+    hub.start_notebook("susan", {"gpus": 2}).raise_for_status()
+    pod = hub.ready("susan")
+    status = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
+    hub.cluster.request("PATCH", f"{path(hub, pod)}/status", {"status": status})
+    until("the end of the notebook", lambda: hub.server("susan") is None)
+    until("the release", lambda: not hub.held())
+    assert "evicted from its node (The node was low on resource: memory.)" in hub.log("hub")
+    hub.start_notebook("susan", {"gpus": 2}).raise_for_status()
+    hub.ready("susan")
+
+
+def test_a_deleted_pod_has_stopped_and_its_gpus_are_free(hub: KubeHub) -> None:
+    hub.start_notebook("susan", {"gpus": 1}).raise_for_status()
+    hub.cluster.request("DELETE", path(hub, hub.ready("susan")))
+    until("the end of the notebook", lambda: hub.server("susan") is None)
+    until("the release", lambda: not hub.held())
+
+
+def test_the_pending_page_tells_why_and_the_place_in_line(hub: KubeHub) -> None:
+    hub.begin_notebook("susan", {"gpus": 1, "profile": "vision", "memory": "absurd"})
+    reason = next(news for news in hub.news("susan") if "No node has room" in news)
+    assert "1 node has too little free memory" in reason
+    assert "Your notebook is number 1 in line." in reason
+    hub.begin_notebook("joe", {"gpus": 1, "profile": "vision", "memory": "absurd"})
+    assert any("number 2 in line" in news for news in hub.news("joe"))
+
+
+def test_a_pod_that_ends_before_it_is_ready_is_told_at_once(hub: KubeHub) -> None:
+    begun = hub.begin_notebook("susan", {"gpus": 1, "profile": "vision", "memory": "absurd"})
+    failed = {"status": {"phase": "Failed", "reason": "Evicted", "message": "The node is shutting down."}}
+    hub.cluster.request("PATCH", f"{path(hub, hub.pod('susan'))}/status", failed)
+    said = begun.result().json()["message"]
+    assert "The notebook's pod ended before it was ready: it was evicted from its node" in said
+    assert "The node is shutting down" in said
+    until("the release", lambda: not hub.held())
+
+
+def test_a_quota_of_the_cluster_is_told_in_words(hub: KubeHub) -> None:
+    quotas = f"/api/v1/namespaces/{hub.namespace}/resourcequotas"
+    hub.cluster.request("POST", quotas, {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}})
+    try:
+        until("the quota", lambda: hub.cluster.request("GET", f"{quotas}/none").get("status", {}).get("hard"))
+        said = hub.start_notebook("susan", {"gpus": 1}).json()["message"]
+    finally:
+        hub.cluster.request("DELETE", f"{quotas}/none")
+    assert "The cluster's quota for notebooks is used up" in said
+    assert "exceeded quota: none" in said
+    until("the release", lambda: not hub.held())
+
+
+def test_while_the_cluster_is_away_what_ran_is_taken_to_run(hub: KubeHub) -> None:
+    hub.start_notebook("susan", {"gpus": 1}).raise_for_status()
+    pod = hub.ready("susan")
+    seen = hub.log("hub").count("Error when watching resources")
+    hub.cluster.stop_api()
+    try:
+        until("errors", lambda: hub.log("hub").count("Error when watching resources") >= seen + 3)
+        assert (hub.server("susan") or {}).get("ready")
+        assert "The cluster does not answer" in hub.start_notebook("joe", {"gpus": 1}).json()["message"]
+        until("the release", lambda: hub.held() == {("susan", ""): 1})
+    finally:
+        hub.cluster.start_api()
+    hub.cluster.request("DELETE", path(hub, pod))
+    until("the end of the notebook", lambda: hub.server("susan") is None)
+    until("the release", lambda: not hub.held())
+
+
+def test_a_notebook_that_is_stopped_while_the_cluster_is_away_stops_when_it_is_back(hub: KubeHub) -> None:
+    hub.start_notebook("susan", {"gpus": 1}).raise_for_status()
+    hub.ready("susan")
+    hub.cluster.stop_api()
+    try:
+        assert hub.api.delete("/users/susan/server").status_code == 202
+        until("a try", lambda: "The pod of susan could not be deleted yet" in hub.log("hub"))
+        assert hub.held() == {("susan", ""): 1}
+    finally:
+        hub.cluster.start_api()
+    until("the end of the notebook", lambda: hub.server("susan") is None)
+    until("the release", lambda: not hub.held())
+    assert not hub.pods()
+
+
+def test_notebooks_and_their_gpus_outlive_the_hub_and_the_service(hub: KubeHub) -> None:
+    hub.start_notebook("susan", {"gpus": 2}).raise_for_status()
+    before = hub.ready("susan")
+    hub.stop("hub")
+    hub.stop("service")
+    hub.start_service()
+    hub.start_hub()
+    assert hub.ready("susan")["metadata"]["uid"] == before["metadata"]["uid"]
+    assert hub.held() == {("susan", ""): 2}
+    assert hub.start_notebook("susan", {"gpus": 1}, "second").status_code == 409
+    hub.stop_notebook("susan")
+    until("the release", lambda: not hub.held())
+
+
+def path(hub: KubeHub, pod: dict[str, Any]) -> str:
+    return f"/api/v1/namespaces/{hub.namespace}/pods/{pod['metadata']['name']}"

@@ -1,0 +1,78 @@
+"""The image that a job runs in: that of its notebook, another of the list, or none on one machine."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from springtide.scheduler.client import Client
+from springtide.widgets.connection import Connection, PoolError
+from springtide.widgets.errors import OptionError
+from springtide.widgets.form import JobForm
+from springtide.widgets.magics import train as magic
+from springtide.widgets.shared_pool import Pool
+
+
+@pytest.fixture
+def lab(image_service, workdir) -> Pool:
+    """A pool whose jobs run in lab/base:1 unless they say otherwise."""
+    return Pool(Connection(Client(image_service, "susan")))
+
+
+@pytest.fixture
+def in_torch(monkeypatch):
+    """This notebook runs in lab/torch:2."""
+    monkeypatch.setenv("SPRINGTIDE_IMAGE", "lab/torch:2")
+
+
+def test_a_job_runs_in_the_image_of_its_notebook(lab, in_torch):
+    assert lab.submit("true").info.image == "lab/torch:2"
+
+
+def test_a_job_can_name_another_image(lab, in_torch):
+    assert lab.submit("true", image="lab/base:1").info.image == "lab/base:1"
+
+
+def test_without_either_it_runs_in_the_first_of_the_list(lab, monkeypatch):
+    monkeypatch.delenv("SPRINGTIDE_IMAGE", raising=False)
+    assert lab.submit("true").info.image == "lab/base:1"
+
+
+def test_the_magic_takes_an_image(lab):
+    shell = SimpleNamespace(user_ns={}, user_ns_hidden={})
+    assert magic(shell, "--image lab/torch:3", "1", lab).info.image == "lab/torch:3"
+
+
+def test_an_image_that_is_not_on_the_list_is_refused_with_the_list(lab):
+    with pytest.raises(PoolError) as refused:
+        lab.submit("true", image="evil/miner:1")
+    assert (refused.value.problem.status, refused.value.problem.field) == (400, "image")
+    assert "'evil/miner:1' is not on this pool's list: lab/base:1, lab/torch:*" in str(refused.value)
+
+
+def test_what_is_no_text_is_no_image(lab):
+    with pytest.raises(OptionError, match="image has to be a text"):
+        lab.submit("true", image=3)
+
+
+def test_on_one_machine_an_image_has_no_meaning(pool, workdir):
+    with pytest.raises(PoolError, match="no meaning here: this pool runs jobs on one machine"):
+        pool.submit("true", image="lab/base:1")
+    assert pool.submit("true").info.image is None
+
+
+def test_the_form_offers_the_images_and_sends_the_one_chosen(lab, until):
+    form = JobForm(lab.connection, lab.submit, dict)
+    assert form.image in form.box.children
+    assert form.image.options == ("lab/base:1",)
+    form.kind.value, form.command.value, form.image.value = "command", "true", "lab/torch:4"
+    form.button.click()
+    until(lambda: form.cards.children or form.notice.value)
+    assert not form.notice.value
+    assert form.cards.children[0].job["image"] == "lab/torch:4"
+
+
+def test_the_form_does_not_ask_on_one_machine(pool, workdir):
+    form = JobForm(pool.connection, pool.submit, dict)
+    assert form.image not in form.box.children
