@@ -1,0 +1,211 @@
+{{/* Names. */}}
+
+{{- define "springtide.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "springtide.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 48 | trimSuffix "-" }}
+{{- else }}
+{{- $name := default .Chart.Name .Values.nameOverride }}
+{{- if contains $name .Release.Name }}
+{{- .Release.Name | trunc 48 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 48 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Objects of the whole cluster carry the namespace in their names, so that releases do not meet. */}}
+{{- define "springtide.clusterName" -}}
+{{- printf "%s-%s" .Release.Namespace (include "springtide.fullname" .) | trunc 200 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "springtide.secret" -}}
+{{- default (include "springtide.fullname" .) .Values.existingSecret }}
+{{- end }}
+
+{{- define "springtide.serviceAccount.service" -}}
+{{- default (include "springtide.fullname" .) .Values.serviceAccount.service }}
+{{- end }}
+
+{{- define "springtide.serviceAccount.hub" -}}
+{{- default (printf "%s-hub" (include "springtide.fullname" .)) .Values.serviceAccount.hub }}
+{{- end }}
+
+{{- define "springtide.trainNamespace" -}}
+{{- default .Release.Namespace .Values.train.namespace.name }}
+{{- end }}
+
+{{- define "springtide.trainJobNamespaces" -}}
+{{- default (list .Release.Namespace) .Values.trainJobs.namespaces | toJson }}
+{{- end }}
+
+{{- define "springtide.storeClaim" -}}
+{{- default (printf "%s-store" (include "springtide.fullname" .)) .Values.service.storage.existingClaim }}
+{{- end }}
+
+{{- define "springtide.jobsClaim" -}}
+{{- default (printf "%s-jobs" (include "springtide.fullname" .)) .Values.train.jobs.existingClaim }}
+{{- end }}
+
+{{- define "springtide.hubClaim" -}}
+{{- default (printf "%s-hub" (include "springtide.fullname" .)) .Values.hub.storage.existingClaim }}
+{{- end }}
+
+{{- define "springtide.priorityClass.train" -}}
+{{- if .Values.train.priorityClass.create }}
+{{- default (printf "%s-train" (include "springtide.clusterName" .)) .Values.train.priorityClass.name }}
+{{- else }}
+{{- .Values.train.priorityClass.name }}
+{{- end }}
+{{- end }}
+
+{{- define "springtide.priorityClass.notebooks" -}}
+{{- if .Values.notebooks.priorityClass.create }}
+{{- default (printf "%s-build" (include "springtide.clusterName" .)) .Values.notebooks.priorityClass.name }}
+{{- else }}
+{{- .Values.notebooks.priorityClass.name }}
+{{- end }}
+{{- end }}
+
+{{/* Addresses. */}}
+
+{{- define "springtide.baseUrl" -}}
+{{- printf "/%s/" (trimAll "/" .Values.hub.baseUrl) | replace "//" "/" }}
+{{- end }}
+
+{{- define "springtide.servicePrefix" -}}
+{{- printf "%sservices/springtide/" (include "springtide.baseUrl" .) }}
+{{- end }}
+
+{{- define "springtide.serviceUrl" -}}
+{{- $own := printf "http://%s:%v" (include "springtide.fullname" .) .Values.service.port }}
+{{- default $own .Values.service.url | trimSuffix "/" }}
+{{- end }}
+
+{{- define "springtide.hubUrl" -}}
+{{- if .Values.hub.enabled }}
+{{- $own := printf "http://%s-hub:8081" (include "springtide.fullname" .) }}
+{{- default $own .Values.hub.url | trimSuffix "/" }}
+{{- else }}
+{{- .Values.hub.existing.url | trimSuffix "/" }}
+{{- end }}
+{{- end }}
+
+{{- define "springtide.proxyApiUrl" -}}
+{{- $own := printf "http://%s-proxy-api:8001" (include "springtide.fullname" .) }}
+{{- default $own .Values.proxy.apiUrl | trimSuffix "/" }}
+{{- end }}
+
+{{/* Images: (list $ .Values.images.service). */}}
+{{- define "springtide.image" -}}
+{{- $root := index . 0 }}
+{{- $image := index . 1 }}
+{{- printf "%s:%s" $image.repository (default $root.Chart.AppVersion $image.tag) }}
+{{- end }}
+
+{{- define "springtide.images" -}}
+{{- default (list (include "springtide.image" (list . .Values.images.notebook))) .Values.train.images | toJson }}
+{{- end }}
+
+{{/* Labels: of all objects, and those that select the pods of a part: (list $ "service"). */}}
+
+{{- define "springtide.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/name: {{ include "springtide.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "springtide.selector" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: {{ include "springtide.name" $root }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{/* Pods under the restricted Pod Security Standard: (list runAsUser runAsGroup fsGroup). */}}
+{{- define "springtide.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: {{ index . 0 }}
+runAsGroup: {{ index . 1 }}
+fsGroup: {{ index . 2 }}
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "springtide.securityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{/* Where the pods of a part may run, and what an administrator adds to them: .Values.<part>. */}}
+{{- define "springtide.scheduling" -}}
+{{- with .nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .extraPodSpec }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "springtide.pullSecrets" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* A claim that outlives the release: (list $ name volume). */}}
+{{- define "springtide.claim" -}}
+{{- $root := index . 0 }}
+{{- $volume := index . 2 -}}
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: {{ index . 1 }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- include "springtide.labels" $root | nindent 4 }}
+  annotations:
+    helm.sh/resource-policy: keep
+spec:
+  accessModes:
+    {{- toYaml $volume.accessModes | nindent 4 }}
+  {{- with $volume.storageClassName }}
+  storageClassName: {{ . | quote }}
+  {{- end }}
+  resources:
+    requests:
+      storage: {{ $volume.size }}
+{{- end }}
+
+{{/* What the service does with TrainJobs, and (a list of verbs) with their namespaces. */}}
+{{- define "springtide.trainJobRules" -}}
+- apiGroups: [springtide.io]
+  resources: [trainjobs]
+  verbs: [get, list, watch, patch]
+- apiGroups: [springtide.io]
+  resources: [trainjobs/status]
+  verbs: [patch]
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: {{ toJson . }}
+{{- end }}

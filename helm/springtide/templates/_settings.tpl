@@ -1,0 +1,125 @@
+{{/* What the service reads: c.Springtide.<name>, as JSON. */}}
+{{- define "springtide.settings" -}}
+{{- $train := .Values.train }}
+{{- $kubernetes := dict
+  "namespace" (include "springtide.trainNamespace" .)
+  "pool" (include "springtide.fullname" .)
+  "jobs_claim" (include "springtide.jobsClaim" .)
+  "gpu_resource" $train.gpuResource
+  "node_selector" $train.nodeSelector
+  "topology" $train.topology
+  "environment_label" $train.environmentLabel
+  "gpu_type_labels" $train.gpuTypeLabels
+  "tolerations" $train.tolerations
+  "cpu_per_gpu" $train.cpuPerGpu
+  "memory_per_gpu" $train.memoryPerGpu
+  "lost_after" $train.lostAfter
+  "run_as" (int $train.runAsUser)
+  "fs_group" (int $train.fsGroup)
+  "home_path" .Values.notebooks.storage.path
+  "image_pull_policy" .Values.images.notebook.pullPolicy
+  "image_pull_secrets" .Values.imagePullSecrets
+  "network_policy" .Values.networkPolicy.enabled
+}}
+{{- with include "springtide.priorityClass.train" . }}
+{{- $_ := set $kubernetes "priority_class" . }}
+{{- end }}
+{{- if not .Values.nodes.list }}
+{{- $_ := set $kubernetes "static_nodes" .Values.nodes.static }}
+{{- end }}
+{{- $settings := dict
+  "executor" "kubernetes"
+  "kubernetes" $kubernetes
+  "images" (include "springtide.images" . | fromJsonArray)
+  "projects" .Values.service.projects
+  "state_dir" "/var/lib/springtide"
+  "database_url" "sqlite:////var/lib/springtide-store/springtide.sqlite"
+  "ip" "0.0.0.0"
+  "port" (int .Values.service.port)
+}}
+{{- if .Values.trainJobs.enabled }}
+{{- $all := list "*" }}
+{{- if not .Values.trainJobs.allNamespaces }}
+{{- $all = include "springtide.trainJobNamespaces" . | fromJsonArray }}
+{{- end }}
+{{- $_ := set $settings "train_jobs" $all }}
+{{- end }}
+{{- range $setting, $value := .Values.service.settings }}
+{{- $_ := set $settings $setting $value }}
+{{- end }}
+{{- $settings | toPrettyJson }}
+{{- end }}
+
+{{/* What the hub is configured with before hub.config, by class and setting, as JSON. */}}
+{{- define "springtide.hubDefaults" -}}
+{{- $notebooks := .Values.notebooks }}
+{{- $image := include "springtide.image" (list . .Values.images.notebook) }}
+{{- $home := "home-{user_server}" }}
+{{- $labels := dict
+  "app.kubernetes.io/name" (include "springtide.name" .)
+  "app.kubernetes.io/instance" .Release.Name
+  "app.kubernetes.io/managed-by" "jupyterhub"
+}}
+{{- $hub := dict
+  "base_url" (include "springtide.baseUrl" .)
+  "hub_bind_url" "http://0.0.0.0:8081"
+  "hub_connect_url" (include "springtide.hubUrl" .)
+  "db_url" "sqlite:////srv/jupyterhub/jupyterhub.sqlite"
+  "cleanup_servers" false
+  "authenticator_class" "shared-password"
+  "spawner_class" "kubespawner.KubeSpawner"
+}}
+{{- $spawner := dict
+  "namespace" .Release.Namespace
+  "image" $image
+  "image_pull_policy" .Values.images.notebook.pullPolicy
+  "image_pull_secrets" .Values.imagePullSecrets
+  "common_labels" $labels
+  "cpu_guarantee" $notebooks.cpu.guarantee
+  "cpu_limit" $notebooks.cpu.limit
+  "mem_guarantee" $notebooks.memory.guarantee
+  "mem_limit" $notebooks.memory.limit
+  "node_selector" $notebooks.nodeSelector
+  "tolerations" $notebooks.tolerations
+  "uid" (int .Values.train.runAsUser)
+  "fs_gid" (int .Values.train.fsGroup)
+  "profile_list" $notebooks.profiles
+}}
+{{- with include "springtide.priorityClass.notebooks" . }}
+{{- $_ := set $spawner "priority_class_name" . }}
+{{- end }}
+{{- if $notebooks.storage.enabled }}
+{{- $_ := set $spawner "storage_pvc_ensure" true }}
+{{- $_ := set $spawner "pvc_name_template" $home }}
+{{- $_ := set $spawner "storage_capacity" $notebooks.storage.size }}
+{{- $_ := set $spawner "storage_access_modes" $notebooks.storage.accessModes }}
+{{- with $notebooks.storage.storageClassName }}
+{{- $_ := set $spawner "storage_class" . }}
+{{- end }}
+{{- $claim := dict "claimName" $home }}
+{{- $_ := set $spawner "volumes" (list (dict "name" "home" "persistentVolumeClaim" $claim)) }}
+{{- $_ := set $spawner "volume_mounts" (list (dict "name" "home" "mountPath" $notebooks.storage.path)) }}
+{{- end }}
+{{- dict
+  "JupyterHub" $hub
+  "ConfigurableHTTPProxy" (dict "should_start" false "api_url" (include "springtide.proxyApiUrl" .))
+  "Authenticator" (dict "admin_users" .Values.hub.admins)
+  "SharedPasswordAuthenticator" (dict
+    "allow_all" true
+    "admin_users" (default (list "admin") .Values.hub.admins)
+  )
+  "Spawner" (dict
+    "default_url" $notebooks.defaultUrl
+    "start_timeout" (int $notebooks.startTimeout)
+    "http_timeout" (int $notebooks.startTimeout)
+    "environment" $notebooks.extraEnv
+  )
+  "BuildQuota" (dict "default_gpus" (int $notebooks.defaultGpus))
+  "KubeSpawner" $spawner
+  "KubeBuildSpawner" (dict
+    "gpu_resource" .Values.train.gpuResource
+    "build_nodes" (dict .Values.train.environmentLabel "build")
+  )
+  | toPrettyJson
+}}
+{{- end }}

@@ -1,0 +1,122 @@
+"""People at a hub of the chart's own, and at a hub that exists and is configured by the values the guide shows.
+
+Notebooks are processes of this machine, and the GPUs are simulated; all else is what the chart renders.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chart import Helm, shown_values
+from chart_machine import (
+    PASSWORD,
+    PATIENCE_S,
+    PROJECTS,
+    Machine,
+    Ports,
+    answers,
+    hub_config,
+    logged_in,
+    made_secrets,
+    on_this_machine,
+    own_hub_values,
+    run_own_hub,
+    run_part,
+)
+from hub_people import until
+
+from springtide.scheduler.client import Client
+
+MADE_BY_Z2JH = "made-by-zero-to-jupyterhub-for-the-service"
+OWN_HUB, EXISTING_HUB = "own hub", "zero-to-jupyterhub"
+SIMULATED = {
+    "executor": "local",
+    "kubernetes": {},
+    "images": [],
+    "train_jobs": [],
+    "simulated_gpus": 4,
+    "build_gpus": 2,
+}
+Z2JH = """
+# What zero-to-jupyterhub's own configuration does with these values.
+import yaml
+values = yaml.safe_load(open({values!r}))
+c = get_config()
+c.JupyterHub.spawner_class = "kubespawner.KubeSpawner"
+c.JupyterHub.hub_connect_url = {hub!r}
+c.JupyterHub.services = []
+c.JupyterHub.load_roles = []
+for key, service in values["hub"]["services"].items():
+    service.setdefault("name", key)
+    service["api_token"] = {token!r}
+    c.JupyterHub.services.append(service)
+for section, settings in values["hub"]["config"].items():
+    c[section].update(settings)
+for key, text in sorted(values["hub"]["extraConfig"].items()):
+    exec(compile(text, key, "exec"))
+"""
+
+
+@pytest.fixture(params=[OWN_HUB, EXISTING_HUB])
+def hub_url(request: pytest.FixtureRequest, helm: Helm, tmp_path: Path) -> Iterator[str]:
+    machine = Machine(tmp_path)
+    start = {OWN_HUB: start_own_hub, EXISTING_HUB: start_existing_hub}[request.param]
+    try:
+        url = start(helm, machine, Ports())
+        machine.until_service_answers(url)
+        yield url
+    finally:
+        machine.stop()
+
+
+def start_own_hub(helm: Helm, machine: Machine, ports: Ports) -> str:
+    objects = helm.template(own_hub_values(machine, ports, SIMULATED))
+    url = run_own_hub(machine, objects, ports)
+    run_part(machine, objects, "service", made_secrets(objects))
+    return url
+
+
+def start_existing_hub(helm: Helm, machine: Machine, ports: Ports) -> str:
+    shown = shown_values()["zero-to-jupyterhub"]
+    shown["hub"]["services"]["springtide"]["url"] = Ports.url(ports.service)
+    config = hub_config(machine, ports)
+    config["JupyterHub"] |= {"bind_url": Ports.url(ports.proxy), "authenticator_class": "shared-password"}
+    config["SharedPasswordAuthenticator"] = {"user_password": PASSWORD}
+    proxy = [sys.executable, "-m", "springtide.hub_extension.proxy"]
+    config["ConfigurableHTTPProxy"] = {"command": proxy, "api_url": Ports.url(ports.api)}
+    shown["hub"]["config"] = config
+    values, file = machine.directory / "values.json", machine.directory / "jupyterhub_config.py"
+    values.write_text(json.dumps(shown))
+    file.write_text(Z2JH.format(values=str(values), hub=Ports.url(ports.hub), token=MADE_BY_Z2JH))
+    machine.run("hub", [sys.executable, "-m", "jupyterhub", "--config", str(file)], {})
+
+    settings = {**on_this_machine(machine), **SIMULATED}
+    service = {"port": ports.service, "projects": PROJECTS, "settings": settings}
+    attached = {"enabled": False, "existing": {"url": Ports.url(ports.hub)}}
+    objects = helm.template({"hub": attached, "service": service})
+    run_part(machine, objects, "service", {"hub": {"hub.services.springtide.apiToken": MADE_BY_Z2JH}})
+    return Ports.url(ports.proxy)
+
+
+@pytest.mark.timeout(3 * PATIENCE_S)
+def test_people_log_in_reach_the_pool_and_start_a_notebook_on_their_quota(hub_url: str) -> None:
+    with (
+        logged_in(hub_url, "susan") as susan,
+        Client(f"{hub_url}/services/springtide", susan.token, timeout=60) as pool,
+    ):
+        page = susan.browser.get("/services/springtide/pool")
+        assert page.is_success
+        assert page.url.path == "/services/springtide/pool"
+        assert [project.name for project in pool.me().projects] == ["vision"]
+
+        server = "/hub/api/users/susan/server"
+        started = susan.browser.post(server, json={"gpus": 1}, headers=susan.headers)
+        assert started.status_code in {201, 202}, started.text
+        until("the notebook", lambda: answers(f"{hub_url}/user/susan/api"), seconds=PATIENCE_S)
+        assert pool.build_quota("susan").used == 1
+        susan.browser.delete(server, headers=susan.headers)
+        until("the GPU is back", lambda: pool.build_quota("susan").used == 0, seconds=PATIENCE_S)

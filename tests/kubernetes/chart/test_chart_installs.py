@@ -1,0 +1,270 @@
+"""The chart on a real control plane: installed, upgraded, taken away; jobs and notebooks are left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chart import CLAIMS, Helm, HelmError, of_kind, shown_values, volumes, write_config
+from cluster import Cluster, ClusterError
+from kubernetes_asyncio.client import ApiClient
+from kubernetes_asyncio.config import kube_config
+from traitlets.config.loader import PyFileConfigLoader
+
+from springtide.spawner.kube import KubeBuildSpawner
+
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+PLURALS = {"Ingress": "ingresses", "NetworkPolicy": "networkpolicies", "PriorityClass": "priorityclasses"}
+CLUSTER_WIDE = {"ClusterRole", "ClusterRoleBinding", "PriorityClass", "Namespace"}
+FINALIZER = "springtide.io/recorded"
+
+
+@pytest.fixture
+def home(cluster: Cluster) -> Iterator[str]:
+    """A namespace that takes restricted pods only."""
+    with cluster.namespace(RESTRICTED) as name:
+        yield name
+
+
+@pytest.fixture
+def helm_there(cluster: Cluster, tmp_path: Path) -> Helm:
+    return Helm(tmp_path / "helm", cluster.env)
+
+
+@pytest.fixture
+def installed(cluster: Cluster, helm_there: Helm, home: str) -> Iterator[str]:
+    """The chart with its defaults, all pods running; its namespace."""
+    [node] = cluster.add_fake_nodes(1, labels={"springtide.io/pool": home}, prefix=f"{home}-core")
+    values = {part: {"nodeSelector": {"kubernetes.io/hostname": node}} for part in ("service", "hub", "proxy")}
+    command = ["install", "springtide", str(helm_there.chart), "-n", home, "--wait", "--timeout", "180s"]
+    with volumes(cluster, home):
+        try:
+            helm_there.run(*command, values=values)
+            yield home
+        finally:
+            helm_there.run("uninstall", "springtide", "-n", home, "--ignore-not-found")
+
+
+def upgrade(helm: Helm, namespace: str, *arguments: str) -> None:
+    command = ["upgrade", "springtide", str(helm.chart), "-n", namespace, "--reuse-values", "--wait", *arguments]
+    helm.run(*command, "--timeout", "180s")
+
+
+def pods(cluster: Cluster, namespace: str) -> dict[str, str]:
+    """The uids of the release's pods that are not on their way out, by part."""
+    found = cluster.items(
+        f"/api/v1/namespaces/{namespace}/pods", labelSelector="app.kubernetes.io/name=springtide"
+    )
+    return {
+        pod["metadata"]["labels"]["app.kubernetes.io/component"]: pod["metadata"]["uid"]
+        for pod in found
+        if "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+def foreign_pods(cluster: Cluster, namespace: str) -> dict[str, dict[str, Any]]:
+    """What a train job and a notebook look like to Helm: pods with our labels that no release knows."""
+    labels = {
+        "train": {"springtide.io/pool": "springtide", "springtide.io/job": "j1", "springtide.io/attempt": "1"},
+        "notebook": {
+            "app.kubernetes.io/name": "springtide",
+            "app.kubernetes.io/instance": "springtide",
+            "app.kubernetes.io/component": "singleuser-server",
+        },
+    }
+    context = {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
+    container = {
+        "name": "job",
+        "image": "springtide/notebook:0.1.0",
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    made = {}
+    for name, own in labels.items():
+        finalizers = [FINALIZER] if name == "train" else []
+        metadata = {"name": name, "labels": own, "finalizers": finalizers}
+        spec = {"nodeName": f"{namespace}-core-0", "securityContext": context, "containers": [container]}
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        made[name] = cluster.request("POST", path, {"metadata": metadata, "spec": spec})
+    return made
+
+
+def untouched(cluster: Cluster, pod: Mapping[str, Any]) -> bool:
+    metadata = pod["metadata"]
+    found = cluster.request("GET", f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}")
+    same = {key: found["metadata"].get(key) for key in ("uid", "labels", "finalizers", "deletionTimestamp")}
+    return same == {key: metadata.get(key) for key in same} and found["spec"] == pod["spec"]
+
+
+def secret(cluster: Cluster, namespace: str) -> dict[str, str]:
+    data: dict[str, str] = cluster.request("GET", f"/api/v1/namespaces/{namespace}/secrets/springtide")["data"]
+    return data
+
+
+def test_upgrades_leave_jobs_notebooks_and_secrets_alone(
+    cluster: Cluster, helm_there: Helm, installed: str
+) -> None:
+    others = foreign_pods(cluster, installed)
+    before, secrets = pods(cluster, installed), secret(cluster, installed)
+    assert set(before) == {"service", "hub", "proxy", "singleuser-server"}
+
+    upgrade(helm_there, installed, "--set", "service.settings.grace=60")
+    after = pods(cluster, installed)
+    assert {part for part in before if before[part] != after[part]} == {"service"}
+
+    upgrade(helm_there, installed, "--set", "images.service.tag=0.2.0")
+    last = pods(cluster, installed)
+    assert {part for part in after if after[part] != last[part]} == {"service", "hub", "proxy"}
+
+    helm_there.run("rollback", "springtide", "1", "-n", installed, "--wait", "--timeout", "180s")
+    assert secret(cluster, installed) == secrets
+    assert all(untouched(cluster, pod) for pod in others.values())
+
+
+def test_what_people_made_is_there_for_the_next_installation(
+    cluster: Cluster, helm_there: Helm, installed: str
+) -> None:
+    others, secrets = foreign_pods(cluster, installed), secret(cluster, installed)
+    helm_there.run("uninstall", "springtide", "-n", installed, "--wait")
+    assert set(pods(cluster, installed)) <= {"singleuser-server"}
+    claims = cluster.items(f"/api/v1/namespaces/{installed}/persistentvolumeclaims")
+    assert {claim["metadata"]["name"] for claim in claims} == set(CLAIMS)
+    helm_there.run("install", "springtide", str(helm_there.chart), "-n", installed)
+    assert secret(cluster, installed) == secrets
+    assert all(untouched(cluster, pod) for pod in others.values())
+
+
+def test_accounts_may_do_what_they_need_and_no_more(cluster: Cluster, helm_there: Helm, home: str) -> None:
+    helm_there.run("install", "springtide", str(helm_there.chart), "-n", home)
+    service = {
+        (verb, resource)
+        for resource, verbs in {
+            "pods": "get list watch create patch delete",
+            "services": "get create delete",
+            "networkpolicies.networking.k8s.io": "get create delete",
+            "persistentvolumeclaims": "get list watch",
+            "leases.coordination.k8s.io": "get create update",
+            "trainjobs.springtide.io": "get list watch patch",
+            "trainjobs/status.springtide.io": "patch",
+        }.items()
+        for verb in verbs.split()
+    }
+    never = {("get", "secrets"), ("create", "pods/exec"), ("create", "roles.rbac.authorization.k8s.io")}
+    never |= {("delete", "persistentvolumeclaims"), ("patch", "namespaces"), ("create", "trainjobs.springtide.io")}
+    for verb, resource in service | never:
+        assert may(cluster, home, "springtide", verb, resource, home) is ((verb, resource) in service), (
+            verb,
+            resource,
+        )
+    assert may(cluster, home, "springtide", "list", "nodes", "")
+    assert may(cluster, home, "springtide", "list", "pods", "")
+    for verb, resource in (("create", "pods"), ("delete", "pods"), ("get", "leases.coordination.k8s.io")):
+        assert not may(cluster, home, "springtide", verb, resource, "default")
+    assert may(cluster, home, "springtide-hub", "create", "persistentvolumeclaims", home)
+    assert not may(cluster, home, "springtide-hub", "get", "secrets", home)
+    assert not may(cluster, home, "springtide-hub", "create", "pods", "default")
+
+    fewer = ["nodes.list=false", "nodes.foreignPods=false", "nodes.static[0].name=dgx-1", "nodes.static[0].gpus=8"]
+    upgrade(helm_there, home, "--set", ",".join(fewer), "--wait=false")
+    assert not may(cluster, home, "springtide", "list", "nodes", "")
+    assert not may(cluster, home, "springtide", "list", "pods", "default")
+    helm_there.run("uninstall", "springtide", "-n", home)
+
+
+def may(cluster: Cluster, namespace: str, account: str, verb: str, resource: str, where: str) -> bool:
+    name, _, group = resource.partition(".")
+    name, _, part = name.partition("/")
+    asked = {"namespace": where, "verb": verb, "resource": name, "subresource": part, "group": group}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": f"system:serviceaccount:{namespace}:{account}", "resourceAttributes": asked},
+    }
+    answer = cluster.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+    return bool(answer["status"]["allowed"])
+
+
+def test_the_notebooks_of_the_hub_are_restricted_pods(
+    cluster: Cluster, helm_there: Helm, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = helm_there.template(namespace=home)
+    directory = write_config(objects, "springtide-hub", tmp_path / "hub")
+    for name in ("SPRINGTIDE_SERVICE_TOKEN", "SPRINGTIDE_USER_PASSWORD", "SPRINGTIDE_ADMIN_PASSWORD"):
+        monkeypatch.setenv(name, "x" * 40)
+    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(cluster.kubeconfig))
+    config = PyFileConfigLoader("jupyterhub_config.py", path=str(directory)).load_config()
+    assert config.JupyterHub.spawner_class is KubeBuildSpawner
+
+    async def notebook() -> Any:
+        spawner = KubeBuildSpawner(_mock=True, config=config)
+        async with ApiClient() as plain:
+            return plain.sanitize_for_serialization(await spawner.get_pod_manifest())
+
+    made = asyncio.run(notebook())
+    assert made["spec"]["nodeSelector"] == {"springtide.io/environment": "build"}
+    made["spec"].pop("priorityClassName")
+    path = f"/api/v1/namespaces/{home}/pods"
+    taken = cluster.request("POST", path, made, dryRun="All", fieldValidation="Strict")
+    assert taken["spec"]["automountServiceAccountToken"] is False
+    policy = of_kind(objects, "NetworkPolicy")["springtide-notebooks"]["spec"]["podSelector"]["matchLabels"]
+    assert policy.items() <= taken["metadata"]["labels"].items()
+    [claim] = [
+        each["persistentVolumeClaim"] for each in taken["spec"]["volumes"] if "persistentVolumeClaim" in each
+    ]
+    assert claim["claimName"].startswith("home-")
+
+
+@pytest.mark.parametrize("name", ["own-hub", "namespaced", "attached", "everything"])
+def test_the_api_server_takes_every_object_as_it_stands(
+    cluster: Cluster, helm_there: Helm, home: str, name: str
+) -> None:
+    more = {
+        "attached": {"hub": {"enabled": False}},
+        "everything": {
+            "podDisruptionBudget": {"enabled": True},
+            "trainJobs": {"allNamespaces": True},
+            "train": {"resourceQuota": {"pods": 10, "requests.nvidia.com/gpu": 4}},
+            "proxy": {"type": "LoadBalancer"},
+            "networkPolicy": {"serviceFrom": [{"namespaceSelector": {}}], "proxyFrom": [{"podSelector": {}}]},
+        },
+    }
+    values = {**shown_values(), **more}[name]
+    for made in helm_there.template(values, namespace=home):
+        path = path_of(made, home)
+        cluster.request("POST", path, made, dryRun="All", fieldValidation="Strict")
+
+
+def path_of(made: Mapping[str, Any], namespace: str) -> str:
+    api = made["apiVersion"]
+    root = f"/apis/{api}" if "/" in api else f"/api/{api}"
+    plural = PLURALS.get(made["kind"], f"{made['kind'].lower()}s")
+    return f"{root}/{plural}" if made["kind"] in CLUSTER_WIDE else f"{root}/namespaces/{namespace}/{plural}"
+
+
+def test_a_second_pool_of_the_cluster_has_objects_of_its_own(cluster: Cluster, helm_there: Helm) -> None:
+    with cluster.namespace() as one, cluster.namespace() as two:
+        try:
+            for namespace in (one, two):
+                helm_there.run("install", "springtide", str(helm_there.chart), "-n", namespace)
+        finally:
+            for namespace in (one, two):
+                helm_there.run("uninstall", "springtide", "-n", namespace, "--ignore-not-found")
+
+
+def test_an_old_cluster_is_refused_in_words(helm_there: Helm) -> None:
+    with pytest.raises(HelmError, match="incompatible with Kubernetes"):
+        helm_there.run("template", "springtide", str(helm_there.chart), "--kube-version", "1.27.0")
+
+
+def test_what_it_prints_tells_how_to_go_on(cluster: Cluster, helm_there: Helm, home: str) -> None:
+    told = json.loads(
+        helm_there.run("install", "springtide", str(helm_there.chart), "-n", home, "--dry-run", "-o", "json")
+    )["info"]["notes"]
+    assert "port-forward service/springtide-proxy 8000:80" in told
+    assert 'index .data "user-password" | base64decode' in told
+    assert "springtide.io/environment=train" in told
+    with pytest.raises(ClusterError):
+        cluster.request("GET", f"/api/v1/namespaces/{home}/services/springtide-proxy")
