@@ -103,6 +103,7 @@ class NodeNetwork:
             with node.running(self._unpacked):
                 until(self._serves, "Services have their addresses")
                 node.label({SIMULATED_LABEL: "true", **(labels or {})})
+                node.gpus = gpus
                 node.set_gpus(gpus)
                 yield node
 
@@ -221,6 +222,7 @@ class RealNode:
         self._place = place
         self._enclosure = Enclosure(directory, programs / "pause", network.enclosure)
         self.name = name
+        self.gpus = 0
         self.address = network.subnets.node(place)
         self.is_first = place == 0
 
@@ -253,8 +255,9 @@ class RealNode:
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """As long as this lasts, pods that nobody pinned elsewhere may come here."""
+        """As long as this lasts, pods that nobody pinned elsewhere may come here; it counts its own GPUs again."""
         path = f"/api/v1/nodes/{self.name}"
+        self.set_gpus(self.gpus)
         self._cluster.request("PATCH", path, {"spec": {"unschedulable": False}})
         try:
             yield
