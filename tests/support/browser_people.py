@@ -36,8 +36,16 @@ class Person:
 
     def start_notebook(self) -> None:
         """The options form shows what is free; one click starts the build notebook, which opens the example."""
+        told = self.tab.get_by_text("simulated").first
+        restarting = self.tab.get_by_text("the Springtide service is restarting")
         self.tab.goto(f"{self.hub}/hub/spawn")
-        expect(self.tab.get_by_text("simulated").first).to_be_visible()
+        for _ in range(60):
+            expect(told.or_(restarting).first).to_be_visible()
+            if not restarting.is_visible():
+                break
+            self.tab.wait_for_timeout(500)
+            self.tab.reload()
+        expect(told).to_be_visible()
         self.tab.get_by_role("button", name="Start").click()
         self.tab.wait_for_url(re.compile(f"/user/{self.name}/lab"), timeout=SPAWN_TIMEOUT_MS)
         self.tab.get_by_role("heading", name="Two trainings in a shared pool").wait_for(timeout=KERNEL_TIMEOUT_MS)
