@@ -67,7 +67,10 @@ def joe_asks_for_his_own(joe: Person) -> None:
     )
 
 
-def the_story(hub: HubProcess, browser: Browser, undisturbed: str) -> tuple[Person, Person]:
+def the_story(
+    hub: HubProcess, browser: Browser, undisturbed: str, *, always_told: bool = True
+) -> tuple[Person, Person]:
+    """Who is not ``always_told`` may miss the pause itself, as the service was away; not what follows from it."""
     susan = Person.log_in(browser, hub.url, "susan")
     joe = Person.log_in(browser, hub.url, "joe")
     susan.start_notebook()
@@ -77,14 +80,15 @@ def the_story(hub: HubProcess, browser: Browser, undisturbed: str) -> tuple[Pers
     expect(deep.get_by_test_id("job-progress")).to_contain_text(re.compile(r"[1-9]\d* of 100"), timeout=60_000)
 
     joe_asks_for_his_own(joe)
-    leaving = re.compile("pausing|paused", re.IGNORECASE)
-    expect(deep.get_by_test_id("job-state")).to_contain_text(leaving, timeout=30_000)
-    expect_state(deep, "paused")
-    expect(deep.get_by_test_id("job-reason")).to_contain_text("joe")
+    if always_told:
+        leaving = re.compile("pausing|paused", re.IGNORECASE)
+        expect(deep.get_by_test_id("job-state")).to_contain_text(leaving, timeout=30_000)
+        expect_state(deep, "paused")
+        expect(deep.get_by_test_id("job-reason")).to_contain_text("joe")
     expect_state(susan.card("digits wide"), "running")
     expect_state(joe.card("joes own"), "succeeded", 90)
 
-    expect(deep.get_by_test_id("job-attempt")).to_contain_text("attempt 2", timeout=60_000)
+    expect(deep.get_by_test_id("job-attempt")).to_contain_text("attempt 2", timeout=90_000)
     expect_state(deep, "running", 60)
     expect_state(deep, "succeeded", TRAINING_MS / 1000)
     result = susan.tab.locator(".jp-OutputArea-executeResult").filter(has_text="weights").last
@@ -111,7 +115,7 @@ def test_the_story_survives_a_killed_service(hub: HubProcess, browser: Browser, 
     seed = random.randrange(10_000)
     print(f"seed {seed}")
     with Killer(hub, 2, seed) as killer:
-        susan, _ = the_story(hub, browser, undisturbed)
+        susan, _ = the_story(hub, browser, undisturbed, always_told=False)
     assert killer.killed == 2
     assert resumed_epochs(susan) == list(range(1, 101)), "each epoch was trained exactly once"
 
