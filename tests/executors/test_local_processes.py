@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from executor_contract import PATIENCE, READY, SAVES, SLEEPS, STUBBORN
+from executor_bench import PATIENCE, READY, SAVES, SLEEPS, STUBBORN
 from local_bench import LocalBench, alive, dead
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExecutorError, ExitKind, LogGrew

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from executor_contract import SLEEPS
+from executor_bench import SLEEPS
 from local_bench import LocalBench
 
 from springtide.scheduler.executors.base import ExitKind, InventoryChanged

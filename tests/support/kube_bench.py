@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import Cluster
-from executor_contract import PATIENCE, Bench
+from executor_bench import PATIENCE, Bench
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptSpec, AttemptStatus
 from springtide.scheduler.executors.kubernetes import KubernetesExecutor, KubernetesSettings

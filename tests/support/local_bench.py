@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from executor_contract import PATIENCE, Bench
+from executor_bench import PATIENCE, Bench
 
 from springtide.scheduler.executors.base import AttemptKey
 from springtide.scheduler.executors.local import LocalExecutor

@@ -72,7 +72,7 @@ class InPod:
         return ""
 
     def ready(self) -> None:
-        until(lambda: "ready" in self.log(), "the job is ready")
+        until(lambda: "ready\n" in self.log(), "the job is ready")
 
     def told(self, code: int) -> Any:
         """What the executor makes of the container's end."""

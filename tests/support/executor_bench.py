@@ -1,0 +1,157 @@
+"""An executor under test: the same bench for each of them, and the programs that its attempts run."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from springtide.scheduler.executors.base import (
+    AttemptKey,
+    AttemptPhase,
+    AttemptSpec,
+    AttemptStatus,
+    Executor,
+    Observation,
+)
+from springtide.scheduler.model import Worker
+
+T = TypeVar("T", bound=Observation)
+PATIENCE = 45.0
+
+READY = "import os, signal, sys, time\nprint('ready', flush=True)\n"
+SLEEPS = f"{READY}time.sleep(600)"
+STUBBORN = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{SLEEPS}"
+SAVES = "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit({code}))\n" + SLEEPS
+
+
+class Bench(ABC):
+    """An executor at work, and all it has told.
+
+    ``names_gpus`` tells whether workers are told their GPUs by name: on a cluster the node's device plugin does
+    that, if it has one.
+    """
+
+    names_gpus = True
+
+    def __init__(self) -> None:
+        self.seen: list[Observation] = []
+        self._news = asyncio.Event()
+        self.executor = self.make()
+
+    @abstractmethod
+    def make(self) -> Executor:
+        """A new executor over the same state."""
+
+    @property
+    def python(self) -> str:
+        """The interpreter as jobs find it."""
+        return sys.executable
+
+    async def open(self) -> None:
+        await self.executor.start(self._hear)
+
+    async def restart(self) -> None:
+        """The service goes and comes back."""
+        await self.executor.stop()
+        self.executor = self.make()
+        await self.open()
+
+    async def close(self) -> None:
+        """End whatever still runs."""
+        for status in await self.executor.attempts():
+            if status.phase is not AttemptPhase.GONE:
+                await self.executor.kill(status.key)
+        for status in await self.executor.attempts():
+            await self.gone(status.key)
+        await self.executor.stop()
+
+    def _hear(self, observation: Observation) -> None:
+        self.seen.append(observation)
+        self._news.set()
+
+    async def until(self, condition: Callable[[], Any], what: str) -> Any:
+        """Wait for something to be observed."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not (value := condition()):
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            raise AssertionError(f"waited in vain for {what}; seen: {self.seen[-5:]}") from None
+        return value
+
+    def of_kind(self, kind: type[T]) -> list[T]:
+        return [each for each in self.seen if isinstance(each, kind)]
+
+    async def status(self, key: AttemptKey) -> AttemptStatus | None:
+        return {status.key: status for status in await self.executor.attempts()}.get(key)
+
+    async def gone(self, key: AttemptKey) -> AttemptStatus:
+        """Wait for the attempt's end."""
+        known = await self.status(key)
+        if known is not None and known.phase is AttemptPhase.GONE:
+            return known
+        found: AttemptStatus = await self.until(
+            lambda: next(
+                (each for each in self.of_kind(AttemptStatus) if each.key == key and each.phase == "gone"), None
+            ),
+            f"the end of {key}",
+        )
+        return found
+
+    async def running(self, key: AttemptKey, says: bytes = b"ready\n", rank: int = 0) -> None:
+        """Wait until the attempt runs and its log contains something: a whole line, which may come in pieces."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while True:
+                    self._news.clear()
+                    status = await self.status(key)
+                    piece = await self.executor.read_log(key.job, rank, 0, 1 << 20)
+                    if status is not None and status.phase is AttemptPhase.RUNNING and says in piece.data:
+                        return
+                    assert status is None or status.phase is not AttemptPhase.GONE, f"{key} ended: {status.exit}"
+                    await self._news.wait()
+        except TimeoutError:
+            raise AssertionError(f"{key} does not run; seen: {self.seen[-5:]}") from None
+
+    async def log(self, job: str, rank: int = 0) -> str:
+        """All that a worker printed in all attempts."""
+        text, offset = b"", 0
+        while (piece := await self.executor.read_log(job, rank, offset, 1 << 22)).data:
+            text += piece.data
+            offset = piece.offset + len(piece.data)
+        return text.decode()
+
+    @property
+    def train_node(self) -> str:
+        """The node that attempts run on."""
+        return "train"
+
+    def spec(
+        self, argv: Sequence[str], *, job: str = "job", attempt: int = 1, size: int = 1, **more: Any
+    ) -> AttemptSpec:
+        """An attempt of ``size`` workers with one GPU each."""
+        placement = tuple(Worker(rank, self.train_node, (rank,)) for rank in range(size))
+        given: dict[str, Any] = {
+            "epoch": 1,
+            "name": "a job",
+            "project": "vision",
+            "user": "susan",
+            "workers": size,
+            "grace": 20.0,
+            "placement": placement,
+            **more,
+        }
+        return AttemptSpec(key=AttemptKey(job, attempt), argv=tuple(argv), **given)
+
+    def code(self, text: str, **more: Any) -> AttemptSpec:
+        """An attempt that runs Python code."""
+        return self.spec((self.python, "-S", "-c", text), **more)
+
+    async def run(self, spec: AttemptSpec) -> AttemptStatus:
+        """Launch and wait for the end."""
+        await self.executor.launch(spec)
+        return await self.gone(spec.key)
