@@ -118,8 +118,7 @@ def carry_out(planner: Planner, plan: Plan, jobs: dict[str, Job], now: float) ->
         elif isinstance(decision, Reserve):
             job = replace(job, reserved=decision.placement)
         else:
-            ran = job.held_gpus * (now - (job.started or now))
-            job = replace(job, phase=Phase.WAITING, placement=(), started=None, served=job.served + ran)
+            job = replace(job, phase=Phase.WAITING, placement=(), started=None, served=job.served_by(now))
         jobs[decision.job] = job
         planner.apply(JobChanged(job))
 

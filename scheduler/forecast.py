@@ -186,7 +186,7 @@ def shortest(job: Job, now: float, past: Sequence[float] = ()) -> float:
         return min(_most(job, now), _quantile(left, 0.1) / _margin(left))
     if job.expected is None:
         return 0.0
-    return max(0.0, job.expected / SPREAD - worked(job, now))
+    return max(0.0, job.expected / SPREAD - job.worked_by(now))
 
 
 def likeliest(job: Job, now: float, past: Sequence[float] = ()) -> float:
@@ -194,7 +194,7 @@ def likeliest(job: Job, now: float, past: Sequence[float] = ()) -> float:
 
     Of a job with nothing but a time limit, any length up to it is taken to be as good as any other.
     """
-    done, most = worked(job, now), _most(job, now)
+    done, most = job.worked_by(now), _most(job, now)
     if left := _left(job, now, past):
         return min(most, _quantile(left, 0.5))
     expected = past[-1] if past else job.expected
@@ -212,23 +212,17 @@ def longest(job: Job, now: float, past: Sequence[float] = ()) -> float:
     expected = past[-1] if past else job.expected
     if expected is None:
         return math.inf
-    done = worked(job, now)
+    done = job.worked_by(now)
     return max(expected, done) * SPREAD - done
 
 
-def worked(job: Job, now: float) -> float:
-    """Seconds of work done so far, counted with all workers."""
-    live = 0.0 if job.started is None else max(0.0, now - job.started) * job.held_gpus
-    return (job.served + live) / (job.workers * job.gpus)
-
-
 def _most(job: Job, now: float) -> float:
-    return math.inf if job.time_limit is None else max(0.0, job.time_limit - worked(job, now))
+    return math.inf if job.time_limit is None else max(0.0, job.time_limit - job.worked_by(now))
 
 
 def _left(job: Job, now: float, past: Sequence[float]) -> list[float]:
     """What was left, after as much work as this job has done, of the jobs like it that ran longer."""
-    done = worked(job, now)
+    done = job.worked_by(now)
     return [time - done for time in past if time > done]
 
 

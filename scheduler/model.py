@@ -34,6 +34,7 @@ durations are seconds, service is GPU-seconds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -207,6 +208,24 @@ class Job:
     def held_gpus(self) -> int:
         """GPUs its live attempt holds."""
         return len(self.placement) * self.gpus
+
+    def served_by(self, now: float) -> float:
+        """GPU-seconds of all attempts, the live one included."""
+        return self.served + (0.0 if self.started is None else max(0.0, now - self.started) * self.held_gpus)
+
+    def worked_by(self, now: float) -> float:
+        """Seconds of work done in all attempts, counted with all workers."""
+        return self.served_by(now) / (self.workers * self.gpus)
+
+    def latest_end(self, now: float) -> float:
+        """When the job has reached its time limit at the latest if it runs from now on, or goes on; or never.
+
+        The limit is for all attempts together; service that fewer workers got counts as if all had.
+        """
+        if self.time_limit is None:
+            return math.inf
+        ran = self.served / (self.workers * self.gpus)
+        return (now if self.started is None else self.started) + max(0.0, self.time_limit - ran)
 
 
 @dataclass(frozen=True, slots=True)

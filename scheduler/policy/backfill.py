@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import islice
 
 from springtide.scheduler.model import Job, Placement, Worker
@@ -15,17 +16,6 @@ LOOK_AT = 64
 """How many waiting jobs are tried, those with the shortest time limits first: they are the least in the way."""
 
 
-def latest_end(job: Job, now: float) -> float | None:
-    """When the job has ended at the latest if it runs from now on, or goes on; None if it has no time limit.
-
-    Its limit is for all attempts together; service that fewer workers got counts as if all had.
-    """
-    if job.time_limit is None:
-        return None
-    ran = job.served / (job.workers * job.gpus)
-    return (now if job.started is None else job.started) + max(0.0, job.time_limit - ran)
-
-
 def backfill(desk: Desk) -> None:
     """Start jobs on GPUs that are promised to another and idle until its last ones are free."""
     state = desk.state
@@ -33,15 +23,13 @@ def backfill(desk: Desk) -> None:
         if state.limited and job.id not in desk.fixed and is_promise(state, job):
             until = _promised_start(state, job, desk.now)
             idle = _idle(state, job)
-            if until is not None and idle:
+            if until < math.inf and idle:
                 _lend(desk, job, idle, until)
 
 
-def _promised_start(state: State, job: Job, now: float) -> float | None:
-    """When all GPUs promised to the job are free at the latest; None if a job without time limit is on one."""
-    ends = [latest_end(state.jobs[holder], now) for holder in state.pool.holders(job.reserved)]
-    known = [end for end in ends if end is not None]
-    return max(known) if len(known) == len(ends) else None
+def _promised_start(state: State, job: Job, now: float) -> float:
+    """When all GPUs promised to the job are free at the latest; never if a job without time limit is on one."""
+    return max(state.jobs[holder].latest_end(now) for holder in state.pool.holders(job.reserved))
 
 
 def _idle(state: State, job: Job) -> Placement:
@@ -60,8 +48,7 @@ def _lend(desk: Desk, promised: Job, idle: Placement, until: float) -> None:
     for _, _, job_id in list(islice(state.limited, LOOK_AT)):
         job = state.jobs[job_id]
         leaf = state.tree.leaves.get(job.project)
-        end = latest_end(job, desk.now)
-        if leaf is None or job_id in desk.fixed or end is None or end > until:
+        if leaf is None or job_id in desk.fixed or job.latest_end(desk.now) > until:
             continue
         need = job.gpus * job.min_workers
         if gates.refusal(leaf, job, need) is not None or not gates.held_within_limit(leaf, need):

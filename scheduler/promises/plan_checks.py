@@ -137,8 +137,8 @@ class _PlanCheck:
         """Whether the job ends, by time limits, before all is free that is set aside for the other."""
         reserved = set(seats(self.books.jobs[promised].reserved))
         holders = {owner for seat in reserved for owner in self.books.owners.get(seat, ())}
-        ends = [_latest_end(self.books.jobs[each], self.now) for each in holders]
-        return bool(ends) and _latest_end(job, self.now) <= max(ends) < math.inf
+        ends = [self.books.jobs[each].latest_end(self.now) for each in holders]
+        return bool(ends) and job.latest_end(self.now) <= max(ends) < math.inf
 
     def _limits(self) -> Iterator[Breach]:
         """No project holds more than its limit, nor more than its quota in jobs that cannot be paused."""
@@ -213,7 +213,7 @@ class _PlanCheck:
                 yield f"for {helped.id} of the same project and equal priority"
             elif not job.rotate:
                 yield f"for its equal {helped.id}, though it asked not to be rotated"
-            elif served_so_far(job, self.now) <= helped.served:
+            elif job.served_by(self.now) <= helped.served:
                 yield f"for its equal {helped.id}, which had no less service"
 
     def _takings(self) -> Iterator[Breach]:
@@ -262,14 +262,6 @@ class _PlanCheck:
                     yield Breach(Promise.NO_THRASHING, message, job.id, above)
 
 
-def _latest_end(job: Job, now: float) -> float:
-    """When the job has reached its time limit; never without one."""
-    if job.time_limit is None:
-        return math.inf
-    ran = job.served / (job.workers * job.gpus)
-    return (now if job.started is None else job.started) + max(0.0, job.time_limit - ran)
-
-
 def gain(job: Job, decision: Decision) -> int:
     """GPUs that a decision adds to what its job claims; negative if it takes some away."""
     before = size(job.reserved) + (0 if job.phase is Phase.PAUSING else job.held_gpus)
@@ -280,11 +272,6 @@ def gain(job: Job, decision: Decision) -> int:
 def shrinks(job: Job, decision: Pause | Move) -> bool:
     """Whether the job ends up with fewer GPUs."""
     return gain(job, decision) < 0
-
-
-def served_so_far(job: Job, now: float) -> float:
-    """GPU-seconds of all attempts, the live one included."""
-    return job.served + (0.0 if job.started is None else (now - job.started) * job.held_gpus)
 
 
 def domains(books: Books, placement: Placement, level: str) -> set[object]:

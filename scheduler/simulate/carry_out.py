@@ -32,5 +32,5 @@ def carried_out(job: Job, decision: Decision, now: float) -> Job:
 
 def paused(job: Job, now: float) -> Job:
     """The job waiting again, its GPUs free and its time accounted for."""
-    served = 0.0 if job.started is None else (now - job.started) * job.held_gpus
-    return replace(job, phase=Phase.WAITING, placement=(), started=None, saved=None, served=job.served + served)
+    served = job.served_by(now)
+    return replace(job, phase=Phase.WAITING, placement=(), started=None, saved=None, served=served)

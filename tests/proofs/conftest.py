@@ -161,7 +161,7 @@ class World:
         if then is None:
             self.tell(JobRemoved(job.id))
             return
-        served = job.served + (self.now - (self.now if job.started is None else job.started)) * job.held_gpus
+        served = job.served_by(self.now)
         reserved = job.reserved if then is Phase.WAITING else ()
         self.tell(
             JobChanged(
