@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from springtide.scheduler.capture import Captured, sources
-from springtide.scheduler.wire import Submission
+from springtide.scheduler.wire import Submission, Wish
 from springtide.widgets.errors import CaptureError, OptionError
 
 
@@ -46,13 +46,11 @@ class Options:
 NAMES = frozenset(option.name for option in fields(Options))
 
 
-def submission(captured: Captured, options: Options, key: str) -> Submission:
-    """The request that sends ``captured``; ``key`` makes it safe to repeat. Raises `OptionError`."""
+def wish(options: Options) -> Wish:
+    """What a job with these options asks for, whatever it runs. Raises `OptionError`."""
     limit = options.time_limit
-    return Submission(
-        argv=list(captured.argv),
-        name=_text("name", options.name) or captured.name,
-        kind=captured.kind,
+    return Wish(
+        name=_text("name", options.name),
         project=options.project,
         gpus=_whole("gpus", options.gpus, 1),
         workers=_whole("workers", options.workers, 1),
@@ -64,6 +62,16 @@ def submission(captured: Captured, options: Options, key: str) -> Submission:
         prefer=options.prefer,
         rotate=options.rotate,
         time_limit=limit.total_seconds() if isinstance(limit, timedelta) else limit,
+    )
+
+
+def submission(captured: Captured, options: Options, key: str) -> Submission:
+    """The request that sends ``captured``; ``key`` makes it safe to repeat. Raises `OptionError`."""
+    asked = wish(options)
+    return Submission(
+        **msgspec.structs.asdict(msgspec.structs.replace(asked, name=asked.name or captured.name)),
+        argv=list(captured.argv),
+        kind=captured.kind,
         retries=_whole("retries", options.retries, 0),
         grace=options.grace,
         env={**captured.env, **{_text("env", name): _text("env", value) for name, value in options.env.items()}},
@@ -73,11 +81,6 @@ def submission(captured: Captured, options: Options, key: str) -> Submission:
         source=captured.source,
         key=key,
     )
-
-
-def wish(options: Options) -> Submission:
-    """The request for a job of which nothing is known but its options. Raises `OptionError`."""
-    return submission(Captured("command", "", ("-",), {}, "/"), options, "")
 
 
 def check_size(request: Submission, most: int, variables: Mapping[str, int]) -> None:

@@ -155,9 +155,9 @@ class Client:
         """What would be: with a job that is not submitted, and for admins with other projects and nodes."""
         return self._http.struct(wire.Forecast, "POST", "forecast", body=question, repeat=True)
 
-    def when(self, submission: wire.Submission) -> wire.Forecast:
-        """When a job would start if it were submitted now. Nothing is submitted."""
-        fields = {name: getattr(submission, name) for name in wire.Wish.__struct_fields__}
+    def when(self, wish: wire.Wish) -> wire.Forecast:
+        """When a job would start if it were submitted now. Nothing is submitted, nor what it would run sent."""
+        fields = {name: getattr(wish, name) for name in wire.Wish.__struct_fields__}
         return self.forecast(wire.WhatIf(job=wire.Wish(**fields), starts=[]))
 
     # ---------- the pool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from springtide.scheduler import wire
@@ -36,20 +36,13 @@ class Pool:
 
 def check(submission: wire.Submission, user: str, project: str, pool: Pool, *, job_id: str, now: float) -> JobSpec:
     """The job's spec (``seq`` and ``bundle`` still to be set). Raises `Refusal` naming field and way out."""
-    _project(project, pool)
-    workers, gpus, min_workers = _sizes(submission)
-    priority = _priority(submission.priority)
-    preemptible = priority < PREEMPTIBLE_BELOW if submission.preemptible is None else submission.preemptible
+    spec = check_wish(submission, user, project, pool, job_id=job_id, now=now)
     _texts(submission, pool.settings)
     _files(submission.files, pool.settings)
-    _times(submission, pool.settings)
-    spec = JobSpec(
-        id=job_id,
-        seq=0,
-        user=user,
-        project=project,
-        submitted=now,
-        name=submission.name.strip() or _name(submission),
+    _tries(submission, pool.settings)
+    return replace(
+        spec,
+        name=spec.name or _name(submission),
         kind=submission.kind,
         argv=tuple(submission.argv),
         env=dict(submission.env),
@@ -57,18 +50,38 @@ def check(submission: wire.Submission, user: str, project: str, pool: Pool, *, j
         image=images.chosen(submission.image, pool.settings.images),
         source=submission.source,
         key=submission.key,
+        retries=submission.retries,
+        grace=submission.grace,
+    )
+
+
+def check_wish(wish: wire.Wish, user: str, project: str, pool: Pool, *, job_id: str, now: float) -> JobSpec:
+    """The spec of a job of which is known what it asks for, not what it runs. Raises `Refusal` like `check`."""
+    _project(project, pool)
+    workers, gpus, min_workers = _sizes(wish)
+    priority = _priority(wish.priority)
+    _words(wish)
+    if wish.time_limit is not None and not (math.isfinite(wish.time_limit) and wish.time_limit > 0):
+        raise bad("time_limit", f"The time limit is {wish.time_limit!r}; it must be a number of seconds above 0.")
+    spec = JobSpec(
+        id=job_id,
+        seq=0,
+        user=user,
+        project=project,
+        submitted=now,
+        name=wish.name.strip(),
+        kind="command",
+        argv=(),
         workers=workers,
         gpus=gpus,
         min_workers=min_workers,
         priority=priority,
-        preemptible=preemptible,
-        gpu_types=tuple(submission.gpu_types),
-        require=submission.require,
-        prefer=submission.prefer,
-        rotate=submission.rotate,
-        time_limit=submission.time_limit,
-        retries=submission.retries,
-        grace=submission.grace,
+        preemptible=priority < PREEMPTIBLE_BELOW if wish.preemptible is None else wish.preemptible,
+        gpu_types=tuple(wish.gpu_types),
+        require=wish.require,
+        prefer=wish.prefer,
+        rotate=wish.rotate,
+        time_limit=wish.time_limit,
     )
     check_fits(spec, pool)
     return spec
@@ -92,10 +105,10 @@ def _whole(value: object, field: str, least: int) -> int:
     return value
 
 
-def _sizes(submission: wire.Submission) -> tuple[int, int, int]:
-    workers = _whole(submission.workers, "workers", 1)
-    gpus = _whole(submission.gpus, "gpus", 1)
-    least = workers if submission.min_workers is None else _whole(submission.min_workers, "min_workers", 1)
+def _sizes(wish: wire.Wish) -> tuple[int, int, int]:
+    workers = _whole(wish.workers, "workers", 1)
+    gpus = _whole(wish.gpus, "gpus", 1)
+    least = workers if wish.min_workers is None else _whole(wish.min_workers, "min_workers", 1)
     if least > workers:
         raise bad(
             "min_workers",
@@ -125,13 +138,19 @@ def plain(text: str) -> bool:
     return all(unicodedata.category(character) not in HIDDEN for character in text)
 
 
-def _texts(submission: wire.Submission, settings: EngineSettings) -> None:
-    if not plain(submission.name) or len(submission.name) > wire.MAX_NAME:
+def _words(wish: wire.Wish) -> None:
+    if not plain(wish.name) or len(wish.name) > wire.MAX_NAME:
         raise bad(
             "name",
             f"The name is longer than {wire.MAX_NAME} or has control characters.",
             "Use letters, digits, spaces and signs.",
         )
+    for field, words in (("gpu_types", wish.gpu_types), ("require", [wish.require or "-"])):
+        if any(not word or not plain(word) or len(word) > wire.MAX_NAME for word in words):
+            raise bad(field, f"{field} has a name that is empty, too long, or has control characters.")
+
+
+def _texts(submission: wire.Submission, settings: EngineSettings) -> None:
     if submission.key is not None and not (plain(submission.key) and 0 < len(submission.key) <= wire.MAX_NAME):
         raise bad("key", f"The key is empty, longer than {wire.MAX_NAME} or has control characters.")
     _bytes("source", submission.source.replace("\0", ""))
@@ -142,9 +161,6 @@ def _texts(submission: wire.Submission, settings: EngineSettings) -> None:
         raise bad("argv", f"The command has {size} bytes; at most {settings.max_argv_bytes} are allowed.")
     if not submission.files and any("{code}" in text for text in (*submission.argv, *submission.env.values())):
         raise bad("files", "The command uses {code}, but no files were sent.", "Send the files that it runs.")
-    for field, words in (("gpu_types", submission.gpu_types), ("require", [submission.require or "-"])):
-        if any(not word or not plain(word) or len(word) > wire.MAX_NAME for word in words):
-            raise bad(field, f"{field} has a name that is empty, too long, or has control characters.")
     _env(submission.env, settings)
     cwd = submission.cwd
     if cwd is not None and (not _bytes("cwd", cwd) or not cwd.startswith("/")):
@@ -207,10 +223,7 @@ def _file_name(name: str) -> None:
         raise bad("files", f"The path {name[:60]!r}… is too long.")
 
 
-def _times(submission: wire.Submission, settings: EngineSettings) -> None:
-    limit = submission.time_limit
-    if limit is not None and not (math.isfinite(limit) and limit > 0):
-        raise bad("time_limit", f"The time limit is {limit!r}; it must be a number of seconds above 0.")
+def _tries(submission: wire.Submission, settings: EngineSettings) -> None:
     grace = submission.grace
     if grace is not None and not (math.isfinite(grace) and 0 <= grace <= settings.max_grace):
         raise bad("grace", f"The grace period is {grace!r}; it must be from 0 to {settings.max_grace:g} seconds.")

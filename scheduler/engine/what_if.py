@@ -73,10 +73,8 @@ def imagine(
     job = None
     if question.job is not None and project is not None:
         pool = submit.Pool(other.train_nodes(), projects, settings)
-        fields = {name: getattr(question.job, name) for name in question.job.__struct_fields__}
-        submission = wire.Submission(argv=["-"], **{**fields, "project": project})
-        spec = submit.check(submission, user, project, pool, job_id=IMAGINED, now=now)
-        job = JobRecord(replace(spec, name=question.job.name.strip(), seq=world.last_job + 1))
+        spec = submit.check_wish(question.job, user, project, pool, job_id=IMAGINED, now=now)
+        job = JobRecord(replace(spec, seq=world.last_job + 1))
     return Idea(
         job,
         tuple(projects.values()) if question.projects else None,

@@ -7,7 +7,7 @@ Requests refuse unknown fields. Quantities are GPUs, times are seconds since the
 from __future__ import annotations
 
 from springtide.scheduler.wire.events import Event, Problem
-from springtide.scheduler.wire.forecast import MOST_STARTS, Forecast, NodeEdit, ProjectOutlook, Shift, WhatIf, Wish
+from springtide.scheduler.wire.forecast import MOST_STARTS, Forecast, NodeEdit, ProjectOutlook, Shift, WhatIf
 from springtide.scheduler.wire.jobs import (
     Attempt,
     GpuRef,
@@ -20,6 +20,7 @@ from springtide.scheduler.wire.jobs import (
     Reason,
     Starts,
     Submission,
+    Wish,
 )
 from springtide.scheduler.wire.people import (
     Admin,

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from springtide.scheduler.wire.jobs import Reason, Starts
+from springtide.scheduler.wire.jobs import Reason, Starts, Wish
 from springtide.scheduler.wire.people import ProjectEdit
-from springtide.scheduler.wire.shapes import MAX_NAME, Answer, Positive, ProjectName, Request, Word
+from springtide.scheduler.wire.shapes import MAX_NAME, Answer, ProjectName, Request, Word
 
 MOST_STARTS = 100
 """Jobs whose start may be asked for at once."""
@@ -17,23 +17,6 @@ MOST_NODES = 200
 
 Id = Annotated[str, Meta(min_length=1, max_length=64)]
 NodeName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
-
-
-class Wish(Request, frozen=True, kw_only=True):
-    """A job that is not submitted: what `Submission` says of its size and rank, with the same defaults."""
-
-    name: Annotated[str, Meta(max_length=MAX_NAME)] = ""
-    project: ProjectName | None = None
-    gpus: Positive = 1
-    workers: Positive = 1
-    min_workers: Positive | None = None
-    priority: Word | Annotated[int, Meta(ge=0, le=1_000_000)] = "train"
-    preemptible: bool | None = None
-    gpu_types: Annotated[list[Word], Meta(max_length=100)] = []
-    require: Word | None = None
-    prefer: Word | None = None
-    rotate: bool = True
-    time_limit: Annotated[float, Meta(gt=0, le=10 * 365 * 86400)] | None = None
 
 
 class NodeEdit(Request, frozen=True, kw_only=True):

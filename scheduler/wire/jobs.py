@@ -9,19 +9,13 @@ from msgspec import Meta
 from springtide.scheduler.wire.shapes import MAX_IMAGE, MAX_NAME, Answer, Positive, ProjectName, Request, Word
 
 
-class Submission(Request, frozen=True, kw_only=True):
-    """A train job to run.
+class Wish(Request, frozen=True, kw_only=True):
+    """What a train job asks for, whatever it runs: all that decides when and where it starts.
 
-    ``argv`` is the command; in it and in ``env`` values, ``{code}`` stands for the directory that ``files``
-    (relative path to content) are written to. ``cwd`` is the working directory (the job's own directory if
-    None). ``project`` may be left out by someone who has one project only. ``image`` is the container image that
-    it runs in, on a cluster only (the pool's default if None). ``key`` makes a submission safe to repeat: the
-    same key of the same user answers the job that was accepted first.
+    ``project`` may be left out by someone who has one project only. ``gpus`` is per worker.
     """
 
-    argv: Annotated[list[str], Meta(min_length=1, max_length=4096)]
     name: Annotated[str, Meta(max_length=MAX_NAME)] = ""
-    kind: Annotated[str, Meta(pattern=r"^(command|function|notebook)(?!\n)$")] = "command"
     project: ProjectName | None = None
     gpus: Positive = 1
     workers: Positive = 1
@@ -33,6 +27,20 @@ class Submission(Request, frozen=True, kw_only=True):
     prefer: Word | None = None
     rotate: bool = True
     time_limit: Annotated[float, Meta(gt=0, le=10 * 365 * 86400)] | None = None
+
+
+class Submission(Wish, frozen=True, kw_only=True):
+    """A train job to run: what it asks for, and what it runs.
+
+    ``argv`` is the command; in it and in ``env`` values, ``{code}`` stands for the directory that ``files``
+    (relative path to content) are written to. ``cwd`` is the working directory (the job's own directory if
+    None). ``image`` is the container image that it runs in, on a cluster only (the pool's default if None).
+    ``key`` makes a submission safe to repeat: the same key of the same user answers the job that was accepted
+    first.
+    """
+
+    argv: Annotated[list[str], Meta(min_length=1, max_length=4096)]
+    kind: Annotated[str, Meta(pattern=r"^(command|function|notebook)(?!\n)$")] = "command"
     retries: Annotated[int, Meta(ge=0, le=100)] = 0
     grace: Annotated[float, Meta(ge=0, le=3600)] | None = None
     env: dict[str, str] = {}
