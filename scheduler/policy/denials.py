@@ -7,13 +7,18 @@ found none: only the nodes that it looked at, and nodes with free GPUs, can make
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from springtide.scheduler.policy.lines import Where
 
-KEPT = 8
-"""How many denials are kept for each kind of job; they differ in who had to give."""
+KEPT = 64
+"""Of how many projects denials are kept for each kind of job; they differ in who had to give."""
+
+OTHERS = 8
+"""How many other projects' denials are considered where a project has none of its own that covers all."""
 
 MORE_AT_MOST = 8
 """So many projects may have to give more than at a denial; with more, most nodes would have to be looked at."""
@@ -50,7 +55,7 @@ class Denials:
     def __init__(self) -> None:
         self._happened: list[int] = []
         self._forgotten = 0
-        self._known: dict[Kind, list[Denial]] = {}
+        self._known: dict[Kind, OrderedDict[str, Denial]] = {}
         self._stays: dict[Where, Stay] = {}
 
     def happened(self, ranks: Iterable[int]) -> None:
@@ -60,13 +65,19 @@ class Denials:
             self._forgotten += len(self._happened) - LOOK_BACK
             del self._happened[:-LOOK_BACK]
 
-    def find(self, kind: Kind, slack: Mapping[str, int], now: float) -> tuple[Denial, list[str]] | None:
+    def find(
+        self, kind: Kind, project: str, slack: Mapping[str, int], now: float
+    ) -> tuple[Denial, list[str]] | None:
         """The denial that best covers a search in which projects give so much, and who gives more than then."""
+        known = self._known.get(kind)
+        if known is None:
+            return None
         best: tuple[Denial, list[str]] | None = None
-        for denial in reversed(self._known.get(kind, ())):
+        own = [known[project]] if project in known else []
+        for denial in (*own, *islice(reversed(known.values()), OTHERS)):
             if now >= denial.until or denial.at < self._forgotten:
                 continue
-            more = [project for project, given in slack.items() if given > denial.slack.get(project, 0)]
+            more = [name for name, given in slack.items() if given > denial.slack.get(name, 0)]
             if len(more) <= MORE_AT_MOST and (best is None or len(more) < len(best[1])):
                 best = (denial, more)
             if not more:
@@ -93,9 +104,10 @@ class Denials:
         """Note that no job can be moved away from these nodes."""
         self._stays[where] = Stay(candidates, self._forgotten + len(self._happened), until)
 
-    def deny(self, kind: Kind, slack: Mapping[str, int], until: float) -> None:
-        """Note that a search was in vain."""
-        known = self._known.setdefault(kind, [])
-        known.append(Denial(dict(slack), self._forgotten + len(self._happened), until))
+    def deny(self, kind: Kind, project: str, slack: Mapping[str, int], until: float) -> None:
+        """Note that a search on behalf of the project was in vain."""
+        known = self._known.setdefault(kind, OrderedDict())
+        known[project] = Denial(dict(slack), self._forgotten + len(self._happened), until)
+        known.move_to_end(project)
         if len(known) > KEPT:
-            del known[0]
+            known.popitem(last=False)

@@ -10,14 +10,15 @@ from springtide.scheduler.policy import gates, placement, reasons
 from springtide.scheduler.policy.claims import Preempt, Reclaim
 from springtide.scheduler.policy.consolidation import Found, Moved, find_moves, take_and_move, worth_clearing
 from springtide.scheduler.policy.desk import Desk
+from springtide.scheduler.policy.givers import open_leaves
 from springtide.scheduler.policy.growing import may_grow, one_more
 from springtide.scheduler.policy.lines import Shape, Where, shape_of
 from springtide.scheduler.policy.placement import Parts
-from springtide.scheduler.policy.pool import mask_of, workers_of
+from springtide.scheduler.policy.pool import workers_of
 from springtide.scheduler.policy.promising import is_promise
 from springtide.scheduler.policy.tree import Seat
 from springtide.scheduler.policy.turns import Turns
-from springtide.scheduler.policy.victims import Search, open_leaves
+from springtide.scheduler.policy.victims import Search
 from springtide.scheduler.policy.walk import AFTER_ALL_STEPS, Claim, Hopeful, Walk
 
 ROTATIONS = 128
@@ -183,7 +184,7 @@ class Room:
         everywhere = not search.nodes & ~within
         search.nodes &= within
         until = inf
-        if (known := denials.find(kind, slack, desk.now)) is not None:
+        if (known := denials.find(kind, leaf.name, slack, desk.now)) is not None:
             denial, more = known
             until = denial.until
             search.nodes &= denials.since(denial) | desk.changed | self._nodes_of(more)
@@ -191,7 +192,7 @@ class Room:
         found = self._attempt(leaf, claim, search) if search.nodes else None
         until = min(until, *desk.wake, until)
         if found is None and everywhere and not search.found and not desk.changed:
-            denials.deny(kind, slack, until)
+            denials.deny(kind, leaf.name, slack, until)
         desk.wake = [*wake, *desk.wake, until]
         return found
 
@@ -220,9 +221,10 @@ class Room:
 
     def _nodes_of(self, projects: Iterable[str]) -> int:
         """The nodes where jobs of these projects run that may give way."""
-        by_name = self.state.pool.by_name
-        names = {node for project in projects for node in self.state.runners[project].on_node}
-        return mask_of(by_name[name].rank for name in names if name in by_name)
+        nodes = 0
+        for project in projects:
+            nodes |= self.state.runners[project].nodes
+        return nodes
 
     # ---------- preempting
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from sortedcontainers import SortedList
 
 from springtide.scheduler.model import Job
+from springtide.scheduler.policy.pool import Place, mask_of
 from springtide.scheduler.policy.ripening import Ripening
 
 Rank = tuple[float, int, float, float, str]
@@ -30,6 +32,12 @@ def rank_of(job: Job) -> Rank:
     return (-_fresh_step(job), job.priority, -(job.started or 0.0), -job.submitted, job.id)
 
 
+def least_lost(rank: Rank, gpus: int, now: float) -> float:
+    """`work_lost` by a job of this rank, or a little less."""
+    fresh_for = now + rank[0]
+    return gpus * fresh_for if fresh_for >= 2 * LOST_STEP else 0.0
+
+
 def work_lost(job: Job, now: float) -> float:
     """GPU-seconds of work that a pause at ``now`` would lose, in coarse steps: none if it is saved or new."""
     if now - _fresh_since(job) < LOST_STEP:
@@ -40,17 +48,20 @@ def work_lost(job: Job, now: float) -> float:
 class Runners:
     """The preemptible running jobs of one project, by how many GPUs they hold and by priority.
 
-    ``ripening`` tells when they may have to give way to equal ones.
+    ``ripening`` tells when they may have to give way to equal ones, ``on_node`` how many GPUs they hold on each
+    node, by its rank among all ``places``.
     """
 
-    def __init__(self, min_runtime: float) -> None:
+    def __init__(self, places: Mapping[str, Place], min_runtime: float) -> None:
+        self._places = places
         self.by_gpus: dict[int, SortedList] = {}
         self.by_priority: dict[int, dict[str, Job]] = {}
         self.ripening = Ripening(min_runtime)
         self.growing: dict[str, None] = {}
-        self.on_node: dict[str, int] = {}
+        self.on_node: dict[int, int] = {}
         self.version = 0
         self._counts: tuple[int, Counter[int]] = (0, Counter())
+        self._nodes: tuple[int, int] = (0, 0)
 
     def fill(self, running: list[Job]) -> None:
         """Take in many at once."""
@@ -72,12 +83,7 @@ class Runners:
         """A job runs no longer."""
         ranks = self.by_gpus[job.held_gpus]
         ranks.remove(rank_of(job))
-        for worker in job.placement:
-            rest = self.on_node[worker.node] - len(worker.gpus)
-            if rest:
-                self.on_node[worker.node] = rest
-            else:
-                del self.on_node[worker.node]
+        self._count(job, -1)
         if not ranks:
             del self.by_gpus[job.held_gpus]
         self.version += 1
@@ -93,6 +99,13 @@ class Runners:
             self._counts = (self.version, Counter(self.on_node.values()))
         return sum((held + beside) // gpus * nodes for held, nodes in self._counts[1].items())
 
+    @property
+    def nodes(self) -> int:
+        """The nodes where they run."""
+        if self._nodes[0] != self.version:
+            self._nodes = (self.version, mask_of(self.on_node))
+        return self._nodes[1]
+
     def lowest_priority(self) -> int | None:
         """The lowest priority of these jobs."""
         return min(self.by_priority, default=None)
@@ -105,5 +118,14 @@ class Runners:
         self.version += 1
         self.by_priority.setdefault(job.priority, {})[job.id] = job
         self.ripening.add(job)
+        self._count(job, 1)
+
+    def _count(self, job: Job, sign: int) -> None:
         for worker in job.placement:
-            self.on_node[worker.node] = self.on_node.get(worker.node, 0) + len(worker.gpus)
+            place = self._places.get(worker.node)
+            if place is not None:
+                held = self.on_node.get(place.rank, 0) + sign * len(worker.gpus)
+                if held:
+                    self.on_node[place.rank] = held
+                else:
+                    del self.on_node[place.rank]

@@ -36,7 +36,7 @@ class State:
         self.jobs: dict[str, Job] = {job.id: job for job in jobs}
         self.wheres: Counter[Where] = Counter()
         self.lines = {name: Lines(self.wheres) for name in self.tree.leaves}
-        self.runners = {name: Runners(settings.min_runtime) for name in self.tree.leaves}
+        self.runners = {name: Runners(self.pool.by_name, settings.min_runtime) for name in self.tree.leaves}
         self.pausing: dict[str, Job] = {}
         self.awaiting: dict[str, Job] = {}
         self.broken: dict[str, Job] = {}

@@ -5,26 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from springtide.scheduler.model import Job, Phase, Placement
+from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy import gates, placement
-from springtide.scheduler.policy.claims import Preempt, Reclaim, Rule
+from springtide.scheduler.policy.claims import Preempt, Reclaim
 from springtide.scheduler.policy.desk import Desk
+from springtide.scheduler.policy.givers import Givers
 from springtide.scheduler.policy.placement import Parts
 from springtide.scheduler.policy.pool import Place, bits, mask_of, workers_of
 from springtide.scheduler.policy.runners import work_lost
 from springtide.scheduler.policy.tree import Seat
-from springtide.scheduler.policy.units import Option, Unit, at_work, fit, on, project_order, score, without_surplus
+from springtide.scheduler.policy.units import Option, Unit, at_work, fit, on, score, without_surplus
 
 LOOK_AT = 48
 """How many more nodes are compared once one is known to do. More finds closer fits, and takes longer."""
 
 IN_VAIN = 24
 """After so many nodes that do not do it is worth while to work out which might."""
-
-
-def open_leaves(rule: Rule) -> dict[str, int]:
-    """The projects that have to give something, and how much."""
-    return {leaf.name: slack for leaf in rule.leaves() if (slack := rule.slack(leaf)) > 0}
 
 
 class Search:
@@ -36,6 +32,7 @@ class Search:
         self.leaf = leaf
         self.job = job
         self.rule = rule
+        self.givers = Givers(desk, job, rule)
         self.need = job.gpus * job.min_workers
         self.nodes = self.state.pool.mask_for(job.gpu_types)
         self.within = 0
@@ -45,9 +42,6 @@ class Search:
         self._options: list[Option] = []
         self._seen = 0
         self._last: Place | None = None
-        self._stream: list[tuple[tuple[object, ...], int, str, int, int]] | None = None
-        self._slack: dict[str, int] = {}
-        self._keys: dict[str, tuple[object, ...]] = {}
 
     # ---------- the search
 
@@ -74,12 +68,11 @@ class Search:
         return None
 
     def _restart(self) -> None:
-        self.taken, self._options, self._seen, self._stream, self._last = [], [], 0, None, None
-        self._slack.clear()
-        self._keys.clear()
+        self.taken, self._options, self._seen, self._last = [], [], 0, None
+        self.givers.restart()
 
     def _solve_within(self, nodes: int) -> Parts | None:
-        self.within, self._narrowed = nodes & self._givers_nodes(), False
+        self.within, self._narrowed = nodes & self.givers.nodes(), False
         while True:
             limited = gates.over_limit(self.leaf, self.need)
             parts = placement.find(self.state.pool, self.job, self.job.min_workers, nodes)
@@ -103,12 +96,11 @@ class Search:
         leaf = self.state.leaf_of(unit.job)
         gpus = sign * unit.gpus
         self.state.tree.count(leaf, claimed=gpus, firm=0 if unit.job.preemptible else gpus)
-        self._slack.clear()
-        self._keys.clear()
+        self.givers.changed()
 
     def take_cheapest(self) -> bool:
         """Take the next unit in the victims' order, wherever it is; false if there is none."""
-        for _, job in self._victims():
+        for _, job in self.givers.cheapest():
             unit = self._unit(job.id, None, None)
             if unit is not None:
                 self._take(unit)
@@ -173,7 +165,7 @@ class Search:
             if self._look_at_few():
                 return
         found = vain = 0
-        for lost, job in self._victims():
+        for lost, job in self.givers.cheapest():
             if self._options and (found >= LOOK_AT or self._unbeatable(lost)):
                 return
             for place in self._unseen(job):
@@ -190,7 +182,7 @@ class Search:
         """Leave out the nodes that cannot do."""
         if not self._narrowed and self.need > 1:
             self._narrowed = True
-            self.within = self._hopeful(self.within)
+            self.within = self.givers.hopeful(self.within)
 
     def _look_at_few(self) -> bool:
         """If few nodes are left, look at all of them."""
@@ -260,24 +252,24 @@ class Search:
             missing = short - freed
             unit = min(units, key=lambda each: fit(each, place, missing)) if by_size else min(units)
             units.remove(unit)
-            if not self._is_open(unit.job.project):
+            if not self.givers.open(unit.job.project):
                 continue
             chosen.append(unit)
             freed += on(unit, place)
             if freed < short:
                 self.state.tree.count(self.state.leaf_of(unit.job), claimed=-unit.gpus)
-                self._slack.clear()
+                self.givers.tried()
                 more = self._unit(unit.job.id, place.name, unit.left) if unit.left else None
                 if more is not None:
                     units.append(more)
         if self.state.tree.mark() > mark:
             self.state.tree.back_to(mark)
-            self._slack.clear()
+            self.givers.tried()
         return without_surplus(chosen, place, freed - short) if freed >= short else None
 
     def _next_below(self, limited: Seat | None) -> list[Unit] | None:
         """The first unit of the projects that share the limit that is in the way."""
-        for _, job in self._victims():
+        for _, job in self.givers.cheapest():
             if limited in self.state.leaf_of(job).path and (unit := self._unit(job.id, None, None)) is not None:
                 return [unit]
         return None
@@ -287,7 +279,7 @@ class Search:
         job = self.state.jobs[job_id]
         if held is None:
             held = self.desk.held(job)
-        if not held or not self._may_give(job):
+        if not held or not self.givers.may_give(job):
             return None
         given: Placement = held
         left: Placement = ()
@@ -299,122 +291,4 @@ class Search:
             if self.state.pool.keepable(rest):
                 given, left = (last,), rest
         lost = work_lost(job, self.desk.now)
-        return Unit((lost, *self._order(job)), job, given, left, lost, at_work(job, self.desk.now))
-
-    def _may_give(self, job: Job) -> bool:
-        if not job.preemptible or job.id in self.desk.fixed or job.project not in self.state.tree.leaves:
-            return False
-        if job.phase is not Phase.RUNNING or not self._is_open(job.project):
-            return False
-        if job.id in self.desk.shrunk and not isinstance(self.rule, Reclaim):
-            return False
-        return not self.job.preemptible or self.desk.settled(job)
-
-    def _is_open(self, project: str) -> bool:
-        slack = self._slack.get(project)
-        if slack is None:
-            slack = self._slack[project] = self.rule.slack(self.state.tree.leaves[project])
-        return slack > 0
-
-    def _hopeful(self, nodes: int) -> int:
-        """The nodes that might hold a worker if all that may give way did; none if they are too few."""
-        pool, gpus = self.state.pool, self.job.gpus
-        given_by = open_leaves(self.rule)
-        shared = self.job.min_workers == 1 and self.rule.only is None
-        if shared:
-            for known, mask in self.desk.hopeful.get(gpus, ()):
-                if all(slack <= known.get(name, 0) for name, slack in given_by.items()):
-                    return nodes & mask
-        mask, slots = 0, pool.slots(gpus, nodes)
-        for node, given in self._giveable(given_by).items():
-            place = pool.by_name.get(node)
-            if place is None:
-                continue
-            free = place.free.bit_count()
-            more = (free + given) // gpus - free // gpus
-            if more > 0:
-                mask |= 1 << place.rank
-                slots += more if nodes >> place.rank & 1 else 0
-        if shared:
-            self.desk.hopeful.setdefault(gpus, []).append((given_by, mask))
-        return nodes & mask if slots >= self.job.min_workers else 0
-
-    def _givers_nodes(self) -> int:
-        """The nodes where those are who may give way, if they are known one by one; else all."""
-        only, pool = self.rule.only, self.state.pool
-        if only is None:
-            return pool.all
-        nodes = 0
-        for job_id in only:
-            nodes |= pool.nodes_of(self.desk.held(self.state.jobs[job_id]))
-        return nodes
-
-    def _giveable(self, given_by: dict[str, int]) -> dict[str, int]:
-        """The most GPUs of each node that can be given, of each project no more than its slack and last job."""
-        giveable: dict[str, int] = {}
-        if self.rule.only is not None:
-            for job_id in self.rule.only:
-                for worker in self.desk.held(self.state.jobs[job_id]):
-                    giveable[worker.node] = giveable.get(worker.node, 0) + len(worker.gpus)
-            return giveable
-        for name, slack in given_by.items():
-            runners = self.state.runners[name]
-            if runners.by_gpus:
-                most = slack - 1 + max(runners.by_gpus)
-                for node, held in runners.on_node.items():
-                    giveable[node] = giveable.get(node, 0) + min(held, most)
-        return giveable
-
-    # ---------- the victims' order
-
-    def _order(self, job: Job) -> tuple[object, ...]:
-        key = self._keys.get(job.project)
-        if key is None:
-            key = self._keys[job.project] = project_order(self.state.tree.leaves[job.project])
-        return (key, job.priority, -(job.started or 0.0), -job.submitted, job.id)
-
-    def _victims(self) -> Iterator[tuple[float, Job]]:
-        """Running jobs that may give way, the cheapest first; continues where it was left."""
-        if self.rule.only is not None:
-            yield from self._victims_of(self.rule.only)
-            return
-        if self._stream is None:
-            self._stream = []
-            for leaf in self.rule.leaves():
-                if self._is_open(leaf.name):
-                    for gpus in self.state.runners[leaf.name].by_gpus:
-                        self._feed(leaf.name, gpus, self.desk.passed.get((leaf.name, gpus), 0))
-        while self._stream:
-            key, _, project, gpus, at = self._stream[0]
-            ranks = self.state.runners[project].by_gpus[gpus]
-            job = self.state.jobs[ranks[at][4]]
-            current = (work_lost(job, self.desk.now), self._order(job))
-            if current != key:
-                heappop(self._stream)
-                heappush(self._stream, (current, len(self._stream), project, gpus, at))
-                continue
-            if self._is_open(project) and self._may_give(job):
-                yield current[0], job
-            heappop(self._stream)
-            self._feed(project, gpus, at + 1)
-
-    def _victims_of(self, only: frozenset[str]) -> Iterator[tuple[float, Job]]:
-        jobs = [self.state.jobs[job_id] for job_id in only]
-        for job in sorted(jobs, key=lambda each: (work_lost(each, self.desk.now), self._order(each))):
-            if self._may_give(job):
-                yield work_lost(job, self.desk.now), job
-
-    def _feed(self, project: str, gpus: int, at: int) -> None:
-        """Put the project's next job of this size that is not fixed yet into the stream."""
-        assert self._stream is not None
-        ranks = self.state.runners[project].by_gpus[gpus]
-        while at < len(ranks) and ranks[at][4] in self.desk.fixed:
-            if at == self.desk.passed.get((project, gpus), 0):
-                self.desk.passed[project, gpus] = at + 1
-            at += 1
-        if at < len(ranks):
-            job = self.state.jobs[ranks[at][4]]
-            heappush(
-                self._stream,
-                ((work_lost(job, self.desk.now), self._order(job)), len(self._stream), project, gpus, at),
-            )
+        return Unit((lost, *self.givers.order(job)), job, given, left, lost, at_work(job, self.desk.now))

@@ -1,0 +1,188 @@
+"""The running jobs that may give way to a waiting one, the cheapest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heapreplace
+
+from springtide.scheduler.model import Job, Phase
+from springtide.scheduler.policy.claims import Reclaim, Rule
+from springtide.scheduler.policy.desk import Desk
+from springtide.scheduler.policy.runners import least_lost, work_lost
+from springtide.scheduler.policy.units import project_order
+
+Key = tuple[float, tuple[object, ...]]
+"""Where a job stands among the victims: the work lost, and the order of those that lose as much.
+
+That order takes time to work out; ``()`` stands before all, for a job of which it was not needed so far.
+"""
+
+Entry = tuple[Key, int, str, int, int]
+"""The next job of a project and size: its key, a number that is never the same, project, GPUs, and its rank."""
+
+
+class Givers:
+    """Those who may give way by one rule, as things stand; it has to be told when these change."""
+
+    def __init__(self, desk: Desk, asks: Job, rule: Rule) -> None:
+        self.desk = desk
+        self.state = desk.state
+        self.rule = rule
+        self._asks = asks
+        self._stream: list[Entry] | None = None
+        self._slack: dict[str, int] = {}
+        self._orders: dict[str, tuple[object, ...]] = {}
+
+    def changed(self) -> None:
+        """What projects hold is not what it was."""
+        self.tried()
+        self._orders.clear()
+
+    def tried(self) -> None:
+        """What projects hold is not what it was, but only to try something: their order stays."""
+        self._slack.clear()
+
+    def restart(self) -> None:
+        """Begin anew with the cheapest."""
+        self._stream = None
+        self.changed()
+
+    # ---------- who
+
+    def open(self, project: str) -> bool:
+        """Whether the project has to give anything."""
+        slack = self._slack.get(project)
+        if slack is None:
+            slack = self._slack[project] = self.rule.slack(self.state.tree.leaves[project])
+        return slack > 0
+
+    def may_give(self, job: Job) -> bool:
+        """Whether the job may be taken from now."""
+        if not job.preemptible or job.id in self.desk.fixed or job.project not in self.state.tree.leaves:
+            return False
+        if job.phase is not Phase.RUNNING or not self.open(job.project):
+            return False
+        if job.id in self.desk.shrunk and not isinstance(self.rule, Reclaim):
+            return False
+        return not self._asks.preemptible or self.desk.settled(job)
+
+    def nodes(self) -> int:
+        """The nodes where those are who may give way, if they are known one by one; else all."""
+        only, pool = self.rule.only, self.state.pool
+        if only is None:
+            return pool.all
+        nodes = 0
+        for job_id in only:
+            nodes |= pool.nodes_of(self.desk.held(self.state.jobs[job_id]))
+        return nodes
+
+    def hopeful(self, nodes: int) -> int:
+        """The nodes that might hold a worker if all that may give way did; none if they are too few."""
+        pool, gpus = self.state.pool, self._asks.gpus
+        given_by = open_leaves(self.rule)
+        shared = self._asks.min_workers == 1 and self.rule.only is None
+        if shared:
+            for known, mask in self.desk.hopeful.get(gpus, ()):
+                if all(slack <= known.get(name, 0) for name, slack in given_by.items()):
+                    return nodes & mask
+        mask, slots = 0, pool.slots(gpus, nodes)
+        for rank, given in self._giveable(given_by).items():
+            free = pool.places[rank].free.bit_count()
+            more = (free + given) // gpus - free // gpus
+            if more > 0:
+                mask |= 1 << rank
+                slots += more if nodes >> rank & 1 else 0
+        if shared:
+            self.desk.hopeful.setdefault(gpus, []).append((given_by, mask))
+        return nodes & mask if slots >= self._asks.min_workers else 0
+
+    def _giveable(self, given_by: dict[str, int]) -> dict[int, int]:
+        """The most GPUs of each node that can be given, of each project no more than its slack and last job."""
+        giveable: dict[int, int] = {}
+        if self.rule.only is not None:
+            for job_id in self.rule.only:
+                for worker in self.desk.held(self.state.jobs[job_id]):
+                    place = self.state.pool.by_name.get(worker.node)
+                    if place is not None:
+                        giveable[place.rank] = giveable.get(place.rank, 0) + len(worker.gpus)
+            return giveable
+        for name, slack in given_by.items():
+            runners = self.state.runners[name]
+            if runners.by_gpus:
+                most = slack - 1 + max(runners.by_gpus)
+                for rank, held in runners.on_node.items():
+                    giveable[rank] = giveable.get(rank, 0) + min(held, most)
+        return giveable
+
+    # ---------- in order
+
+    def order(self, job: Job) -> tuple[object, ...]:
+        """The order of those that lose as much work: of projects, then lower priority, then most recent."""
+        key = self._orders.get(job.project)
+        if key is None:
+            key = self._orders[job.project] = project_order(self.state.tree.leaves[job.project])
+        return (key, job.priority, -(job.started or 0.0), -job.submitted, job.id)
+
+    def cheapest(self) -> Iterator[tuple[float, Job]]:
+        """The jobs that may give way and the work each loses; continues where it was left."""
+        if self.rule.only is not None:
+            yield from self._chosen(self.rule.only)
+            return
+        if self._stream is None:
+            self._stream = self._heads()
+        stream, now = self._stream, self.desk.now
+        while stream:
+            key, count, project, gpus, at = stream[0]
+            job = self.state.jobs[self.state.runners[project].by_gpus[gpus][at][4]]
+            current = (work_lost(job, now), self.order(job))
+            if current != key:
+                heapreplace(stream, (current, count, project, gpus, at))
+                continue
+            if self.open(project) and self.may_give(job):
+                yield current[0], job
+            self._advance(count, project, gpus, at)
+
+    def _chosen(self, only: frozenset[str]) -> Iterator[tuple[float, Job]]:
+        jobs = [self.state.jobs[job_id] for job_id in only]
+        for job in sorted(jobs, key=lambda each: (work_lost(each, self.desk.now), self.order(each))):
+            if self.may_give(job):
+                yield work_lost(job, self.desk.now), job
+
+    def _heads(self) -> list[Entry]:
+        """The first job of each size of each project that may have to give."""
+        stream: list[Entry] = []
+        for leaf in self.rule.leaves():
+            if self.open(leaf.name):
+                for gpus in self.state.runners[leaf.name].by_gpus:
+                    at = self._next(leaf.name, gpus, self.desk.passed.get((leaf.name, gpus), 0))
+                    if at is not None:
+                        stream.append(self._entry(len(stream), leaf.name, gpus, at))
+        heapify(stream)
+        return stream
+
+    def _advance(self, count: int, project: str, gpus: int, at: int) -> None:
+        """Go on to the next job of this project and size."""
+        assert self._stream is not None
+        following = self._next(project, gpus, at + 1)
+        if following is None:
+            heappop(self._stream)
+        else:
+            heapreplace(self._stream, self._entry(count, project, gpus, following))
+
+    def _entry(self, count: int, project: str, gpus: int, at: int) -> Entry:
+        lost = least_lost(self.state.runners[project].by_gpus[gpus][at], gpus, self.desk.now)
+        return ((lost, ()), count, project, gpus, at)
+
+    def _next(self, project: str, gpus: int, at: int) -> int | None:
+        """The rank of the project's next job of this size that is not fixed yet."""
+        ranks = self.state.runners[project].by_gpus[gpus]
+        while at < len(ranks) and ranks[at][4] in self.desk.fixed:
+            if at == self.desk.passed.get((project, gpus), 0):
+                self.desk.passed[project, gpus] = at + 1
+            at += 1
+        return at if at < len(ranks) else None
+
+
+def open_leaves(rule: Rule) -> dict[str, int]:
+    """The projects that have to give something, and how much."""
+    return {leaf.name: slack for leaf in rule.leaves() if (slack := rule.slack(leaf)) > 0}
