@@ -22,10 +22,8 @@ from springtide.scheduler.executors.base import (
     Observation,
     Report,
 )
-from springtide.scheduler.executors.files import logs, reports
 from springtide.scheduler.executors.files.epoch import EpochGate
-from springtide.scheduler.executors.files.outputs import read_output
-from springtide.scheduler.executors.files.plain import relative_parts
+from springtide.scheduler.executors.files.reader import Reader
 from springtide.scheduler.executors.kubernetes import manifests, names
 from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
 from springtide.scheduler.executors.kubernetes.orders import Orders
@@ -61,6 +59,7 @@ class KubernetesExecutor(Executor):
         root = os.geteuid() == 0
         self._orders = Orders(settings, (settings.run_as, settings.fs_group) if root else None)
         self._layout = self._orders.layout
+        self._reader = Reader(self._layout, now)
         self._epoch = EpochGate(self._layout)
         self._pods = Pods(api, settings)
         self._locks: dict[AttemptKey, asyncio.Lock] = {}
@@ -214,17 +213,14 @@ class KubernetesExecutor(Executor):
 
     async def read_log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:
         self._watch.hurry(job)
-        return await asyncio.to_thread(logs.read_log, self._layout.job(job), rank, offset, limit)
+        return await self._reader.log(job, rank, offset, limit)
 
     async def read_reports(self, job: str, after: int, limit: int) -> tuple[Report, ...]:
         self._watch.hurry(job)
-        places = self._layout.job(job)
-        attempt = max(places.numbers(), default=1)
-        batch = await asyncio.to_thread(reports.read, places.reports, max(0, after), limit, attempt, self._now())
-        return batch.reports
+        return await self._reader.reports(job, after, limit)
 
     async def read_output(self, job: str, name: str, limit: int) -> bytes | None:
-        return await asyncio.to_thread(read_output, self._layout.job(job), relative_parts(name), limit)
+        return await self._reader.output(job, name, limit)
 
     # ---------- underneath
 

@@ -25,7 +25,6 @@ from springtide.scheduler.executors.base import (
     Observation,
     Report,
 )
-from springtide.scheduler.executors.files import logs, reports
 from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.layout import (
     DISCARDED,
@@ -35,8 +34,7 @@ from springtide.scheduler.executors.files.layout import (
     read_record,
     record_exit,
 )
-from springtide.scheduler.executors.files.outputs import read_output
-from springtide.scheduler.executors.files.plain import relative_parts
+from springtide.scheduler.executors.files.reader import Reader
 from springtide.scheduler.executors.local.foreign import Foreign
 from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
 from springtide.scheduler.executors.local.supervision import Supervision
@@ -90,6 +88,7 @@ class LocalExecutor(Executor):
             cgroup=cgroup,
         )
         self._now = now
+        self._reader = Reader(self._layout, now)
         self._epoch = EpochGate(self._layout)
         self._locks: dict[AttemptKey, asyncio.Lock] = {}
         self._begun = AsyncExitStack()
@@ -249,16 +248,13 @@ class LocalExecutor(Executor):
         return tuple(tracked[key].status for key in sorted(tracked))
 
     async def read_log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:
-        return await asyncio.to_thread(logs.read_log, self._layout.job(job), rank, offset, limit)
+        return await self._reader.log(job, rank, offset, limit)
 
     async def read_reports(self, job: str, after: int, limit: int) -> tuple[Report, ...]:
-        places = self._layout.job(job)
-        attempt = max(places.numbers(), default=1)
-        batch = await asyncio.to_thread(reports.read, places.reports, max(0, after), limit, attempt, self._now())
-        return batch.reports
+        return await self._reader.reports(job, after, limit)
 
     async def read_output(self, job: str, name: str, limit: int) -> bytes | None:
-        return await asyncio.to_thread(read_output, self._layout.job(job), relative_parts(name), limit)
+        return await self._reader.output(job, name, limit)
 
     # ---------- underneath
 
