@@ -9,7 +9,8 @@ from springtide.scheduler.model import Job, Phase
 from springtide.scheduler.policy.claims import Reclaim, Rule
 from springtide.scheduler.policy.desk import Desk
 from springtide.scheduler.policy.runners import least_lost, work_lost
-from springtide.scheduler.policy.units import project_order
+from springtide.scheduler.policy.tree import Seat
+from springtide.scheduler.policy.units import order_among_siblings
 
 Key = tuple[float, tuple[object, ...]]
 """Where a job stands among the victims: the work lost, and the order of those that lose as much.
@@ -17,8 +18,8 @@ Key = tuple[float, tuple[object, ...]]
 That order takes time to work out; ``()`` stands before all, for a job of which it was not needed so far.
 """
 
-Entry = tuple[Key, int, str, int, int]
-"""The next job of a project and size: its key, a number that is never the same, project, GPUs, and its rank."""
+Entry = tuple[Key, int, str, int, int, str]
+"""The next job of a project and size: key, a number to tell equals apart, project, GPUs, place in line and id."""
 
 
 class Givers:
@@ -31,7 +32,8 @@ class Givers:
         self._asks = asks
         self._stream: list[Entry] | None = None
         self._slack: dict[str, int] = {}
-        self._orders: dict[str, tuple[object, ...]] = {}
+        self._all_open: dict[str, int] | None = None
+        self._orders: dict[Seat, tuple[object, ...]] = {}
 
     def changed(self) -> None:
         """What projects hold is not what it was."""
@@ -41,6 +43,7 @@ class Givers:
     def tried(self) -> None:
         """What projects hold is not what it was, but only to try something: their order stays."""
         self._slack.clear()
+        self._all_open = None
 
     def restart(self) -> None:
         """Begin anew with the cheapest."""
@@ -55,6 +58,14 @@ class Givers:
         if slack is None:
             slack = self._slack[project] = self.rule.slack(self.state.tree.leaves[project])
         return slack > 0
+
+    def all_open(self) -> dict[str, int]:
+        """All projects that have to give something, and how much."""
+        if self._all_open is None:
+            self._all_open = {
+                leaf.name: slack for leaf in self.rule.leaves() if (slack := self.rule.slack(leaf)) > 0
+            }
+        return self._all_open
 
     def may_give(self, job: Job) -> bool:
         """Whether the job may be taken from now."""
@@ -79,7 +90,7 @@ class Givers:
     def hopeful(self, nodes: int) -> int:
         """The nodes that might hold a worker if all that may give way did; none if they are too few."""
         pool, gpus = self.state.pool, self._asks.gpus
-        given_by = open_leaves(self.rule)
+        given_by = self.all_open()
         shared = self._asks.min_workers == 1 and self.rule.only is None
         if shared:
             for known, mask in self.desk.hopeful.get(gpus, ()):
@@ -118,10 +129,16 @@ class Givers:
 
     def order(self, job: Job) -> tuple[object, ...]:
         """The order of those that lose as much work: of projects, then lower priority, then most recent."""
-        key = self._orders.get(job.project)
-        if key is None:
-            key = self._orders[job.project] = project_order(self.state.tree.leaves[job.project])
-        return (key, job.priority, -(job.started or 0.0), -job.submitted, job.id)
+        projects = self._order_of(self.state.tree.leaves[job.project])
+        return (projects, job.priority, -(job.started or 0.0), -job.submitted, job.id)
+
+    def _order_of(self, seat: Seat) -> tuple[object, ...]:
+        """The order of projects as victims: that of turns, backwards, from the top down."""
+        order = self._orders.get(seat)
+        if order is None:
+            above = () if seat.parent is None else self._order_of(seat.parent)
+            order = self._orders[seat] = (*above, order_among_siblings(seat))
+        return order
 
     def cheapest(self) -> Iterator[tuple[float, Job]]:
         """The jobs that may give way and the work each loses; continues where it was left."""
@@ -132,15 +149,19 @@ class Givers:
             self._stream = self._heads()
         stream, now = self._stream, self.desk.now
         while stream:
-            key, count, project, gpus, at = stream[0]
-            job = self.state.jobs[self.state.runners[project].by_gpus[gpus][at][4]]
+            key, count, project, gpus, at, job_id = stream[0]
+            job = self.state.jobs[job_id]
             current = (work_lost(job, now), self.order(job))
             if current != key:
-                heapreplace(stream, (current, count, project, gpus, at))
+                heapreplace(stream, (current, count, project, gpus, at, job_id))
                 continue
             if self.open(project) and self.may_give(job):
                 yield current[0], job
-            self._advance(count, project, gpus, at)
+            following = self._entry(count, project, gpus, at + 1)
+            if following is None:
+                heappop(stream)
+            else:
+                heapreplace(stream, following)
 
     def _chosen(self, only: frozenset[str]) -> Iterator[tuple[float, Job]]:
         jobs = [self.state.jobs[job_id] for job_id in only]
@@ -151,38 +172,22 @@ class Givers:
     def _heads(self) -> list[Entry]:
         """The first job of each size of each project that may have to give."""
         stream: list[Entry] = []
-        for leaf in self.rule.leaves():
-            if self.open(leaf.name):
-                for gpus in self.state.runners[leaf.name].by_gpus:
-                    at = self._next(leaf.name, gpus, self.desk.passed.get((leaf.name, gpus), 0))
-                    if at is not None:
-                        stream.append(self._entry(len(stream), leaf.name, gpus, at))
+        for name in self.all_open():
+            for gpus in self.state.runners[name].by_gpus:
+                entry = self._entry(len(stream), name, gpus, self.desk.passed.get((name, gpus), 0))
+                if entry is not None:
+                    stream.append(entry)
         heapify(stream)
         return stream
 
-    def _advance(self, count: int, project: str, gpus: int, at: int) -> None:
-        """Go on to the next job of this project and size."""
-        assert self._stream is not None
-        following = self._next(project, gpus, at + 1)
-        if following is None:
-            heappop(self._stream)
-        else:
-            heapreplace(self._stream, self._entry(count, project, gpus, following))
-
-    def _entry(self, count: int, project: str, gpus: int, at: int) -> Entry:
-        lost = least_lost(self.state.runners[project].by_gpus[gpus][at], gpus, self.desk.now)
-        return ((lost, ()), count, project, gpus, at)
-
-    def _next(self, project: str, gpus: int, at: int) -> int | None:
-        """The rank of the project's next job of this size that is not fixed yet."""
-        ranks = self.state.runners[project].by_gpus[gpus]
-        while at < len(ranks) and ranks[at][4] in self.desk.fixed:
-            if at == self.desk.passed.get((project, gpus), 0):
-                self.desk.passed[project, gpus] = at + 1
+    def _entry(self, count: int, project: str, gpus: int, at: int) -> Entry | None:
+        """The project's next job of this size that is not fixed yet, from a place in line on."""
+        desk, ranks = self.desk, self.state.runners[project].by_gpus[gpus]
+        while at < len(ranks):
+            rank = ranks[at]
+            if rank[4] not in desk.fixed:
+                return ((least_lost(rank, gpus, desk.now), ()), count, project, gpus, at, rank[4])
+            if at == desk.passed.get((project, gpus), 0):
+                desk.passed[project, gpus] = at + 1
             at += 1
-        return at if at < len(ranks) else None
-
-
-def open_leaves(rule: Rule) -> dict[str, int]:
-    """The projects that have to give something, and how much."""
-    return {leaf.name: slack for leaf in rule.leaves() if (slack := rule.slack(leaf)) > 0}
+        return None

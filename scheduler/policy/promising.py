@@ -19,7 +19,7 @@ from springtide.scheduler.policy.pool import Place, bits, workers_of
 from springtide.scheduler.policy.state import State
 from springtide.scheduler.policy.tree import Seat
 from springtide.scheduler.policy.turns import Turns
-from springtide.scheduler.policy.walk import Claim, Walk
+from springtide.scheduler.policy.walk import Walk
 
 PROMISE_AFTER = 3600.0
 """Seconds a job waits for room to come by itself before it is promised a start.
@@ -80,7 +80,7 @@ def promise(desk: Desk) -> None:
 
     walk = Walk(desk, hopeful)
     leaves = [leaf for leaf in state.tree.leaves.values() if _impatient(desk, leaf)]
-    turns: Turns[Claim] = Turns(state.tree, leaves, walk.head)
+    turns = Turns(leaves, walk.head)
     while (turn := turns.top()) is not None:
         leaf, claim = turn
         refused = outranked(state, claim.job) or gates.refusal(leaf, claim.job, claim.need) is not None

@@ -10,16 +10,15 @@ from springtide.scheduler.policy import gates, placement, reasons
 from springtide.scheduler.policy.claims import Preempt, Reclaim
 from springtide.scheduler.policy.consolidation import Found, Moved, find_moves, take_and_move, worth_clearing
 from springtide.scheduler.policy.desk import Desk
-from springtide.scheduler.policy.givers import open_leaves
 from springtide.scheduler.policy.growing import may_grow, one_more
 from springtide.scheduler.policy.lines import Shape, Where, shape_of
 from springtide.scheduler.policy.placement import Parts
 from springtide.scheduler.policy.pool import workers_of
 from springtide.scheduler.policy.promising import is_promise
 from springtide.scheduler.policy.tree import Seat
-from springtide.scheduler.policy.turns import Turns
+from springtide.scheduler.policy.turns import AFTER_ALL_STEPS, Claim, Turns
 from springtide.scheduler.policy.victims import Search
-from springtide.scheduler.policy.walk import AFTER_ALL_STEPS, Claim, Hopeful, Walk
+from springtide.scheduler.policy.walk import Hopeful, Walk
 
 ROTATIONS = 128
 """How many jobs at most are rotated at once: nothing is urgent about it, and each of them has to save."""
@@ -67,7 +66,7 @@ class Room:
     ) -> None:
         """Try for one waiting job after the other; an attempt returns the projects that gave way, or None."""
         walk = Walk(self.desk, hopeful)
-        turns: Turns[Claim] = Turns(self.state.tree, leaves, walk.head)
+        turns = Turns(leaves, walk.head)
         while (turn := turns.top()) is not None:
             leaf, claim = turn
             gave_way = attempt(leaf, claim) if hopeful(leaf, claim.shape) else None
@@ -179,8 +178,8 @@ class Room:
         """Reclaim for one worker on some nodes: look only where a search in vain before has not looked."""
         denials, desk = self.state.denials, self.desk
         kind = (claim.shape.where, claim.job.preemptible)
-        slack = open_leaves(rule)
         search = Search(desk, leaf, claim.job, rule)
+        slack = search.givers.all_open()
         everywhere = not search.nodes & ~within
         search.nodes &= within
         until = inf
@@ -201,8 +200,9 @@ class Room:
 
         Growing costs a restart, so nobody is restarted for what is only borrowed.
         """
-        for name, leaf in sorted(self.state.tree.leaves.items()):
-            for job_id in tuple(self.state.runners[name].growing):
+        for name, growing in sorted(self.state.growing.items()):
+            leaf = self.state.tree.leaves[name]
+            for job_id in growing:
                 job = self.state.jobs[job_id]
                 if leaf.claimed + job.gpus <= leaf.quota and may_grow(self.desk, job):
                     self._grow_into_quota(leaf, job)

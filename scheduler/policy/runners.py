@@ -57,7 +57,6 @@ class Runners:
         self.by_gpus: dict[int, SortedList] = {}
         self.by_priority: dict[int, dict[str, Job]] = {}
         self.ripening = Ripening(min_runtime)
-        self.growing: dict[str, None] = {}
         self.on_node: dict[int, int] = {}
         self.version = 0
         self._counts: tuple[int, Counter[int]] = (0, Counter())

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from springtide.scheduler.policy import gates, placement, reasons
 from springtide.scheduler.policy.desk import Desk
 from springtide.scheduler.policy.growing import may_grow
 from springtide.scheduler.policy.lines import Shape, Where
 from springtide.scheduler.policy.pool import workers_of
 from springtide.scheduler.policy.tree import Seat
-from springtide.scheduler.policy.turns import Turns
-from springtide.scheduler.policy.walk import Claim, Walk
+from springtide.scheduler.policy.turns import Claim, Turns
+from springtide.scheduler.policy.walk import Walk
 
 
 class Starting:
@@ -27,7 +25,10 @@ class Starting:
     def run(self) -> None:
         """Start and grow as long as anything fits."""
         self._nowhere = {where for where in self.state.wheres if not self._has_room(where)}
-        turns: Turns[Claim] = Turns(self.state.tree, self._leaves(), self.walk.head)
+        self._offer_growth()
+        if not self._hopes():
+            return
+        turns = self._turns()
         while self._hopes() and (turn := turns.top()) is not None:
             leaf, claim = turn
             done = self._grow(leaf, claim) if claim.grows else self._start(leaf, claim)
@@ -41,29 +42,35 @@ class Starting:
             pool.slots(where.gpus, pool.mask_for(where.gpu_types)) >= where.min_workers
         )
 
-    def _leaves(self) -> Iterator[Seat]:
-        """The projects where a job may fit now that did not fit at the last plan."""
+    def _offer_growth(self) -> None:
         state = self.state
-        hopeless = len(self._nowhere) == len(state.wheres)
-        for name, leaf in state.tree.leaves.items():
-            growing = state.runners[name].growing
+        for name, growing in state.growing.items():
             for job_id in growing:
                 job = state.jobs[job_id]
                 if job.gpus <= self._roomiest and may_grow(self.desk, job):
-                    self.walk.offer(leaf, job)
-            waits = not hopeless and (state.loosened or name in state.touched) and state.lines[name].by_shape
-            if growing or waits:
-                yield leaf
+                    self.walk.offer(state.tree.leaves[name], job)
+
+    def _turns(self) -> Turns:
+        """Turns among the projects where a job may fit now that did not fit at the last plan."""
+        state = self.state
+        growing = [state.tree.leaves[name] for name in self.walk.growing]
+        if not state.loosened:
+            touched = [state.tree.leaves[name] for name in state.touched if state.lines[name].by_shape]
+            return Turns([*touched, *growing], self.walk.head)
+        hopeful = frozenset(where for where in state.wheres if self._fits(where))
+        return state.turns.among_all(hopeful, self.walk.head, [*state.tree.counted(), *growing])
 
     def _hopes(self) -> bool:
         """Whether anything may still fit; if not, not every project has to be asked."""
         return self._roomiest > 0 and (
-            any(self.walk.growing.values())
-            or any(where.gpus <= self._roomiest for where in self.state.wheres if where not in self._nowhere)
+            any(self.walk.growing.values()) or any(self._fits(where) for where in self.state.wheres)
         )
 
+    def _fits(self, where: Where) -> bool:
+        return where.gpus <= self._roomiest and where not in self._nowhere
+
     def _hopeful(self, _leaf: Seat, shape: Shape) -> bool:
-        return shape.where not in self._nowhere and shape.where.gpus <= self._roomiest
+        return self._fits(shape.where)
 
     def _start(self, leaf: Seat, claim: Claim) -> bool:
         job = claim.job

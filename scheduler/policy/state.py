@@ -15,6 +15,7 @@ from springtide.scheduler.policy.pool import Place, Pool, bits, mask_of
 from springtide.scheduler.policy.quiet import Quiet
 from springtide.scheduler.policy.runners import Runners
 from springtide.scheduler.policy.tree import Seat, Tree
+from springtide.scheduler.policy.turns import KeptTurns
 
 
 class State:
@@ -22,7 +23,8 @@ class State:
 
     ``touched`` are projects whose lines have changed since the last plan that left nothing to do; ``loosened``
     tells that more than lines has changed since, so that any job may fit now. ``limited`` are the jobs in line
-    that have a time limit: by the limit, submission and id.
+    that have a time limit: by the limit, submission and id. ``growing`` are, by project, the running jobs that
+    want more workers.
     """
 
     def __init__(
@@ -40,10 +42,12 @@ class State:
         self.pausing: dict[str, Job] = {}
         self.awaiting: dict[str, Job] = {}
         self.broken: dict[str, Job] = {}
+        self.growing: dict[str, dict[str, None]] = {}
         self.steps: dict[str, int] = {}
         self.limited: SortedList = SortedList()
         self.touched: set[str] = set()
         self.loosened = True
+        self.turns = KeptTurns(self.tree)
         self.quiet = Quiet(self.tree.leaves)
         self.denials = Denials()
         self._later: list[tuple[float, str]] = []
@@ -133,14 +137,14 @@ class State:
         self.pool.let_go(job.id, job.placement)
         self.pool.unreserve(job.reserved)
         if job.phase is Phase.RUNNING and job.project in self.runners:
-            self.runners[job.project].growing.pop(job_id, None)
+            self._grown(job)
             if job.preemptible:
                 self.runners[job.project].remove(job)
         if job_id in self.steps and job.time_limit is not None:
             self.limited.remove((job.time_limit, job.submitted, job.id))
         if job_id in self.steps and job.project in self.lines:
             self.lines[job.project].remove(shape_of(job), self._turn(job))
-            self.touched.add(job.project)
+            self._touch(job.project)
         for index in (self.pausing, self.awaiting, self.broken, self.steps):
             index.pop(job_id, None)
         self._settle()
@@ -194,6 +198,7 @@ class State:
         held = _gpus(job.placement)
         claimed = held if job.phase is Phase.RUNNING else _gpus(job.reserved)
         if held or claimed:
+            self.turns.note(leaf)
             firm = 0 if job.preemptible else claimed
             self.tree.count(leaf, held=sign * held, claimed=sign * claimed, firm=sign * firm)
         self.tree.ask(leaf, sign * max(held, job.workers * job.gpus))
@@ -202,7 +207,14 @@ class State:
         if len(job.placement) < job.min_workers:
             self.broken[job.id] = job
         elif len(job.placement) < job.workers and job.preemptible and job.project in self.runners:
-            self.runners[job.project].growing[job.id] = None
+            self.growing.setdefault(job.project, {})[job.id] = None
+
+    def _grown(self, job: Job) -> None:
+        """The job does not want more workers any longer, if it did."""
+        growing = self.growing.get(job.project, {})
+        growing.pop(job.id, None)
+        if not growing:
+            self.growing.pop(job.project, None)
 
     # ---------- lines
 
@@ -233,8 +245,13 @@ class State:
             self._note_line(job)
         if job.project in self.lines:
             self.lines[job.project].add(shape_of(job), self._turn(job))
-            self.touched.add(job.project)
+            self._touch(job.project)
             self.quiet.stir(job.project)
+
+    def _touch(self, project: str) -> None:
+        """The project's lines have changed."""
+        self.touched.add(project)
+        self.turns.note(self.tree.leaves[project])
 
     def pass_time(self, now: float) -> None:
         """Line up the jobs whose back-off is over, and move up those that have waited for long."""
@@ -260,7 +277,7 @@ class State:
             self.lines[job.project].remove(shape_of(job), self._turn(job))
             self.steps[job.id] = step
             self.lines[job.project].add(shape_of(job), self._turn(job))
-            self.touched.add(job.project)
+            self._touch(job.project)
             self.quiet.stir(job.project)
         if step:
             heappush(self._ageing, (_ages_at(job, aged + 1), job.id))
@@ -290,7 +307,8 @@ class State:
 
     def share_out(self) -> None:
         """Bring the fair shares up to date."""
-        self.tree.share_out(self.pool.total)
+        for seat in self.tree.share_out(self.pool.total):
+            self.turns.note(seat)
 
 
 def _gpus(placement: Placement) -> int:

@@ -54,6 +54,7 @@ class Tree:
         self.roots: list[Seat] = []
         self._undo: list[tuple[Seat, int, int, int]] = []
         self._total: int | None = None
+        self._reshared: list[Seat] = []
         self._uneven = True
         for project in self.projects.values():
             self._join(project)
@@ -91,17 +92,24 @@ class Tree:
             for name, seat in self.seats.items()
         }
 
-    def share_out(self, total: int) -> None:
-        """Bring the fair shares up to date; only where something has changed is anything divided again."""
+    def share_out(self, total: int) -> list[Seat]:
+        """Bring the fair shares up to date; only where something has changed is anything divided again.
+
+        Returns the seats whose share is another than it was.
+        """
+        self._reshared = []
         if self._uneven or self._total != total:
             self._uneven = False
             self._total = total
             self._divide(total, self.roots)
+        return self._reshared
 
     def _divide(self, total: int, siblings: list[Seat]) -> None:
         before = [seat.share for seat in siblings]
         divide(total, siblings)
         for seat, share in zip(siblings, before, strict=True):
+            if seat.share != share:
+                self._reshared.append(seat)
             if seat.children and (seat.uneven or seat.share != share):
                 seat.uneven = False
                 self._divide(seat.share, seat.children)
@@ -133,6 +141,10 @@ class Tree:
     def mark(self) -> int:
         """A point that `back_to` returns to."""
         return len(self._undo)
+
+    def counted(self) -> list[Seat]:
+        """The seats where something was counted that can still be taken back."""
+        return [seat for seat, *_ in self._undo]
 
     def back_to(self, mark: int) -> None:
         """Take back what was counted since the mark."""

@@ -75,16 +75,14 @@ def without_surplus(chosen: list[Unit], place: Place, surplus: int) -> list[Unit
     return kept[::-1]
 
 
-def project_order(leaf: Seat) -> tuple[object, ...]:
-    """The order of projects as victims: that of turns, backwards, from the top down."""
-    return tuple(
-        (
-            seat.priority,
-            seat.entitled > 0,
-            -seat.claimed / max(seat.entitled, 1),
-            -seat.entitled,
-            -seat.age,
-            seat.name,
-        )
-        for seat in reversed(leaf.path)
+def order_among_siblings(seat: Seat) -> tuple[object, ...]:
+    """Where a project stands among its siblings as victims: the order of turns, backwards."""
+    entitled = seat.entitled
+    return (
+        seat.priority,
+        entitled > 0,
+        -seat.claimed / max(entitled, 1),
+        -entitled,
+        -seat.age,
+        seat.name,
     )

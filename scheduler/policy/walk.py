@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy.desk import Desk
 from springtide.scheduler.policy.lines import Shape, Turn, shape_of
 from springtide.scheduler.policy.tree import Seat
-
-AFTER_ALL_STEPS = 1 << 30
-"""In a turn, in place of the step: growth comes after all waiting jobs of equal priority."""
+from springtide.scheduler.policy.turns import AFTER_ALL_STEPS, Claim
 
 Hopeful = Callable[[Seat, Shape], bool]
 """Whether it makes sense to try for jobs of this shape in this project."""
-
-
-class Claim(NamedTuple):
-    """What has its turn: a waiting job that wants to start, or a running one that wants one more worker."""
-
-    turn: Turn
-    job: Job
-    shape: Shape
-    grows: bool = False
-
-    @property
-    def need(self) -> int:
-        """GPUs it takes."""
-        return self.job.gpus if self.grows else self.shape.need
 
 
 class Walk:
@@ -41,22 +24,22 @@ class Walk:
         self._at: dict[tuple[str, Shape], int] = {}
         self._moved: set[str] = set()
 
-    def head(self, leaf: Seat) -> tuple[Claim, int] | None:
-        """The project's next claim and the GPUs it needs."""
+    def head(self, leaf: Seat) -> Claim | None:
+        """The project's next claim."""
         if leaf.name not in self._moved and leaf.name not in self.growing:
             return self._first(leaf)
         return self._next(leaf)
 
-    def _first(self, leaf: Seat) -> tuple[Claim, int] | None:
+    def _first(self, leaf: Seat) -> Claim | None:
         """The first claim of a project whose lines were not touched so far."""
         for turn, shape in self.desk.state.lines[leaf.name].heads():
             if self.hopeful(leaf, shape):
                 if turn[3] in self.desk.fixed:
                     return self._next(leaf)
-                return Claim(turn, self.desk.state.jobs[turn[3]], shape), shape.need
+                return Claim(turn, self.desk.state.jobs[turn[3]], shape)
         return None
 
-    def _next(self, leaf: Seat) -> tuple[Claim, int] | None:
+    def _next(self, leaf: Seat) -> Claim | None:
         state = self.desk.state
         fixed = self.desk.fixed
         self._moved.add(leaf.name)
@@ -79,7 +62,7 @@ class Walk:
             turn = (-job.priority, AFTER_ALL_STEPS, job.submitted, job.id)
             if claim is None or turn < claim.turn:
                 claim = Claim(turn, job, shape_of(job), grows=True)
-        return (claim, claim.need) if claim is not None else None
+        return claim
 
     def give_up(self, leaf: Seat, claim: Claim) -> None:
         """Nothing can be done for this claim; nor for those in line behind it, which ask for the same."""
