@@ -26,6 +26,7 @@ from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.reader import Reader
 from springtide.scheduler.executors.kubernetes import manifests, names
 from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
+from springtide.scheduler.executors.kubernetes.backlog import Backlog
 from springtide.scheduler.executors.kubernetes.orders import Orders
 from springtide.scheduler.executors.kubernetes.pods import Pods
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -61,7 +62,8 @@ class KubernetesExecutor(Executor):
         self._layout = self._orders.layout
         self._reader = Reader(self._layout, now)
         self._epoch = EpochGate(self._layout)
-        self._pods = Pods(api, settings)
+        self._backlog = Backlog()
+        self._pods = Pods(api, settings, self._backlog)
         self._locks: dict[AttemptKey, asyncio.Lock] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._begun = AsyncExitStack()
@@ -83,7 +85,9 @@ class KubernetesExecutor(Executor):
             await self._in_thread(self._orders.prepare)
         except OSError as error:
             raise ExecutorError(f"{settings.state_dir} cannot be used: {error.strerror}.") from error
-        self._watch = Surveillance(settings, self._api, self._pods, self._orders, tell=listener, now=self._now)
+        self._watch = Surveillance(
+            settings, self._api, self._pods, self._orders, self._backlog, tell=listener, now=self._now
+        )
         self._begun.push_async_callback(self._watch.close)
         try:
             await self._watch.begin()

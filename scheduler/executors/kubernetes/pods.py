@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 
 import msgspec
 
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError
 from springtide.scheduler.executors.kubernetes import manifests, names
+from springtide.scheduler.executors.kubernetes.backlog import Backlog
 from springtide.scheduler.executors.kubernetes.manifests import Order
 from springtide.scheduler.executors.kubernetes.seen import Pod
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.kube import NETWORK_POLICIES, PODS, SERVICES, Api, ApiError, Object, Resource
-
-log = logging.getLogger(__name__)
 
 FIRST_WAIT = 0.2
 LONGEST_WAIT = 5.0
@@ -26,10 +24,11 @@ UNAUTHORIZED = 401
 
 
 class Pods:
-    """The pods and Services of attempts, in one namespace."""
+    """The pods and Services of attempts, in one namespace; what has to wait is counted in the ``backlog``."""
 
-    def __init__(self, api: Api, settings: KubernetesSettings) -> None:
+    def __init__(self, api: Api, settings: KubernetesSettings, backlog: Backlog) -> None:
         self._api = api
+        self._backlog = backlog
         self._settings = settings
         self._namespace = settings.namespace
 
@@ -61,21 +60,21 @@ class Pods:
         self, resource: Resource, body: Object, order: Order, wanted: Callable[[], bool]
     ) -> Object | None:
         wait = FIRST_WAIT
-        while wanted():
-            try:
-                return await self._api.create(resource, self._namespace, body)
-            except ApiError as error:
-                if error.status == CONFLICT and error.reason == "AlreadyExists":
-                    found = await self._adopt(resource, body, order.key)
-                    if found is not None:
-                        return found
-                elif not error.passing and error.status not in (CONFLICT, UNAUTHORIZED):
-                    raise
-                elif wait == LONGEST_WAIT:
-                    log.warning("%s %s cannot be made yet: %s", resource.plural, body["metadata"]["name"], error)
-                pause = max(wait, min(LONGEST_WAIT, error.retry_after or 0.0))
-            await asyncio.sleep(pause)
-            wait = min(LONGEST_WAIT, wait * 2)
+        with self._backlog.trying() as refused:
+            while wanted():
+                try:
+                    return await self._api.create(resource, self._namespace, body)
+                except ApiError as error:
+                    if error.status == CONFLICT and error.reason == "AlreadyExists":
+                        found = await self._adopt(resource, body, order.key)
+                        if found is not None:
+                            return found
+                    elif not error.passing and error.status not in (CONFLICT, UNAUTHORIZED):
+                        raise
+                    refused(error)
+                    pause = max(wait, min(LONGEST_WAIT, error.retry_after or 0.0))
+                await asyncio.sleep(pause)
+                wait = min(LONGEST_WAIT, wait * 2)
         return None
 
     async def _adopt(self, resource: Resource, body: Object, key: AttemptKey) -> Object | None:

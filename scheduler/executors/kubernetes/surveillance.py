@@ -12,6 +12,7 @@ from springtide.scheduler.executors.base import AttemptKey, ExecutorError, ExitK
 from springtide.scheduler.executors.files.growth import Growth
 from springtide.scheduler.executors.kubernetes import manifests, names
 from springtide.scheduler.executors.kubernetes.attempts import AGAIN, Attempt, Verdict
+from springtide.scheduler.executors.kubernetes.backlog import Backlog
 from springtide.scheduler.executors.kubernetes.ends import WorkerEnd, lost
 from springtide.scheduler.executors.kubernetes.follower import Follower
 from springtide.scheduler.executors.kubernetes.orders import Orders
@@ -34,7 +35,10 @@ VANISHED = "Its pod was deleted by somebody else, and nothing is known of how it
 
 
 class Surveillance:
-    """The attempts that are not discarded, by key in ``attempts``; ``tell`` gets what is observed."""
+    """The attempts that are not discarded, by key in ``attempts``; ``tell`` gets what is observed.
+
+    What has to wait for the cluster is counted in the ``backlog``.
+    """
 
     def __init__(
         self,
@@ -42,6 +46,7 @@ class Surveillance:
         api: Api,
         pods: Pods,
         orders: Orders,
+        backlog: Backlog,
         *,
         tell: Callable[[Observation], None],
         now: Callable[[], float],
@@ -49,6 +54,7 @@ class Surveillance:
         self.attempts: dict[AttemptKey, Attempt] = {}
         self._pods = pods
         self._orders = orders
+        self._backlog = backlog
         self._tell = tell
         self._now = now
         self._loop = asyncio.get_running_loop()
@@ -128,18 +134,19 @@ class Surveillance:
 
         async def run() -> None:
             wait = FIRST_WAIT
-            while True:
-                try:
-                    await work()
-                except ApiError as error:
-                    log.warning("The cluster does not take something yet: %s", error)
-                except Exception:
-                    log.exception("An attempt could not be followed")
-                    return
-                else:
-                    return
-                await asyncio.sleep(wait)
-                wait = min(LONGEST_WAIT, wait * 2)
+            with self._backlog.trying() as refused:
+                while True:
+                    try:
+                        await work()
+                    except ApiError as error:
+                        refused(error)
+                    except Exception:
+                        log.exception("An attempt could not be followed")
+                        return
+                    else:
+                        return
+                    await asyncio.sleep(wait)
+                    wait = min(LONGEST_WAIT, wait * 2)
 
         task = self._loop.create_task(run())
         self._tasks.add(task)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from faulty_api import FaultyApi
 from kube_bench import KubeBench, eventually
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExecutorError
-from springtide.scheduler.executors.kubernetes import surveillance
+from springtide.scheduler.executors.kubernetes import backlog, pods, surveillance
 from springtide.scheduler.kube import Api
 from springtide.scheduler.kube.connect import ConfiguredLogin
 
@@ -137,6 +138,36 @@ async def test_a_server_that_dies_and_comes_back_changes_nothing(bench: KubeBenc
     ended = await bench.gone(AttemptKey("before", 1))
     assert ended.started == running.started
     assert len({pod["metadata"]["uid"] for pod in bench.pods()}) == 3
+
+
+async def test_an_outage_is_told_once_and_its_end_too_however_many_pods_wait(
+    bench: KubeBench, faults: FaultyApi, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told() -> list[str]:
+        return [each.getMessage() for each in caplog.records if each.name == backlog.__name__]
+
+    def tries() -> int:
+        return sum(method == "POST" and path.endswith("/pods") for method, path in faults.requests)
+
+    caplog.set_level(logging.INFO, backlog.__name__)
+    monkeypatch.setattr(pods, "LONGEST_WAIT", 0.5)
+    monkeypatch.setattr(backlog, "MATTERS", 3600.0)
+    bench.cluster.stop_api()
+    jobs = [bench.job(f"job{slot}", slot=slot) for slot in range(3)]
+    launches = asyncio.gather(*(bench.executor.launch(job) for job in jobs))
+    await eventually(lambda: len(bench.executor._backlog._waiting) == 3, "all of them wait")
+    assert told() == []
+    monkeypatch.setattr(backlog, "MATTERS", 0.0)
+    before = tries()
+    await eventually(lambda: tries() >= before + 9, "they are tried again and again")
+    (begun,) = told()
+    assert "does not take 3 requests yet" in begun
+    await asyncio.to_thread(bench.cluster.start_api)
+    await launches
+    (_, over) = told()
+    assert "3 did" in over
+    for job in jobs:
+        await bench.phase(job.key, AttemptPhase.RUNNING)
 
 
 async def test_a_service_that_died_within_a_gang_completes_it(bench: KubeBench, faults: FaultyApi) -> None:
