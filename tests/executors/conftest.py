@@ -1,5 +1,21 @@
+"""An executor on this machine."""
+
 from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 pytest.register_assert_rewrite("executor_contract", "executor_bench")
+
+from local_bench import LocalBench  # noqa: E402 - what it imports is to be rewritten
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[LocalBench]:
+    """Simulated GPUs and short logs, and the executor at work."""
+    bench = LocalBench(tmp_path / "state", log_cap=64 * 1024)
+    await bench.open()
+    yield bench
+    await bench.close()

@@ -15,6 +15,21 @@ from springtide.scheduler.executors.base import AttemptKey
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.telemetry import Machine, discover
 
+FORKS_AWAY = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        {more}
+        os.write(1, b"%d\\n" % os.getpid())
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+{then}
+"""
+"""Leaves a process in a session of its own, which does ``more`` and tells its pid; then does ``then``."""
+
 
 class LocalBench(Bench):
     """Eleven simulated GPUs; ``options`` are those of `LocalExecutor`."""

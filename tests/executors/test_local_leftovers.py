@@ -1,0 +1,140 @@
+"""No process of an attempt is left behind, wherever it hides and however its supervisor dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from executor_bench import READY, SLEEPS, STUBBORN
+from local_bench import FORKS_AWAY, LocalBench, alive, dead
+
+from springtide.scheduler.executors.base import AttemptKey, ExitKind
+
+
+@pytest.mark.parametrize("way", ["ends", "is paused", "is killed"])
+async def test_what_forks_away_is_ended_before_the_attempt_is_gone(bench: LocalBench, way: str) -> None:
+    then = "" if way == "ends" else "time.sleep(600)"
+    spec = bench.code(FORKS_AWAY.format(more="", then=then), grace=0.5)
+    await bench.executor.launch(spec)
+    (hidden,) = await bench.pids("job")
+    if way == "is paused":
+        await bench.executor.pause(spec.key)
+    elif way == "is killed":
+        await bench.executor.kill(spec.key)
+    ended = await bench.gone(spec.key)
+    assert not alive(hidden)
+    assert ended.exit is not None
+    assert (ended.exit.code, ended.exit.signal) == ((0, None) if way == "ends" else (None, 9))
+
+
+async def test_nothing_survives_a_supervisor_that_is_killed(bench: LocalBench) -> None:
+    clobber = "import ctypes; ctypes.CDLL(None).prctl(15, b'innocent')"
+    text = FORKS_AWAY.format(more=clobber, then="os.write(1, b'%d\\n' % os.getpid()); time.sleep(600)")
+    spec = bench.code(text)
+    await bench.executor.launch(spec)
+    pids = await bench.pids("job", 2)
+    os.kill(bench.supervisor(spec.key), signal.SIGKILL)
+    ended = await bench.gone(spec.key)
+    assert not any(map(alive, pids))
+    assert ended.exit is not None
+    assert ended.exit.kind is ExitKind.LOST
+    assert "supervisor" in ended.exit.detail
+
+
+async def test_a_process_that_wiped_its_environment_is_found_in_its_workers_session(bench: LocalBench) -> None:
+    text = f"""{READY}
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    text = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+    os.execve(sys.executable, [sys.executable, "-S", "-c", text], {{}})
+time.sleep(600)
+"""
+    spec = bench.code(text)
+    await bench.executor.launch(spec)
+    (pid,) = await bench.pids("job")
+    os.kill(bench.supervisor(spec.key), signal.SIGKILL)
+    await bench.gone(spec.key)
+    assert not alive(pid)
+
+
+async def test_a_supervisor_killed_while_the_service_is_away_is_noticed_at_its_return(bench: LocalBench) -> None:
+    spec = bench.code(FORKS_AWAY.format(more="", then="time.sleep(600)"))
+    await bench.executor.launch(spec)
+    (hidden,) = await bench.pids("job")
+    await bench.running(spec.key, says=b"")
+    await bench.executor.stop()
+    supervisor = bench.supervisor(spec.key)
+    os.kill(supervisor, signal.SIGKILL)
+    await dead(supervisor)
+    bench.executor = bench.make()
+    await bench.open()
+    ended = await bench.gone(spec.key)
+    assert not alive(hidden)
+    assert ended.exit is not None
+    assert ended.exit.kind is ExitKind.LOST
+
+
+async def test_the_pid_of_a_dead_supervisor_is_not_mistaken_for_it(bench: LocalBench) -> None:
+    spec = bench.code(SLEEPS)
+    await bench.executor.launch(spec)
+    await bench.running(spec.key)
+    await bench.executor.stop()
+    supervisor = bench.supervisor(spec.key)
+    os.kill(supervisor, signal.SIGKILL)
+    await dead(supervisor)
+    path = bench.directory(spec.key) / "supervisor.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "pid": os.getpid()}))
+    bench.executor = bench.make()
+    await bench.open()
+    ended = await bench.gone(spec.key)
+    assert ended.exit is not None
+    assert ended.exit.kind is ExitKind.LOST
+
+
+async def test_what_ran_before_the_machine_was_restarted_is_lost(bench: LocalBench) -> None:
+    spec = bench.code(SLEEPS)
+    await bench.executor.launch(spec)
+    await bench.running(spec.key)
+    await bench.executor.stop()
+    supervisor = bench.supervisor(spec.key)
+    path = bench.directory(spec.key) / "supervisor.json"
+    record = path.read_text()
+    os.kill(supervisor, signal.SIGKILL)
+    await dead(supervisor)
+    path.write_text(json.dumps({**json.loads(record), "boot": "another"}))
+    bench.executor = bench.make()
+    await bench.open()
+    ended = await bench.gone(spec.key)
+    assert ended.exit is not None
+    assert ended.exit.kind is ExitKind.LOST
+    assert "restarted" in ended.exit.detail
+
+
+async def test_processes_of_others_survive_the_search_for_leftovers(bench: LocalBench) -> None:
+    another = bench.directory(AttemptKey("job", 2)) / "pause"
+    env = {**os.environ, "SPRINGTIDE_JOB_ID": "job", "SPRINGTIDE_PAUSE_FILE": str(another)}
+    with subprocess.Popen([sys.executable, "-S", "-c", SLEEPS], env=env, stdout=subprocess.DEVNULL) as other:
+        spec = bench.code(SLEEPS)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        os.kill(bench.supervisor(spec.key), signal.SIGKILL)
+        await bench.gone(spec.key)
+        assert other.poll() is None
+        other.kill()
+
+
+async def test_code_that_ignores_everything_but_its_worker_group_still_pauses_as_a_whole(
+    bench: LocalBench,
+) -> None:
+    spec = bench.code(STUBBORN, size=2, grace=0.2)
+    await bench.executor.launch(spec)
+    await bench.running(spec.key, rank=0)
+    await bench.running(spec.key, rank=1)
+    await bench.executor.pause(spec.key)
+    ended = await bench.gone(spec.key)
+    assert ended.exit is not None
+    assert (ended.exit.signal, ended.exit.paused, ended.exit.killed) == (9, True, True)

@@ -1,0 +1,116 @@
+"""TrainJobs that are refused in words, and taken in once what was missing is there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from cluster import ClusterError
+from train_job_objects import finalizers, state, told
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine import EngineSettings
+
+REFUSED = {
+    "host-network": ({"hostNetwork": True}, "PodField", "spec.hostNetwork: A TrainJob cannot set hostNetwork"),
+    "project": ({"project": "speech"}, "Forbidden", 'asks for the project "speech"'),
+    "user": ({"user": "root"}, "Forbidden", 'asks for the user "root"'),
+    "unknown": ({"gpuCount": 2}, "UnknownField", "spec.gpuCount: There is no field"),
+    "image": ({"image": "evil.test/miner:1"}, "Image", "registry.test/team/*"),
+    "gpus": ({"gpus": 64}, "Invalid", "the largest train node has 4"),
+    "priority": ({"priority": "urgent"}, "Invalid", "There is no priority 'urgent'"),
+    "directory": ({"workingDirectory": "work"}, "Invalid", "spec.workingDirectory"),
+    "files": ({"files": {"../escape": "x"}}, "Invalid", "spec.files"),
+    "env": ({"env": {"A=B": "x"}}, "Invalid", "spec.env"),
+}
+WRONG = (
+    ({"gpus": 0}, "spec.gpus"),
+    ({"gpus": -1}, "spec.gpus"),
+    ({"gpus": 1.5}, "spec.gpus"),
+    ({"gpus": True}, "spec.gpus"),
+    ({"gpus": 10**30}, "spec.gpus"),
+    ({"command": []}, "spec.command"),
+    ({"command": "python"}, "spec.command"),
+    ({"workers": 2, "minWorkers": 3}, "minWorkers is more than workers"),
+    ({"timeLimitSeconds": 0}, "spec.timeLimitSeconds"),
+    ({"env": {"A": 1}}, "spec.env.A"),
+)
+
+
+async def test_what_a_manifest_cannot_have_is_refused_in_its_conditions(pool, team):
+    for name, (spec, _, _) in REFUSED.items():
+        await team.apply(name, **spec)
+    for name, (_, why, words) in REFUSED.items():
+        found = await team.until_true(lambda found: state(found) == "refused" and not finalizers(found), name)
+        assert told(found)["Accepted"][:2] == ("False", why), name
+        assert words in told(found)["Accepted"][2], name
+        assert words in found["status"]["reason"], name
+    assert await pool.jobs() == []
+
+
+async def test_a_manifest_that_claims_another_project_is_refused(pool, team):
+    for kind in ("labels", "annotations"):
+        await team.apply(kind, metadata={kind: {"springtide.io/project": "speech"}})
+        found = await team.until("refused", kind)
+        assert "the project 'vision'" in told(found)["Accepted"][2]
+
+
+async def test_what_the_schema_knows_to_be_wrong_never_gets_into_the_cluster(team):
+    for spec, words in WRONG:
+        with pytest.raises(ClusterError, match=re.escape(words)):
+            await team.apply(**spec)
+
+
+async def test_a_spec_cannot_be_changed(team):
+    await team.apply()
+    for change in ({"gpus": 2}, {"hostNetwork": True}, {"env": {"A": "b"}}, {"image": "registry.test/team/x"}):
+        with pytest.raises(ClusterError, match="cannot be changed"):
+            await team.patch("digits", {"spec": change})
+
+
+async def test_a_namespace_without_project_is_told_and_taken_in_once_it_has_one(pool, team):
+    await team.label(project=None)
+    await team.apply()
+    found = await team.until("refused")
+    assert told(found)["Accepted"][1] == "NoProject"
+    assert f"kubectl label namespace {team.namespace} springtide.io/project=" in found["status"]["reason"]
+    await team.label(project="vision")
+    await team.until("running")
+
+
+async def test_an_unknown_project_is_told_and_taken_in_once_it_is_there(pool, team):
+    await team.label(project="audio")
+    await team.apply()
+    found = await team.until("refused")
+    assert told(found)["Accepted"][1] == "UnknownProject"
+    await pool.engine.create_project("audio", wire.ProjectEdit(quota=0), "admin", members={})
+    found = await team.until_true(lambda found: told(found)["Accepted"][1] == "NoQuota")
+    assert "The project 'audio' has no quota" in found["status"]["reason"]
+    vision = wire.ProjectEdit(quota=3)
+    await pool.engine.edit_project("vision", vision, "admin", members={})
+    await pool.engine.edit_project("audio", wire.ProjectEdit(quota=1), "admin", members={})
+    running = await team.until("running")
+    assert running["status"]["project"] == "audio"
+
+
+async def test_more_gpus_than_there_are_is_told_and_taken_in_once_there_are(pool, team):
+    await team.apply(gpus=6)
+    await team.until("refused")
+    pool.add_gpus(4)
+    await team.until_true(lambda found: told(found)["Accepted"][:2] == ("True", "Accepted"))
+    assert [job.gpus for job in await pool.jobs()] == [6]
+
+
+@pytest.mark.parametrize("settings", [{"max_unfinished_per_user": 1}, {"max_unfinished": 1}], ids=str)
+async def test_one_too_many_waits_until_another_has_ended(pool, team, settings):
+    pool.settings = EngineSettings(**settings)
+    await pool.restart()
+    await team.apply()
+    await team.until("running")
+    await team.apply("second")
+    pending = await team.until("pending", "second")
+    assert told(pending)["Accepted"][0] == "False"
+    team.let()
+    await team.until("running", "second")
+    team.let("second")
+    await team.until("succeeded", "second")
