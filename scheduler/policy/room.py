@@ -236,7 +236,7 @@ class Room:
         wake, desk.wake = desk.wake, []
         for leaf in outranked:
             self._wakes[leaf.name] = []
-        self._each(outranked, lambda leaf, shape: self._might_fit(leaf, shape.where), self._preempt)
+        self._each(outranked, self._may_preempt, self._preempt)
         for leaf in outranked:
             self._note_quiet(leaf)
             wake.extend(self._wakes[leaf.name])
@@ -263,21 +263,42 @@ class Room:
 
     def _might_fit(self, leaf: Seat, where: Where) -> bool:
         """Whether jobs of this kind might fit if all preemptible ones of the project were gone."""
+        instead = self.state.runners[leaf.name].slots(where.gpus, self._roomiest)
+        return instead > 0 and instead + self._slots_for(where) >= where.min_workers
+
+    def _fits_soon(self, where: Where) -> bool:
+        """Whether there is room once those are gone who are stopping: until then others may take it."""
+        return self._slots_for(where) >= where.min_workers
+
+    def _slots_for(self, where: Where) -> int:
+        """How many workers of this kind fit on free GPUs."""
         if where not in self._slots:
             self._slots[where] = self.state.pool.slots(where.gpus, self.state.pool.all)
-        instead = self.state.runners[leaf.name].slots(where.gpus, self._roomiest)
-        return instead > 0 and instead + self._slots[where] >= where.min_workers
+        return self._slots[where]
+
+    def _may_preempt(self, leaf: Seat, shape: Shape) -> bool:
+        """Whether anybody in the project is less urgent than the first in this line, or had more service."""
+        state, runners = self.state, self.state.runners[leaf.name]
+        lowest = runners.lowest_priority()
+        if lowest is None or not self._might_fit(leaf, shape.where):
+            return False
+        if -state.lines[leaf.name].by_shape[shape][0][0] > lowest:
+            return True
+        ripe = runners.ripening.first(shape.step) if state.settings.order is Order.LEAST_SERVED else None
+        return ripe is not None and ripe <= self.desk.now
 
     def _preempt(self, leaf: Seat, claim: Claim) -> list[Seat] | None:
         if gates.beyond_quota(leaf, claim.job, claim.need) is not None:
             return None
         rotates = self._rotated < ROTATIONS
         rule = Preempt(self.state, leaf, claim.job, self.desk.now, rotates=rotates)
-        search = Search(self.desk, leaf, claim.job, rule)
-        found = self._attempt(leaf, claim, search)
         if not rotates:
             self._helped.add(leaf.name)
             self.desk.wake.append(self.desk.now + AGAIN)
+        if not rule.only:
+            return None
+        search = Search(self.desk, leaf, claim.job, rule)
+        found = self._attempt(leaf, claim, search)
         self._wakes[leaf.name].extend(self.desk.wake)
         self.desk.wake.clear()
         if search.found:
@@ -288,14 +309,16 @@ class Room:
 
     def _note_quiet(self, leaf: Seat) -> None:
         """Remember the projects where nothing could be done, and when the next of their jobs is ripe."""
-        if leaf.name in self._helped:
-            return
         state, now = self.state, self.desk.now
+        heads = state.lines[leaf.name].heads()
         ripening = state.runners[leaf.name].ripening
-        steps = {shape.step for _, shape in state.lines[leaf.name].heads()}
+        steps = {shape.step for _, shape in heads}
         ripe = [at for step in steps if (at := ripening.after(step, now)) is not None]
         until = min([*self._wakes[leaf.name], *ripe], default=inf)
-        state.get_quiet(leaf.name, until, depends=leaf.name in self._gangs)
+        if leaf.name in self._helped or any(self._fits_soon(shape.where) for _, shape in heads):
+            self._wakes[leaf.name].append(until)
+        else:
+            state.get_quiet(leaf.name, until, depends=leaf.name in self._gangs)
 
     # ---------- one attempt
 

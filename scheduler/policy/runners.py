@@ -58,9 +58,9 @@ class Runners:
         self.by_priority: dict[int, dict[str, Job]] = {}
         self.ripening = Ripening(min_runtime)
         self.on_node: dict[int, int] = {}
-        self.version = 0
-        self._counts: tuple[int, Counter[int]] = (0, Counter())
-        self._nodes: tuple[int, int] = (0, 0)
+        self._counts: Counter[int] | None = None
+        self._slots: dict[tuple[int, int], int] = {}
+        self._nodes: int | None = None
 
     def fill(self, running: list[Job]) -> None:
         """Take in many at once."""
@@ -85,7 +85,6 @@ class Runners:
         self._count(job, -1)
         if not ranks:
             del self.by_gpus[job.held_gpus]
-        self.version += 1
         self.ripening.remove(job.id)
         equals = self.by_priority[job.priority]
         del equals[job.id]
@@ -94,16 +93,20 @@ class Runners:
 
     def slots(self, gpus: int, beside: int) -> int:
         """The most workers with ``gpus`` each that fit in their place, were ``beside`` GPUs free on each node."""
-        if self._counts[0] != self.version:
-            self._counts = (self.version, Counter(self.on_node.values()))
-        return sum((held + beside) // gpus * nodes for held, nodes in self._counts[1].items())
+        known = self._slots.get((gpus, beside))
+        if known is None:
+            if self._counts is None:
+                self._counts = Counter(self.on_node.values())
+            known = sum((held + beside) // gpus * nodes for held, nodes in self._counts.items())
+            self._slots[gpus, beside] = known
+        return known
 
     @property
     def nodes(self) -> int:
         """The nodes where they run."""
-        if self._nodes[0] != self.version:
-            self._nodes = (self.version, mask_of(self.on_node))
-        return self._nodes[1]
+        if self._nodes is None:
+            self._nodes = mask_of(self.on_node)
+        return self._nodes
 
     def lowest_priority(self) -> int | None:
         """The lowest priority of these jobs."""
@@ -114,12 +117,13 @@ class Runners:
         return [job for each, jobs in self.by_priority.items() if each < priority for job in jobs.values()]
 
     def _note(self, job: Job) -> None:
-        self.version += 1
         self.by_priority.setdefault(job.priority, {})[job.id] = job
         self.ripening.add(job)
         self._count(job, 1)
 
     def _count(self, job: Job, sign: int) -> None:
+        self._counts = self._nodes = None
+        self._slots.clear()
         for worker in job.placement:
             place = self._places.get(worker.node)
             if place is not None:

@@ -19,6 +19,9 @@ from springtide.scheduler.policy.units import Option, Unit, at_work, fit, on, sc
 LOOK_AT = 48
 """How many more nodes are compared once one is known to do. More finds closer fits, and takes longer."""
 
+FEW = 8
+"""So few nodes are all looked at, without asking first where the cheapest victims are."""
+
 IN_VAIN = 24
 """After so many nodes that do not do it is worth while to work out which might."""
 
@@ -158,7 +161,7 @@ class Search:
 
         All that might do, if they are few; else those of the cheapest victims first.
         """
-        if self._look_at_few():
+        if self._look_at_few(FEW):
             return
         if self.job.min_workers > 1 or 2 * self.within.bit_count() < self.state.pool.all.bit_count():
             self._narrow()
@@ -184,10 +187,10 @@ class Search:
             self._narrowed = True
             self.within = self.givers.hopeful(self.within)
 
-    def _look_at_few(self) -> bool:
+    def _look_at_few(self, few: int = LOOK_AT) -> bool:
         """If few nodes are left, look at all of them."""
         unseen = self.within & ~self._seen
-        if unseen.bit_count() > LOOK_AT or (self.job.min_workers > 1 and not self._narrowed):
+        if unseen.bit_count() > few or (self.job.min_workers > 1 and not self._narrowed):
             return False
         for rank in bits(unseen):
             self._see(self.state.pool.places[rank])
