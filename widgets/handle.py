@@ -137,10 +137,10 @@ class Job:
 
         shown = None if quiet else bar.Bar()
         until = None if timeout is None else time.monotonic() + timeout
-        job = self.info
         watch = JobWatch(self._connection.client, self.id, seen)
-        listener(self._connection.client).add(watch)
         try:
+            job = self.info
+            listener(self._connection.client).add(watch)
             while True:
                 if shown is not None:
                     shown.show(job)

@@ -6,13 +6,13 @@ import pickle
 import signal
 import sys
 import textwrap
-import threading
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
+from springtide.widgets import handle
 from springtide.widgets.connection import PoolError
 from springtide.widgets.errors import (
     CaptureError,
@@ -219,15 +219,35 @@ def test_waiting_shows_the_bar_and_may_end_early(pool, workdir, capsys):
     assert capsys.readouterr().out
 
 
-def test_interrupting_the_wait_leaves_the_job_running(pool, workdir, until):
+def test_interrupting_the_wait_leaves_the_job_running(pool, workdir, until, monkeypatch):
     job = pool.submit(SLEEP)
     until(lambda: job.state == "running")
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    looks = []
+
+    class Interrupting(handle.JobWatch):
+        def refresh(self):
+            looks.append(self)
+            if len(looks) == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().refresh()
+
+    monkeypatch.setattr(handle, "JobWatch", Interrupting)
     with pytest.raises(WaitInterrupted, match=rf"The job goes on.*{job.id}"):
         job.wait(quiet=True)
-    timer.join()
     assert job.state == "running"
+
+
+def test_interrupting_before_the_first_answer_is_no_other_interruption(pool, workdir, monkeypatch):
+    job = pool.submit(SLEEP)
+
+    def interrupted(_job):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Job, "info", property(interrupted))
+        with pytest.raises(WaitInterrupted, match="The job goes on"):
+            job.wait(quiet=True)
+    assert not job.done
 
 
 def test_an_async_function_runs_to_its_end(pool, workdir):
