@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sqlite3
 from pathlib import Path
@@ -91,8 +92,8 @@ def test_options_that_cannot_be_meant_are_bad_input(tmp_path: Path) -> None:
 def test_jobs_go_on_while_the_hub_is_down(hub: Hub, run: Run, tmp_path: Path) -> None:
     (tmp_path / "long.py").write_text(LONG)
     job = run("submit", "--json", "python", "long.py").json["id"]
-    until("its first line", lambda: "started" in run("logs", job).out)
-    pid = int(run("logs", job).out.split()[1])
+    said = until("its first line", lambda: re.match(r"started (\d+)\n", run("logs", job).out))
+    pid = int(said.group(1))
     hub.interrupt()
     os.kill(pid, 0)
     hub.start()

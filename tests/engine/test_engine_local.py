@@ -154,12 +154,17 @@ async def test_a_job_that_fills_its_log_keeps_the_end_of_it_and_a_bounded_disk(m
 
 
 async def test_an_idle_engine_does_nothing(machine):
-    await machine.submit("susan", 8, "go")
+    running = await machine.submit("susan", 8, "go")
     waiting = await machine.submit("susan", 8, "go")
+    await machine.log_has(running.id, "began at 0\n")
+    await machine.until(running.id, "running")
     await machine.until(waiting.id, "queued")
-    await asyncio.sleep(1.0)
-    ticks = machine.engine.stats.ticks
-    await asyncio.sleep(1.0)
+    ticks = -1
+    async with asyncio.timeout(60):
+        while machine.engine.stats.ticks != ticks:
+            ticks = machine.engine.stats.ticks
+            await asyncio.sleep(1.0)
+    await asyncio.sleep(2.0)
     assert machine.engine.stats.ticks == ticks
 
 

@@ -108,7 +108,7 @@ def test_stopping_a_notebook_gives_its_gpu_back(hub: Hub, running: Person) -> No
 def test_the_gpu_of_a_notebook_that_died_comes_back(hub: Hub, running: Person) -> None:
     os.kill(running.ready(), signal.SIGKILL)
     until("its GPU", lambda: hub.held() == {})
-    assert running.server() is None
+    until("its end", lambda: running.server() is None)
 
 
 def test_gpus_reserved_for_a_notebook_that_the_hub_does_not_know_keep_nobody_waiting(

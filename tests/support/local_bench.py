@@ -18,12 +18,15 @@ from springtide.scheduler.telemetry import Machine, discover
 FORKS_AWAY = """
 import os, signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
+told, tell = os.pipe()
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         {more}
         os.write(1, b"%d\\n" % os.getpid())
+        os.write(tell, b".")
         time.sleep(600)
+    os.read(told, 1)
     os._exit(0)
 os.wait()
 {then}
@@ -68,7 +71,7 @@ def alive(pid: int) -> bool:
     """Whether a process does anything any more."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return state not in ("Z", "X")
 

@@ -77,10 +77,12 @@ class Place:
         return process.returncode, out, err
 
     def reports(self) -> list[dict[str, Any]]:
+        """What was reported, in whole lines."""
         try:
-            return [json.loads(line) for line in (self.root / "reports.jsonl").read_text().splitlines()]
+            whole, _, _ = (self.root / "reports.jsonl").read_text().rpartition("\n")
         except FileNotFoundError:
             return []
+        return [json.loads(line) for line in whole.splitlines()]
 
 
 @pytest.fixture

@@ -162,13 +162,13 @@ async def test_a_cluster_that_is_not_there_is_told_apart(tmp_path: Path) -> None
 
 
 async def test_a_lease_is_held_by_one_and_passed_on(client: Api, namespace: str) -> None:
-    first = Lease(client, namespace, "service", "one", duration=1.0)
+    first = Lease(client, namespace, "service", "one", duration=4.0)
     await first.acquire()
     waiting: list[str] = []
-    second = Lease(client, namespace, "service", "two", duration=1.0)
+    second = Lease(client, namespace, "service", "two", duration=4.0)
     other = asyncio.create_task(second.acquire(waiting.append))
     keeping = asyncio.create_task(first.keep())
-    await asyncio.sleep(2.5)
+    await asyncio.sleep(5.0)
     assert not other.done()
     assert waiting == ["one"]
     keeping.cancel()
