@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
+import random
 import secrets
 import socket
 import tempfile
@@ -12,6 +14,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
+LOWEST_PORT, HIGHEST_PORT = 10_000, 65_535
+OUTGOING_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 class StateError(Exception):
@@ -76,17 +80,26 @@ class StateDir:
 
 
 def free_ports(number: int, *, avoid: Iterable[int] = ()) -> list[int]:
-    """Loopback ports that nobody listens on."""
-    unwanted = set(avoid)
-    with contextlib.ExitStack() as held:
-        found: list[int] = []
-        while len(found) < number:
-            probe = held.enter_context(socket.socket())
-            probe.bind((LOOPBACK, 0))
-            port = int(probe.getsockname()[1])
-            if port not in unwanted:
-                found.append(port)
+    """Loopback ports that nobody listens on, and that no outgoing connection takes while they are idle.
+
+    Raises `StateError` if there are not so many.
+    """
+    candidates = list(set(range(LOWEST_PORT, HIGHEST_PORT + 1)) - set(avoid) - set(_outgoing_ports()))
+    random.SystemRandom().shuffle(candidates)
+    free = (port for port in candidates if port_is_free(port))
+    found = list(itertools.islice(free, number))
+    if len(found) < number:
+        raise StateError(f"No {number} ports between {LOWEST_PORT} and {HIGHEST_PORT} are free on this machine.")
     return found
+
+
+def _outgoing_ports() -> range:
+    """The ports that the kernel gives to outgoing connections, as far as that leaves others."""
+    try:
+        first, last = map(int, OUTGOING_PORTS.read_text().split())
+    except (OSError, ValueError):
+        return range(0)
+    return range(first, last + 1) if first > LOWEST_PORT or last < HIGHEST_PORT else range(0)
 
 
 def port_is_free(port: int) -> bool:

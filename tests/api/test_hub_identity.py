@@ -11,8 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-
-from tests.support.hub_process import PASSWORD, HubProcess
+from hub_process import PASSWORD, HubProcess
 
 pytestmark = pytest.mark.xdist_group("hub")
 

@@ -16,18 +16,13 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from hub_process import free_port
 
 from springtide.hub_extension.service import Springtide, main
 from springtide.scheduler.store import Store
 from springtide.scheduler.store.records import Batch
 
 SERVICE = [sys.executable, "-m", "springtide.hub_extension"]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def environment(**settings: Any) -> dict[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from springtide.hub_extension import state_dir
 from springtide.hub_extension.state_dir import StateDir, StateError, free_ports, port_is_free
 
 
@@ -79,11 +80,22 @@ def test_ports_that_are_meant_for_others_are_left_alone(tmp_path: Path) -> None:
     assert set(json.loads((tmp_path / "ports.json").read_text())) == {"a", "b", "c"}
 
 
+def test_no_outgoing_connection_takes_a_port_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outgoing = tmp_path / "ip_local_port_range"
+    monkeypatch.setattr(state_dir, "OUTGOING_PORTS", outgoing)
+    outgoing.write_text("10020\t65535\n")
+    assert set(free_ports(3)) < set(range(10_000, 10_020))
+    with pytest.raises(StateError, match="No 21 ports"):
+        free_ports(21)
+    outgoing.write_text("1024\t65535\n")
+    assert len(set(free_ports(21))) == 21
+    outgoing.unlink()
+    assert len(set(free_ports(21))) == 21
+
+
 def test_a_port_in_use_is_noticed() -> None:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen()
-        port = server.getsockname()[1]
+    [port] = free_ports(1)
+    with socket.create_server(("127.0.0.1", port)):
         assert not port_is_free(port)
     assert port_is_free(port)
 

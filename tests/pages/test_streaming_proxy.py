@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import httpx
 import pytest
+from hub_process import free_port
 from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
@@ -62,12 +62,6 @@ class Plain(RequestHandler):
 
     def compute_etag(self) -> str:
         return '"known"'
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

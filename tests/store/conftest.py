@@ -6,13 +6,13 @@ import os
 import pwd
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hub_process import free_port
 from sqlalchemy import create_engine, text
 
 from springtide.scheduler.store import Store
@@ -25,12 +25,6 @@ def _binaries() -> Path:
     if not found:
         pytest.fail("PostgreSQL's server is needed for these tests: apt-get install postgresql")
     return found[-1].parent
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def _account() -> dict[str, int | list[int]]:
@@ -50,7 +44,7 @@ def postgres() -> Iterator[str]:
     binaries, account = _binaries(), _account()
     folder = Path(tempfile.mkdtemp(prefix="springtide-postgres-"))
     folder.chmod(0o755)
-    data, port = folder / "data", _free_port()
+    data, port = folder / "data", free_port()
     data.mkdir(mode=0o700)
     if account:
         os.chown(data, account["user"], account["group"])

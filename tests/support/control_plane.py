@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -21,30 +18,16 @@ from certificates import write_client_certificate
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from springtide.hub_extension.state_dir import LOOPBACK, free_ports
+
 KWOK_CONFIG = Path(__file__).parents[1] / "cluster" / "kwok" / "kwok.yaml"
-LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 5.0
 _TAIL_CHARACTERS = 3000
-_LOWEST_PORT = 10_000
 _POLL_S = 0.1
 NODE_GRACE_S = 12
 _GOGC = "400"  # more memory, less of the processor: these programs share it with what is tested
 _ALL_IS_WELL = re.compile(r"I\d{4} |W\d{4} .*(Skipping API|grpc: addrConn)")
-
-
-def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on, and that no outgoing connection takes while they are idle."""
-    ephemeral = Path("/proc/sys/net/ipv4/ip_local_port_range")
-    highest = int(ephemeral.read_text().split()[0]) if ephemeral.exists() else 32_768
-    found: list[int] = []
-    for port in random.sample(range(_LOWEST_PORT, highest), highest - _LOWEST_PORT):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind((LOOPBACK, port))
-            found.append(port)
-        if len(found) == count:
-            return found
-    raise RuntimeError(f"No {count} free ports between {_LOWEST_PORT} and {highest}")
 
 
 def until(holds: Callable[[], bool], what: str, *, timeout_s: float = START_TIMEOUT_S) -> None:

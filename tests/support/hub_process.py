@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -16,16 +15,16 @@ from pathlib import Path
 
 import httpx
 
+from springtide.hub_extension.state_dir import free_ports
+
 PASSWORD = "springtide"
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 30.0
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A loopback port that nobody listens on, and that no outgoing connection takes meanwhile."""
+    return free_ports(1)[0]
 
 
 class HubProcess:

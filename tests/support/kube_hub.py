@@ -17,8 +17,9 @@ from typing import Any, TypeVar
 
 import httpx
 from cluster import POOL_LABEL, Cluster
-from control_plane import LOOPBACK, Daemon, free_ports
+from control_plane import Daemon
 
+from springtide.hub_extension.state_dir import LOOPBACK, free_ports
 from springtide.scheduler.client import Client
 
 T = TypeVar("T")
