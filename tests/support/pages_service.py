@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +26,7 @@ from springtide.hub_extension.site import Hub, Site
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import Engine, EngineSettings, JobFilter
 from springtide.scheduler.executors.local import LocalExecutor
+from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store
 from springtide.scheduler.telemetry import discover
 
@@ -177,7 +178,8 @@ class Service:
 
     async def _end_jobs(self) -> None:
         for job in (await self.engine.jobs(JobFilter(states=UNFINISHED), None, 100)).items:
-            await self.engine.cancel(job.id, "clean-up")
+            with suppress(Refusal):
+                await self.engine.cancel(job.id, "clean-up")
         deadline = time.monotonic() + 30
         while (await self.engine.jobs(JobFilter(states=UNFINISHED), None, 100)).items:
             assert time.monotonic() < deadline, "jobs do not end"

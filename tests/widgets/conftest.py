@@ -5,12 +5,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from springtide.scheduler.client import Client
+from springtide.scheduler.client import Client, PoolError
 from springtide.widgets.connection import Connection
 from springtide.widgets.shared_pool import Pool
 
@@ -97,7 +97,8 @@ def until(true: Callable[[], object], seconds: float = 60) -> None:
 def end_jobs(client: Client) -> None:
     """Cancel a person's jobs and wait until they are gone."""
     for job in client.all_jobs(state=UNFINISHED, mine=True):
-        client.cancel(job.id)
+        with suppress(PoolError):
+            client.cancel(job.id)
     until(lambda: not client.jobs(state=UNFINISHED, mine=True).items)
 
 
