@@ -89,7 +89,7 @@ class Running:
         """A client with somebody's token."""
         auth = {} if name is None else {"Authorization": f"token {name}"}
         client = httpx.AsyncClient(
-            base_url=f"{self.url}api/v1", headers={**auth, **headers}, timeout=30, trust_env=False
+            base_url=f"{self.url}api/v1", headers={**auth, **headers}, timeout=60, trust_env=False
         )
         self.stack.push_async_callback(client.aclose)
         return client
@@ -104,7 +104,7 @@ class Running:
     async def until(self, name: str, job: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """The job, as soon as it is as wanted."""
         client = self.as_(name)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while True:
             found = (await client.get(f"/jobs/{job}")).json()
             if wanted(found):
@@ -175,7 +175,7 @@ async def _end_jobs(engine: Engine) -> None:
     for job in page.items:
         with suppress(Refusal):
             await engine.cancel(job.id, "test")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while (await engine.jobs(_unfinished(), None, 500)).items:
         assert time.monotonic() < deadline, "jobs do not end"
         await asyncio.sleep(0.02)

@@ -38,7 +38,7 @@ async def _events(lines: AsyncIterator[str]) -> AsyncIterator[dict[str, Any]]:
 
 
 async def first(events: AsyncIterator[dict[str, Any]], kind: str, **wanted: Any) -> dict[str, Any]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async for event in events:
             if event["kind"] == kind and all(event["data"].get(name) == value for name, value in wanted.items()):
                 return event
@@ -81,7 +81,7 @@ async def test_jobs_of_other_projects_are_withheld(running):
         await running.until("susan", hidden["id"], lambda job: job["state"] == "succeeded")
         mine = await running.submit("jemma", "true")
         seen = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             async for event in events:
                 seen.append(event)
                 if event["kind"] == "job" and event["data"]["state"] == "succeeded":
@@ -102,7 +102,7 @@ async def test_one_jobs_stream_tells_of_that_job_only(running):
     async with stream(running, "susan", f"?job={job['id']}") as events:
         await running.submit("susan", "true")
         await running.as_("susan").post(f"/jobs/{job['id']}/cancel")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             async for event in events:
                 assert event["kind"] in {"job", "progress", "log", "refetch"}
                 assert job["id"] in (event["data"].get("id"), event["data"].get("job"))
@@ -124,7 +124,7 @@ async def test_changes_of_projects_are_told_to_administrators_only(running):
         await first(admins, "admin")
         job = await running.submit("susan", "true")
         seen = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             async for event in susans:
                 seen.append(event["kind"])
                 if event["kind"] == "job" and event["data"]["id"] == job["id"]:
@@ -136,7 +136,7 @@ async def test_a_stream_ends_when_its_token_is_revoked(running):
     async with stream(running, "susan") as events:
         await first(events, "pool")
         running.people.revoke("susan")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             async for _ in events:
                 pass
     assert (await running.as_("susan").get("/events")).status_code == 401
@@ -150,7 +150,7 @@ async def test_a_stream_no_longer_tells_of_a_project_one_has_left(running):
         job = await running.submit("susan", "true")
         await running.until("susan", job["id"], lambda job: job["state"] == "succeeded")
         running.people.revoke("joe")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             seen = [event async for event in events]
     assert job["id"] not in repr([event for event in seen if event["kind"] == "job"])
 
@@ -173,7 +173,7 @@ def readers(running):
 
 
 async def until(wanted):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not wanted():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)
@@ -208,6 +208,6 @@ async def test_the_client_reads_the_stream(running):
                     return seen
         return seen
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         seen = await asyncio.to_thread(follow)
     assert [event.id for event in seen if event.id] == sorted({event.id for event in seen if event.id})

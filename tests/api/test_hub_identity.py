@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("hub")
 SERVICE = "/services/springtide"
 API = f"{SERVICE}/api/v1"
 ACCESS = "access:services!service=springtide"
-LOOK_AGAIN_S = 20
+LOOK_AGAIN_S = 60
 
 
 @dataclass

@@ -178,7 +178,7 @@ async def test_a_log_can_be_waited_for(running):
     job = await running.submit("susan", "sh", "-c", "echo one; sleep 0.5; echo two; sleep 600")
     susan = running.as_("susan")
     text, offset = "", 0
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while text != "one\ntwo\n":
             piece = (await susan.get(f"/jobs/{job['id']}/log?offset={offset}&wait=20")).json()
             text, offset = text + piece["text"], piece["next"]

@@ -242,7 +242,7 @@ def test_it_leaves_when_the_hub_that_started_it_is_killed(tmp_path):
     (service,) = psutil.Process(hub.pid).children()
     os.kill(hub.pid, signal.SIGKILL)
     hub.wait()
-    service.wait(30)
+    service.wait(60)
     assert not service.is_running()
 
 

@@ -26,6 +26,7 @@ PROJECTS = {
     "joe": {"quota": 2, "build_quota": 1},
     "jemma": {"quota": 2, "build_quota": 1},
 }
+PATIENCE = 60.0
 MEMBERS = {name: [name] for name in PROJECTS}
 QUICK = EngineSettings(policy=Settings(grace=5.0), retries=Retries(first=1.0, longest=60.0, fruitless_limit=4))
 
@@ -82,8 +83,8 @@ class Pool:
     def key(self, job_id, attempt=None):
         return AttemptKey(job_id, attempt or self.job(job_id).attempt)
 
-    async def until(self, condition, timeout=10.0):
-        async with asyncio.timeout(timeout):
+    async def until(self, condition):
+        async with asyncio.timeout(PATIENCE):
             while not (found := condition()):
                 await asyncio.sleep(0.002)
         return found
@@ -103,7 +104,7 @@ class Pool:
         """Wait until nothing is left to decide or to do."""
         loop, acts, inbox = self.engine._loop, self.engine._acts, self.engine._inbox
         calm = 0
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while calm < 3:
                 ticks = self.engine.stats.ticks
                 await asyncio.sleep(0.003)

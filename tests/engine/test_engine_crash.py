@@ -42,7 +42,7 @@ class Story:
         self.jobs[name] = (await self.pool.submit(user, key=name, gpus=gpus)).id
 
     async def is_in(self, name, *states: str):
-        await self.pool.until(lambda: self.pool.job(self.jobs[name]).state in states, timeout=5)
+        await self.pool.until(lambda: self.pool.job(self.jobs[name]).state in states)
 
     def end(self, name, code=0):
         key = self.pool.key(self.jobs[name])

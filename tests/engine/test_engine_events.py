@@ -168,7 +168,7 @@ async def test_a_stream_ends_with_the_engine(pool):
     reader = Reader(pool)
     await reader.until(lambda r: r.of("pool"))
     await pool.engine.stop()
-    await asyncio.wait_for(reader._task, 5)
+    await asyncio.wait_for(reader._task, 60)
     pool.engine = None
 
 
@@ -188,11 +188,11 @@ async def test_a_log_is_read_by_pieces_and_waited_for(pool):
     assert not waiting.done()
     pool.executor.logs[job.id] += b"more"
     pool.executor.tell(LogGrew(job.id, 0, 10))
-    assert (await asyncio.wait_for(waiting, 5)).text == "more"
+    assert (await asyncio.wait_for(waiting, 60)).text == "more"
     waiting = asyncio.ensure_future(pool.engine.log(job.id, 0, 10, 100, 30))
     await asyncio.sleep(0.01)
     pool.executor.end(pool.key(job.id), code=0)
-    last = await asyncio.wait_for(waiting, 5)
+    last = await asyncio.wait_for(waiting, 60)
     assert (last.text, last.ended) == ("", True)
 
 

@@ -193,7 +193,7 @@ async def test_what_a_job_reported_while_the_service_was_away_is_known_afterward
         while not (machine.path / "say.told").exists():
             await asyncio.sleep(0.01)
     await machine.start()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while machine.engine.job(job.id).saved_step != 7:
             await asyncio.sleep(0.01)
     assert machine.engine.job(job.id).progress.values == {"loss": 0.5}

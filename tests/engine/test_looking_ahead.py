@@ -11,7 +11,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.engine import foresight
 from springtide.scheduler.refusal import Refusal
 
-EVERYTHING = 30.0
+EVERYTHING = 60.0
 
 
 @pytest.fixture

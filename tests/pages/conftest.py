@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages_service import PERSON, WIDE, Service, Windows
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from pages_service import PATIENCE_S, PERSON, WIDE, Service, Windows
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 HERE = Path(__file__).parent
 VISUALS = HERE.parents[1] / "widgets" / "visuals"
@@ -40,6 +40,7 @@ class GalleryHandler(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=PATIENCE_S * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=BROWSER_ARGS)
         yield browser

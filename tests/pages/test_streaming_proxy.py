@@ -15,7 +15,7 @@ from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 MANY = 25
 
 

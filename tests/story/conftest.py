@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from browser_people import PATIENCE_S
 from hub_process import HubProcess
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = "/usr/bin/chromium"
@@ -34,6 +35,7 @@ def hub(tmp_path: Path) -> Iterator[HubProcess]:
 def browser(tmp_path: Path) -> Iterator[Browser]:
     """A browser whose windows are photographed at the end, for whoever wonders why a story failed."""
     assert Path(CHROMIUM).exists(), "The story needs a browser: apt-get install chromium (or: make tools)"
+    expect.set_options(timeout=PATIENCE_S * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         yield browser

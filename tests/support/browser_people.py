@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from playwright.sync_api import Browser, Error, Locator, Page, expect
 
 PASSWORD = "springtide"
+PATIENCE_S = 60
 SPAWN_TIMEOUT_MS = 90_000
 KERNEL_TIMEOUT_MS = 60_000
 KERNEL_TRIES = 6
@@ -27,6 +28,7 @@ class Person:
     def log_in(cls, browser: Browser, hub: str, name: str, *, width: int = 1400, scale: float = 1) -> Person:
         size = {"width": width, "height": 2600}
         tab = browser.new_context(viewport=size, device_scale_factor=scale).new_page()
+        tab.set_default_timeout(PATIENCE_S * 1000)
         tab.goto(f"{hub}/hub/login")
         tab.get_by_label("Username").fill(name)
         tab.get_by_label("Password").fill(PASSWORD)
@@ -93,6 +95,6 @@ class Person:
         self.tab.get_by_test_id(f"save-{project}").click()
 
 
-def expect_state(card: Locator, state: str, timeout_s: float = 30) -> None:
+def expect_state(card: Locator, state: str, timeout_s: float = PATIENCE_S) -> None:
     """The card says, in words, that its job is in a state."""
     expect(card.get_by_test_id("job-state")).to_contain_text(state, ignore_case=True, timeout=timeout_s * 1000)

@@ -45,7 +45,7 @@ class Hub(HubProcess):
         """Ctrl-C."""
         assert self._process is not None
         self._process.send_signal(signal.SIGINT)
-        assert self._process.wait(30) == 0
+        assert self._process.wait(60) == 0
 
     def service_after(self, killed: int) -> int:
         """Wait until another service answers; its pid."""

@@ -34,6 +34,7 @@ T = TypeVar("T")
 
 PREFIX = "/services/springtide/"
 PERSON = "person"
+PATIENCE_S = 60
 WIDE: ViewportSize = {"width": 1280, "height": 900}
 UNFINISHED = frozenset(state.value for state in model.JobState if not state.final)
 
@@ -56,7 +57,7 @@ class Windows:
             self._contexts.append(context)
         page = context.new_page()
         self._pages.append(page)
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(PATIENCE_S * 1000)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", self._listen)
         return page
@@ -135,7 +136,7 @@ class Service:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it in the service's loop."""
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        return future.result(60)
+        return future.result(PATIENCE_S)
 
     async def _start(self) -> None:
         store = Store.open(f"sqlite:///{self._state / 'springtide.sqlite'}", self._state)
@@ -180,7 +181,7 @@ class Service:
         for job in (await self.engine.jobs(JobFilter(states=UNFINISHED), None, 100)).items:
             with suppress(Refusal):
                 await self.engine.cancel(job.id, "clean-up")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while (await self.engine.jobs(JobFilter(states=UNFINISHED), None, 100)).items:
             assert time.monotonic() < deadline, "jobs do not end"
             await asyncio.sleep(0.02)
@@ -193,7 +194,7 @@ class Service:
 
     def until(self, job: str, wanted: Callable[[wire.Job], bool]) -> wire.Job:
         """The job, as soon as it is as wanted."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while not wanted(found := self.engine.job(job)):
             assert time.monotonic() < deadline, found
             threading.Event().wait(0.02)

@@ -61,7 +61,7 @@ def test_a_service_that_waits_leaves_when_it_is_told_to(pool: KubeHub, tmp_path:
         process = second.begin_service()
         until("it waits", lambda: "Waiting for the service" in second.log("service"))
         process.signal(signal.SIGTERM)
-        until("its end", lambda: not process.runs(), seconds=20)
+        until("its end", lambda: not process.runs(), seconds=START_TIMEOUT_S)
         assert lease(pool)
     finally:
         second.close()
