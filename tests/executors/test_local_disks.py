@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from executor_bench import READY
-from local_bench import LocalBench, alive
+from local_bench import LocalBench
+from processes import alive
 
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, LogGrew
 from springtide.scheduler.executors.local.launch import PROGRAM

@@ -10,7 +10,8 @@ import sys
 
 import pytest
 from executor_bench import READY, SLEEPS, STUBBORN
-from local_bench import FORKS_AWAY, LocalBench, alive, dead
+from local_bench import FORKS_AWAY, LocalBench, dead
+from processes import alive
 
 from springtide.scheduler.executors.base import AttemptKey, ExitKind
 

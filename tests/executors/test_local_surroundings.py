@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from executor_bench import READY, SLEEPS
-from local_bench import FORKS_AWAY, LocalBench, alive
+from local_bench import FORKS_AWAY, LocalBench
+from processes import alive
 
 from springtide.scheduler.executors.base import ExitKind
 

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from cluster import POOL_LABEL, Cluster, ClusterError, tools, until
+from processes import alive
 
 SUPPORT = Path(__file__).parents[1] / "support"
 FINALIZER = "springtide.io/recorded"
@@ -64,14 +65,14 @@ class Pods:
         return found
 
     def becomes(self, name: str, phase: str) -> dict[str, Any]:
-        until(lambda: self.get(name)["status"]["phase"] == phase, f"{name} is {phase}", timeout_s=30)
+        until(lambda: self.get(name)["status"]["phase"] == phase, f"{name} is {phase}")
         return self.get(name)
 
     def delete(self, name: str) -> None:
         self._cluster.request("DELETE", f"{self.path}/{name}")
 
     def gone(self, name: str) -> None:
-        until(lambda: not self._cluster.exists(f"{self.path}/{name}"), f"{name} is gone", timeout_s=30)
+        until(lambda: not self._cluster.exists(f"{self.path}/{name}"), f"{name} is gone")
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ def test_a_pod_ends_with_the_code_that_a_test_wants(
 
 def test_a_silent_node_is_lost_and_comes_back(cluster: Cluster, nodes: list[str]) -> None:
     cluster.lose_node(nodes[0])
-    until(lambda: nodes[0] not in cluster.ready_nodes(), "the node is lost", timeout_s=60)
+    until(lambda: nodes[0] not in cluster.ready_nodes(), "the node is lost")
     assert nodes[1] in cluster.ready_nodes()
     cluster.return_node(nodes[0])
     assert nodes[0] in cluster.ready_nodes()
@@ -203,7 +204,7 @@ def test_a_namespace_goes_with_its_pods_and_nodes(cluster: Cluster) -> None:
         pods.create("held", node, finalizers=[FINALIZER])
         pods.becomes("held", "Running")
     assert cluster.nodes_of(name) == []
-    until(lambda: not cluster.exists(f"/api/v1/namespaces/{name}"), "the namespace is gone", timeout_s=60)
+    until(lambda: not cluster.exists(f"/api/v1/namespaces/{name}"), "the namespace is gone")
 
 
 def test_helm_talks_to_it(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
@@ -254,12 +255,4 @@ def test_its_processes_end_with_the_test_process_even_when_that_is_killed(tmp_pa
         pid, runs = parent.stdout.readline().split()
         assert runs == "True"  # although the thread that asked for it has ended
         parent.kill()
-    until(lambda: ended(int(pid)), "the process has ended", timeout_s=10)
-
-
-def ended(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    until(lambda: not alive(int(pid)), "the process has ended")

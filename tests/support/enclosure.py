@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Self
 
 from control_plane import Daemon, until
+from processes import alive
 
 ENTER = Path(__file__).parents[1] / "cluster" / "node" / "enter.sh"
 CGROUPS = Path("/sys/fs/cgroup")
 PREFIX = "springtide-node"
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
 WEIGHTS = {"cpu.shares": "16384", "cpu.weight": "1600"}
 """All pods of a node together would else get no more of a busy machine than any one process."""
 NEEDED = {
@@ -119,7 +120,7 @@ class Enclosure:
         """End all that runs inside."""
         self._daemon.kill()
         if self._pid is not None:
-            until(lambda: _ended(self.pid), f"{self.name} has ended", timeout_s=START_TIMEOUT_S)
+            until(lambda: not alive(self.pid), f"{self.name} has ended", timeout_s=START_TIMEOUT_S)
 
 
 def run(*command: str | Path) -> str:
@@ -180,10 +181,3 @@ def _removed(cgroup: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _ended(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return True

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from executor_bench import PATIENCE, Bench
+from processes import alive
 
 from springtide.scheduler.executors.base import AttemptKey
 from springtide.scheduler.executors.local import LocalExecutor
@@ -65,15 +66,6 @@ class LocalBench(Bench):
         log, known = await self.log(job, rank), await self.executor.attempts()
         assert len(found) >= count, f"{count} numbers were expected; the log has {log!r}; {known}"
         return found
-
-
-def alive(pid: int) -> bool:
-    """Whether a process does anything any more."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in ("Z", "X")
 
 
 async def dead(pid: int) -> None:
