@@ -16,16 +16,24 @@ from springtide.scheduler.policy.tree import Seat, sides
 class Rule(Protocol):
     """Says which running jobs may give way. Asked again and again while some are being taken.
 
-    ``only`` are the ids of the jobs that may, where not all jobs of the open projects do.
+    ``only`` are the ids of the jobs that may, where not all jobs of the open projects do. ``barrier`` is the
+    project above which nobody may be asked to give while those below it hold as much as they do.
     """
 
     only: frozenset[str] | None
+    barrier: Seat | None
 
     def leaves(self) -> Iterator[Seat]:
         """The projects whose jobs may give way."""
 
     def slack(self, leaf: Seat) -> int:
         """How many GPUs the project may lose, as things stand; the last job may take it beyond."""
+
+    def look_again(self) -> bool:
+        """Find the barrier anew after some have given; whether it is another one."""
+
+    def reaches(self, victims: Iterable[Job]) -> bool:
+        """Whether all of these jobs are where somebody may be asked to give, as things stand."""
 
     def kind(self, job: Job) -> str:
         """What it is called when this job gives way: the code of its reason."""
@@ -43,7 +51,21 @@ class Reclaim:
         self._state = state
         self._leaf = leaf
         self._need = need
-        self._helped = tuple(takewhile(lambda seat: seat.claimed + need <= seat.entitled, leaf.path))
+        self._helped: tuple[Seat, ...] = ()
+        self.barrier: Seat | None = None
+        self.look_again()
+
+    def look_again(self) -> bool:
+        """Go up the tree as far as those who are helped stay within what they are entitled to."""
+        path, before = self._leaf.path, self.barrier
+        self._helped = tuple(takewhile(lambda seat: seat.claimed + self._need <= seat.entitled, path))
+        self.barrier = path[len(self._helped)] if len(self._helped) < len(path) else None
+        return self.barrier is not before
+
+    def reaches(self, victims: Iterable[Job]) -> bool:
+        """Whether all of them are below siblings of those who may be helped."""
+        pairs = (sides(self._leaf, self._state.leaf_of(job)) for job in victims)
+        return all(pair is not None and pair[0] in self._helped for pair in pairs)
 
     def leaves(self) -> Iterator[Seat]:
         """All leaves below siblings that hold more than their due."""
@@ -79,12 +101,12 @@ class Reclaim:
         """How many GPUs their side has to give to mine.
 
         What it holds beyond its quota, as long as mine stays within its own; else what it holds beyond what it is
-        entitled to. But nobody borrows at the expense of a project of higher priority.
+        entitled to. But nobody borrows at the expense of a project of higher priority that is within its limit.
         """
         if mine.claimed + self._need <= mine.quota:
             return max(0, theirs.claimed - theirs.quota)
         if theirs.priority > mine.priority:
-            return 0
+            return max(0, theirs.claimed - theirs.limit)
         return max(0, theirs.claimed - theirs.entitled)
 
 
@@ -103,6 +125,15 @@ class Preempt:
             ripe = runners.ripening.ripe(step_of(job.served), now)
             jobs += [each for each in ripe if each.priority == job.priority]
         self.only: frozenset[str] | None = frozenset(each.id for each in jobs)
+        self.barrier: Seat | None = None
+
+    def look_again(self) -> bool:
+        """The job's own project is all there is."""
+        return False
+
+    def reaches(self, victims: Iterable[Job]) -> bool:
+        """Whether they are the project's own."""
+        return all(job.id in (self.only or ()) for job in victims)
 
     def leaves(self) -> Iterator[Seat]:
         """The job's own project."""

@@ -9,7 +9,7 @@ from springtide.scheduler.model import Job, Phase, Placement
 from springtide.scheduler.policy import gates, placement
 from springtide.scheduler.policy.desk import Desk
 from springtide.scheduler.policy.placement import Parts
-from springtide.scheduler.policy.pool import Place, bits, workers_of
+from springtide.scheduler.policy.pool import Place, bits, mask_of, workers_of
 from springtide.scheduler.policy.victims import Search
 
 MOVED_AT_MOST = 2
@@ -67,7 +67,17 @@ def find_moves(desk: Desk, job: Job) -> Found | None:
         if budget < 0:
             break
     pool.back_to(mark)
-    return None if parts is None or budget < 0 else (parts, moves)
+    return None if parts is None or budget < 0 else (parts, _of_use(moves, parts))
+
+
+def _of_use(moves: list[Moved], parts: Parts) -> list[Moved]:
+    """The moves that make room where the job goes: nodes may have been cleared where it does not go after all."""
+    used: dict[str, int] = {}
+    for place, mask in parts:
+        used[place.name] = used.get(place.name, 0) | mask
+    return [
+        each for each in moves if any(mask_of(worker.gpus) & used.get(worker.node, 0) for worker in each.taken)
+    ]
 
 
 def take_and_move(search: Search) -> Found | None:

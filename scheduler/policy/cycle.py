@@ -24,9 +24,11 @@ def plan(state: State, now: float) -> Plan:
     pool_mark, tree_mark = state.pool.mark(), state.tree.mark()
     _fulfil(desk)
     _mend(desk)
-    Starting(desk).run()
+    starting = Starting(desk)
+    starting.run()
     backfill(desk)
     Room(desk).run()
+    starting.grow_after_all()
     promise(desk)
     state.pool.back_to(pool_mark)
     state.tree.back_to(tree_mark)
@@ -79,17 +81,19 @@ def _keep_promise(desk: Desk, leaf: Seat, job: Job) -> None:
     if not is_promise(state, job):
         return
     gpus = len(job.reserved) * job.gpus
-    parts = placement.find(state.pool, job, job.min_workers)
-    lost = leaf.claimed > leaf.entitled or gates.over_limit(leaf, 0) is not None
-    if not lost and (parts is None or not gates.held_within_limit(leaf, gpus)):
-        return
+    lost = not gates.within_entitlement(leaf, 0)
+    mark = state.tree.mark()
     state.tree.count(leaf, claimed=-gpus, firm=0 if job.preemptible else -gpus)
-    if lost or parts is None:
+    if lost or gates.refusal(leaf, job, gpus) is not None:
         desk.decide(job, Drop(job.id, reasons.refused_meanwhile(job)))
         desk.release(job)
-    else:
-        desk.release(job)
-        desk.start(leaf, job, workers_of(parts), reasons.started(job, leaf))
+        return
+    parts = placement.find(state.pool, job, job.min_workers)
+    if parts is None or not gates.held_within_limit(leaf, gpus):
+        state.tree.back_to(mark)
+        return
+    desk.release(job)
+    desk.start(leaf, job, workers_of(parts), reasons.started(job, leaf))
 
 
 def _mend(desk: Desk) -> None:

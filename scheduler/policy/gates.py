@@ -19,6 +19,16 @@ def held_within_limit(leaf: Seat, need: int) -> bool:
     return all(seat.held + need <= seat.limit for seat in leaf.path)
 
 
+def within_quota(leaf: Seat, need: int) -> bool:
+    """Whether ``need`` more GPUs are within the quotas of the project and of all above it."""
+    return all(seat.claimed + need <= seat.quota for seat in leaf.path)
+
+
+def within_entitlement(leaf: Seat, need: int) -> bool:
+    """Whether ``need`` more GPUs are within what the project, and all above it, are entitled to."""
+    return all(seat.claimed + need <= seat.entitled for seat in leaf.path)
+
+
 def beyond_quota(leaf: Seat, job: Job, need: int) -> Seat | None:
     """The lowest project whose quota cannot hold a job that is not preemptible, beside the others like it."""
     if job.preemptible:

@@ -65,6 +65,7 @@ class Pool:
         self.largest = 0
         self.buckets: list[int] = [0] * (max((place.node.gpus for place in self.places), default=0) + 1)
         self._undo: list[tuple[Place, str | None, int]] = []
+        self._capacities: dict[tuple[int, tuple[str, ...]], int] = {}
         for place in self.places:
             if place.usable:
                 self._index(place)
@@ -119,6 +120,15 @@ class Pool:
             for count in range(gpus, len(self.buckets))
             if self.buckets[count]
         )
+
+    def capacity(self, gpus: int, gpu_types: tuple[str, ...]) -> int:
+        """How many workers with ``gpus`` each would fit if nobody held or awaited anything."""
+        known = self._capacities.get((gpus, gpu_types))
+        if known is None:
+            places = (self.places[rank] for rank in bits(self.mask_for(gpu_types)))
+            known = sum(place.usable.bit_count() // gpus for place in places)
+            self._capacities[gpus, gpu_types] = known
+        return known
 
     def mark(self) -> int:
         """A point that `back_to` returns to."""

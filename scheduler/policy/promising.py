@@ -7,7 +7,6 @@ promise is open at a time, for GPUs that wait for the last of them are idle.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from itertools import islice
 
 from springtide.scheduler.model import Drop, Job, Placement
@@ -36,17 +35,30 @@ def is_promise(state: State, job: Job) -> bool:
     return any(job_id not in state.pausing for job_id in state.pool.holders(job.reserved))
 
 
-def guarantee_waits(desk: Desk, promised: Mapping[str, int]) -> bool:
-    """Whether somebody still waits for what is within the quota: then nobody is promised what is beyond it.
+def promises(state: State) -> list[Job]:
+    """The jobs that were promised a start and still wait for it."""
+    return sorted((job for job in state.awaiting.values() if is_promise(state, job)), key=lambda each: each.id)
 
-    What is only ``promised`` to a project, in GPUs, does not make up for what it waits for.
+
+def guarantee_waits(desk: Desk) -> bool:
+    """Whether somebody still waits for what is within the quota: then nobody is to get what is beyond it.
+
+    What is only promised to a project does not make up for what it waits for. A quota that those above it cannot
+    honour just now does not count.
     """
     state = desk.state
+    promised = Counter[str]()
+    for job in promises(state):
+        promised[job.project] += len(job.reserved) * job.gpus
 
     def room(leaf: Seat) -> int:
         return leaf.quota - leaf.claimed + promised.get(leaf.name, 0)
 
-    walk = Walk(desk, lambda leaf, shape: shape.need <= room(leaf))
+    def owed(leaf: Seat, shape: Shape) -> bool:
+        least = shape.need - promised.get(leaf.name, 0)
+        return shape.need <= room(leaf) and gates.within_entitlement(leaf, least)
+
+    walk = Walk(desk, owed)
     return any(
         lines.by_shape and lines.smallest <= room(leaf) and walk.head(leaf) is not None
         for leaf, lines in ((leaf, state.lines[name]) for name, leaf in state.tree.leaves.items())
@@ -55,28 +67,43 @@ def guarantee_waits(desk: Desk, promised: Mapping[str, int]) -> bool:
 
 def outranked(state: State, job: Job) -> bool:
     """Whether a more urgent job of the same project waits: it would take the GPUs away again."""
-    heads = state.lines[job.project].heads()
-    return bool(heads) and -heads[0][0][0] > job.priority
+    leaf = state.tree.leaves[job.project]
+    own = job.held_gpus + sum(len(worker.gpus) for worker in job.reserved)
+    for turn, shape in state.lines[job.project].heads():
+        if -turn[0] <= job.priority:
+            return False
+        if _may_ever_start(state, leaf, shape, own):
+            return True
+    return False
+
+
+def _may_ever_start(state: State, leaf: Seat, shape: Shape, instead: int) -> bool:
+    """Whether jobs of this shape could have GPUs if others of the project gave up so many."""
+    if state.pool.capacity(shape.where.gpus, shape.where.gpu_types) < shape.where.min_workers:
+        return False
+    more = shape.need - instead
+    firm = not shape.preemptible
+    return all(
+        seat.claimed + more <= seat.limit and (not firm or seat.firm + shape.need <= seat.quota)
+        for seat in leaf.path
+    )
 
 
 def promise(desk: Desk) -> None:
     """Set GPUs aside for the first job that has waited too long, unless there is such a promise already."""
     state = desk.state
-    open_promises = [job for job in state.awaiting.values() if is_promise(state, job)]
-    promised = Counter[str]()
+    open_promises = promises(state)
+    owed = guarantee_waits(desk)
     for job in open_promises:
-        promised[job.project] += len(job.reserved) * job.gpus
-    owed = guarantee_waits(desk, promised)
-    for job in sorted(open_promises, key=lambda each: each.id):
         leaf = state.tree.leaves.get(job.project)
-        borrows = leaf is not None and leaf.claimed > leaf.quota
+        borrows = leaf is not None and not gates.within_quota(leaf, 0)
         if job.id not in desk.fixed and (outranked(state, job) or (borrows and owed)):
             desk.decide(job, Drop(job.id, reasons.refused_meanwhile(job)))
     if open_promises:
         return
 
     def hopeful(leaf: Seat, shape: Shape) -> bool:
-        return leaf.claimed + shape.need <= (leaf.quota if owed else leaf.entitled)
+        return gates.within_quota(leaf, shape.need) if owed else gates.within_entitlement(leaf, shape.need)
 
     walk = Walk(desk, hopeful)
     leaves = [leaf for leaf in state.tree.leaves.values() if _impatient(desk, leaf)]

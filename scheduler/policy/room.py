@@ -171,6 +171,7 @@ class Room:
         else:
             found = self._reclaim_one(leaf, claim, rule, self.state.pool.all)
         if found is None and leaf.claimed + claim.need <= leaf.quota:
+            rule.look_again()
             return self._attempt(leaf, claim, Search(self.desk, leaf, claim.job, rule), moving=True)
         return found
 
@@ -202,14 +203,14 @@ class Room:
         """
         for name, growing in sorted(self.state.growing.items()):
             leaf = self.state.tree.leaves[name]
-            for job_id in growing:
-                job = self.state.jobs[job_id]
-                if leaf.claimed + job.gpus <= leaf.quota and may_grow(self.desk, job):
+            jobs = [self.state.jobs[job_id] for job_id in growing]
+            for job in sorted(jobs, key=lambda each: (-each.priority, each.submitted, each.id)):
+                if self._owns(leaf, job.gpus) and may_grow(self.desk, job):
                     self._grow_into_quota(leaf, job)
 
     def _grow_into_quota(self, leaf: Seat, job: Job) -> None:
         held = job.placement
-        while len(held) < job.workers and leaf.claimed + job.gpus <= leaf.quota:
+        while len(held) < job.workers and self._owns(leaf, job.gpus):
             asks, nodes = one_more(self.desk, job, held)
             claim = Claim(
                 (-job.priority, AFTER_ALL_STEPS, job.submitted, job.id), asks, shape_of(asks), grows=True
@@ -218,6 +219,10 @@ class Room:
             if gates.over_limit(leaf, job.gpus) is not None or self._reclaim_one(leaf, claim, rule, nodes) is None:
                 return
             held = self.desk.grown[job.id][1]
+
+    def _owns(self, leaf: Seat, need: int) -> bool:
+        """Whether so many more GPUs are the project's own, and nobody's above it that were given away before."""
+        return leaf.claimed + need <= leaf.quota and gates.within_entitlement(leaf, need)
 
     def _nodes_of(self, projects: Iterable[str]) -> int:
         """The nodes where jobs of these projects run that may give way."""
@@ -249,7 +254,6 @@ class Room:
         lowest = runners.lowest_priority()
         all_heads = state.lines[project].heads()
         heads = [head for head in all_heads if self._might_fit(leaf, head[1].where)]
-        ripe: float | None = None
         if heads and lowest is not None:
             if -heads[0][0][0] > lowest:
                 return True
@@ -257,9 +261,18 @@ class Room:
                 ripe = runners.ripening.first(min(shape.step for _, shape in heads))
                 if ripe is not None and ripe <= self.desk.now:
                     return True
-        until = inf if ripe is None else ripe
-        state.get_quiet(project, until, depends=len(heads) < len(all_heads))
+        state.get_quiet(project, self._next_ripe(project), depends=len(heads) < len(all_heads))
         return False
+
+    def _next_ripe(self, project: str) -> float:
+        """When the next running job of the project may have to give way to an equal one that waits."""
+        state = self.state
+        if state.settings.order is not Order.LEAST_SERVED:
+            return inf
+        steps = {shape.step for _, shape in state.lines[project].heads()}
+        ripening = state.runners[project].ripening
+        times = (ripening.after(step, self.desk.now) for step in steps)
+        return min((at for at in times if at is not None), default=inf)
 
     def _might_fit(self, leaf: Seat, where: Where) -> bool:
         """Whether jobs of this kind might fit if all preemptible ones of the project were gone."""
@@ -309,12 +322,9 @@ class Room:
 
     def _note_quiet(self, leaf: Seat) -> None:
         """Remember the projects where nothing could be done, and when the next of their jobs is ripe."""
-        state, now = self.state, self.desk.now
+        state = self.state
         heads = state.lines[leaf.name].heads()
-        ripening = state.runners[leaf.name].ripening
-        steps = {shape.step for _, shape in heads}
-        ripe = [at for step in steps if (at := ripening.after(step, now)) is not None]
-        until = min([*self._wakes[leaf.name], *ripe], default=inf)
+        until = min([*self._wakes[leaf.name], self._next_ripe(leaf.name)])
         if leaf.name in self._helped or any(self._fits_soon(shape.where) for _, shape in heads):
             self._wakes[leaf.name].append(until)
         else:

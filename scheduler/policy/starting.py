@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from springtide.scheduler.model import Job
 from springtide.scheduler.policy import gates, placement, reasons
 from springtide.scheduler.policy.desk import Desk
 from springtide.scheduler.policy.growing import may_grow
 from springtide.scheduler.policy.lines import Shape, Where
 from springtide.scheduler.policy.pool import workers_of
+from springtide.scheduler.policy.promising import guarantee_waits
 from springtide.scheduler.policy.tree import Seat
 from springtide.scheduler.policy.turns import Claim, Turns
 from springtide.scheduler.policy.walk import Walk
@@ -21,6 +23,8 @@ class Starting:
         self.walk = Walk(desk, self._hopeful)
         self._roomiest = self.state.pool.roomiest
         self._nowhere: set[Where] = set()
+        self._owed: bool | None = None
+        self._held_back: list[tuple[Seat, Job]] = []
 
     def run(self) -> None:
         """Start and grow as long as anything fits."""
@@ -34,6 +38,22 @@ class Starting:
             done = self._grow(leaf, claim) if claim.grows else self._start(leaf, claim)
             if not done:
                 self.walk.give_up(leaf, claim)
+            turns.refresh(leaf)
+
+    def grow_after_all(self) -> None:
+        """Let those grow who held back, where nobody has to make room for anybody."""
+        desk = self.desk
+        if not self._held_back or desk.decided or desk.shrunk or self.state.pausing:
+            return
+        walk = Walk(desk, lambda _leaf, _shape: False)
+        for leaf, job in self._held_back:
+            if job.id not in desk.fixed:
+                walk.offer(leaf, job)
+        turns = Turns([leaf for leaf, _ in self._held_back], walk.head)
+        while (turn := turns.top()) is not None:
+            leaf, claim = turn
+            if not self._take_one_more(leaf, claim.job):
+                walk.give_up(leaf, claim)
             turns.refresh(leaf)
 
     def _has_room(self, where: Where) -> bool:
@@ -54,7 +74,7 @@ class Starting:
         """Turns among the projects where a job may fit now that did not fit at the last plan."""
         state = self.state
         growing = [state.tree.leaves[name] for name in self.walk.growing]
-        if not state.loosened:
+        if not state.loosened and not self.desk.decided:
             touched = [state.tree.leaves[name] for name in state.touched if state.lines[name].by_shape]
             return Turns([*touched, *growing], self.walk.head)
         hopeful = frozenset(where for where in state.wheres if self._fits(where))
@@ -88,8 +108,23 @@ class Starting:
         return True
 
     def _grow(self, leaf: Seat, claim: Claim) -> bool:
-        """One more worker; false if that is impossible or was the last."""
-        job, desk = claim.job, self.desk
+        """One more worker; false if that is impossible or was the last.
+
+        Who would be restarted only to borrow more holds back while others wait for what is their own.
+        """
+        job = claim.job
+        if job.id not in self.desk.started and leaf.claimed + job.gpus > leaf.quota and self._is_owed():
+            self._held_back.append((leaf, job))
+            return False
+        return self._take_one_more(leaf, job)
+
+    def _is_owed(self) -> bool:
+        if self._owed is None:
+            self._owed = guarantee_waits(self.desk)
+        return self._owed
+
+    def _take_one_more(self, leaf: Seat, job: Job) -> bool:
+        desk = self.desk
         if gates.refusal(leaf, job, job.gpus) is not None or not gates.held_within_limit(leaf, job.gpus):
             return False
         started = desk.started.get(job.id)

@@ -42,6 +42,7 @@ class Search:
         self._narrowed = False
         self.found = False
         self.taken: list[Unit] = []
+        self._lifts = isinstance(rule, Reclaim) and leaf.claimed + self.need <= leaf.quota
         self._options: list[Option] = []
         self._seen = 0
         self._last: Place | None = None
@@ -71,11 +72,22 @@ class Search:
         return None
 
     def _restart(self) -> None:
-        self.taken, self._options, self._seen, self._last = [], [], 0, None
+        self.taken = []
+        self.rule.look_again()
+        self._begin_again()
+
+    def _begin_again(self) -> None:
+        self._options, self._seen, self._last = [], 0, None
         self.givers.restart()
 
     def _solve_within(self, nodes: int) -> Parts | None:
-        self.within, self._narrowed = nodes & self.givers.nodes(), False
+        while True:
+            self.within, self._narrowed = nodes & self.givers.nodes(), False
+            parts = self._take_within(nodes)
+            if parts is not None or not self._lift():
+                return parts
+
+    def _take_within(self, nodes: int) -> Parts | None:
         while True:
             limited = gates.over_limit(self.leaf, self.need)
             parts = placement.find(self.state.pool, self.job, self.job.min_workers, nodes)
@@ -101,8 +113,30 @@ class Search:
         self.state.tree.count(leaf, claimed=gpus, firm=0 if unit.job.preemptible else gpus)
         self.givers.changed()
 
+    def _lift(self) -> bool:
+        """Let those below the barrier give until it is lifted: whoever is within a quota may claim it from all.
+
+        They give although their GPUs may be of no use to the job. False if there is no barrier, or nobody gives.
+        """
+        if not self._lifts or self.rule.barrier is None:
+            return False
+        if not self.rule.look_again():
+            if not self._take_one():
+                return False
+            self.rule.look_again()
+        self._begin_again()
+        return True
+
     def take_cheapest(self) -> bool:
         """Take the next unit in the victims' order, wherever it is; false if there is none."""
+        if self._take_one():
+            return True
+        if not self._lifts or not self.rule.look_again():
+            return False
+        self._begin_again()
+        return self._take_one()
+
+    def _take_one(self) -> bool:
         for _, job in self.givers.cheapest():
             unit = self._unit(job.id, None, None)
             if unit is not None:
@@ -115,28 +149,34 @@ class Search:
         used: dict[str, int] = {}
         for worker in needed_gpus:
             used[worker.node] = used.get(worker.node, 0) | mask_of(worker.gpus)
-        kept: list[Unit] = []
         bound: set[str] = set()
-        for unit in reversed(self.taken):
-            needed = unit.job.id in bound or any(
-                mask_of(worker.gpus) & used.get(worker.node, 0) for worker in unit.taken
-            )
-            if not needed:
-                self._count(unit, 1)
-                needed = gates.over_limit(self.leaf, self.need) is not None
-                if needed:
-                    self._count(unit, -1)
-            if needed:
+        for unit in reversed(tuple(self.taken)):
+            used_here = any(mask_of(worker.gpus) & used.get(worker.node, 0) for worker in unit.taken)
+            if unit.job.id in bound or used_here or not self._can_do_without(unit):
                 bound.add(unit.job.id)
-                kept.append(unit)
                 continue
+            self.taken.remove(unit)
             self.state.pool.hold(unit.job.id, unit.taken)
             whole = unit.left + unit.taken
             if len(whole) == len(unit.job.placement):
                 self.desk.left.pop(unit.job.id, None)
             else:
                 self.desk.left[unit.job.id] = whole
-        self.taken = kept[::-1]
+
+    def _can_do_without(self, unit: Unit) -> bool:
+        """Whether the limits and the barrier allow the rest if the unit is not taken; if so, it counts again."""
+        self._count(unit, 1)
+        if gates.over_limit(self.leaf, self.need) is None and self._reaches_without(unit):
+            return True
+        self._count(unit, -1)
+        return False
+
+    def _reaches_without(self, spared: Unit) -> bool:
+        """Whether all others may still be asked to give if this unit is not taken."""
+        if not self._lifts:
+            return True
+        self.rule.look_again()
+        return self.rule.reaches(unit.job for unit in self.taken if unit is not spared)
 
     # ---------- choosing units
 

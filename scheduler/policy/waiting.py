@@ -60,7 +60,7 @@ def _refused(state: State, job: Job, leaf: Seat) -> Reason | None:
     types = tuple(job.gpu_types)
     if job.gpus > largest:
         return Reason("too-large", {"gpus": job.gpus, "largest": largest, "gpu_types": types})
-    slots = sum(place.usable.bit_count() // job.gpus for place in nodes)
+    slots = pool.capacity(job.gpus, job.gpu_types)
     if job.min_workers > slots:
         return Reason(
             "gang-too-large",

@@ -111,10 +111,17 @@ def placeable(books: Books, kind: Kind) -> bool:
             for node, _ in seats(job.placement):
                 if node in room:
                     room[node] -= 1
-        elif job.project == kind.project or books.claimed[job.project] <= books.quota(job.project):
+        elif job.project == kind.project or _protected(books, job.project, kind.project):
             movable += [job.gpus] * len(job.placement)
     types = {node.gpu_type for node in books.nodes.values()}
     return any(_packs(books, dict(room), kind, gpu_type, movable) for gpu_type in types)
+
+
+def _protected(books: Books, project: str, other: str) -> bool:
+    """Whether the project loses nothing to the other: it, or one above it but not above both, is within quota."""
+    above_both = set(books.paths.get(other, ()))
+    own = (name for name in books.paths.get(project, ()) if name not in above_both)
+    return any(books.claimed[name] <= books.quota(name) for name in own)
 
 
 def _packs(books: Books, room: dict[str, int], kind: Kind, gpu_type: str, movable: list[int]) -> bool:

@@ -23,6 +23,9 @@ from springtide.scheduler.model import (
 from springtide.scheduler.promises.books import Books, Seat, seats, size
 from springtide.scheduler.promises.breach import Breach, Promise
 
+ROUNDING = 1.0
+"""GPU-seconds of service that count as none when service is compared: times are floating-point numbers."""
+
 
 def check_decisions(
     books: Books, plan: Plan, now: float, standing: Mapping[str, Standing] | None = None
@@ -197,10 +200,20 @@ class _PlanCheck:
             yield from self._unjust_within(job, helped, decision)
 
     def _in_the_way(self, job: Job, helped: Job) -> bool:
-        """Whether a limit or quota above both keeps the one from starting while the other runs."""
+        """Whether a limit, quota or entitlement above both keeps the one from starting while the other runs."""
         shared = set(self.books.paths.get(job.project, ())) & set(self.books.paths.get(helped.project, ()))
         bounded = any(self.books.projects[project].limit is not None for project in shared)
-        return bounded or (bool(shared) and not helped.preemptible)
+        need = helped.gpus * helped.min_workers
+        full = any(self.books.claimed[project] + need > self._entitled(project) for project in shared)
+        return bounded or full or (bool(shared) and not helped.preemptible)
+
+    def _entitled(self, project: str) -> float:
+        """What the project may claim back, in GPUs; infinite if that is not known."""
+        if self.standing is None:
+            return math.inf
+        quota = self.books.projects[project].quota
+        share = max(self.standing[project].fair_share, math.inf if quota is None else quota)
+        return min(self.books.limit(project), share)
 
     def _unjust_within(self, job: Job, helped: Job, decision: Pause | Move) -> Iterator[str]:
         """Within a project: for a higher priority, or in turn for an equal one that had less."""
@@ -213,7 +226,7 @@ class _PlanCheck:
                 yield f"for {helped.id} of the same project and equal priority"
             elif not job.rotate:
                 yield f"for its equal {helped.id}, though it asked not to be rotated"
-            elif job.served_by(self.now) <= helped.served:
+            elif job.served_by(self.now) < helped.served - ROUNDING:
                 yield f"for its equal {helped.id}, which had no less service"
 
     def _takings(self) -> Iterator[Breach]:
@@ -239,10 +252,9 @@ class _PlanCheck:
             if self.books.claimed[side] + gained[side] - sum(lost_by.values()) + lost_by[last] <= quota:
                 message = f"{side} would lose GPUs of its quota of {quota:g} to another project"
                 yield Breach(Promise.GUARANTEE, message, last, side)
-        if self.standing is not None:
-            yield from self._greed(reclaimers, self.standing)
+        yield from self._greed(reclaimers)
 
-    def _greed(self, reclaimers: Mapping[str, str], standing: Mapping[str, Standing]) -> Iterator[Breach]:
+    def _greed(self, reclaimers: Mapping[str, str]) -> Iterator[Breach]:
         """Decision by decision: where a reclaiming job gets its GPUs, all above it stay within entitlement."""
         gained = Counter[str]()
         for decision in self.known:
@@ -253,9 +265,7 @@ class _PlanCheck:
                 continue
             _, top = self.books.split(reclaimers[job.id], job.project)
             for above in path[: path.index(top) + 1]:
-                quota = self.books.projects[above].quota
-                share = max(standing[above].fair_share, math.inf if quota is None else quota)
-                entitled = min(self.books.limit(above), share)
+                entitled = self._entitled(above)
                 after = self.books.claimed[above] + gained[above]
                 if after > entitled:
                     message = f"{above} reclaims up to {after} GPUs, it is entitled to {entitled:g}"

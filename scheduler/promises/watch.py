@@ -135,24 +135,40 @@ class Watch:
 
     def _starved(self, now: float, patience: float) -> Iterable[Breach]:
         standing = self._standing() if self._standing is not None else None
+        urgent = self._most_urgent(now)
         for kind, jobs in self.books.waiting.items():
-            if kind.not_before > now or not allowed(self.books, kind):
-                continue
             if not (
-                self._entitled(kind, standing) and sound(self.books, kind.project) and placeable(self.books, kind)
+                self._startable(kind, now) and self._entitled(kind, standing) and sound(self.books, kind.project)
             ):
                 continue
             for job in jobs:
                 waited = now - self._waits_since.get(job, now)
-                if waited > patience:
+                if waited > patience and self.books.jobs[job].priority >= urgent[kind.project]:
                     message = f"job {job} is within what {kind.project} is entitled to, has waited {waited:g} s"
                     yield Breach(Promise.NO_STARVATION, f"{message} and has no promised start", job, kind.project)
+
+    def _most_urgent(self, now: float) -> Mapping[str, int]:
+        """The highest priority, by project, of the jobs that wait and may start: those below it wait for them."""
+        urgent: dict[str, int] = {}
+        waiting = [job for kind, jobs in self.books.waiting.items() if self._startable(kind, now) for job in jobs]
+        for job_id in (*waiting, *self.books.reserved):
+            job = self.books.jobs[job_id]
+            urgent[job.project] = max(job.priority, urgent.get(job.project, job.priority))
+        return urgent
+
+    def _startable(self, kind: Kind, now: float) -> bool:
+        return (
+            kind.not_before <= now
+            and kind.require is None
+            and allowed(self.books, kind)
+            and placeable(self.books, kind)
+        )
 
     def _entitled(self, kind: Kind, standing: Mapping[str, Standing] | None) -> bool:
         """Whether a job of this kind stays within what its project and all above it are entitled to."""
         for name in self.books.paths.get(kind.project, ()):
             share = standing[name].fair_share if standing is not None and name in standing else 0
-            if self.books.held[name] + kind.need > max(self.books.quota(name), share):
+            if self.books.held[name] + self.books.promised[name] + kind.need > max(self.books.quota(name), share):
                 return False
         return True
 

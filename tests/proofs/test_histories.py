@@ -25,6 +25,18 @@ def test_no_promise_is_broken_in_a_random_history(batch, history, first_seed, so
         assert len(world.log) == STEPS
 
 
+FOUND_BY_SOAKING = (
+    "446 600 636 960 1001 1157 1265 1469 1520 1608 1634 1650 1836 2954 3064 3098 3473 3678 "
+    "3800 3814 3836 3841 3842 4006 4131 4144 4479 4641 4744 5353 5408 5522 5863 5880 20146"
+)
+"""Seeds of histories in which a promise was broken once."""
+
+
+def test_what_was_broken_once_holds(history):
+    for seed in map(int, FOUND_BY_SOAKING.split()):
+        assert not history(seed, STEPS).watch.breaches, f"pytest tests/proofs --seed {seed}"
+
+
 NUMBER = st.integers(0, (1 << 12) - 1)
 
 

@@ -1,0 +1,155 @@
+"""What is a project's own comes first: before what others borrow, grow by, or were promised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from small_pools import CALM, NOW, kinds, on, plan, running, waiting
+
+from springtide.scheduler.model import Job, Node, Plan, Project, Settings, Worker
+
+PAIRS = tuple(Node(f"n{at}", 2) for at in range(3))
+
+
+class TestReclaimingThroughAFullParent:
+    """The parent holds all it is entitled to, but by another child that only borrows."""
+
+    PROJECTS = (
+        Project("team", quota=4),
+        Project("owner", "team", quota=4, age=1),
+        Project("guest", "team", quota=0, age=2),
+        Project("other", quota=2, age=3),
+    )
+    NODES = (Node("big", 4), Node("small", 2))
+
+    def test_the_borrowing_sibling_gives_way_so_that_others_can_be_asked(self):
+        decided = plan(
+            running("g1", "guest", on("small", 0)),
+            running("g2", "guest", on("small", 1)),
+            running("o", "other", on("big", 0, 1, 2, 3)),
+            waiting("w", "owner", 4),
+            nodes=self.NODES,
+            projects=self.PROJECTS,
+        )
+
+        assert set(kinds(decided)) == {("Pause", "g1"), ("Pause", "g2"), ("Pause", "o"), ("Reserve", "w")}
+
+    def test_no_more_of_the_siblings_jobs_than_needed(self):
+        decided = plan(
+            running("g1", "guest", on("small", 0)),
+            running("g2", "guest", on("small", 1)),
+            running("o", "other", on("big", 0, 1, 2, 3)),
+            waiting("w", "owner", 3),
+            nodes=self.NODES,
+            projects=self.PROJECTS,
+        )
+
+        assert ("Pause", "o") in kinds(decided)
+        assert len([job for kind, job in kinds(decided) if kind == "Pause" and job.startswith("g")]) == 1
+
+
+class TestGrowing:
+    def test_who_borrows_does_not_grow_while_an_owner_waits(self):
+        workers = (Worker(0, "n0", (1,)), Worker(1, "n1", (0,)), Worker(2, "n1", (1,)))
+        decided = plan(
+            running("e", "b", workers, workers=4, min_workers=1, started=NOW - 300),
+            waiting("w", "a", 2, 2),
+            nodes=PAIRS[:2],
+            quotas={"a": 4, "b": 0},
+            settings=replace(CALM, min_runtime=300.0),
+        )
+
+        assert kinds(decided) == [("Pause", "e"), ("Reserve", "w")]
+
+    def test_but_it_does_if_nobody_can_make_room_for_the_owner(self):
+        decided = plan(
+            running("e", "b", on("n0", 0), workers=2, min_workers=1),
+            waiting("w", "a", 2, 2),
+            nodes=PAIRS[:1],
+            quotas={"a": 4, "b": 0},
+        )
+
+        assert kinds(decided) == [("Move", "e")]
+
+    def test_a_quota_that_the_parent_cannot_honour_is_no_reason_to_grow(self):
+        decided = plan(
+            running("e", "wide", on("n0", 0, 1), workers=2, min_workers=1),
+            running("big", "other", (Worker(0, "n1", (0, 1)), Worker(1, "n2", (0, 1)))),
+            waiting("w", "narrow"),
+            nodes=PAIRS,
+            projects=(
+                Project("team", quota=3),
+                Project("narrow", "team", quota=1, age=1),
+                Project("wide", "team", quota=6, age=2),
+                Project("other", quota=3, age=3),
+            ),
+        )
+
+        assert kinds(decided) == [("Pause", "big"), ("Reserve", "w")]
+
+
+class TestPromises:
+    LONG_AGO = 0.0
+
+    def stuck(self, *jobs: Job, projects: Sequence[Project]) -> Plan:
+        """Two nodes on each of which a job that cannot be paused leaves one GPU free."""
+        firm = [running(f"f{at}", "b", on(f"n{at}", 0), priority=100, preemptible=False) for at in (0, 1)]
+        return plan(*firm, *jobs, nodes=PAIRS[:2], projects=projects)
+
+    def test_an_urgent_job_that_can_never_start_does_not_keep_others_from_a_promise(self):
+        decided = self.stuck(
+            waiting("never", "a", 2, 2, priority=75),
+            waiting("old", "a", 2, submitted=self.LONG_AGO),
+            projects=(Project("a", quota=2, limit=2), Project("b", quota=2, age=1)),
+        )
+
+        assert kinds(decided) == [("Reserve", "old")]
+
+    def test_nothing_is_promised_to_a_quota_that_the_parent_cannot_honour(self):
+        decided = self.stuck(
+            waiting("old", "child", 2, submitted=self.LONG_AGO),
+            projects=(
+                Project("parent", quota=0, weight=0.0),
+                Project("child", "parent", quota=2, age=1),
+                Project("b", quota=2, age=2),
+            ),
+        )
+
+        assert not decided.decisions
+
+    def test_a_promise_that_the_quota_holds_no_longer_is_not_kept_elsewhere(self):
+        promised = waiting("w", "a", 8, priority=100, preemptible=False)
+        decided = plan(
+            replace(promised, reserved=on("n0", *range(8))),
+            running("r", "b", on("n0", 0, 1)),
+            nodes=(Node("n0", 8), Node("n1", 8)),
+            quotas={"a": 0, "b": 8},
+        )
+
+        assert kinds(decided) == [("Drop", "w")]
+
+
+def test_what_is_held_beyond_a_limit_can_be_taken_back_whatever_the_priority():
+    decided = plan(
+        running("r", "high", on("n0", 0, 1)),
+        waiting("w", "low", 2),
+        nodes=PAIRS[:1],
+        projects=(Project("high", quota=0, limit=0, priority=200), Project("low", quota=0, age=1)),
+        settings=Settings(order=CALM.order),
+    )
+
+    assert kinds(decided) == [("Pause", "r"), ("Reserve", "w")]
+
+
+def test_only_who_is_in_the_way_moves():
+    nodes = (Node("n0", 4, "a100"), Node("n1", 2, "v100"), Node("n2", 2, "v100"))
+    decided = plan(
+        running("in the way", "a", on("n0", 0)),
+        running("elsewhere", "a", on("n1", 1)),
+        waiting("w", "b", 2, 2),
+        nodes=nodes,
+        quotas={"a": 2, "b": 2},
+    )
+
+    assert kinds(decided) == [("Move", "in the way"), ("Reserve", "w")]
