@@ -38,7 +38,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 PREEMPTIBLE_BELOW = 100
 """Jobs with this priority and above are not preemptible unless they say otherwise."""
@@ -151,6 +151,16 @@ class Worker:
 Placement: TypeAlias = tuple[Worker, ...]
 
 
+class Spread(NamedTuple):
+    """How the workers of a job sit: the tightest topology level that holds them all, and on how many nodes.
+
+    The level is ``"island"``, ``"node"``, a label of the nodes, or ``""`` if only the pool as a whole holds them.
+    """
+
+    level: str
+    nodes: int
+
+
 class Phase(StrEnum):
     """What the policy needs to know of a job's state."""
 
@@ -171,7 +181,8 @@ class Job:
     ``gpu_types`` empty means any type. ``require`` and ``prefer`` name a topology level (a label of the nodes,
     or ``"island"`` or ``"node"``) that has to, or should, hold the whole gang. ``rotate`` false asks not to be
     paused in favour of an equal job that has had less service. ``time_limit`` is the longest the job may run
-    in all, in seconds. ``expected`` is a guess of its whole run time for forecasts.
+    in all, in seconds. ``expected`` is a guess of its whole run time for forecasts. ``fastest`` is how those sat
+    that were like it and ran fastest, None if that is not known.
 
     ``placement`` is held while running or pausing. ``reserved`` is a placement that was set aside for it: it
     starts there as soon as those GPUs are free. ``started`` is when the live attempt started, ``saved`` when
@@ -195,6 +206,7 @@ class Job:
     rotate: bool = True
     time_limit: float | None = None
     expected: float | None = None
+    fastest: Spread | None = None
     phase: Phase = Phase.WAITING
     placement: Placement = ()
     reserved: Placement = ()

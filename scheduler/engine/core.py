@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -121,7 +121,6 @@ class Core:
         self._foresight = Foresight(
             self._know,
             self._clock,
-            learn=lambda most: self._read(self._store.jobs, JobQuery(states=ENDED), None, most),
             tell=self._broadcast.show,
         )
         self._outputs = Outputs(
@@ -137,6 +136,10 @@ class Core:
             running.create_task(self._loop.run(), name="engine"),
             running.create_task(pruner.run(), name="pruner"),
         ]
+        self._recalling = running.create_task(self._know.memory.recall(self._ended_jobs), name="memory")
+
+    async def _ended_jobs(self, most: int) -> Sequence[JobRecord]:
+        return await self._read(self._store.jobs, JobQuery(states=ENDED), None, most)
 
     async def _seed(self, world: World) -> None:
         draft = Draft(world, self._clock())
@@ -148,6 +151,7 @@ class Core:
         """Finish what is being written and let go. Attempts go on; the store stays open, its opener closes it."""
         if self._tasks:
             ticking, pruning = self._tasks
+            self._recalling.cancel()
             self._loop.stop()
             await self._foresight.stop()
             await asyncio.gather(ticking, return_exceptions=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from springtide.scheduler import wire
@@ -53,6 +54,7 @@ class Engine(Core):
             world.train_nodes(), {record.name: record.project for record in world.projects.values()}, self.settings
         )
         spec = submit.check(submission, user, project, pool, job_id=self._new_id(), now=self._clock())
+        spec = replace(spec, fastest=self._know.memory.paces.fastest(spec))
         bundle = await self._bundle(submission.files)
 
         def accept(draft: Draft) -> Callable[[], wire.Job]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import views, words
@@ -14,12 +14,9 @@ from springtide.scheduler.engine.knowledge import Knowledge
 from springtide.scheduler.forecast import FAR, HORIZON, Outlook, Window
 from springtide.scheduler.model import Phase, Snapshot
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import JobRecord
 
 logger = logging.getLogger(__name__)
 
-LEARNT_FROM = 1_000
-"""Ended jobs of the store whose run times are read at first."""
 MOST_WAITING = 5_000
 """Waiting jobs that are looked at, those next in line."""
 MOST_ASKED = 500
@@ -45,19 +42,17 @@ LONGEST_LINE = 8
 class Foresight:
     """Keeps the starts of jobs that are looked at, in ``knowledge.starts``.
 
-    ``learn`` reads ended jobs, ``tell`` hears of jobs whose start has changed.
+    ``tell`` hears of jobs whose start has changed.
     """
 
     def __init__(
         self,
         knowledge: Knowledge,
         clock: Callable[[], float],
-        learn: Callable[[int], Awaitable[Sequence[JobRecord]]],
         tell: Callable[[Collection[str]], None],
     ) -> None:
         self._know = knowledge
         self._clock = clock
-        self._learn = learn
         self._tell = tell
         self._foreseer = Foreseer()
         self._wanted: dict[str, None] = {}
@@ -66,7 +61,6 @@ class Foresight:
         self._next = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._line = 0
-        self._taught: asyncio.Future[None] | None = None
 
     # ---------- the pool as it is
 
@@ -157,26 +151,10 @@ class Foresight:
             self._line -= 1
 
     async def _ask(self, snapshot: Snapshot, asked: list[str]) -> Outlook:
-        await self._teach()
+        await self._know.memory.recalled()
         return await self._foreseer.ask(
-            snapshot, asked, self._know.run_times, most=MOST_WAITING, horizon=HORIZON, budget=BUDGET
+            snapshot, asked, self._know.memory.run_times, most=MOST_WAITING, horizon=HORIZON, budget=BUDGET
         )
-
-    async def _teach(self) -> None:
-        """Once: how long the jobs ran that ended before the service began."""
-        if self._taught is not None:
-            await asyncio.shield(self._taught)
-            return
-        self._taught = asyncio.get_running_loop().create_future()
-        try:
-            lately = self._know.ended_lately
-            for job in reversed(await self._learn(LEARNT_FROM)):
-                if job.id not in lately:
-                    self._know.run_times.learn(job)
-        except Exception:
-            logger.exception("Ended jobs could not be read; their run times are not known.")
-        finally:
-            self._taught.set_result(None)
 
     async def stop(self) -> None:
         """Look ahead no more."""

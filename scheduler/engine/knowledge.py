@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import gpus, pool_view, views
+from springtide.scheduler.engine.memory import Memory
 from springtide.scheduler.engine.planning import PlannerLike, Planning
-from springtide.scheduler.engine.run_times import RunTimes
 from springtide.scheduler.engine.world import World
 from springtide.scheduler.model import Standing
 from springtide.scheduler.store import Store
@@ -38,7 +38,7 @@ class Knowledge:
         self.seq = 0
         self.starts: dict[str, wire.Starts] = {}
         """When jobs that were looked at are expected to start."""
-        self.run_times = RunTimes()
+        self.memory = Memory(lambda: self.world.nodes)
 
     def changed(self) -> None:
         """Views have to be built again."""
@@ -50,16 +50,11 @@ class Knowledge:
     def ended(self, job: JobRecord) -> None:
         """Keep an ended job at hand for a while, and learn from it."""
         if job.id not in self._recent:
-            self.run_times.learn(job)
+            self.memory.learn(job)
         self._recent[job.id] = job
         self._recent.move_to_end(job.id)
         while len(self._recent) > RECENT:
             self._recent.popitem(last=False)
-
-    @property
-    def ended_lately(self) -> Collection[str]:
-        """Ids of ended jobs that are at hand."""
-        return self._recent.keys()
 
     def at_hand(self, job_id: str) -> JobRecord | None:
         """A job that is unfinished or ended lately."""

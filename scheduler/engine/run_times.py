@@ -54,11 +54,15 @@ class RunTimes:
         return ()
 
 
+def stem(name: str) -> str:
+    """A job's name without its numbers."""
+    return re.sub(r"\d+", "#", name.lower())
+
+
 def _kinds(user: str, project: str, name: str, gpus: int) -> Iterator[Kind]:
     """What the job is an example of, the most telling first."""
-    stem = re.sub(r"\d+", "#", name.lower())
-    yield ("name and size", user, project, stem, gpus)
-    yield ("name", user, stem)
+    yield ("name and size", user, project, stem(name), gpus)
+    yield ("name", user, stem(name))
     yield ("size", user, project, gpus)
     yield ("project", project)
     yield ("any",)

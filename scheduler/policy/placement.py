@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from springtide.scheduler.model import Job, Placement, Worker
 from springtide.scheduler.policy.pool import Place, Pool, bits, mask_of
+from springtide.scheduler.policy.spread import ISLAND, NODE, by_tightness
 
 Parts = list[tuple[Place, int]]
 """One entry per worker: the node and the mask of GPUs on it."""
-
-NODE = "node"
-ISLAND = "island"
 
 
 def find(pool: Pool, job: Job, workers: int, within: int | None = None) -> Parts | None:
@@ -23,6 +21,8 @@ def find(pool: Pool, job: Job, workers: int, within: int | None = None) -> Parts
         return _on_one_node(pool, job.gpus, workers, nodes)
     if job.require is not None:
         return _in_domain(pool, job.gpus, workers, _by_type(pool, job, nodes), job.require)
+    if job.prefer is None and (parts := _as_ran_fastest(pool, job, workers, nodes)) is not None:
+        return parts
     if job.prefer == ISLAND and (parts := _in_one_island(pool, job.gpus, workers, nodes)) is not None:
         return parts
     if (parts := _on_one_node(pool, job.gpus, workers, nodes)) is not None or workers == 1:
@@ -41,13 +41,50 @@ def find(pool: Pool, job: Job, workers: int, within: int | None = None) -> Parts
 
 def levels(pool: Pool) -> list[str]:
     """The topology levels above nodes, the tightest first."""
-    return sorted(pool.levels, key=lambda level: (-len(pool.levels[level]), level))
+    return by_tightness(pool.levels)
 
 
 def _by_type(pool: Pool, job: Job, nodes: int) -> list[int]:
     """The nodes of each accepted GPU type, for a gang does not mix types; the job's first choice first."""
     types = job.gpu_types or tuple(sorted(pool.types))
     return [both for gpu_type in types if (both := pool.types.get(gpu_type, 0) & nodes)]
+
+
+def _as_ran_fastest(pool: Pool, job: Job, workers: int, nodes: int) -> Parts | None:
+    """Room to sit as those like this job did that ran fastest, with equally many workers on each node, if any."""
+    if job.fastest is None or job.fastest.nodes > workers or workers < job.workers:
+        return None
+    level, count = job.fastest
+    if level == ISLAND:
+        return _in_one_island(pool, job.gpus, workers, nodes)
+    if level == NODE:
+        return _on_one_node(pool, job.gpus, workers, nodes)
+    on_each = -(-workers // count)
+    for one_type in _by_type(pool, job, nodes):
+        domains = pool.levels.get(level, {}) if level else {"": one_type}
+        found = [
+            (pool.slots(job.gpus, domain & one_type), name, places)
+            for name, domain in domains.items()
+            if (places := _fullest(pool, job.gpus * on_each, count, domain & one_type)) is not None
+        ]
+        if found:
+            _, _, places = min(found, key=lambda each: each[:2])
+            whole, more = divmod(workers, count)
+            return [
+                part for at, place in enumerate(places) for part in _on_place(place, job.gpus, whole + (at < more))
+            ]
+    return None
+
+
+def _fullest(pool: Pool, gpus: int, count: int, within: int) -> list[Place] | None:
+    """So many of these nodes, the fullest ones that have ``gpus`` free each; None if there are fewer."""
+    places: list[Place] = []
+    for free in range(gpus, len(pool.buckets)):
+        for rank in bits(pool.buckets[free] & within):
+            places.append(pool.places[rank])
+            if len(places) == count:
+                return places
+    return None
 
 
 def _in_domain(pool: Pool, gpus: int, workers: int, by_type: list[int], level: str) -> Parts | None:

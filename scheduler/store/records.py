@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from springtide.scheduler.model import JobState, Placement, Project, Reason
+from springtide.scheduler.model import JobState, Placement, Project, Reason, Spread
 
 
 class Asked(StrEnum):
@@ -72,6 +72,8 @@ class JobSpec:
     time_limit: float | None = None
     retries: int = 0
     grace: float | None = None
+    fastest: Spread | None = None
+    """How those sat that were like it and ran fastest, as far as that was known when it was submitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

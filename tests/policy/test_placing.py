@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from small_pools import NODE, kinds, on, plan, running, waiting
 
-from springtide.scheduler.model import Move, Node
+from springtide.scheduler.model import Job, Move, Node, Spread, Worker
 
 
 class TestPlacement:
@@ -55,6 +56,48 @@ class TestPlacement:
 
         assert kinds(plan(blockers[0], gang, nodes=(node,))) == [("Start", "gang")]
         assert kinds(plan(*blockers, gang, nodes=(node,))) == []
+
+
+class TestHistory:
+    """Those like the job ran fastest when they sat in a certain way."""
+
+    RACKS = TestPlacement.RACKS
+
+    def seats(self, job: Job, *others: Job, nodes: Sequence[Node] = RACKS) -> list[str]:
+        decided = plan(*others, job, nodes=nodes, quotas={"a": 16, "b": 0}).decisions
+        return [worker.node for worker in decided[-1].placement]
+
+    def test_a_gang_is_spread_over_two_nodes_if_that_was_faster(self):
+        gang = waiting("gang", "a", 1, 4)
+
+        assert self.seats(gang) == ["n0", "n0", "n0", "n0"]
+        assert self.seats(replace(gang, fastest=Spread("rack", 2))) == ["n0", "n0", "n1", "n1"]
+
+    def test_it_still_goes_where_it_is_tightest(self):
+        nearly_full = [running(f"r{at}", "b", on(f"n{at}", 0, 1, 2)) for at in (2, 3)]
+
+        assert self.seats(waiting("gang", "a", 1, 2, fastest=Spread("rack", 2)), *nearly_full) == ["n2", "n3"]
+
+    def test_workers_that_do_not_divide_evenly_sit_as_evenly_as_can_be(self):
+        assert self.seats(waiting("gang", "a", 1, 3, fastest=Spread("", 2))) == ["n0", "n0", "n1"]
+
+    def test_it_does_not_wait_for_that(self):
+        full = running("r", "b", (Worker(0, "n1", (0, 1, 2, 3)), Worker(1, "n3", (0, 1, 2, 3))))
+
+        assert self.seats(waiting("gang", "a", 2, 2, fastest=Spread("rack", 2)), full) == ["n0", "n0"]
+
+    def test_what_the_user_prefers_counts_more(self):
+        assert self.seats(waiting("gang", "a", 2, 2, prefer="node", fastest=Spread("rack", 2))) == ["n0", "n0"]
+
+    def test_a_worker_waits_for_no_link_but_takes_one_if_that_was_faster(self):
+        split = Node("split", 4, islands=((0, 1), (2, 3)))
+        whole = replace(split, name="whole")
+        taken = running("r", "b", (Worker(0, "split", (0,)), Worker(1, "split", (2,))))
+        one = waiting("w", "a", 2)
+
+        assert self.seats(one, taken, nodes=(split, whole)) == ["split"]
+        assert self.seats(replace(one, fastest=Spread("island", 1)), taken, nodes=(split, whole)) == ["whole"]
+        assert self.seats(replace(one, fastest=Spread("island", 1)), taken, nodes=(split,)) == ["split"]
 
 
 class TestGangs:
