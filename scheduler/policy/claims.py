@@ -85,11 +85,12 @@ class Reclaim:
     def balanced(self, victims: Iterable[Job]) -> bool:
         """Whether nobody was helped to borrow by those who may claim it back at once within their quota."""
         for job in victims:
-            pair = sides(self._leaf, self._state.leaf_of(job))
+            leaf = self._state.leaf_of(job)
+            pair = sides(self._leaf, leaf)
             if pair is not None:
                 mine, theirs = pair
-                borrows = mine.claimed + self._need > mine.quota
-                if borrows and theirs.claimed + job.gpus * job.min_workers <= theirs.quota:
+                back = min(job.gpus * job.min_workers, self._state.lines[leaf.name].smallest or UNLIMITED)
+                if mine.claimed + self._need > mine.quota and theirs.claimed + back <= theirs.quota:
                     return False
         return True
 

@@ -130,6 +130,16 @@ class TestPromises:
         assert kinds(decided) == [("Drop", "w")]
 
 
+def test_nobody_borrows_from_who_would_take_it_back_at_once_for_another_job():
+    gang = tuple(Worker(rank, "dgx", (4 + rank,)) for rank in range(5))
+    projects = (Project("a", quota=4), Project("b", quota=1, weight=0.0, age=1))
+    pool = {"nodes": (Node("dgx", 9),), "projects": projects}
+    jobs = (running("own", "a", on("dgx", 0, 1, 2, 3)), running("gang", "b", gang), waiting("w", "a", 4))
+
+    assert kinds(plan(*jobs, **pool)) == [("Pause", "gang"), ("Reserve", "w")]
+    assert not plan(*jobs, waiting("small", "b"), **pool).decisions
+
+
 def test_what_is_held_beyond_a_limit_can_be_taken_back_whatever_the_priority():
     decided = plan(
         running("r", "high", on("n0", 0, 1)),
