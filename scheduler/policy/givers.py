@@ -15,7 +15,7 @@ from springtide.scheduler.policy.units import order_among_siblings
 Key = tuple[float, tuple[object, ...]]
 """Where a job stands among the victims: the work lost, and the order of those that lose as much.
 
-That order takes time to work out; ``()`` stands before all, for a job of which it was not needed so far.
+Of that order only the first part is worked out, that of the topmost project, until more is needed.
 """
 
 Entry = tuple[Key, int, str, int, int, str]
@@ -130,7 +130,7 @@ class Givers:
     def order(self, job: Job) -> tuple[object, ...]:
         """The order of those that lose as much work: of projects, then lower priority, then most recent."""
         projects = self._order_of(self.state.tree.leaves[job.project])
-        return (projects, job.priority, -(job.started or 0.0), -job.submitted, job.id)
+        return (*projects, job.priority, -(job.started or 0.0), -job.submitted, job.id)
 
     def _order_of(self, seat: Seat) -> tuple[object, ...]:
         """The order of projects as victims: that of turns, backwards, from the top down."""
@@ -172,10 +172,13 @@ class Givers:
     def _heads(self) -> list[Entry]:
         """The first job of each size of each project that may have to give."""
         stream: list[Entry] = []
+        fixed, now, leaves, runners = self.desk.fixed, self.desk.now, self.state.tree.leaves, self.state.runners
         for name in self.all_open():
-            for gpus in self.state.runners[name].by_gpus:
-                entry = self._entry(len(stream), name, gpus, self.desk.passed.get((name, gpus), 0))
-                if entry is not None:
+            top = self._order_of(leaves[name].path[-1])
+            for gpus, first in runners[name].firsts():
+                if first[4] not in fixed:
+                    stream.append(((least_lost(first, gpus, now), top), len(stream), name, gpus, 0, first[4]))
+                elif entry := self._entry(len(stream), name, gpus, self.desk.passed.get((name, gpus), 0)):
                     stream.append(entry)
         heapify(stream)
         return stream
@@ -186,7 +189,8 @@ class Givers:
         while at < len(ranks):
             rank = ranks[at]
             if rank[4] not in desk.fixed:
-                return ((least_lost(rank, gpus, desk.now), ()), count, project, gpus, at, rank[4])
+                top = self._order_of(self.state.tree.leaves[project].path[-1])
+                return ((least_lost(rank, gpus, desk.now), top), count, project, gpus, at, rank[4])
             if at == desk.passed.get((project, gpus), 0):
                 desk.passed[project, gpus] = at + 1
             at += 1

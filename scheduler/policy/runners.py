@@ -58,6 +58,7 @@ class Runners:
         self.by_priority: dict[int, dict[str, Job]] = {}
         self.ripening = Ripening(min_runtime)
         self.on_node: dict[int, int] = {}
+        self._firsts: tuple[tuple[int, Rank], ...] | None = None
         self._counts: Counter[int] | None = None
         self._slots: dict[tuple[int, int], int] = {}
         self._nodes: int | None = None
@@ -91,6 +92,12 @@ class Runners:
         if not equals:
             del self.by_priority[job.priority]
 
+    def firsts(self) -> tuple[tuple[int, Rank], ...]:
+        """Who of each size would give way first."""
+        if self._firsts is None:
+            self._firsts = tuple((gpus, ranks[0]) for gpus, ranks in self.by_gpus.items())
+        return self._firsts
+
     def slots(self, gpus: int, beside: int) -> int:
         """The most workers with ``gpus`` each that fit in their place, were ``beside`` GPUs free on each node."""
         known = self._slots.get((gpus, beside))
@@ -122,7 +129,7 @@ class Runners:
         self._count(job, 1)
 
     def _count(self, job: Job, sign: int) -> None:
-        self._counts = self._nodes = None
+        self._firsts = self._counts = self._nodes = None
         self._slots.clear()
         for worker in job.placement:
             place = self._places.get(worker.node)
