@@ -95,6 +95,8 @@ class Listener:
         while not stop.is_set():
             with self._changed:
                 self._changed.wait_for(lambda: self._concerned or stop.is_set())
+                if stop.is_set():
+                    return
                 concerned, self._concerned = self._concerned, set()
             pause = PACE_S
             for looker in concerned:

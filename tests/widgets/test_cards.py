@@ -15,7 +15,7 @@ from springtide.widgets import listener as listener_module
 from springtide.widgets.card import Card, PoolCard, card
 from springtide.widgets.errors import OptionError
 from springtide.widgets.form import JobForm, parse_arguments
-from springtide.widgets.listener import listener
+from springtide.widgets.listener import Listener, listener
 
 SLEEP = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(600)"]
 REPORTING = """
@@ -153,6 +153,22 @@ def test_a_view_outlives_what_passes_and_is_told_what_does_not(pool, until, monk
     assert not lasting.answers
     assert broken.error.status == 404
     assert broken.answers == [True]
+
+
+def test_who_comes_when_the_last_one_leaves_is_shown_the_pool_as_it_is(pool, until, monkeypatch):
+    """The first look does not wait for the stream, which says nothing here."""
+    client = pool.connection.client
+    monkeypatch.setattr(client, "events", lambda stop: iter(stop.wait, True))
+    served = Listener(client)
+    for _ in range(20):
+        leaves, comes = Looking(True), Looking(True)
+        served.add(leaves)
+        until(lambda leaves=leaves: not leaves.answers and served._changed._waiters)
+        with served._changed:
+            served.remove(leaves)
+            served.add(comes)
+        until(lambda comes=comes: not comes.answers, seconds=30)
+        served.remove(comes)
 
 
 # ---------- the form
