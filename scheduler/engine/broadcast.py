@@ -45,8 +45,8 @@ class Broadcast:
     def kept(self, tick: Tick) -> list[EventRecord]:
         """The events to be written with the tick."""
         draft, world = tick.draft, self._knowledge.world
-        lens = self._knowledge.lens_of(draft.live_jobs())
-        brief = views.Lens(lens.labels, lens.borrowed, _nothing, _nothing, _nothing)
+        lens = self._knowledge.lens_of(draft.borrowing())
+        brief = views.Lens(lens.labels, lens.borrowing, _nothing, _nothing, _nothing)
         records: list[EventRecord] = []
         for job in draft.jobs.values():
             if _same(world.jobs.get(job.id), job):
@@ -106,7 +106,7 @@ class Broadcast:
         jobs = (job for job in self._knowledge.world.jobs.values() if not job.standing.held)
         for job in islice(jobs, REFRESHED_JOBS):
             reason = views.job_reason(job, lens)
-            shown = (reason.text if reason is not None else "", lens.place(job.id), lens.borrowed.get(job.id, 0))
+            shown = (reason.text if reason is not None else "", lens.place(job.id), lens.borrowing.of(job))
             if self._shown.get(job.id) != shown:
                 self._shown[job.id] = shown
                 data = msgspec.to_builtins(views.job(job, lens, now, full=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from springtide.scheduler.engine import gpus, lifecycle
+from springtide.scheduler.engine import lifecycle
 from springtide.scheduler.engine.settings import Stats
 from springtide.scheduler.engine.world import Draft
 from springtide.scheduler.model import Decision, Drop, JobState, Move, Pause, Plan, Reserve, Start
@@ -31,12 +31,11 @@ def carry_out(draft: Draft, plan: Plan, stats: Stats) -> bool:
 
 def _note_borrowed(draft: Draft) -> None:
     """Write down how many GPUs the attempts that start now borrow."""
-    projects = {name: record.project for name, record in draft.all_projects().items()}
-    borrowed = gpus.borrowed(draft.live_jobs(), projects)
+    borrowing = draft.borrowing()
     for job in list(draft.jobs.values()):
         attempt = job.live
         if attempt is not None and attempt.created == draft.now and not attempt.seen:
-            draft.put(job.with_attempt(replace(attempt, borrowed=borrowed[job.id])))
+            draft.put(job.with_attempt(replace(attempt, borrowed=borrowing.of(job))))
 
 
 def _apply(draft: Draft, job: JobRecord, decision: Decision, stats: Stats) -> bool:

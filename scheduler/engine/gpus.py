@@ -1,18 +1,18 @@
-"""How GPUs are called, and which of a job's GPUs are borrowed."""
+"""How GPUs are called."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from springtide.scheduler import wire
-from springtide.scheduler.model import Environment, Node, Placement, Project
-from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.model import Environment, Node, Placement
 
 
 class Labels:
-    """Names of GPUs: ``train 3`` on the only train machine, ``dgx-1 3`` where there are several."""
+    """Names of the GPUs ``of`` nodes: ``train 3`` on the only train machine, ``dgx-1 3`` among several."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
+        self.of = nodes
         self.nodes = {node.name: node for node in nodes}
         alone = {
             environment: sum(1 for node in nodes if node.environment is environment) == 1
@@ -53,21 +53,3 @@ class Labels:
             )
             for position, (node, index) in enumerate(flat)
         ]
-
-
-def borrowed(live: Iterable[JobRecord], projects: Mapping[str, Project]) -> dict[str, int]:
-    """How many of its GPUs each live job holds beyond its project's quota.
-
-    A quota is filled by the jobs that cannot be paused first, then by those that started first.
-    """
-    held: dict[str, int] = {}
-    found: dict[str, int] = {}
-    order = sorted(live, key=lambda job: (job.spec.preemptible, job.attempts[-1].created, job.spec.seq))
-    for job in order:
-        name = job.spec.project
-        gpus = job.attempts[-1].gpus
-        before = held.get(name, 0)
-        held[name] = before + gpus
-        quota = projects[name].quota if name in projects else 0
-        found[job.id] = 0 if quota is None else min(gpus, max(0, before + gpus - quota))
-    return found

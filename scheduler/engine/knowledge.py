@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import gpus, pool_view, views
+from springtide.scheduler.engine.borrowing import Borrowing
 from springtide.scheduler.engine.memory import Memory
 from springtide.scheduler.engine.planning import PlannerLike, Planning
 from springtide.scheduler.engine.world import World
@@ -33,6 +34,7 @@ class Knowledge:
         self._clock = clock
         self._recent: OrderedDict[str, JobRecord] = OrderedDict()
         self._lens: views.Lens | None = None
+        self._labels: gpus.Labels | None = None
         self._standing: Mapping[str, Standing] | None = None
         self._pool: wire.PoolView | None = None
         self.seq = 0
@@ -67,15 +69,14 @@ class Knowledge:
     def lens(self) -> views.Lens:
         """What views of jobs need."""
         if self._lens is None:
-            self._lens = self.lens_of(self.world.live_jobs())
+            self._lens = self.lens_of(self.world.borrowing())
         return self._lens
 
-    def lens_of(self, live: Iterable[JobRecord]) -> views.Lens:
-        """What views of jobs need while these are live."""
-        projects = {record.name: record.project for record in self.world.projects.values()}
-        return views.Lens(
-            gpus.Labels(self.world.nodes), gpus.borrowed(live, projects), self._waits, self._place, self.starts.get
-        )
+    def lens_of(self, borrowing: Borrowing) -> views.Lens:
+        """What views of jobs need while so much is borrowed."""
+        if self._labels is None or self._labels.of is not self.world.nodes:
+            self._labels = gpus.Labels(self.world.nodes)
+        return views.Lens(self._labels, borrowing, self._waits, self._place, self.starts.get)
 
     def _waits(self, job_id: str) -> model.Reason | None:
         if self.planning.known(job_id) is None:
@@ -107,5 +108,5 @@ class Knowledge:
     def pool(self) -> wire.PoolView:
         """The pool at a glance."""
         if self._pool is None:
-            self._pool = pool_view.pool(self.world, self.standing(), self.lens().borrowed, self.seq)
+            self._pool = pool_view.pool(self.world, self.standing(), self.lens().borrowing, self.seq)
         return self._pool

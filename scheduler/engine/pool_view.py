@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import quotas
+from springtide.scheduler.engine.borrowing import Borrowing
 from springtide.scheduler.engine.submit import line_up
 from springtide.scheduler.engine.workspaces import used_by
 from springtide.scheduler.engine.world import World
@@ -17,9 +18,9 @@ Place = tuple[str, int]
 NOTHING = Standing(quota=0, limit=None, fair_share=0, held=0, request=0)
 
 
-def pool(world: World, standing: Mapping[str, Standing], borrowed: Mapping[str, int], seq: int) -> wire.PoolView:
+def pool(world: World, standing: Mapping[str, Standing], borrowing: Borrowing, seq: int) -> wire.PoolView:
     """Every GPU of the pool with who holds it, and every project."""
-    holders = _holders(world, borrowed)
+    holders = _holders(world, borrowing)
     reserved = {
         (worker.node, index): job.spec.project
         for job in world.jobs.values()
@@ -45,14 +46,14 @@ def _simulated(nodes: Sequence[Node]) -> bool:
     return any(gpu.simulated for node in nodes for gpu in node.devices)
 
 
-def _holders(world: World, borrowed: Mapping[str, int]) -> dict[Place, wire.Holder]:
+def _holders(world: World, borrowing: Borrowing) -> dict[Place, wire.Holder]:
     foreign = wire.Holder(kind="foreign")
     found: dict[Place, wire.Holder] = {}
     for node in (*world.train_nodes(), *world.build_nodes()):
         found.update({(node.name, index): foreign for index in node.taken})
     for job in world.live_jobs():
         flat = [(worker.node, index) for worker in job.attempts[-1].placement for index in worker.gpus]
-        own = len(flat) - borrowed.get(job.id, 0)
+        own = len(flat) - borrowing.of(job)
         for position, place in enumerate(flat):
             found[place] = wire.Holder(
                 kind="job",

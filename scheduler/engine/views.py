@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import words
+from springtide.scheduler.engine.borrowing import Borrowing
 from springtide.scheduler.engine.gpus import Labels
 from springtide.scheduler.store.records import AttemptRecord, AuditRecord, JobRecord, WorkspaceRecord
 
@@ -18,12 +19,12 @@ LISTED_ATTEMPTS = 5
 class Lens:
     """What a job's view needs besides its record.
 
-    ``borrowed`` counts borrowed GPUs by job; ``waits`` tells why a waiting job waits, ``place`` its place in line,
-    ``starts`` when it is expected to start, if that was worked out.
+    ``borrowing`` tells how many of a job's GPUs are borrowed, ``waits`` why a waiting job waits, ``place`` its
+    place in line, ``starts`` when it is expected to start, if that was worked out.
     """
 
     labels: Labels
-    borrowed: Mapping[str, int]
+    borrowing: Borrowing
     waits: Callable[[str], model.Reason | None]
     place: Callable[[str], int | None]
     starts: Callable[[str], wire.Starts | None]
@@ -73,7 +74,7 @@ def job(record: JobRecord, lens: Lens, now: float, *, full: bool = True) -> wire
         started=standing.started,
         ended=standing.ended,
         held_by_user=standing.held,
-        held=lens.labels.refs(live.placement, lens.borrowed.get(spec.id, 0)) if live is not None else [],
+        held=lens.labels.refs(live.placement, lens.borrowing.of(record)) if live is not None else [],
         attempt=standing.attempt,
         attempts=_attempts(record, lens, 0 if full else -LISTED_ATTEMPTS),
         progress=progress(record),
@@ -92,7 +93,7 @@ def job(record: JobRecord, lens: Lens, now: float, *, full: bool = True) -> wire
 
 
 def _attempts(record: JobRecord, lens: Lens, first: int) -> list[wire.Attempt]:
-    now_borrowed = lens.borrowed.get(record.id, 0)
+    now_borrowed = lens.borrowing.of(record)
     return [
         attempt(item, lens.labels, now_borrowed if item.state.live else item.borrowed)
         for item in record.attempts[first:]

@@ -6,10 +6,15 @@ The world changes only after a commit; a draft that could not be committed is th
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from heapq import merge
+from itertools import chain
+
+from sortedcontainers import SortedKeyList
 
 from springtide.scheduler import model
+from springtide.scheduler.engine.borrowing import Borrowing, filling_order
 from springtide.scheduler.engine.lifecycle import Do, Step
 from springtide.scheduler.executors.base import AttemptKey
 from springtide.scheduler.model import Environment, JobState, Node, Phase, Placement
@@ -74,12 +79,13 @@ def policy_job(job: JobRecord) -> model.Job | None:
 class World:
     """What is committed: unfinished jobs, projects, people, workspaces; and the nodes as last seen.
 
-    ``unsaved`` are jobs whose reports are in memory only. ``quarantine`` are attempts that run but are not
-    known, with the GPUs they hold.
+    ``live`` are the jobs with a live attempt by project, in the order in which they fill its quota. ``unsaved``
+    are jobs whose reports are in memory only. ``quarantine`` are attempts that run but are not known, with the
+    GPUs they hold.
     """
 
     jobs: dict[str, JobRecord] = field(default_factory=dict)
-    live: set[str] = field(default_factory=set)
+    live: dict[str, SortedKeyList] = field(default_factory=dict)
     projects: dict[str, ProjectRecord] = field(default_factory=dict)
     people: dict[str, PersonRecord] = field(default_factory=dict)
     workspaces: dict[WorkspaceKey, WorkspaceRecord] = field(default_factory=dict)
@@ -114,11 +120,12 @@ class World:
 
     def keep(self, job: JobRecord) -> None:
         """Replace what is known of a job."""
-        known = job.id in self.jobs
-        if job.live is None:
-            self.live.discard(job.id)
-        else:
-            self.live.add(job.id)
+        before = self.jobs.get(job.id)
+        known = before is not None
+        if before is not None and before.live is not None:
+            self.live[job.spec.project].remove(before)
+        if job.live is not None:
+            self.live.setdefault(job.spec.project, SortedKeyList(key=filling_order)).add(job)
         if job.spec.key is not None:
             self._keep_key((job.spec.user, job.spec.key), job)
         if job.state.final:
@@ -163,15 +170,23 @@ class World:
         """Projects as the planner sees them."""
         return tuple(record.project for record in self.projects.values())
 
-    def live_jobs(self) -> list[JobRecord]:
+    def live_jobs(self) -> Iterator[JobRecord]:
         """Jobs with a live attempt."""
-        return [self.jobs[job_id] for job_id in self.live]
+        return chain.from_iterable(self.live.values())
+
+    def borrowing(self) -> Borrowing:
+        """Who borrows how much."""
+        return Borrowing(lambda project: self.live.get(project, ()), lambda name: _quota(self.projects.get(name)))
 
     def snapshot(self, now: float, settings: model.Settings) -> model.Snapshot:
         """All that a decision depends on."""
         jobs = (policy_job(job) for job in self.jobs.values())
         known = tuple(job for job in jobs if job is not None)
         return model.Snapshot(now, self.train_nodes(), self.policy_projects(), known, settings)
+
+
+def _quota(record: ProjectRecord | None) -> int | None:
+    return 0 if record is None else record.project.quota
 
 
 @dataclass(slots=True)
@@ -245,10 +260,18 @@ class Draft:
         """Change a job by what it reported: not worth a commit of its own."""
         self.jobs[job.id] = job
 
-    def live_jobs(self) -> list[JobRecord]:
-        """Jobs that will have a live attempt."""
-        others = [self.world.jobs[job_id] for job_id in self.world.live - self.jobs.keys()]
-        return others + [job for job in self.jobs.values() if job.live is not None]
+    def borrowing(self) -> Borrowing:
+        """Who will borrow how much."""
+        changed: dict[str, list[JobRecord]] = {}
+        for job in self.jobs.values():
+            if job.live is not None:
+                changed.setdefault(job.spec.project, []).append(job)
+
+        def live_in(project: str) -> Iterator[JobRecord]:
+            others = (job for job in self.world.live.get(project, ()) if job.id not in self.jobs)
+            return merge(others, sorted(changed.get(project, ()), key=filling_order), key=filling_order)
+
+        return Borrowing(live_in, lambda name: _quota(self.project(name)))
 
     # ---------- projects, people, workspaces
 

@@ -1,0 +1,65 @@
+"""Which GPUs of a project are marked as borrowed."""
+
+from __future__ import annotations
+
+import pytest
+
+from springtide.scheduler.engine.borrowing import Borrowing, filling_order
+from springtide.scheduler.model import JobState, Reason, Worker
+from springtide.scheduler.store.records import AttemptRecord, JobRecord, JobSpec, JobStanding
+
+
+def live(name: str, seq: int, gpus: int, created: float, *, preemptible: bool = True) -> JobRecord:
+    spec = JobSpec(
+        id=name,
+        seq=seq,
+        user="susan",
+        project="vision",
+        submitted=0.0,
+        name=name,
+        kind="command",
+        argv=(),
+        preemptible=preemptible,
+    )
+    attempt = AttemptRecord(
+        job=name, number=1, placement=(Worker(0, "n", tuple(range(gpus))),), created=created, why=Reason("started")
+    )
+    return JobRecord(spec, JobStanding(state=JobState.RUNNING, attempt=1), (attempt,))
+
+
+JOBS = (live("old", 1, 2, 10.0), live("young", 2, 4, 20.0), live("firm", 3, 1, 30.0, preemptible=False))
+
+
+@pytest.mark.parametrize(
+    ("quota", "borrowed"),
+    [
+        (0, {"firm": 1, "old": 2, "young": 4}),
+        (1, {"firm": 0, "old": 2, "young": 4}),
+        (2, {"firm": 0, "old": 1, "young": 4}),
+        (5, {"firm": 0, "old": 0, "young": 2}),
+        (7, {"firm": 0, "old": 0, "young": 0}),
+        (None, {"firm": 0, "old": 0, "young": 0}),
+    ],
+)
+def test_a_quota_is_filled_by_what_cannot_be_paused_and_then_by_age(quota, borrowed):
+    borrowing = Borrowing(lambda _: sorted(JOBS, key=filling_order), lambda _: quota)
+    assert {job.id: borrowing.of(job) for job in JOBS} == borrowed
+
+
+def test_a_job_that_holds_nothing_borrows_nothing():
+    waiting = JobRecord(JOBS[0].spec)
+    assert Borrowing(lambda _: (), lambda _: 0).of(waiting) == 0
+
+
+async def test_borrowed_gpus_change_hands_as_jobs_come_and_go(pool):
+    first = await pool.submit("susan", gpus=2)
+    await pool.state(first.id, "running")
+    second = await pool.submit("susan", gpus=3)
+    await pool.state(second.id, "running")
+    assert [gpu.borrowed for gpu in pool.job(first.id).held] == [False, False]
+    assert [gpu.borrowed for gpu in pool.job(second.id).held] == [True, True, True]
+
+    pool.executor.end(pool.key(first.id), code=0)
+    await pool.state(first.id, "succeeded")
+
+    assert [gpu.borrowed for gpu in pool.job(second.id).held] == [False, False, True]
