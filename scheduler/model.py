@@ -99,15 +99,20 @@ class Gpu:
     simulated: bool = False
 
 
+WITHIN_NODES = ("island", "socket")
+"""The topology levels that group the GPUs of a node, the tightest first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A machine with GPUs, or the part of one that serves an environment.
 
     ``labels`` name the topology domains it is in (``{"rack": "r1", "zone": "a"}``). ``islands`` groups GPU
-    indices by the fastest link between them; empty means that all are alike. ``available`` is false while the
-    node is lost or drained: what runs there may go on, nothing new starts there. ``devices`` may be empty
-    where only counts matter (scenarios); otherwise it has ``gpus`` entries. ``taken`` are indices of GPUs that
-    something outside the pool uses.
+    indices by the fastest link between them; empty means that all are alike. ``sockets`` groups them by processor
+    socket; empty means that all are on one, or that it is not known. ``available`` is false while the node is
+    lost or drained: what runs there may go on, nothing new starts there. ``devices`` may be empty where only
+    counts matter (scenarios); otherwise it has ``gpus`` entries. ``taken`` are indices of GPUs that something
+    outside the pool uses.
     """
 
     name: str
@@ -116,9 +121,14 @@ class Node:
     environment: Environment = Environment.TRAIN
     labels: Mapping[str, str] = field(default_factory=dict)
     islands: tuple[tuple[int, ...], ...] = ()
+    sockets: tuple[tuple[int, ...], ...] = ()
     available: bool = True
     devices: tuple[Gpu, ...] = ()
     taken: frozenset[int] = frozenset()
+
+    def groups(self, level: str) -> tuple[tuple[int, ...], ...]:
+        """Its GPU indices by group of a level of `WITHIN_NODES`; empty where they are not told apart."""
+        return {"island": self.islands, "socket": self.sockets}.get(level, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +164,8 @@ Placement: TypeAlias = tuple[Worker, ...]
 class Spread(NamedTuple):
     """How the workers of a job sit: the tightest topology level that holds them all, and on how many nodes.
 
-    The level is ``"island"``, ``"node"``, a label of the nodes, or ``""`` if only the pool as a whole holds them.
+    The level is one of `WITHIN_NODES`, ``"node"``, a label of the nodes, or ``""`` if only the pool as a whole
+    holds them.
     """
 
     level: str
@@ -179,10 +190,10 @@ class Job:
     """A job as the policy sees it: what was asked for, and how it stands.
 
     ``gpu_types`` empty means any type. ``require`` and ``prefer`` name a topology level (a label of the nodes,
-    or ``"island"`` or ``"node"``) that has to, or should, hold the whole gang. ``rotate`` false asks not to be
-    paused in favour of an equal job that has had less service. ``time_limit`` is the longest the job may run
-    in all, in seconds. ``expected`` is a guess of its whole run time for forecasts. ``fastest`` is how those sat
-    that were like it and ran fastest, None if that is not known.
+    or ``"island"``, ``"socket"`` or ``"node"``) that has to, or should, hold the whole gang. ``rotate`` false asks
+    not to be paused in favour of an equal job that has had less service. ``time_limit`` is the longest the job may
+    run in all, in seconds. ``expected`` is a guess of its whole run time for forecasts. ``fastest`` is how those
+    sat that were like it and ran fastest, None if that is not known.
 
     ``placement`` is held while running or pausing. ``reserved`` is a placement that was set aside for it: it
     starts there as soon as those GPUs are free. ``started`` is when the live attempt started, ``saved`` when

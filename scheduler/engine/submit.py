@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from springtide.scheduler import wire
 from springtide.scheduler.engine import images
 from springtide.scheduler.engine.settings import EngineSettings
-from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES, Node, Project
+from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES, WITHIN_NODES, Node, Project
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobSpec
 
@@ -283,23 +283,28 @@ def _domain(spec: JobSpec, nodes: Sequence[Node]) -> None:
     for node in nodes:
         for domain, gpus in _domains(node, spec.require):
             room[domain] = room.get(domain, 0) + gpus // spec.gpus
-    levels = sorted({"node", *(level for node in nodes for level in node.labels)})
+    levels = f"Levels here: {', '.join(_levels(nodes))}."
     if not room:
-        raise bad("require", f"No train node belongs to a {spec.require!r}.", f"Levels here: {', '.join(levels)}.")
+        raise bad("require", f"No train node belongs to a {spec.require!r}.", levels)
     if max(room.values()) < spec.min_workers:
         raise bad(
             "require",
             f"No single {spec.require} has room for {spec.min_workers} workers with {spec.gpus} GPUs each.",
-            "Use prefer instead of require, or ask for fewer workers.",
+            f"Use prefer instead of require, or ask for fewer workers. {levels}",
         )
+
+
+def _levels(nodes: Sequence[Node]) -> list[str]:
+    within = {level for level in WITHIN_NODES if any(node.groups(level) for node in nodes)}
+    return sorted({"node", *within, *(level for node in nodes for level in node.labels)})
 
 
 def _domains(node: Node, level: str) -> list[tuple[tuple[str, str], int]]:
     if level == "node":
         return [((node.name, ""), node.gpus)]
-    if level == "island":
-        islands = node.islands or (tuple(range(node.gpus)),)
-        return [((node.name, str(number)), len(island)) for number, island in enumerate(islands)]
+    if level in WITHIN_NODES:
+        groups = node.groups(level) or (range(node.gpus),)
+        return [((node.name, str(number)), len(group)) for number, group in enumerate(groups)]
     label = node.labels.get(level)
     return [] if label is None else [((level, label), node.gpus)]
 

@@ -135,13 +135,14 @@ def _nodes(edits: Mapping[str, wire.NodeEdit], known: Sequence[Node]) -> tuple[N
 
 
 def _resized(node: Node, edit: wire.NodeEdit) -> Node:
-    """The node with another number of GPUs; its islands are no longer known if that changes."""
+    """The node with another number of GPUs; its islands and sockets are no longer known if that changes."""
     return replace(
         node,
         gpus=edit.gpus,
         gpu_type=edit.gpu_type or node.gpu_type,
         labels=dict(edit.labels) or node.labels,
         islands=node.islands if edit.gpus == node.gpus else (),
+        sockets=node.sockets if edit.gpus == node.gpus else (),
         devices=node.devices[: edit.gpus] if edit.gpus <= node.gpus else (),
         taken=frozenset(index for index in node.taken if index < edit.gpus),
         available=True,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from springtide.scheduler.model import Job, Placement, Worker
+from collections.abc import Iterable
+
+from springtide.scheduler.model import WITHIN_NODES, Job, Placement, Worker
 from springtide.scheduler.policy.pool import Place, Pool, bits, mask_of
-from springtide.scheduler.policy.spread import ISLAND, NODE, by_tightness
+from springtide.scheduler.policy.spread import NODE, by_tightness
 
 Parts = list[tuple[Place, int]]
 """One entry per worker: the node and the mask of GPUs on it."""
@@ -15,16 +17,18 @@ def find(pool: Pool, job: Job, workers: int, within: int | None = None) -> Parts
     nodes = pool.mask_for(job.gpu_types) if within is None else within & pool.mask_for(job.gpu_types)
     if pool.slots(job.gpus, nodes) < workers:
         return None
-    if job.require == ISLAND:
-        return _in_one_island(pool, job.gpus, workers, nodes)
+    if job.require in WITHIN_NODES:
+        return _in_one_group(pool, job.gpus, workers, nodes, job.require)
     if job.require == NODE:
         return _on_one_node(pool, job.gpus, workers, nodes)
     if job.require is not None:
         return _in_domain(pool, job.gpus, workers, _by_type(pool, job, nodes), job.require)
     if job.prefer is None and (parts := _as_ran_fastest(pool, job, workers, nodes)) is not None:
         return parts
-    if job.prefer == ISLAND and (parts := _in_one_island(pool, job.gpus, workers, nodes)) is not None:
-        return parts
+    if job.prefer in WITHIN_NODES:
+        parts = _in_one_group(pool, job.gpus, workers, nodes, job.prefer)
+        if parts is not None:
+            return parts
     if (parts := _on_one_node(pool, job.gpus, workers, nodes)) is not None or workers == 1:
         return parts
     by_type = _by_type(pool, job, nodes)
@@ -55,8 +59,8 @@ def _as_ran_fastest(pool: Pool, job: Job, workers: int, nodes: int) -> Parts | N
     if job.fastest is None or job.fastest.nodes > workers or workers < job.workers:
         return None
     level, count = job.fastest
-    if level == ISLAND:
-        return _in_one_island(pool, job.gpus, workers, nodes)
+    if level in WITHIN_NODES:
+        return _in_one_group(pool, job.gpus, workers, nodes, level)
     if level == NODE:
         return _on_one_node(pool, job.gpus, workers, nodes)
     on_each = -(-workers // count)
@@ -156,43 +160,52 @@ def _on_one_node(pool: Pool, gpus: int, workers: int, within: int) -> Parts | No
     return None
 
 
-def _in_one_island(pool: Pool, gpus: int, workers: int, within: int) -> Parts | None:
+def _in_one_group(pool: Pool, gpus: int, workers: int, within: int, level: str) -> Parts | None:
+    """Room in one group of a level within nodes, on the fullest node that has it."""
     need = gpus * workers
     for count in range(need, len(pool.buckets)):
         for rank in bits(pool.buckets[count] & within):
             place = pool.places[rank]
-            rooms = [
-                (room, island & place.free)
-                for island in (place.islands or (place.usable,))
-                if (room := (island & place.free).bit_count()) >= need
-            ]
-            if rooms:
-                return _on_place(place, gpus, workers, min(rooms)[1])
+            group = _tightest(place, _groups(place, level), need)
+            if group:
+                return _on_place(place, gpus, workers, group)
     return None
 
 
+def _groups(place: Place, level: str) -> list[int]:
+    """The free GPUs of a node by group of a level; where it does not divide the node, all are alike."""
+    return [group & place.free for group in place.groups.get(level, (place.usable,))]
+
+
+def _tightest(place: Place, sets: Iterable[int], need: int) -> int:
+    """The GPUs of the tightest group of a node, within one of these sets, that so many fit into and fill best.
+
+    0 if no set has so many. Sets stand for themselves if no group within any of them has.
+    """
+    rooms = [each for each in sets if each.bit_count() >= need]
+    for groups in place.groups.values():
+        tighter = [group & room for room in rooms for group in groups if (group & room).bit_count() >= need]
+        rooms = tighter or rooms
+    return min(rooms, key=lambda each: (each.bit_count(), each), default=0)
+
+
 def _on_place(place: Place, gpus: int, workers: int, free: int | None = None) -> Parts:
+    """The workers on free GPUs of a node that has enough: those stay in one group who all fit into it."""
     left = place.free if free is None else free
     parts: Parts = []
     for remaining in range(workers, 0, -1):
-        mask = choose(place, left, gpus, gpus * remaining)
+        if place.groups:
+            left = _tightest(place, (left,), gpus * remaining)
+        mask = _choose(place, left, gpus)
         left &= ~mask
         parts.append((place, mask))
     return parts
 
 
-def choose(place: Place, free: int, gpus: int, together: int) -> int:
-    """Which free GPUs of a node one worker gets: the lowest of the tightest island that holds it.
-
-    An island that holds all ``together`` GPUs still to be placed is better than one that holds the worker only.
-    """
-    for need in (together, gpus):
-        rooms = [
-            (room, island & free) for island in place.islands if (room := (island & free).bit_count()) >= need
-        ]
-        if rooms:
-            free = min(rooms)[1]
-            break
+def _choose(place: Place, free: int, gpus: int) -> int:
+    """Which free GPUs of a node one worker gets, if there are enough: the lowest of the tightest group."""
+    if place.groups:
+        free = _tightest(place, (free,), gpus)
     mask = 0
     for _ in range(gpus):
         low = free & -free
@@ -205,21 +218,32 @@ def find_beside(
     pool: Pool, job: Job, held: Placement, workers: int = 1, within: int | None = None
 ) -> Parts | None:
     """Free GPUs for more workers of a job that sits on ``held`` already, as near to them as it demands."""
-    parts: Parts = []
-    mark = pool.mark()
+    first = pool.by_name.get(held[0].node)
+    if first is not None and job.require in first.groups:
+        here = within is None or within >> first.rank & 1
+        return _in_group_of(first, job, held, workers) if here else None
     nodes = near(pool, job, held)
     if within is not None:
         nodes &= within
+    parts: Parts = []
+    mark = pool.mark()
     mine = mask_of(pool.by_name[worker.node].rank for worker in held if worker.node in pool.by_name)
     while len(parts) < workers:
         place = _next_place(pool, job.gpus, 1, nodes & mine) or _next_place(pool, job.gpus, 1, nodes)
         if place is None:
             pool.back_to(mark)
             return None
-        parts.append((place, choose(place, place.free, job.gpus, job.gpus)))
+        parts.append((place, _choose(place, place.free, job.gpus)))
         pool.reserve(workers_at(parts[-1:]))
     pool.back_to(mark)
     return parts
+
+
+def _in_group_of(place: Place, job: Job, held: Placement, workers: int) -> Parts | None:
+    """Free GPUs of the group that those sit in already, of the level within nodes that the job requires."""
+    mine = mask_of(held[0].gpus)
+    free = next((group & place.free for group in place.groups[str(job.require)] if group & mine), 0)
+    return _on_place(place, job.gpus, workers, free) if free.bit_count() >= job.gpus * workers else None
 
 
 def workers_at(parts: Parts) -> Placement:
@@ -228,12 +252,12 @@ def workers_at(parts: Parts) -> Placement:
 
 
 def near(pool: Pool, job: Job, held: Placement) -> int:
-    """The nodes where more workers of the job may sit."""
+    """The nodes where more workers of the job may sit, on any of their GPUs."""
     first = pool.by_name.get(held[0].node)
-    if first is None:
+    if first is None or job.require in first.groups:
         return 0
     within = pool.types.get(first.node.gpu_type, 0)
-    if job.require in (NODE, ISLAND):
+    if job.require == NODE or job.require in WITHIN_NODES:
         return within & 1 << first.rank
     if job.require is not None:
         domain = first.node.labels.get(job.require)

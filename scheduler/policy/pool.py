@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from springtide.scheduler.model import Node, Placement, Worker
+from springtide.scheduler.model import WITHIN_NODES, Node, Placement, Worker
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -33,13 +33,14 @@ class Place:
     """A node as the policy sees it.
 
     ``usable`` GPUs exist on an available node and are not used from outside the pool; ``free`` ones are
-    neither held nor reserved either. ``jobs`` tells which job holds which.
+    neither held nor reserved either. ``jobs`` tells which job holds which. ``groups`` are the sets of GPUs of each
+    topology level that divides the usable ones, the tightest level first.
     """
 
     node: Node
     rank: int
     usable: int
-    islands: tuple[int, ...]
+    groups: dict[str, tuple[int, ...]]
     held: int = 0
     reserved: int = 0
     free: int = 0
@@ -238,7 +239,9 @@ class Pool:
 
 def _place(rank: int, node: Node) -> Place:
     usable = ((1 << node.gpus) - 1) & ~mask_of(node.taken) if node.available else 0
-    return Place(node, rank, usable, tuple(mask_of(island) for island in node.islands))
+    groups = {level: tuple(map(mask_of, node.groups(level))) for level in WITHIN_NODES}
+    dividing = {level: masks for level, masks in groups.items() if masks and all(usable & ~mask for mask in masks)}
+    return Place(node, rank, usable, dividing)
 
 
 def workers_of(parts: Iterable[tuple[Place, int]], first: int = 0) -> Placement:

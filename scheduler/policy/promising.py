@@ -181,7 +181,7 @@ def _free_first(parts: Parts, free: dict[int, int], drained: dict[int, int]) -> 
     left = drained
     better: Parts = []
     for place, mask in parts:
-        if place.islands:
+        if place.groups:
             better.append((place, mask))
             continue
         rest = left[place.rank]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from springtide.scheduler.model import Node, Placement, Spread
+from springtide.scheduler.model import WITHIN_NODES, Node, Placement, Spread
 
 NODE = "node"
-ISLAND = "island"
 
 
 def by_tightness(domains: Mapping[str, Collection[object]]) -> list[str]:
@@ -33,8 +32,9 @@ class Topology:
             return None
         if len(names) == 1:
             gpus = {gpu for worker in placement for gpu in worker.gpus}
-            islands = self._nodes[names.pop()].islands
-            return Spread(ISLAND if any(gpus <= set(island) for island in islands) else NODE, 1)
+            node = self._nodes[names.pop()]
+            levels = (level for level in WITHIN_NODES if any(gpus.issubset(group) for group in node.groups(level)))
+            return Spread(next(levels, NODE), 1)
         for level in self._levels:
             domains = {self._nodes[name].labels.get(level) for name in names}
             if len(domains) == 1 and None not in domains:

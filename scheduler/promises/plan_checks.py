@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from springtide.scheduler.model import (
+    WITHIN_NODES,
     Decision,
     Drop,
     Job,
@@ -285,17 +286,15 @@ def shrinks(job: Job, decision: Pause | Move) -> bool:
 
 
 def domains(books: Books, placement: Placement, level: str) -> set[object]:
-    """The topology domains of a level that a placement touches; a node without the label is one of its own."""
+    """The topology domains of a level that a placement touches; what is in none is one of its own."""
     touched: set[object] = set()
     for worker in placement:
         node = books.nodes.get(worker.node)
         if node is None or level == "node":
             touched.add(worker.node)
-        elif level == "island":
-            whole = (tuple(range(node.gpus)),)
-            for at, island in enumerate(node.islands or whole):
-                if set(island) & set(worker.gpus):
-                    touched.add((node.name, at))
+        elif level in WITHIN_NODES:
+            group = {gpu: at for at, each in enumerate(node.groups(level)) for gpu in each}
+            touched.update((node.name, group.get(gpu, ("", gpu)) if group else 0) for gpu in worker.gpus)
         else:
             touched.add(node.labels.get(level, ("", node.name)))
     return touched

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from springtide.scheduler.model import Job, Phase
+from springtide.scheduler.model import WITHIN_NODES, Job, Phase
 from springtide.scheduler.promises.books import Books, Kind, Seat, kind_of, seats
 from springtide.scheduler.promises.breach import Breach, Promise
 
@@ -84,12 +84,12 @@ def _fits_domain(books: Books, kind: Kind, level: str) -> bool:
         node = books.nodes[name]
         if free < kind.gpus or (kind.gpu_types and node.gpu_type not in kind.gpu_types):
             continue
-        if level == "island" and node.islands:
-            for at, island in enumerate(node.islands):
-                idle = sum(1 for gpu in island if _unclaimed(books, (name, gpu)))
-                room[node.gpu_type, name, at] = idle // kind.gpus
-        else:
-            domain = name if level in {"node", "island"} else node.labels.get(level, ("", name))
+        groups = node.groups(level)
+        for at, group in enumerate(groups):
+            idle = sum(1 for gpu in group if _unclaimed(books, (name, gpu)))
+            room[node.gpu_type, name, at] = idle // kind.gpus
+        if not groups:
+            domain = name if level in {"node", *WITHIN_NODES} else node.labels.get(level, ("", name))
             room[node.gpu_type, domain] += free // kind.gpus
     return any(workers >= kind.min_workers for workers in room.values())
 

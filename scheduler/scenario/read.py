@@ -60,6 +60,7 @@ def _node(part: NodePart) -> Node:
         gpu_type=part.gpu_type,
         labels=part.labels,
         islands=tuple(tuple(island) for island in part.islands),
+        sockets=tuple(tuple(socket) for socket in part.sockets),
         available=part.available,
     )
 
@@ -93,12 +94,13 @@ def _check_names(document: Document, shown: str) -> None:
 
 def _check_nodes(nodes: Sequence[NodePart], shown: str) -> None:
     for at, node in enumerate(nodes):
-        indices = [index for island in node.islands for index in island]
-        repeated = [index for index, count in Counter(indices).items() if count > 1]
-        outside = [index for index in indices if index >= node.gpus]
-        if repeated or outside:
-            message = f"expected each index below {node.gpus} in one island, got {(repeated or outside)[0]}"
-            raise ScenarioError(shown, f"nodes[{at}].islands", message)
+        for level, groups in (("island", node.islands), ("socket", node.sockets)):
+            indices = [index for group in groups for index in group]
+            repeated = [index for index, count in Counter(indices).items() if count > 1]
+            outside = [index for index in indices if index >= node.gpus]
+            if repeated or outside:
+                message = f"expected each index below {node.gpus} in one {level}, got {(repeated or outside)[0]}"
+                raise ScenarioError(shown, f"nodes[{at}].{level}s", message)
 
 
 def _check_tree(projects: Sequence[ProjectPart], shown: str) -> None:

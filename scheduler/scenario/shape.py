@@ -23,13 +23,14 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class NodePart(Part, frozen=True, kw_only=True):
-    """A train node. ``islands`` are groups of GPU indices joined by the fastest link."""
+    """A train node. ``islands`` group GPU indices by the fastest link, ``sockets`` by processor."""
 
     name: Name
     gpus: Count
     gpu_type: Label = ""
     labels: dict[str, Label] = {}
     islands: list[list[Count]] = []
+    sockets: list[list[Count]] = []
     available: bool = True
 
 

@@ -22,12 +22,16 @@ class TelemetryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A GPU as the driver tells it, and which others (by place in the list) it has the fastest link to."""
+    """A GPU as the driver tells it, and which others (by place in the list) it has the fastest link to.
+
+    ``socket`` numbers the processor socket (NUMA node) that it is attached to, None where that is not known.
+    """
 
     uuid: str
     name: str
     memory_mib: int
     linked: frozenset[int] = frozenset()
+    socket: int | None = None
 
 
 class Machine(ABC):
@@ -75,6 +79,16 @@ def islands(devices: Sequence[Device]) -> tuple[tuple[int, ...], ...]:
     return tuple(found) if any(len(island) > 1 for island in found) else ()
 
 
+def sockets(devices: Sequence[Device]) -> tuple[tuple[int, ...], ...]:
+    """Groups of devices by processor socket; empty if that is not known of all of them."""
+    found: dict[int, list[int]] = {}
+    for place, device in enumerate(devices):
+        if device.socket is None:
+            return ()
+        found.setdefault(device.socket, []).append(place)
+    return tuple(tuple(found[socket]) for socket in sorted(found))
+
+
 def divide(devices: Sequence[Device], build_gpus: int, *, simulated: bool) -> tuple[Node, ...]:
     """The build node and the train nodes.
 
@@ -118,6 +132,7 @@ def _node(
         gpu_type=SIMULATED_TYPE if simulated else types.pop() if len(types) == 1 else "",
         environment=environment,
         islands=islands(mine),
+        sockets=sockets(mine),
         devices=tuple(
             Gpu(device.uuid, index, device.name, device.memory_mib, simulated) for index, device in enumerate(mine)
         ),

@@ -1,10 +1,11 @@
-"""What NVML tells: devices, their links, and who computes on them."""
+"""What NVML tells: devices, their links and sockets, and who computes on them."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from springtide.scheduler.telemetry.machine import Device, Machine, divide
@@ -13,6 +14,12 @@ try:
     import pynvml
 except ImportError:
     pynvml = None
+
+PCI_DEVICES = Path("/sys/bus/pci/devices")
+"""Where the kernel tells about each PCI device.
+
+NVML's own answer would be about the GPU's memory, which is a NUMA node of its own on some machines.
+"""
 
 _lock = threading.Lock()
 _started = False
@@ -59,20 +66,37 @@ def _linked(handles: Sequence[Any], place: int) -> frozenset[int]:
     return frozenset(found)
 
 
+def socket_of(bus_id: str, pci_devices: Path = PCI_DEVICES) -> int | None:
+    """The NUMA node of the device with this bus id, as NVML writes it; None if the kernel does not tell."""
+    domain, _, rest = bus_id.lower().partition(":")
+    with suppress(OSError, ValueError):
+        node = int((pci_devices / f"{int(domain, 16):04x}:{rest}" / "numa_node").read_text())
+        return node if node >= 0 else None
+    return None
+
+
+def _socket(handle: Any) -> int | None:
+    with suppress(pynvml.NVMLError):
+        return socket_of(_text(pynvml.nvmlDeviceGetPciInfo(handle).busId))
+    return None
+
+
 def devices() -> list[Device]:
     """All GPUs of the machine in the driver's order, MIG devices one by one; none without a driver."""
     if not _start():
         return []
     whole = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-    handles = [each for handle in whole for each in _slices(handle)]
+    sliced = [(each, _socket(handle)) for handle in whole for each in _slices(handle)]
+    handles = [handle for handle, _ in sliced]
     return [
         Device(
             uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
             name=_text(pynvml.nvmlDeviceGetName(handle)),
             memory_mib=pynvml.nvmlDeviceGetMemoryInfo(handle).total >> 20,
             linked=_linked(handles, place),
+            socket=socket,
         )
-        for place, handle in enumerate(handles)
+        for place, (handle, socket) in enumerate(sliced)
     ]
 
 

@@ -16,7 +16,7 @@ from springtide.scheduler.store import StoreError, schema
 from springtide.scheduler.store.records import JobSpec
 
 NODES = (
-    Node("a", 8, "v100", labels={"rack": "r1"}),
+    Node("a", 8, "v100", labels={"rack": "r1"}, sockets=((0, 1, 2, 3), (4, 5, 6, 7))),
     Node("b", 4, "v100", labels={"rack": "r1"}, islands=((0, 1), (2, 3))),
     Node("c", 2, "a100", labels={"rack": "r2"}),
 )
@@ -57,6 +57,16 @@ BAD = {
     "no rack holds it": ({"require": "rack", "workers": 4, "gpus": 4}, "workers", "room"),
     "no node holds it": ({"require": "node", "workers": 3, "gpus": 3}, "require", "No single node"),
     "no island holds it": ({"require": "island", "gpus": 2, "workers": 5}, "require", "No single island"),
+    "no socket holds it": (
+        {"require": "socket", "gpus": 3, "workers": 2},
+        "require",
+        "No single socket has room for 2 workers with 3 GPUs each",
+    ),
+    "levels within nodes are named": (
+        {"require": "node", "gpus": 3, "workers": 3},
+        "require",
+        "Levels here: island, node, rack, socket.",
+    ),
     "over the limit": ({"project": "vision", "gpus": 8}, "gpus", "never hold more than 6"),
     "over the parent's limit": (
         {"project": "research", "gpus": 4, "workers": 3},

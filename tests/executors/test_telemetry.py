@@ -14,7 +14,8 @@ from local_bench import LocalBench
 from springtide.scheduler.executors.base import ExitKind, InventoryChanged
 from springtide.scheduler.model import Environment
 from springtide.scheduler.telemetry import Machine, TelemetryError, count_gpus, discover
-from springtide.scheduler.telemetry.machine import Device, divide, gpu_type, islands
+from springtide.scheduler.telemetry.machine import Device, divide, gpu_type, islands, sockets
+from springtide.scheduler.telemetry.nvml import socket_of
 
 
 class Shared(Machine):
@@ -62,6 +63,27 @@ def test_linked_gpus_form_islands_and_build_gpus_spare_the_large_ones() -> None:
     assert [gpu.uuid for gpu in build.devices] == ["GPU-0"]
     assert train.islands == ((0, 1, 2), (3,))
     assert islands([replace(each, linked=frozenset()) for each in devices]) == ()
+
+
+def test_gpus_are_grouped_by_the_socket_they_are_attached_to() -> None:
+    devices = [Device(f"GPU-{n}", "NVIDIA L40S", 1, socket=socket) for n, socket in enumerate((1, 0, 0, 1, 0))]
+    assert sockets(devices) == ((1, 2, 4), (0, 3))
+    build, train = divide(devices, 1, simulated=False)
+    assert [gpu.uuid for gpu in build.devices] == ["GPU-0"]
+    assert train.sockets == ((0, 1, 3), (2,))
+    assert sockets([*devices, Device("GPU-5", "NVIDIA L40S", 1)]) == ()
+
+
+@pytest.mark.parametrize(
+    ("told", "socket"), [("0\n", 0), ("1\n", 1), ("-1\n", None), ("", None), ("none\n", None)]
+)
+def test_the_kernel_tells_the_socket_of_a_gpu_if_it_knows(tmp_path: Path, told: str, socket: int | None) -> None:
+    device = tmp_path / "000f:c1:00.0"
+    device.mkdir()
+    (device / "numa_node").write_text(told)
+    assert socket_of("0000000F:C1:00.0", tmp_path) == socket
+    assert socket_of("00000000:C1:00.0", tmp_path) is None
+    assert socket_of("", tmp_path) is None
 
 
 def test_each_gpu_type_gets_its_node() -> None:

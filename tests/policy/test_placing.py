@@ -8,6 +8,7 @@ from dataclasses import replace
 from small_pools import NODE, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Job, Move, Node, Spread, Worker
+from springtide.scheduler.policy.spread import Topology
 
 
 class TestPlacement:
@@ -56,6 +57,90 @@ class TestPlacement:
 
         assert kinds(plan(blockers[0], gang, nodes=(node,))) == [("Start", "gang")]
         assert kinds(plan(*blockers, gang, nodes=(node,))) == []
+
+
+class TestWithinANode:
+    """Two sockets with two pairs of linked GPUs each, unless a test says otherwise."""
+
+    PAIRS = replace(NODE, islands=((0, 1), (2, 3), (4, 5), (6, 7)), sockets=((0, 1, 2, 3), (4, 5, 6, 7)))
+    UNLINKED = replace(NODE, sockets=PAIRS.sockets)
+
+    def seats(self, job: Job, *taken: int, node: Node = PAIRS) -> list[tuple[int, ...]]:
+        others = [running(f"r{gpu}", "b", on("dgx", gpu)) for gpu in taken]
+        decided = plan(*others, job, nodes=(node,), quotas={"a": 8, "b": 8}).decisions
+        return [worker.gpus for each in decided for worker in each.placement]
+
+    def test_a_worker_that_no_island_holds_sits_on_one_socket(self):
+        assert self.seats(waiting("w", "a", 3), 0, 1) == [(4, 5, 6)]
+        assert self.seats(waiting("w", "a", 3), 0, node=self.UNLINKED) == [(1, 2, 3)]
+
+    def test_an_island_is_better_than_a_fuller_socket(self):
+        assert self.seats(waiting("w", "a", 2), 0, 2) == [(4, 5)]
+
+    def test_it_gets_the_socket_that_it_fills_best(self):
+        assert self.seats(waiting("w", "a", 2), 4, node=self.UNLINKED) == [(5, 6)]
+        assert self.seats(waiting("w", "a", 2), 4, 0, 1, node=self.UNLINKED) == [(2, 3)]
+
+    def test_it_waits_for_no_socket(self):
+        assert self.seats(waiting("w", "a", 4), 0, 4) == [(1, 2, 3, 5)]
+
+    def test_a_gang_stays_on_the_socket_that_holds_it_and_its_workers_on_islands(self):
+        assert self.seats(waiting("gang", "a", 2, 2), 0) == [(4, 5), (6, 7)]
+        assert self.seats(waiting("gang", "a", 1, 3), 4, 0, 1, node=self.UNLINKED) == [(5,), (6,), (7,)]
+
+    def test_a_gang_stays_on_its_island_although_another_has_as_many_gpus_left(self):
+        node = replace(NODE, islands=((0, 1, 2), (3, 4, 5, 6)))
+
+        assert self.seats(waiting("gang", "a", 1, 4), node=node) == [(3,), (4,), (5,), (6,)]
+
+    def test_a_gang_that_no_socket_holds_leaves_one_with_room_for_the_rest(self):
+        assert self.seats(waiting("gang", "a", 1, 6), node=self.UNLINKED) == [(0,), (1,), (4,), (5,), (6,), (7,)]
+
+    def test_within_an_island_of_several_sockets_one_socket_is_better(self):
+        linked = replace(self.UNLINKED, islands=(tuple(range(8)),))
+
+        assert self.seats(waiting("w", "a", 4), 0, node=linked) == [(4, 5, 6, 7)]
+        assert self.seats(waiting("w", "a", 4), 0, 4, node=linked) == [(1, 2, 3, 5)]
+
+    def test_a_gang_that_requires_a_socket_waits_for_one(self):
+        gang = waiting("gang", "a", 2, 2, require="socket")
+
+        assert self.seats(gang, 0) == [(4, 5), (6, 7)]
+        assert self.seats(gang, 0, 4) == []
+        assert self.seats(gang, 0, 4, node=NODE) == [(1, 2), (3, 5)]
+
+    def test_who_requires_a_socket_gets_an_island_of_it_if_there_is_one(self):
+        assert self.seats(waiting("w", "a", 2, require="socket"), 0, 2) == [(4, 5)]
+
+    def test_a_preferred_socket_is_taken_on_an_emptier_node_but_not_waited_for(self):
+        other = replace(self.PAIRS, name="other")
+        busy = [running(f"r{gpu}", "b", on("dgx", gpu)) for gpu in (0, 4)]
+        one = waiting("w", "a", 4)
+
+        def node_of(job: Job, *nodes: Node) -> str:
+            return plan(*busy, job, nodes=nodes, quotas={"a": 8, "b": 8}).decisions[0].placement[0].node
+
+        assert node_of(one, self.PAIRS, other) == "dgx"
+        assert node_of(replace(one, prefer="socket"), self.PAIRS, other) == "other"
+        assert node_of(replace(one, fastest=Spread("socket", 1)), self.PAIRS, other) == "other"
+        assert node_of(replace(one, prefer="socket"), self.PAIRS) == "dgx"
+
+    def test_a_job_that_requires_a_socket_grows_on_it_or_not_at_all(self):
+        small = running("g", "a", on("dgx", 0), workers=3, require="socket")
+
+        assert self.seats(small, 1) == [(0,), (2,), (3,)]
+        assert self.seats(small, 1, 2, 3) == []
+
+    def test_the_tightest_level_that_holds_all_is_told(self):
+        known, unlinked, plain = (
+            Topology([node]) for node in (self.PAIRS, self.UNLINKED, replace(NODE, islands=self.PAIRS.islands))
+        )
+
+        assert known.spread(on("dgx", 0, 1)) == Spread("island", 1)
+        assert known.spread(on("dgx", 0, 2)) == Spread("socket", 1)
+        assert known.spread(on("dgx", 0, 4)) == Spread("node", 1)
+        assert unlinked.spread((*on("dgx", 0), *on("dgx", 3, rank=1))) == Spread("socket", 1)
+        assert plain.spread(on("dgx", 0, 2)) == Spread("node", 1)
 
 
 class TestHistory:

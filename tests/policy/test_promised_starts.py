@@ -1,9 +1,15 @@
-"""What becomes of GPUs that were set aside for a job that starts elsewhere after all."""
+"""Which GPUs are set aside for a promised start, and what becomes of them if the job starts elsewhere."""
 
 from __future__ import annotations
 
-from springtide.scheduler.model import Job, Node, Phase, Project, Settings, Snapshot, Start, Worker
+from dataclasses import replace
+
+import pytest
+from small_pools import NODE, NOW, on, plan, running, waiting
+
+from springtide.scheduler.model import Job, Node, Phase, Project, Reserve, Settings, Snapshot, Start, Worker
 from springtide.scheduler.policy import Planner
+from springtide.scheduler.policy.promising import PROMISE_AFTER
 
 
 def test_what_was_set_aside_goes_to_others_in_the_plan_that_starts_the_job_elsewhere() -> None:
@@ -21,3 +27,13 @@ def test_what_was_set_aside_goes_to_others_in_the_plan_that_starts_the_job_elsew
     }
 
     assert starts == {"promised": (Worker(0, "two", (0, 1)),), "small": (Worker(0, "one", (1,)),)}
+
+
+@pytest.mark.parametrize("node", [NODE, replace(NODE, sockets=(tuple(range(8)),))], ids=["plain", "one socket"])
+def test_gpus_that_are_free_already_are_set_aside_first(node: Node) -> None:
+    others = [running(f"r{gpu}", "a", on("dgx", gpu, gpu + 1), started=NOW - 100) for gpu in (0, 2, 4)]
+    late = waiting("late", "a", 4, submitted=NOW - 2 * PROMISE_AFTER)
+
+    decided = plan(*others, late, nodes=(node,), quotas={"a": 16}).decisions
+
+    assert [each.placement[0].gpus for each in decided if isinstance(each, Reserve)] == [(0, 1, 6, 7)]

@@ -206,10 +206,16 @@ class World:
             min_workers=least,
             submitted=self.now,
             rotate=bool((b // 128) % 4),
-            require="rack" if (b // 512) % 16 == 0 else None,
+            require=self._required((b // 512) % 16),
             time_limit=600.0 * (1 + b % 7) if b % 3 == 0 else None,
         )
         self.tell(JobChanged(job))
+
+    def _required(self, of_16: int) -> str | None:
+        """A rack for one job in sixteen, and an island or a socket for four where nodes have sockets."""
+        if of_16 in range(1, 5) and any(node.sockets for node in self.nodes):
+            return ("island", "socket")[of_16 % 2]
+        return "rack" if of_16 == 0 else None
 
     def finish(self, a: int, _b: int) -> None:
         if job := self._pick(a, Phase.RUNNING):
@@ -298,6 +304,20 @@ def some_nodes(rng: random.Random) -> tuple[Node, ...]:
     )
 
 
+def in_groups(nodes: tuple[Node, ...], rng: random.Random) -> tuple[Node, ...]:
+    """The nodes with two sockets each and islands that are smaller, as large or larger, or with neither."""
+
+    def groups(gpus: int, size: int) -> tuple[tuple[int, ...], ...]:
+        return tuple(tuple(range(first, min(gpus, first + size))) for first in range(0, gpus, size))
+
+    def grouped(node: Node) -> Node:
+        half = max(1, node.gpus // 2)
+        islands = rng.choice([(), *(groups(node.gpus, size) for size in (2, half, node.gpus))])
+        return replace(node, islands=islands, sockets=rng.choice([(), *[groups(node.gpus, half)] * 3]))
+
+    return tuple(map(grouped, nodes))
+
+
 def some_projects(rng: random.Random, gpus: int) -> tuple[Project, ...]:
     """Up to three levels, whose quotas add up."""
     projects: list[Project] = []
@@ -318,9 +338,11 @@ def some_projects(rng: random.Random, gpus: int) -> tuple[Project, ...]:
     return tuple(projects)
 
 
-def some_world(seed: int, planner: Callable[[Snapshot], Planner] = Planner) -> World:
+def some_world(seed: int, planner: Callable[[Snapshot], Planner] = Planner, *, grouped: bool = False) -> World:
     rng = random.Random(seed)
     nodes = some_nodes(rng)
+    if grouped:
+        nodes = in_groups(nodes, rng)
     projects = some_projects(rng, sum(node.gpus for node in nodes))
     order = Order.LEAST_SERVED if rng.random() < 0.6 else Order.FIRST_COME
     settings = Settings(order, min_runtime=rng.choice([0.0, 0.0, 300.0]), grace=GRACE)
@@ -347,11 +369,16 @@ ACTIONS = tuple(name for name, chance in CHANCES.items() for _ in range(chance))
 
 
 def live_through(
-    seed: int, steps: int, planner: Callable[[Snapshot], Planner] = Planner, wanted: Promise | None = None
+    seed: int,
+    steps: int,
+    planner: Callable[[Snapshot], Planner] = Planner,
+    wanted: Promise | None = None,
+    *,
+    grouped: bool = False,
 ) -> World:
     """A random history: the world at its end, or as soon as a promise (or the ``wanted`` one) is broken."""
     rng = random.Random(seed)
-    world = some_world(seed, planner)
+    world = some_world(seed, planner, grouped=grouped)
     for step in range(steps):
         action = rng.choice(ACTIONS)
         world.act(action, rng.randrange(1 << 16), rng.randrange(1 << 16), replay=step % REPLAY == 0)

@@ -73,6 +73,12 @@ def pool(*jobs: Job, **settings: object) -> Snapshot:
     return Snapshot(NOW, NODES, PROJECTS, jobs, Settings(**{"order": Order.FIRST_COME, **settings}))
 
 
+def on_sockets(*jobs: Job) -> Snapshot:
+    """The pool with a first node of two sockets, of which each has one of two linked GPUs."""
+    known = replace(NODES[0], islands=((1, 2), (0,)), sockets=((0, 1), (2, 3)))
+    return replace(pool(*jobs), nodes=(known, *NODES[1:]))
+
+
 def plan(*decisions: Decision) -> Plan:
     return Plan(decisions)
 
@@ -126,6 +132,27 @@ STARTS = {
     "across racks that must not be": (
         pool(replace(GANG, require="rack")),
         Start("gang", (Worker(0, "n0", (0,)), Worker(1, "n1", (0,))), WHY),
+        [Promise.GANG],
+    ),
+    "across sockets that must not be": (
+        on_sockets(replace(GANG, require="socket")),
+        Start("gang", on("n0", 1, 2, per=1), WHY),
+        [Promise.GANG],
+    ),
+    "on a socket": (on_sockets(replace(GANG, require="socket")), Start("gang", on("n0", 2, 3, per=1), WHY), []),
+    "on a node whose sockets are not known": (
+        on_sockets(replace(GANG, require="socket")),
+        Start("gang", on("n1", 1, 2, per=1), WHY),
+        [],
+    ),
+    "across islands that must not be": (
+        on_sockets(replace(GANG, require="island")),
+        Start("gang", on("n0", 0, 1, per=1), WHY),
+        [Promise.GANG],
+    ),
+    "on a GPU that is on no island": (
+        on_sockets(replace(GANG, require="island")),
+        Start("gang", on("n0", 0, 3, per=1), WHY),
         [Promise.GANG],
     ),
     "on a type of GPU that does not do": (
@@ -297,6 +324,22 @@ RESTS = {
         0,
     ),
     "a gang that fits in a rack": (pool(Job("a", "vision", workers=2, min_workers=2, gpus=2, require="rack")), 1),
+    "a gang across sockets": (
+        on_sockets(
+            Job("a", "vision", workers=2, min_workers=2, require="socket"),
+            *(running(f"x{gpu}", "speech", on("n0", gpu)) for gpu in (0, 2)),
+            running("y", "ops", on("n1", 0, 1, 2)),
+        ),
+        0,
+    ),
+    "a gang that fits on a socket": (
+        on_sockets(
+            Job("a", "vision", workers=2, min_workers=2, require="socket"),
+            running("x", "speech", on("n0", 0)),
+            running("y", "ops", on("n1", 0, 1, 2)),
+        ),
+        1,
+    ),
     "a reservation that could be kept": (pool(Job("b", "speech", gpus=2, reserved=on("n1", 0, 1))), 1),
 }
 

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 STEPS = 200
 HISTORIES = 500
 BATCHES = 20
+GROUPED = 40
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
@@ -23,6 +24,15 @@ def test_no_promise_is_broken_in_a_random_history(batch, history, first_seed, so
         where = f"pytest tests/proofs --seed {seed}, step {len(world.log)} ({world.log[-1]}):"
         assert not world.watch.breaches, "\n".join([where, *map(str, world.watch.breaches)])
         assert len(world.log) == STEPS
+
+
+@pytest.mark.parametrize("batch", range(2))
+def test_no_promise_is_broken_where_jobs_require_islands_and_sockets(batch, history, first_seed, soak):
+    for seed in range(first_seed + batch, first_seed + GROUPED * (soak or 1), 2):
+        world = history(seed, STEPS, grouped=True)
+
+        where = f"pytest tests/proofs --seed {seed}, step {len(world.log)} ({world.log[-1]}):"
+        assert not world.watch.breaches, "\n".join([where, *map(str, world.watch.breaches)])
 
 
 FOUND_BY_SOAKING = (

@@ -60,6 +60,22 @@ BAD = {
         "jobs[0].gpus",
         "at most the 2",
     ),
+    "island beyond the node": (
+        changed("nodes", islands=[[0, 8]]),
+        "nodes[0].islands",
+        "expected each index below 8 in one island, got 8",
+    ),
+    "GPU on two sockets": (
+        changed("nodes", sockets=[[0, 1], [1, 2]]),
+        "nodes[0].sockets",
+        "expected each index below 8 in one socket, got 1",
+    ),
+    "socket beyond the node": (
+        changed("nodes", sockets=[[0, 8]]),
+        "nodes[0].sockets",
+        "expected each index below 8 in one socket, got 8",
+    ),
+    "socket of no list": (changed("nodes", sockets=[0, 1]), "nodes[0].sockets[0]", "expected array, got 0"),
     "duplicate node": (added("nodes", {"name": "dgx", "gpus": 1}), "nodes[1].name", "a name of its own"),
     "duplicate project": (added("projects", {"name": "vision"}), "projects[2].name", "a name of its own"),
     "duplicate job": (added("jobs", {"name": "a", "project": "vision"}), "jobs[1].name", "a name of its own"),
