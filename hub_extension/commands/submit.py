@@ -23,7 +23,7 @@ from springtide.scheduler.wire import Job, Submission
 @click.option("--priority", default="train", show_default=True, help="A name such as high, or a number.")
 @click.option("--gpu-type", "gpu_types", multiple=True, help="A GPU type it may run on; may be repeated.")
 @click.option(
-    "--require", help="All workers within one of these: a label of the nodes such as rack, node, island."
+    "--require", help="All workers within one of these: island, socket, node, or a label of nodes such as rack."
 )
 @click.option("--prefer", help="The same, where it can be had.")
 @click.option("--time-limit", type=float, help="The longest it may run in all, in seconds.")
