@@ -30,13 +30,24 @@ ACTIONS: dict[str, Callable[[Client, str], Job]] = {
 
 
 class _Live(anywidget.AnyWidget):
-    """A widget that is fed while somebody looks at it."""
+    """A widget that is fed while somebody looks at it.
+
+    It changes on the listener's thread while messages of the page are handled on another, so both take turns. A
+    page that missed a change, for which ``version`` counts them, is sent all of it again when it asks.
+    """
+
+    version = traitlets.Int(0).tag(sync=True)
 
     _looker: Looker
     _connection: Connection
 
+    def __init__(self, **shown: Any) -> None:
+        self._turn = threading.RLock()
+        super().__init__(**shown)
+
     def _begin(self, connection: Connection, looker: Looker) -> None:
         self._connection, self._looker = connection, looker
+        self.on_msg(self._asked)
         self._view_count = 0
         self.observe(self._views_changed, "_view_count")
         listener(connection.client).add(looker)
@@ -47,6 +58,25 @@ class _Live(anywidget.AnyWidget):
             feed.add(self._looker)
         else:
             feed.remove(self._looker)
+
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Take what the page has changed."""
+        with self._turn:
+            super().set_state(sync_data)
+
+    def _show(self, changed: dict[str, Any]) -> None:
+        with self._turn, self.hold_sync():
+            for name, value in changed.items():
+                self.set_trait(name, value)
+            self.version += 1
+
+    def _asked(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        if isinstance(content, dict) and "shown" in content:
+            with self._turn:
+                fresh = content["shown"] == self.version
+                if not fresh:
+                    self.send_state()
+                self.send({"fresh": fresh})
 
     def close(self) -> None:
         """Remove the widget's views and stop feeding it."""
@@ -73,23 +103,18 @@ class Card(_Live):
         self.on_msg(self._clicked)
         self._begin(connection, CardFeed(connection.client, job.id, self._show))
 
-    def _show(self, changed: dict[str, Any]) -> None:
-        with self.hold_sync():
-            for name, value in changed.items():
-                self.set_trait(name, value)
-
     def _clicked(self, _widget: Any, content: Any, _buffers: Any) -> None:
         action = ACTIONS.get(str(content.get("action"))) if isinstance(content, dict) else None
         if action is not None:
             threading.Thread(target=self._act, args=(action,), name="springtide", daemon=True).start()
 
     def _act(self, action: Callable[[Client, str], Job]) -> None:
-        self.notice = ""
+        self._show({"notice": ""})
         try:
             self._connection.ask(action, self._job_id)
             listener(self._connection.client).add(self._looker)
         except SpringtideError as error:
-            self.notice = str(error)
+            self._show({"notice": str(error)})
 
 
 class PoolCard(_Live):
@@ -106,9 +131,6 @@ class PoolCard(_Live):
         super().__init__(pool=msgspec.to_builtins(connection.ask(Client.pool)), me=me)
         self._begin(connection, _PoolFeed(connection.client, self._show))
 
-    def _show(self, pool: dict[str, Any]) -> None:
-        self.pool = pool
-
 
 class _PoolFeed:
     def __init__(self, client: Client, show: Callable[[dict[str, Any]], None]) -> None:
@@ -119,7 +141,7 @@ class _PoolFeed:
         return event.kind in {"pool", "admin"}
 
     def refresh(self) -> bool:
-        self._show(msgspec.to_builtins(self._client.pool()))
+        self._show({"pool": msgspec.to_builtins(self._client.pool())})
         return True
 
     def failed(self, error: Exception) -> None:

@@ -296,6 +296,7 @@ WIDGET = """async ([source, traits]) => {
         on: (name, call) => listeners.set(name, [...(listeners.get(name) ?? []), call]),
         off: (name, call) => listeners.set(name, (listeners.get(name) ?? []).filter((known) => known !== call)),
         send: (message) => model.sent.push(message),
+        hear: (content) => (listeners.get("msg:custom") ?? []).forEach((call) => call(content)),
     };
     const el = document.createElement("div");
     el.id = "cell";
@@ -313,11 +314,31 @@ def test_the_bundled_card_works_as_a_notebook_widget(gallery: Page) -> None:
     card = gallery.locator("#cell").get_by_test_id("job-card")
     expect(card.get_by_test_id("job-state")).to_have_text("Running")
     card.get_by_test_id("job-pause").click()
-    assert gallery.evaluate("model.sent") == [{"action": "pause"}]
+    assert gallery.evaluate("model.sent.filter((message) => message.action)") == [{"action": "pause"}]
     gallery.evaluate("(job) => model.set('job', job)", gallery.evaluate("gallery.jobs.pausing"))
     expect(card.get_by_test_id("job-state")).to_have_text("Pausing")
     gallery.evaluate("unmount()")
     assert gallery.evaluate("left()") == 0
+
+
+def test_a_card_asks_whether_it_missed_anything_until_all_of_an_ended_job_is_there(gallery: Page) -> None:
+    job = gallery.evaluate("gallery.jobs.running")
+    traits = {"job": {**job, "state": "succeeded"}, "points": [], "log": "", "notice": "", "version": 7}
+    gallery.clock.install()
+    gallery.evaluate(WIDGET, [visuals.bundle("card_widget.js"), traits])
+
+    gallery.clock.run_for(6_000)
+    assert gallery.evaluate("model.sent") == [{"shown": 7}]
+    gallery.clock.run_for(20_000)
+    assert gallery.evaluate("model.sent.length") == 1, "one question at a time"
+    gallery.clock.run_for(20_000)
+    assert gallery.evaluate("model.sent.length") == 2, "but again if no answer comes"
+    gallery.evaluate("model.hear({fresh: false})")
+    gallery.clock.run_for(6_000)
+    assert gallery.evaluate("model.sent.length") == 3
+    gallery.evaluate("model.hear({fresh: true})")
+    gallery.clock.run_for(60_000)
+    assert gallery.evaluate("model.sent.length") == 3
 
 
 def test_the_bundled_pool_works_as_a_notebook_widget(gallery: Page) -> None:

@@ -86,6 +86,38 @@ def test_buttons_do_what_they_say_and_tell_what_went_wrong(pool, pool_of, workdi
     until(lambda: shown.job["state"] == "cancelled")
 
 
+@pytest.fixture
+def sent(monkeypatch):
+    """What widgets sent to the page."""
+    messages = []
+    monkeypatch.setattr(ipywidgets.Widget, "_send", lambda _widget, message, **_: messages.append(message))
+    return messages
+
+
+def test_a_page_that_missed_something_is_sent_it_all_when_it_asks(pool, workdir, card_of, until, sent):
+    shown = card_of(pool.submit([sys.executable, "-c", "pass"]))
+    until(lambda: not listener(pool.connection.client).active)
+    assert shown.job["state"] == "succeeded"
+    sent.clear()
+
+    shown._handle_custom_msg({"shown": shown.version - 1}, [])
+
+    states = [message["state"] for message in sent if message["method"] == "update"]
+    assert states[-1]["job"]["state"] == "succeeded"
+    assert states[-1]["version"] == shown.version
+    assert sent[-1] == {"method": "custom", "content": {"fresh": False}}
+
+
+def test_a_page_that_has_it_all_is_told_so_and_sent_nothing(pool, workdir, card_of, until, sent):
+    shown = card_of(pool.submit([sys.executable, "-c", "pass"]))
+    until(lambda: not listener(pool.connection.client).active)
+    sent.clear()
+
+    shown._handle_custom_msg({"shown": shown.version}, [])
+
+    assert sent == [{"method": "custom", "content": {"fresh": True}}]
+
+
 def test_a_handle_shows_its_card_with_text_and_table_beside(pool, workdir, card_of):
     name = "<img src=x onerror=alert(1)>"
     job = pool.submit(SLEEP, name=name)

@@ -1,10 +1,12 @@
 /** The notebook's live card: traits `job`, `points`, `log`, `notice`, `colour` and `simulated`. */
 
+import { keepFresh } from "./freshness.js";
 import { renderJobCard } from "./job_card.js";
 import { clockNow } from "./words.js";
 
 const CARD_TRAITS = ["job", "points", "log", "notice", "colour", "simulated"];
 const CARD_TICK_MS = 1000;
+const ENDED = ["succeeded", "failed", "cancelled"];
 
 export const cardWidget = {
   render({ model, el }) {
@@ -20,9 +22,11 @@ export const cardWidget = {
     };
     for (const name of CARD_TRAITS) model.on(`change:${name}`, draw);
     const ticking = setInterval(draw, CARD_TICK_MS);
+    const stop = keepFresh(model, () => ENDED.includes(model.get("job")?.state));
     draw();
     return () => {
       clearInterval(ticking);
+      stop();
       for (const name of CARD_TRAITS) model.off(`change:${name}`, draw);
     };
   },

@@ -1,6 +1,7 @@
 /** The notebook's view of the pool: traits `pool` (a PoolView) and `me` (a Me). */
 
 import { h, patch } from "./dom.js";
+import { keepFresh } from "./freshness.js";
 import { stage } from "./glyphs.js";
 import { renderPoolBar } from "./pool_bar.js";
 import { renderPoolGlance } from "./pool_glance.js";
@@ -23,8 +24,10 @@ export const poolWidget = {
       );
     };
     for (const name of POOL_TRAITS) model.on(`change:${name}`, draw);
+    const stop = keepFresh(model, () => false);
     draw();
     return () => {
+      stop();
       for (const name of POOL_TRAITS) model.off(`change:${name}`, draw);
     };
   },
