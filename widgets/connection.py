@@ -15,6 +15,9 @@ from springtide.widgets.errors import NotOnHubError, SpringtideError
 P = ParamSpec("P")
 T = TypeVar("T")
 
+PATIENCE_S = 15.0
+"""How long a cell waits for a service that restarts, which takes it some seconds."""
+
 NOT_ON_HUB = (
     "There is no pool here: this notebook was not started by a hub with Springtide. Log in to your hub and open "
     "the notebook there, or start a hub of your own on this machine with the command `springtide up`. The code "
@@ -66,5 +69,5 @@ def connection() -> Connection:
     token = os.environ.get("JUPYTERHUB_API_TOKEN", "")
     with _lock:
         if (url, token) not in _connections:
-            _connections[url, token] = Connection(Client(url, token))
+            _connections[url, token] = Connection(Client(url, token, patience=PATIENCE_S))
         return _connections[url, token]

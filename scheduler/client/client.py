@@ -31,7 +31,8 @@ class Client:
     hub token (default: ``JUPYTERHUB_API_TOKEN``), ``timeout`` the seconds to wait for an answer.
 
     Every method raises `PoolError` when the pool refuses, and `Unreachable` when it does not answer. Reading
-    and submitting are tried again for a few seconds before that. Threads may share one client.
+    and submitting are tried again for a second or two before that, and for ``patience`` seconds while nobody
+    answers. Threads may share one client.
     """
 
     def __init__(
@@ -40,13 +41,15 @@ class Client:
         token: str | None = None,
         *,
         timeout: float = 30.0,
+        patience: float = 0.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         address = url or os.environ.get("SPRINGTIDE_URL", "")
         if not address:
             raise Unreachable(NO_URL)
         self._timeout = timeout
-        self._http = Transport(address, token or os.environ.get("JUPYTERHUB_API_TOKEN"), timeout, transport)
+        token = token or os.environ.get("JUPYTERHUB_API_TOKEN")
+        self._http = Transport(address, token, timeout, patience, transport)
 
     @property
     def url(self) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ipaddress
 import random
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -20,6 +22,9 @@ T = TypeVar("T")
 ATTEMPTS: Final = 4
 FIRST_WAIT_S: Final = 0.2
 LONGEST_WAIT_S: Final = 5.0
+PATIENT_WAIT_S: Final = 1.0
+"""How long to wait at most before the next try while the pool is away."""
+TOO_MANY: Final = 429
 AWAY: Final = frozenset({502, 503, 504})
 """What a proxy says while the service behind it restarts."""
 
@@ -29,11 +34,15 @@ Query = Mapping[str, str | int | float | bool | None]
 class Transport:
     """Sends requests to the pool's API. Raises `PoolError` and `Unreachable`; safe to share between threads.
 
-    ``timeout`` is seconds for connecting and for each silence of an answer.
+    ``timeout`` is seconds for connecting and for each silence of an answer, ``patience`` for how many seconds at
+    least a request that may be repeated is repeated while nobody answers, as when the pool's service restarts.
     """
 
-    def __init__(self, url: str, token: str | None, timeout: float, mounted: httpx.BaseTransport | None) -> None:
+    def __init__(
+        self, url: str, token: str | None, timeout: float, patience: float, mounted: httpx.BaseTransport | None
+    ) -> None:
         self.url = url.rstrip("/")
+        self._patience = patience
         headers = {"Accept": "application/json", "User-Agent": "springtide"}
         if token:
             headers["Authorization"] = f"token {token}"
@@ -70,20 +79,25 @@ class Transport:
             headers={} if content is None else {"Content-Type": "application/json"},
             timeout=httpx.USE_CLIENT_DEFAULT if timeout is None else timeout,
         )
-        for attempt in range(attempts):
-            last = attempt == attempts - 1
-            wait = FIRST_WAIT_S * 2**attempt * random.uniform(0.5, 1)  # noqa: S311 - spreads retries, hides nothing
+        patient_until = time.monotonic() + (self._patience if attempts > 1 else 0.0)
+        for attempt in count():
+            last = attempt >= attempts - 1
+            patient = time.monotonic() < patient_until
+            spread = random.uniform(0.5, 1)  # noqa: S311 - spreads retries, hides nothing
+            wait = FIRST_WAIT_S * 2 ** min(attempt, attempts) * spread
             try:
                 response = self._http.send(request)
             except httpx.TransportError as error:
-                if last:
+                if last and not patient:
                     raise self.unreachable(error) from error
+                wait = min(wait, PATIENT_WAIT_S)
             else:
                 if response.is_success:
                     return response.content
-                if last or response.status_code not in {429, *AWAY}:
+                away = response.status_code in AWAY
+                if (last and not (away and patient)) or not (away or response.status_code == TOO_MANY):
                     raise self.refused(response)
-                wait = max(wait, _retry_after(response))
+                wait = max(min(wait, PATIENT_WAIT_S), _retry_after(response))
                 if wait > LONGEST_WAIT_S:
                     raise self.refused(response)
             threading.Event().wait(wait)

@@ -54,6 +54,28 @@ def test_reading_is_tried_again_while_the_proxy_says_that_the_service_is_away(pe
     assert len(server.requests) == 3
 
 
+def test_who_is_patient_outlives_a_restart_of_the_service(peers):
+    away = [None, peers.answer(503, b"<html>")] * 3
+    server = peers.start(*away, peers.answer(201, JOB_BODY))
+    with Client(server.url, "t", patience=30) as client:
+        assert client.submit(wire.Submission(argv=["true"])) == JOB
+    assert len(server.requests) == len(away) + 1
+
+
+def test_who_is_not_hears_soon_that_nobody_answers(peers):
+    server = peers.start(*[None] * 6, peers.answer(201, JOB_BODY))
+    with Client(server.url, "t") as client, pytest.raises(Unreachable):
+        client.submit(wire.Submission(argv=["true"]))
+    assert len(server.requests) == 4
+
+
+def test_patience_is_no_reason_to_repeat_what_was_refused(peers):
+    server = peers.start(peers.answer(429, b"{}"), *[peers.answer(500, b"{}")] * 2)
+    with Client(server.url, "t", patience=30) as client, pytest.raises(PoolError):
+        client.submit(wire.Submission(argv=["true"]))
+    assert len(server.requests) == 2
+
+
 @pytest.mark.parametrize("call", ["pause", "resume", "cancel"])
 def test_what_is_not_safe_to_repeat_is_sent_once(peers, call):
     server = peers.start(None, peers.answer(200, JOB_BODY))
