@@ -29,7 +29,8 @@ from cluster import Cluster, tools
 from springtide.scheduler import model
 from springtide.scheduler.engine import Engine, EngineSettings
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, Observation
-from springtide.scheduler.executors.kubernetes import KubernetesExecutor, KubernetesSettings
+from springtide.scheduler.executors.kubernetes.executor import KubernetesExecutor
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.kube import connect
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store

@@ -12,7 +12,8 @@ from cluster import Cluster
 from executor_bench import PATIENCE, Bench
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptSpec, AttemptStatus
-from springtide.scheduler.executors.kubernetes import KubernetesExecutor, KubernetesSettings
+from springtide.scheduler.executors.kubernetes.executor import KubernetesExecutor
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.kube import Api, connect
 from springtide.scheduler.model import Worker
 

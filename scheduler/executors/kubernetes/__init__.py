@@ -1,6 +1,4 @@
-"""Runs attempts as pods of a cluster, one pod per worker."""
+"""Runs attempts as pods of a cluster, one pod per worker.
 
-from springtide.scheduler.executors.kubernetes.executor import KubernetesExecutor
-from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
-
-__all__ = ["KubernetesExecutor", "KubernetesSettings"]
+`executor` needs the packages of the extra ``kubernetes``; `settings` do not, and are read on one machine too.
+"""

@@ -16,7 +16,6 @@ import pytest
 from cluster import until
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExitKind
-from springtide.scheduler.executors.kubernetes import KubernetesSettings
 from springtide.scheduler.executors.kubernetes.ends import end_of
 from springtide.scheduler.executors.kubernetes.orders import Orders
 from springtide.scheduler.executors.kubernetes.seen import (
@@ -28,6 +27,7 @@ from springtide.scheduler.executors.kubernetes.seen import (
     PodStatus,
     Terminated,
 )
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.model import Worker
 
 READY = "import os, signal, sys, time\nprint('ready', flush=True)\n"
