@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
-from springtide.scheduler.executors.kubernetes import KubernetesSettings, manifests, names
+from springtide.scheduler.executors.kubernetes import manifests, names
 from springtide.scheduler.executors.kubernetes.orders import Orders
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.model import Worker
 
 SETTINGS = KubernetesSettings("pool", "springtide", Path("/state"), ("hub/train:1", "hub/*"), jobs_claim="jobs")
