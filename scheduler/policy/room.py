@@ -221,7 +221,7 @@ class Room:
             held = self.desk.grown[job.id][1]
 
     def _owns(self, leaf: Seat, need: int) -> bool:
-        """Whether so many more GPUs are the project's own, and nobody's above it that were given away before."""
+        """Whether so many more GPUs are within the project's quota, and those above it can honour that."""
         return leaf.claimed + need <= leaf.quota and gates.within_entitlement(leaf, need)
 
     def _nodes_of(self, projects: Iterable[str]) -> int:
@@ -307,7 +307,7 @@ class Room:
         rule = Preempt(self.state, leaf, claim.job, self.desk.now, rotates=rotates)
         if not rotates:
             self._helped.add(leaf.name)
-            self.desk.wake.append(self.desk.now + AGAIN)
+            self._wakes[leaf.name].append(self.desk.now + AGAIN)
         if not rule.only:
             return None
         search = Search(self.desk, leaf, claim.job, rule)

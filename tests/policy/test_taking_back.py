@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from small_pools import NOW, ROTATING, kinds, on, plan, running, waiting
 
-from springtide.scheduler.model import Order, Phase, Settings, Worker
+from springtide.scheduler.model import Node, Order, Pause, Phase, Settings, Worker
 from springtide.scheduler.policy.lines import SERVICE_STEP
 from springtide.scheduler.policy.reasons import render
+from springtide.scheduler.policy.room import AGAIN, ROTATIONS
 
 
 class TestReclaiming:
@@ -104,6 +105,20 @@ class TestPreempting:
 
         assert not decided.decisions
         assert decided.wake_at == started + SERVICE_STEP / 8
+
+    def test_the_plan_says_when_to_go_on_if_more_are_to_be_rotated_than_at_once(self):
+        nodes = tuple(Node(f"n{at}", 8) for at in range(ROTATIONS // 8 + 1))
+        full = [
+            running(f"r-{node.name}-{gpu}", "a", on(node.name, gpu), served=10.0 * SERVICE_STEP)
+            for node in nodes
+            for gpu in range(8)
+        ]
+        queue = [waiting(f"w{at}", "a") for at in range(len(full))]
+
+        decided = plan(*full, *queue, nodes=nodes, settings=ROTATING)
+
+        assert len([each for each in decided.decisions if isinstance(each, Pause)]) == ROTATIONS
+        assert decided.wake_at == NOW + AGAIN
 
     def test_a_job_that_waited_for_long_is_not_passed_for_ever(self):
         old = waiting("old", "a", 8, served=8 * 3600.0, submitted=NOW)
