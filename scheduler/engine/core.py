@@ -135,8 +135,8 @@ class Core:
         self._tasks = [
             running.create_task(self._loop.run(), name="engine"),
             running.create_task(pruner.run(), name="pruner"),
+            running.create_task(self._know.memory.recall(self._ended_jobs), name="memory"),
         ]
-        self._recalling = running.create_task(self._know.memory.recall(self._ended_jobs), name="memory")
 
     async def _ended_jobs(self, most: int) -> Sequence[JobRecord]:
         return await self._read(self._store.jobs, JobQuery(states=ENDED), None, most)
@@ -150,13 +150,13 @@ class Core:
     async def stop(self) -> None:
         """Finish what is being written and let go. Attempts go on; the store stays open, its opener closes it."""
         if self._tasks:
-            ticking, pruning = self._tasks
-            self._recalling.cancel()
+            ticking, *others = self._tasks
             self._loop.stop()
             await self._foresight.stop()
             await asyncio.gather(ticking, return_exceptions=True)
-            pruning.cancel()
-            await asyncio.gather(pruning, return_exceptions=True)
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
             await self._acts.stop()
             await self._save_reports()
             self._tasks = []
