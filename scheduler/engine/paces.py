@@ -38,21 +38,23 @@ class Paces:
         """Take note of the attempts of a job that has ended, as far as its nodes are still as they were."""
         if job.spec.workers * job.spec.gpus == 1:
             return
+        kind = _kind(job.spec)
         for attempt, after in _with_next(job):
             spread = topology.spread(attempt.placement)
             pace = _pace(job, attempt, after)
             if spread is not None and pace is not None and len(attempt.placement) == job.spec.workers:
                 measure, seconds = pace
-                known = self._paces.setdefault((_kind(job.spec), measure), {})
+                known = self._paces.setdefault((kind, measure), {})
                 known.setdefault(spread, deque(maxlen=KEPT)).append(seconds)
-                self._paces.move_to_end((_kind(job.spec), measure))
+                self._paces.move_to_end((kind, measure))
         while len(self._paces) > KINDS:
             self._paces.popitem(last=False)
 
     def fastest(self, job: JobSpec) -> Spread | None:
         """How jobs of this kind sat that ran fastest, and notably so; None if that is not known."""
+        kind = _kind(job)
         for measure in ("step", "run"):
-            known = self._paces.get((_kind(job), measure), {})
+            known = self._paces.get((kind, measure), {})
             paces = sorted((median(times), spread) for spread, times in known.items() if len(times) >= ENOUGH)
             if len(paces) > 1:
                 return paces[0][1] if paces[0][0] <= NOTABLY * paces[1][0] else None
