@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from executor_bench import READY
-from local_bench import LocalBench
+from local_bench import LocalBench, appears
 from processes import alive
 
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, LogGrew
@@ -48,10 +48,10 @@ async def test_a_job_outlives_a_full_disk_and_its_end_is_recorded_when_there_is_
     supervisor = bench.supervisor(spec.key)
     _, hard = resource.prlimit(supervisor, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
     (bench.state / "jobs" / "job" / "work" / "go").touch()
-    beside = bench.directory(spec.key) / "exit.json"
-    await asyncio.sleep(0.3)
+    record = bench.directory(spec.key) / "exit.json"
+    await appears(record.with_name("exit.json.new"))
     assert alive(supervisor)
-    assert not beside.exists()
+    assert not record.exists()
     resource.prlimit(supervisor, resource.RLIMIT_FSIZE, (hard, hard))
     ended = await bench.gone(spec.key)
     assert ended.exit is not None

@@ -7,13 +7,31 @@ import os
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from executor_bench import READY, SLEEPS, STUBBORN
 from local_bench import FORKS_AWAY, LocalBench, dead
 from processes import alive
 
-from springtide.scheduler.executors.base import AttemptKey, ExitKind
+from springtide.scheduler.executors.base import AttemptKey, AttemptStatus, ExitKind
+
+
+async def kill_supervisor_while_away(bench: LocalBench, key: AttemptKey, **recorded: Any) -> None:
+    """Stop the service and kill an attempt's supervisor; its record then says what is ``recorded``."""
+    await bench.executor.stop()
+    supervisor = bench.supervisor(key)
+    os.kill(supervisor, signal.SIGKILL)
+    await dead(supervisor)
+    path = bench.directory(key) / "supervisor.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **recorded}))
+
+
+async def come_back(bench: LocalBench, key: AttemptKey) -> AttemptStatus:
+    """Start the service again and wait until it knows that the attempt is gone."""
+    bench.executor = bench.make()
+    await bench.open()
+    return await bench.gone(key)
 
 
 @pytest.mark.parametrize("way", ["ends", "is paused", "is killed"])
@@ -67,13 +85,8 @@ async def test_a_supervisor_killed_while_the_service_is_away_is_noticed_at_its_r
     await bench.executor.launch(spec)
     (hidden,) = await bench.pids("job")
     await bench.running(spec.key, says=b"")
-    await bench.executor.stop()
-    supervisor = bench.supervisor(spec.key)
-    os.kill(supervisor, signal.SIGKILL)
-    await dead(supervisor)
-    bench.executor = bench.make()
-    await bench.open()
-    ended = await bench.gone(spec.key)
+    await kill_supervisor_while_away(bench, spec.key)
+    ended = await come_back(bench, spec.key)
     assert not alive(hidden)
     assert ended.exit is not None
     assert ended.exit.kind is ExitKind.LOST
@@ -83,15 +96,8 @@ async def test_the_pid_of_a_dead_supervisor_is_not_mistaken_for_it(bench: LocalB
     spec = bench.code(SLEEPS)
     await bench.executor.launch(spec)
     await bench.running(spec.key)
-    await bench.executor.stop()
-    supervisor = bench.supervisor(spec.key)
-    os.kill(supervisor, signal.SIGKILL)
-    await dead(supervisor)
-    path = bench.directory(spec.key) / "supervisor.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "pid": os.getpid()}))
-    bench.executor = bench.make()
-    await bench.open()
-    ended = await bench.gone(spec.key)
+    await kill_supervisor_while_away(bench, spec.key, pid=os.getpid())
+    ended = await come_back(bench, spec.key)
     assert ended.exit is not None
     assert ended.exit.kind is ExitKind.LOST
 
@@ -100,16 +106,8 @@ async def test_what_ran_before_the_machine_was_restarted_is_lost(bench: LocalBen
     spec = bench.code(SLEEPS)
     await bench.executor.launch(spec)
     await bench.running(spec.key)
-    await bench.executor.stop()
-    supervisor = bench.supervisor(spec.key)
-    path = bench.directory(spec.key) / "supervisor.json"
-    record = path.read_text()
-    os.kill(supervisor, signal.SIGKILL)
-    await dead(supervisor)
-    path.write_text(json.dumps({**json.loads(record), "boot": "another"}))
-    bench.executor = bench.make()
-    await bench.open()
-    ended = await bench.gone(spec.key)
+    await kill_supervisor_while_away(bench, spec.key, boot="another")
+    ended = await come_back(bench, spec.key)
     assert ended.exit is not None
     assert ended.exit.kind is ExitKind.LOST
     assert "restarted" in ended.exit.detail

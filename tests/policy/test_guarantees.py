@@ -23,27 +23,23 @@ class TestReclaimingThroughAFullParent:
     )
     NODES = (Node("big", 4), Node("small", 2))
 
-    def test_the_borrowing_sibling_gives_way_so_that_others_can_be_asked(self):
-        decided = plan(
+    def plan_for(self, gpus: int) -> Plan:
+        return plan(
             running("g1", "guest", on("small", 0)),
             running("g2", "guest", on("small", 1)),
             running("o", "other", on("big", 0, 1, 2, 3)),
-            waiting("w", "owner", 4),
+            waiting("w", "owner", gpus),
             nodes=self.NODES,
             projects=self.PROJECTS,
         )
+
+    def test_the_borrowing_sibling_gives_way_so_that_others_can_be_asked(self):
+        decided = self.plan_for(4)
 
         assert set(kinds(decided)) == {("Pause", "g1"), ("Pause", "g2"), ("Pause", "o"), ("Reserve", "w")}
 
     def test_no_more_of_the_siblings_jobs_than_needed(self):
-        decided = plan(
-            running("g1", "guest", on("small", 0)),
-            running("g2", "guest", on("small", 1)),
-            running("o", "other", on("big", 0, 1, 2, 3)),
-            waiting("w", "owner", 3),
-            nodes=self.NODES,
-            projects=self.PROJECTS,
-        )
+        decided = self.plan_for(3)
 
         assert ("Pause", "o") in kinds(decided)
         assert len([job for kind, job in kinds(decided) if kind == "Pause" and job.startswith("g")]) == 1

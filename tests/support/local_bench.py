@@ -75,6 +75,13 @@ async def dead(pid: int) -> None:
             await asyncio.sleep(0.02)
 
 
+async def appears(path: Path) -> None:
+    """Wait until a file is there."""
+    async with asyncio.timeout(PATIENCE):
+        while not path.exists():
+            await asyncio.sleep(0.02)
+
+
 def as_root() -> bool:
     """Whether the tests may change accounts."""
     return os.geteuid() == 0
