@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import count
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -22,8 +21,9 @@ T = TypeVar("T")
 ATTEMPTS: Final = 4
 FIRST_WAIT_S: Final = 0.2
 LONGEST_WAIT_S: Final = 5.0
-PATIENT_WAIT_S: Final = 1.0
-"""How long to wait at most before the next try while the pool is away."""
+"""The longest wait that the pool may ask for."""
+MOST_BETWEEN_S: Final = 1.0
+"""The longest wait between two tries otherwise."""
 TOO_MANY: Final = 429
 AWAY: Final = frozenset({502, 503, 504})
 """What a proxy says while the service behind it restarts."""
@@ -69,7 +69,7 @@ class Transport:
         timeout: float | None = None,
     ) -> bytes:
         """The answer's body. ``repeat`` tells that sending the request twice does no harm (a GET never does)."""
-        attempts = ATTEMPTS if (method == "GET" if repeat is None else repeat) else 1
+        repeatable = method == "GET" if repeat is None else repeat
         content = None if body is None else msgspec.json.encode(body)
         request = self._http.build_request(
             method,
@@ -79,29 +79,21 @@ class Transport:
             headers={} if content is None else {"Content-Type": "application/json"},
             timeout=httpx.USE_CLIENT_DEFAULT if timeout is None else timeout,
         )
-        patient_until = time.monotonic() + (self._patience if attempts > 1 else 0.0)
-        for attempt in count():
-            last = attempt >= attempts - 1
-            patient = time.monotonic() < patient_until
-            spread = random.uniform(0.5, 1)  # noqa: S311 - spreads retries, hides nothing
-            wait = FIRST_WAIT_S * 2 ** min(attempt, attempts) * spread
+        tries = _Tries(ATTEMPTS, self._patience) if repeatable else _Tries(1, 0.0)
+        while True:
             try:
                 response = self._http.send(request)
             except httpx.TransportError as error:
-                if last and not patient:
+                wait = tries.wait(away=True)
+                if wait is None:
                     raise self.unreachable(error) from error
-                wait = min(wait, PATIENT_WAIT_S)
             else:
                 if response.is_success:
                     return response.content
-                away = response.status_code in AWAY
-                if (last and not (away and patient)) or not (away or response.status_code == TOO_MANY):
-                    raise self.refused(response)
-                wait = max(min(wait, PATIENT_WAIT_S), _retry_after(response))
-                if wait > LONGEST_WAIT_S:
+                wait = tries.wait_after(response)
+                if wait is None:
                     raise self.refused(response)
             threading.Event().wait(wait)
-        raise AssertionError("the last attempt returns or raises")
 
     def struct(
         self,
@@ -149,6 +141,31 @@ class Transport:
         if problem.code == "http" and response.status_code in AWAY:
             return self.unreachable(RuntimeError(f"the proxy says {response.status_code}"))
         return PoolError(problem)
+
+
+class _Tries:
+    """When one request is sent again: so many times in all, or for ``patience`` seconds while nobody answers."""
+
+    def __init__(self, most: int, patience: float) -> None:
+        self._left = most - 1
+        self._patient_until = time.monotonic() + patience
+        self._wait = FIRST_WAIT_S
+
+    def wait(self, *, away: bool, at_least: float = 0.0) -> float | None:
+        """Seconds until the next try, or None if there is to be none."""
+        patient = away and time.monotonic() < self._patient_until
+        if (self._left <= 0 and not patient) or at_least > LONGEST_WAIT_S:
+            return None
+        self._left -= 1
+        wait, self._wait = self._wait, min(2 * self._wait, MOST_BETWEEN_S)
+        return max(at_least, wait * random.uniform(0.5, 1))  # noqa: S311 - spreads retries, hides nothing
+
+    def wait_after(self, response: httpx.Response) -> float | None:
+        """Seconds until the next try after an answer that is no success, or None if it is final."""
+        away = response.status_code in AWAY
+        if not away and response.status_code != TOO_MANY:
+            return None
+        return self.wait(away=away, at_least=_retry_after(response))
 
 
 def given(query: Query | None) -> dict[str, str | int | float]:
