@@ -124,15 +124,19 @@ class Client:
 
     def pause(self, job_id: str) -> wire.Job:
         """Pause a job at its next checkpoint; it waits until it is resumed."""
-        return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "pause"))
+        return self._control(job_id, "pause")
 
     def resume(self, job_id: str) -> wire.Job:
         """Let a job that was paused by its user run again."""
-        return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "resume"))
+        return self._control(job_id, "resume")
 
     def cancel(self, job_id: str) -> wire.Job:
         """End a job for good."""
-        return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "cancel"))
+        return self._control(job_id, "cancel")
+
+    def _control(self, job_id: str, what: str) -> wire.Job:
+        """Asking twice does no harm: what a job was asked already, it does once."""
+        return self._http.struct(wire.Job, "POST", _path("jobs", job_id, what), repeat=True)
 
     def log(
         self, job_id: str, *, rank: int = 0, offset: int = 0, limit: int | None = None, wait: float = 0
@@ -225,11 +229,11 @@ class Client:
 
     def reserve_workspace(self, request: wire.WorkspaceRequest) -> wire.Workspace:
         """Reserve build GPUs for a notebook; asking again answers the same GPUs. For the hub's spawner."""
-        return self._http.struct(wire.Workspace, "POST", "workspaces", body=request)
+        return self._http.struct(wire.Workspace, "POST", "workspaces", body=request, repeat=True)
 
     def release_workspace(self, user: str, server: str = "") -> None:
         """Give a notebook's GPUs back. For the hub's spawner."""
-        self._http.raw("DELETE", _path("workspaces", user), query={"server": server or None})
+        self._http.raw("DELETE", _path("workspaces", user), query={"server": server or None}, repeat=True)
 
     def build_quota(self, user: str) -> wire.BuildQuota:
         """What a person may still start."""

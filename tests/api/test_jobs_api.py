@@ -63,6 +63,18 @@ async def test_a_job_is_paused_and_resumed_and_cancelled_by_its_owner(running):
     await running.until("susan", job["id"], lambda job: job["state"] == "cancelled")
 
 
+async def test_what_a_job_was_asked_already_it_does_once(running):
+    job = await running.submit("susan")
+    susan = running.as_("susan")
+    await running.until("susan", job["id"], lambda job: job["state"] == "running")
+    for what, state, attempts in [("pause", "paused", 1), ("resume", "running", 2), ("cancel", "cancelled", 2)]:
+        answers = [await susan.post(f"/jobs/{job['id']}/{what}") for _ in range(2)]
+        assert [answer.status_code for answer in answers] == [200, 200]
+        then = await running.until("susan", job["id"], lambda job, state=state: job["state"] == state)
+        assert then["attempt"] == attempts
+        assert (await susan.post(f"/jobs/{job['id']}/{what}")).json()["state"] == state
+
+
 async def test_members_see_their_projects_jobs_but_only_owner_and_administrators_control_them(running):
     job = await running.submit("susan")
     for name, sees, controls in [("joe", 200, 403), ("jemma", 404, 404), ("admin", 200, 200), ("bot", 404, 404)]:

@@ -77,10 +77,29 @@ def test_patience_is_no_reason_to_repeat_what_was_refused(peers):
 
 
 @pytest.mark.parametrize("call", ["pause", "resume", "cancel"])
-def test_what_is_not_safe_to_repeat_is_sent_once(peers, call):
+def test_what_a_job_is_asked_is_asked_again_while_nobody_answers(peers, call):
     server = peers.start(None, peers.answer(200, JOB_BODY))
-    with Client(server.url, "t") as client, pytest.raises(Unreachable):
-        getattr(client, call)("j1")
+    with Client(server.url, "t") as client:
+        assert getattr(client, call)("j1") == JOB
+    first, second = (request.partition(b" HTTP")[0] for request in server.requests)
+    assert first == second
+    assert first.endswith(f"/jobs/j1/{call}".encode())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: client.undo(1),
+        lambda client: client.create_project("vision", wire.ProjectEdit()),
+        lambda client: client.delete_project("vision"),
+        lambda client: client.edit_person("susan", wire.PersonEdit(build_quota=1)),
+    ],
+    ids=["undo", "create", "delete", "edit"],
+)
+def test_what_is_not_safe_to_repeat_is_sent_once(peers, call):
+    server = peers.start(None, peers.answer(204, b""))
+    with Client(server.url, "t", patience=30) as client, pytest.raises(Unreachable):
+        call(client)
     assert len(server.requests) == 1
 
 
