@@ -241,7 +241,7 @@ def crd(cluster: Cluster) -> None:
 
 @pytest.fixture
 def team(cluster: Cluster, crd: None, tmp_path: Path) -> Iterator[Team]:
-    """A namespace of project vision."""
+    """A namespace of project vision. Its TrainJobs are gone before another test's pool could take them in."""
     with cluster.namespace({"springtide.io/project": "vision", "springtide.io/pool": POOL}) as name:
         flags = tmp_path / "flags"
         flags.mkdir()
@@ -251,6 +251,8 @@ def team(cluster: Cluster, crd: None, tmp_path: Path) -> Iterator[Team]:
         for one in cluster.items(team.path):
             at = f"{team.path}/{one['metadata']['name']}"
             cluster.request("PATCH", at, {"metadata": {"finalizers": None}})
+        cluster.request("DELETE", team.path)
+        assert not cluster.items(team.path)
 
 
 @pytest.fixture
