@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STATE  ?= $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/springtide
+CACHE  ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/springtide
 PYTEST_ARGS ?=
 
 .PHONY: run test lint types unit soak bench install tools clean
@@ -18,7 +19,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/dev.stamp install
-	$(BIN)/mypy -p springtide.scheduler -p springtide.hub_extension -p springtide.spawner -p springtide.widgets -p springtide.training
+	$(BIN)/mypy --cache-dir "$(CACHE)/mypy" -p springtide.scheduler -p springtide.hub_extension -p springtide.spawner -p springtide.widgets -p springtide.training
 
 unit: $(VENV)/dev.stamp install tools
 	$(BIN)/python -m pytest -n auto --dist loadgroup --durations 10 $(PYTEST_ARGS)

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ CHROMIUM = "/usr/bin/chromium"
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
          "--disable-component-update", "--disable-sync")  # fmt: skip
 EXAMPLE = ROOT / "examples/digits"
+LONG_ENOUGH_S = 15
 
 
 @pytest.fixture
@@ -44,14 +46,30 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The digest of the newer training's weights when it runs by itself, outside any pool."""
+def trained_alone(directory: Path, epochs: int) -> Iterator[str]:
+    """What the newer training of the example prints when it runs by itself, outside any pool; line by line."""
     found = re.search(r"deep = pool\.submit\(train, layers=\[([\d, ]+)\]", (EXAMPLE / "digits.ipynb").read_text())
     assert found, "the example's newer training"
-    command = [sys.executable, str(EXAMPLE / "train.py"), "--layers", *found.group(1).split(", ")]
-    done = subprocess.run(
-        command, cwd=tmp_path_factory.mktemp("alone"), check=True, capture_output=True, text=True
-    )
-    weights: str = json.loads(done.stdout.splitlines()[-1])["weights"]
+    command = [sys.executable, str(EXAMPLE / "train.py"), "--epochs", str(epochs)]
+    command += ["--layers", *found.group(1).split(", ")]
+    with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield from process.stdout
+    assert process.returncode == 0
+
+
+@pytest.fixture(scope="session")
+def epochs(tmp_path_factory: pytest.TempPathFactory) -> int:
+    """How long susan trains: long enough on this machine for all that happens meanwhile, and no longer."""
+    directory = tmp_path_factory.mktemp("measured")
+    at = [time.monotonic() for line in trained_alone(directory, 3) if line.startswith("epoch")]
+    each = (at[-1] - at[0]) / (len(at) - 1)
+    return max(20, min(100, round(LONG_ENOUGH_S / each)))
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, epochs: int) -> str:
+    """The digest of the newer training's weights when nothing pauses it."""
+    *_, last = trained_alone(tmp_path_factory.mktemp("alone"), epochs)
+    weights: str = json.loads(last)["weights"]
     return weights

@@ -31,7 +31,7 @@ class Killer:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
-        while self._left and not self._done.wait(self._chance.uniform(2, 20)):
+        while self._left and not self._done.wait(self._chance.uniform(2, 15)):
             try:
                 pid = self._hub.service_pid()
             except LookupError:
@@ -51,7 +51,8 @@ class Killer:
         self._thread.join()
 
 
-def susan_fills_the_pool(susan: Person) -> None:
+def susan_fills_the_pool(susan: Person, epochs: int) -> None:
+    susan.edit_line("EPOCHS = 100", f"EPOCHS = {epochs}")
     susan.run_all()
     for name in ("digits wide", "digits deep"):
         expect_state(susan.card(name), "running", 60)
@@ -68,16 +69,16 @@ def joe_asks_for_his_own(joe: Person) -> None:
 
 
 def the_story(
-    hub: HubProcess, browser: Browser, undisturbed: str, *, always_told: bool = True
+    hub: HubProcess, browser: Browser, epochs: int, undisturbed: str, *, always_told: bool = True
 ) -> tuple[Person, Person]:
     """Who is not ``always_told`` may miss the pause itself, as the service was away; not what follows from it."""
     susan = Person.log_in(browser, hub.url, "susan")
     joe = Person.log_in(browser, hub.url, "joe")
     susan.start_notebook()
     joe.start_notebook()
-    susan_fills_the_pool(susan)
+    susan_fills_the_pool(susan, epochs)
     deep = susan.card("digits deep")
-    expect(deep.get_by_test_id("job-progress")).to_contain_text(re.compile(r"[1-9]\d* of 100"))
+    expect(deep.get_by_test_id("job-progress")).to_contain_text(re.compile(rf"[1-9]\d* of {epochs}"))
 
     joe_asks_for_his_own(joe)
     if always_told:
@@ -96,37 +97,39 @@ def the_story(
     return susan, joe
 
 
-def resumed_epochs(susan: Person) -> list[int]:
-    """The epochs that the paused training printed, over both attempts."""
+def resumed_epochs(susan: Person, epochs: int) -> list[int]:
+    """The epochs that the paused training printed, over both attempts; its last is number ``epochs``."""
     susan.type_and_run("print(deep.logs())")
-    expect(susan.printed()).to_contain_text("epoch 100 of 100")
+    expect(susan.printed()).to_contain_text(f"epoch {epochs} of {epochs}")
     text = susan.printed().inner_text()
-    return [int(number) for number in re.findall(r"epoch (\d+) of 100", text)]
+    return [int(number) for number in re.findall(rf"epoch (\d+) of {epochs}", text)]
 
 
 def test_borrowed_gpus_come_back_and_the_training_resumes(
-    hub: HubProcess, browser: Browser, undisturbed: str
+    hub: HubProcess, browser: Browser, epochs: int, undisturbed: str
 ) -> None:
-    susan, _ = the_story(hub, browser, undisturbed)
-    assert resumed_epochs(susan) == list(range(1, 101)), "each epoch was trained exactly once"
+    susan, _ = the_story(hub, browser, epochs, undisturbed)
+    assert resumed_epochs(susan, epochs) == list(range(1, epochs + 1)), "each epoch was trained exactly once"
 
 
-def test_the_story_survives_a_killed_service(hub: HubProcess, browser: Browser, undisturbed: str) -> None:
+def test_the_story_survives_a_killed_service(
+    hub: HubProcess, browser: Browser, epochs: int, undisturbed: str
+) -> None:
     seed = random.randrange(10_000)
     print(f"seed {seed}")
     with Killer(hub, 2, seed) as killer:
-        susan, _ = the_story(hub, browser, undisturbed, always_told=False)
+        susan, _ = the_story(hub, browser, epochs, undisturbed, always_told=False)
     assert killer.killed == 2
-    assert resumed_epochs(susan) == list(range(1, 101)), "each epoch was trained exactly once"
+    assert resumed_epochs(susan, epochs) == list(range(1, epochs + 1)), "each epoch was trained exactly once"
 
 
-def test_an_admin_raises_a_quota_and_the_pool_follows(hub: HubProcess, browser: Browser) -> None:
+def test_an_admin_raises_a_quota_and_the_pool_follows(hub: HubProcess, browser: Browser, epochs: int) -> None:
     susan = Person.log_in(browser, hub.url, "susan")
     joe = Person.log_in(browser, hub.url, "joe")
     admin = Person.log_in(browser, hub.url, "admin")
     susan.start_notebook()
     joe.start_notebook()
-    susan_fills_the_pool(susan)
+    susan_fills_the_pool(susan, epochs)
     joe.type_and_run(
         "from springtide.widgets import pool\npool.submit('sleep 300', gpus=6, name='joes large one')"
     )

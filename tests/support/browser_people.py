@@ -54,6 +54,12 @@ class Person:
         idle = self.tab.locator(".jp-NotebookPanel .jp-Notebook-ExecutionIndicator[data-status='idle']")
         idle.first.wait_for(timeout=KERNEL_TIMEOUT_MS)
 
+    def edit_line(self, line: str, instead: str) -> None:
+        """Write another line of code in the place of one that the notebook has."""
+        self.tab.locator(".jp-NotebookPanel .cm-line").get_by_text(line, exact=True).click(click_count=3)
+        self.tab.keyboard.insert_text(instead)
+        expect(self.tab.locator(".jp-NotebookPanel .cm-line").get_by_text(instead, exact=True)).to_be_visible()
+
     def run_all(self) -> None:
         """Menu Run, Run All Cells."""
         self.tab.get_by_role("menuitem", name="Run", exact=True).click()
