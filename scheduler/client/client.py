@@ -228,12 +228,15 @@ class Client:
     # ---------- workspaces
 
     def reserve_workspace(self, request: wire.WorkspaceRequest) -> wire.Workspace:
-        """Reserve build GPUs for a notebook; asking again answers the same GPUs. For the hub's spawner."""
-        return self._http.struct(wire.Workspace, "POST", "workspaces", body=request, repeat=True)
+        """Reserve build GPUs for a notebook; asking again answers the same GPUs. For the hub's spawner.
+
+        Sent once: the spawner asks again as long as the newest wish of a notebook says so.
+        """
+        return self._http.struct(wire.Workspace, "POST", "workspaces", body=request)
 
     def release_workspace(self, user: str, server: str = "") -> None:
         """Give a notebook's GPUs back. For the hub's spawner."""
-        self._http.raw("DELETE", _path("workspaces", user), query={"server": server or None}, repeat=True)
+        self._http.raw("DELETE", _path("workspaces", user), query={"server": server or None})
 
     def build_quota(self, user: str) -> wire.BuildQuota:
         """What a person may still start."""

@@ -93,10 +93,12 @@ def test_what_a_job_is_asked_is_asked_again_while_nobody_answers(peers, call):
         lambda client: client.create_project("vision", wire.ProjectEdit()),
         lambda client: client.delete_project("vision"),
         lambda client: client.edit_person("susan", wire.PersonEdit(build_quota=1)),
+        lambda client: client.reserve_workspace(wire.WorkspaceRequest(user="susan", gpus=1)),
+        lambda client: client.release_workspace("susan"),
     ],
-    ids=["undo", "create", "delete", "edit"],
+    ids=["undo", "create", "delete", "edit", "reserve", "release"],
 )
-def test_what_is_not_safe_to_repeat_is_sent_once(peers, call):
+def test_what_is_not_safe_to_repeat_or_repeated_by_the_caller_is_sent_once(peers, call):
     server = peers.start(None, peers.answer(204, b""))
     with Client(server.url, "t", patience=30) as client, pytest.raises(Unreachable):
         call(client)
