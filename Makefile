@@ -5,6 +5,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STATE  ?= $(or $(XDG_STATE_HOME),$(HOME)/.local/state)/springtide
 CACHE  ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/springtide
+# One more than there are cores: hubs, clusters and browsers keep their tests waiting as often as working.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PYTEST_ARGS ?=
 
 .PHONY: run test lint types unit soak bench install tools clean
@@ -22,7 +24,7 @@ types: $(VENV)/dev.stamp install
 	$(BIN)/mypy --cache-dir "$(CACHE)/mypy" -p springtide.scheduler -p springtide.hub_extension -p springtide.spawner -p springtide.widgets -p springtide.training
 
 unit: $(VENV)/dev.stamp install tools
-	$(BIN)/python -m pytest -n auto --dist loadgroup --durations 10 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations 10 $(PYTEST_ARGS)
 
 # Longer proofs of the policy than `make test` has time for.
 soak: $(VENV)/dev.stamp install
