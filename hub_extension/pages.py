@@ -11,7 +11,7 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader
 from jupyterhub._data import DATA_FILES_PATH
 from tornado.web import HTTPError, StaticFileHandler
 
-from springtide.hub_extension.handler import PageHandler
+from springtide.hub_extension.handler import PageHandler, SiteHandler
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import Problem
 
@@ -94,6 +94,22 @@ class Page(PageHandler):
         )
 
 
+class NotFoundPage(Page):
+    """Tells that there is nothing at an address: people on a page like the others, programs as the API does."""
+
+    async def prepare(self) -> None:
+        """Nobody has to log in to be told."""
+        await self.identify()
+        raise HTTPError(404)
+
+    def write_problem(self, problem: Problem) -> None:
+        """Show the problem to a browser, answer it to all else."""
+        if "text/html" in self.request.headers.get("Accept", ""):
+            super().write_problem(problem)
+        else:
+            SiteHandler.write_problem(self, problem)
+
+
 class Files(StaticFileHandler):
     """Scripts and style sheets: the same for everyone, checked for a newer version each time."""
 
@@ -120,12 +136,13 @@ def page_handlers(prefix: str, hub_prefix: str = "/hub/") -> list[tuple[str, typ
     site = Site(prefix, hub_prefix, _templates())
     at = re.escape(prefix)
     return [
-        (at, Page, {"site": site, "page": "jobs"}),
+        (rf"{at}(?:jobs/?)?", Page, {"site": site, "page": "jobs"}),
         (rf"{at}jobs/([\w.~-]{{1,128}})", Page, {"site": site, "page": "job"}),
         (rf"{at}pool", Page, {"site": site, "page": "pool"}),
         (rf"{at}admin", Page, {"site": site, "page": "projects", "admins_only": True}),
         (rf"{at}static/visuals/(.+)", Files, {"path": str(VISUALS)}),
         (rf"{at}static/(.+)", Files, {"path": str(HERE / "static")}),
+        (rf"{at}(?!api/).+", NotFoundPage, {"site": site, "page": "problem"}),
     ]
 
 

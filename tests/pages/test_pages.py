@@ -118,6 +118,22 @@ def test_somebody_elses_job_is_not_found(visit: Visit, service: Service) -> None
     expect(page.locator("body")).not_to_contain_text("secret")
 
 
+def test_above_a_jobs_page_are_all_jobs(visit: Visit) -> None:
+    expect(visit("jemma", "jobs").get_by_test_id("empty")).to_contain_text("pool.submit(")
+
+
+@pytest.mark.parametrize("name", ["susan", ""], ids=["logged in", "a stranger"])
+def test_an_address_that_is_nobodys_says_so_and_leads_back(visit: Visit, service: Service, name: str) -> None:
+    page = visit(name, "nowhere/at-all")
+    expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+    expect(page.get_by_test_id("problem")).to_contain_text("There is nothing at this address.")
+    expect(page.get_by_test_id("problem").get_by_role("link", name="My jobs")).to_have_attribute(
+        "href", httpx.URL(service.url).path
+    )
+    told = httpx.get(f"{service.url}nowhere/at-all")
+    assert (told.status_code, told.json()["code"]) == (404, "not_found")
+
+
 def test_the_pool_shows_who_holds_which_gpu_and_follows(visit: Visit, service: Service) -> None:
     page = visit("joe", "pool")
     expect(page.get_by_test_id("pool-cell")).to_have_count(11)
