@@ -6,7 +6,7 @@ import ast
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -60,11 +60,12 @@ def read(path: Path) -> bytes:
 
 def local_modules(workdir: Path) -> Iterator[ModuleType]:
     """The modules this process has imported from ``workdir``: the user's own, which may change any minute."""
+    is_own = _own_files(workdir)
     for name, module in sys.modules.copy().items():
         file = getattr(module, "__file__", None)
         if name == "__main__" or name.split(".")[0] == "springtide" or not isinstance(file, str):
             continue
-        if isinstance(module, ModuleType) and _is_users_own(Path(file), workdir):
+        if isinstance(module, ModuleType) and is_own(file):
             yield module
 
 
@@ -144,15 +145,26 @@ def _is_enterable(path: Path) -> bool:
     return not environment and not (path / ".git").is_dir()
 
 
-def _is_users_own(file: Path, workdir: Path) -> bool:
-    path, root = file.resolve(), workdir.resolve()
-    if path.suffix not in CODE or not path.is_relative_to(root):
-        return False
-    inside = path.relative_to(root).parts[:-1]
-    installed = [Path(sysconfig.get_path(key)).resolve() for key in ("stdlib", "purelib", "platlib")]
-    if any(path.is_relative_to(place) for place in installed):
-        return False
-    return not any(part.startswith(".") or part in SKIPPED for part in inside)
+def _own_files(workdir: Path) -> Callable[[str], bool]:
+    """What tells the user's own files below ``workdir`` from others.
+
+    What is installed is known by how its path is spelled: that is most of what a notebook has imported, and asking
+    the disk about each takes long where it is busy or far away.
+    """
+    root = workdir.resolve()
+    places = [Path(sysconfig.get_path(key)) for key in ("stdlib", "purelib", "platlib")]
+    installed = [place.resolve() for place in places]
+    spelled = tuple(f"{place}{os.sep}" for place in {*places, *installed})
+
+    def is_own(file: str) -> bool:
+        if file.startswith(spelled) or Path(file).suffix not in CODE:
+            return False
+        path = Path(file).resolve()
+        if not path.is_relative_to(root) or any(path.is_relative_to(place) for place in installed):
+            return False
+        return not any(part.startswith(".") or part in SKIPPED for part in path.relative_to(root).parts[:-1])
+
+    return is_own
 
 
 def _imports(content: bytes, package: str) -> Iterator[str]:
