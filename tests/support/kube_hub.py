@@ -253,12 +253,16 @@ class KubeHub:
         found = until(f"{user}'s pod", lambda: [each for each in self.pods() if _owner(each) == (user, server)])
         return found[0]
 
-    def news(self, user: str, server: str = "") -> Iterator[str]:
-        """What the pending page shows, as it comes."""
-        with self.api.stream("GET", f"{_path(user, server)}/progress", timeout=60) as answer:
+    def news_until(self, user: str, wanted: str) -> str:
+        """What the pending page shows when it first shows what is wanted."""
+        shown = []
+        with self.api.stream("GET", f"{_path(user, '')}/progress", timeout=60) as answer:
             for line in answer.iter_lines():
                 if line.startswith("data: "):
-                    yield str(json.loads(line.removeprefix("data: ")).get("message", ""))
+                    shown.append(str(json.loads(line.removeprefix("data: ")).get("message", "")))
+                    if wanted in shown[-1]:
+                        return shown[-1]
+        raise AssertionError(f"{user} was never shown {wanted!r} but {shown}; hub:\n{self.log('hub')[-4000:]}")
 
     def held(self) -> dict[tuple[str, str], int]:
         """Build GPUs held, by user and name of the notebook."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from cluster import POOL_LABEL, Cluster
-from kube_hub import ENVIRONMENT, KubeHub, notebooks
+from kube_hub import ENVIRONMENT, KubeHub, notebooks, until
 
 CONFIG = """
 c.KubeSpawner.profile_list = [
@@ -62,3 +62,4 @@ def hub(running_hub: KubeHub) -> Iterator[KubeHub]:
     for user in ("susan", "joe", "jemma"):
         for server in list(running_hub.api.get(f"/users/{user}").json()["servers"]):
             running_hub.stop_notebook(user, server)
+    until("the release of all GPUs", lambda: not running_hub.held())
