@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import uuid
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -33,9 +34,11 @@ class _Live(anywidget.AnyWidget):
     """A widget that is fed while somebody looks at it.
 
     It changes on the listener's thread while messages of the page are handled on another, so both take turns. A
-    page that missed a change, for which ``version`` counts them, is sent all of it again when it asks.
+    page that missed a change, for which ``version`` counts them, is sent all of it again when it asks. By its
+    ``identity`` the page finds the model that the kernel's messages go to.
     """
 
+    identity = traitlets.Unicode().tag(sync=True)
     version = traitlets.Int(0).tag(sync=True)
 
     _looker: Looker
@@ -43,7 +46,8 @@ class _Live(anywidget.AnyWidget):
 
     def __init__(self, **shown: Any) -> None:
         self._turn = threading.RLock()
-        super().__init__(**shown)
+        identity = uuid.uuid4().hex
+        super().__init__(model_id=identity, identity=identity, **shown)
 
     def _begin(self, connection: Connection, looker: Looker) -> None:
         self._connection, self._looker = connection, looker

@@ -21,6 +21,7 @@ QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
          "--disable-component-update", "--disable-sync")  # fmt: skip
 EXAMPLE = ROOT / "examples/digits"
 LONG_ENOUGH_S = 15
+LOG_END = 6000
 
 
 @pytest.fixture
@@ -31,11 +32,12 @@ def hub(tmp_path: Path) -> Iterator[HubProcess]:
         yield hub
     finally:
         hub.stop()
+        print((hub.state_dir / "hub/hub.log").read_text()[-LOG_END:])
 
 
 @pytest.fixture
 def browser(tmp_path: Path) -> Iterator[Browser]:
-    """A browser whose windows are photographed at the end, for whoever wonders why a story failed."""
+    """A browser whose windows are told of at the end, for whoever wonders why a story failed."""
     assert Path(CHROMIUM).exists(), "The story needs a browser: apt-get install chromium (or: make tools)"
     expect.set_options(timeout=PATIENCE_S * 1000)
     with sync_playwright() as playwright:
@@ -43,6 +45,7 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
         yield browser
         for number, page in enumerate(page for context in browser.contexts for page in context.pages):
             page.screenshot(path=tmp_path / f"window-{number}.png")
+            print(f"window {number}, {page.url}:", *page.get_by_test_id("job-card").all_inner_texts(), sep="\n")
         browser.close()
 
 

@@ -1,6 +1,6 @@
 /** The notebook's live card: traits `job`, `points`, `log`, `notice`, `colour` and `simulated`. */
 
-import { keepFresh } from "./freshness.js";
+import { hearKernel, keepFresh } from "./freshness.js";
 import { renderJobCard } from "./job_card.js";
 import { clockNow } from "./words.js";
 
@@ -9,6 +9,9 @@ const CARD_TICK_MS = 1000;
 const ENDED = ["succeeded", "failed", "cancelled"];
 
 export const cardWidget = {
+  initialize({ model }) {
+    hearKernel(model);
+  },
   render({ model, el }) {
     const card = document.createElement("article");
     el.append(card);

@@ -1,7 +1,32 @@
-/** Makes up for messages that got lost between kernel and page: asks whether there is something newer to show. */
+/** Makes up for messages that got lost between kernel and page. */
 
+const ASK_SOON_MS = 500;
 const ASK_MS = 5000;
 const NO_ANSWER_MS = 30000;
+
+/**
+ * Lets a model whose page was slow hear from its kernel; for `initialize`. The trait `identity` is the model's id.
+ *
+ * anywidget gives a module two seconds to load, and drops every later message of the kernel if it took longer. When
+ * this runs it has loaded: messages go straight to where anywidget passes them, the handler of ipywidgets.
+ */
+export function hearKernel(model) {
+  const listen = (whole) => {
+    const handle = rootMethod(whole, "_handle_comm_msg");
+    whole.comm?.on_msg((message) => handle.call(whole, message));
+  };
+  const grumble = (error) => console.warn("Springtide: a card may miss what its kernel says.", error);
+  model.widget_manager.get_model(model.get("identity")).then(listen).catch(grumble);
+}
+
+/** The method as the farthest ancestor defines it. */
+function rootMethod(object, name) {
+  let found = null;
+  for (let each = object; each !== null; each = Object.getPrototypeOf(each)) {
+    if (Object.hasOwn(each, name)) found = each[name];
+  }
+  return found;
+}
 
 /** Asks by the trait `version`; the kernel answers, and sends all again if that is not its own. Returns a stop. */
 export function keepFresh(model, ended) {
@@ -12,6 +37,7 @@ export function keepFresh(model, ended) {
     askedAt = now;
     model.send({ shown: model.get("version") });
   };
+  const askingSoon = setTimeout(ask, ASK_SOON_MS);
   const asking = setInterval(ask, ASK_MS);
   const hear = (content) => {
     if (content?.fresh === undefined) return;
@@ -20,6 +46,7 @@ export function keepFresh(model, ended) {
   };
   model.on("msg:custom", hear);
   return () => {
+    clearTimeout(askingSoon);
     clearInterval(asking);
     model.off("msg:custom", hear);
   };

@@ -1,7 +1,7 @@
 /** The notebook's view of the pool: traits `pool` (a PoolView) and `me` (a Me). */
 
 import { h, patch } from "./dom.js";
-import { keepFresh } from "./freshness.js";
+import { hearKernel, keepFresh } from "./freshness.js";
 import { stage } from "./glyphs.js";
 import { renderPoolBar } from "./pool_bar.js";
 import { renderPoolGlance } from "./pool_glance.js";
@@ -9,6 +9,9 @@ import { renderPoolGlance } from "./pool_glance.js";
 const POOL_TRAITS = ["pool", "me"];
 
 export const poolWidget = {
+  initialize({ model }) {
+    hearKernel(model);
+  },
   render({ model, el }) {
     const view = stage(document.createElement("article"), "st-card");
     view.dataset.testid = "pool-card";
