@@ -23,6 +23,8 @@ TEMPLATES = Path(__file__).resolve().parent / "hub_templates"
 FIRST_NOTEBOOK = "examples/digits/digits.ipynb"
 QUIET = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
 """JupyterLab's settings unless somebody chooses others: it asks nobody whether to fetch news."""
+AS_INSTALLED = {"buildCheck": False}
+"""JupyterLab need not look, for seconds of each start, whether it is to be built anew."""
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "output", "*.pyc")
 
 
@@ -54,6 +56,7 @@ def _prepare_notebooks(c: Config, state: StateDir) -> None:
     settings = state.hub / "jupyter" / "labconfig"
     settings.mkdir(mode=0o700, parents=True, exist_ok=True)
     (settings / "default_setting_overrides.json").write_text(json.dumps(QUIET))
+    (settings / "page_config.json").write_text(json.dumps(AS_INSTALLED))
     c.Spawner.environment = {
         "PATH": _first(str(Path(sys.executable).parent), "PATH"),
         "JUPYTER_CONFIG_PATH": _first(str(settings.parent), "JUPYTER_CONFIG_PATH"),

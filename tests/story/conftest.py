@@ -20,7 +20,7 @@ CHROMIUM = "/usr/bin/chromium"
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
          "--disable-component-update", "--disable-sync")  # fmt: skip
 EXAMPLE = ROOT / "examples/digits"
-LONG_ENOUGH_S = 15
+LONG_ENOUGH_S = 12
 LOG_END = 6000
 
 
@@ -67,7 +67,7 @@ def epochs(tmp_path_factory: pytest.TempPathFactory) -> int:
     directory = tmp_path_factory.mktemp("measured")
     at = [time.monotonic() for line in trained_alone(directory, 3) if line.startswith("epoch")]
     each = (at[-1] - at[0]) / (len(at) - 1)
-    return max(20, min(100, round(LONG_ENOUGH_S / each)))
+    return max(16, min(100, round(LONG_ENOUGH_S / each)))
 
 
 @pytest.fixture(scope="session")
