@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import cluster_tools
@@ -262,9 +262,7 @@ def _unpack(buildah: _Buildah, ready: Path, programs: Path, cache: Path) -> None
         enclosure = Enclosure(directory, programs / "pause").start()
         try:
             daemon = start_containerd(enclosure)
-            for name in (*IMAGES, "pause"):
-                archive = buildah.archive(_tag(name), own)
-                enclosure.run("ctr", "--namespace", "k8s.io", "images", "import", archive)
+            _import((buildah.archive(_tag(name), own) for name in (*IMAGES, "pause")), enclosure)
             enclosure.run("sh", "-c", "kill -TERM $(pidof containerd)")
             until(lambda: not daemon.runs(), "containerd has ended", timeout_s=CONTAINERD_TIMEOUT_S)
         finally:
@@ -273,3 +271,18 @@ def _unpack(buildah: _Buildah, ready: Path, programs: Path, cache: Path) -> None
         finished.mkdir()
         own.rename(finished / "containerd")
         finished.rename(ready)
+
+
+def _import(archives: Iterable[Path], enclosure: Enclosure) -> None:
+    """Take images in. Those they replace stay until all are there, or layers of both could be thrown away."""
+
+    def images(command: str, *arguments: str | Path) -> str:
+        return enclosure.run("ctr", "--namespace", "k8s.io", "images", command, *arguments)
+
+    former = {tag: f"{tag}-before" for tag in images("list", "--quiet").split() if tag.endswith(":test")}
+    for tag, kept in former.items():
+        images("tag", tag, kept)
+    for archive in archives:
+        images("import", archive)
+    if former:
+        images("remove", "--sync", *former.values())
