@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import select
 import signal
 import sys
 import time
@@ -40,6 +41,8 @@ START_AGAIN_AFTER = 1.0
 """Seconds between the death of the service and its next start."""
 ORPHANS_LEAVE_WITHIN = 20.0
 """Seconds that a service whose hub was killed has to notice and leave its port."""
+PROXY_LEAVES_WITHIN = 5.0
+"""Seconds that the proxy has to end once it was told to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +216,14 @@ def _need(port: int, way_out: str, patience: float = 0) -> None:
 
 def stop_orphaned_proxy(pid_file: Path) -> None:
     """End the proxy of a hub that did not end it, and nothing else that may have its pid by now."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError), contextlib.ExitStack() as opened:
         pid = int(pid_file.read_text())
         pid_file.unlink()
+        handle = os.pidfd_open(pid)
+        opened.callback(os.close, handle)
         if PROXY.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(pid, signal.SIGTERM)
-            until = time.monotonic() + 5
-            while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
-                time.sleep(0.05)
+            signal.pidfd_send_signal(handle, signal.SIGTERM)
+            select.select([handle], [], [], PROXY_LEAVES_WITHIN)
 
 
 @contextlib.contextmanager
