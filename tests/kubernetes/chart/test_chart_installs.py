@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from chart import CLAIMS, Helm, HelmError, of_kind, shown_values, volumes, write_config
 from cluster import Cluster, ClusterError
+from control_plane import until
 from kubernetes_asyncio.client import ApiClient
 from kubernetes_asyncio.config import kube_config
 from traitlets.config.loader import PyFileConfigLoader
@@ -129,7 +130,7 @@ def test_what_people_made_is_there_for_the_next_installation(
 ) -> None:
     others, secrets = foreign_pods(cluster, installed), secret(cluster, installed)
     helm_there.run("uninstall", "springtide", "-n", installed, "--wait")
-    assert set(pods(cluster, installed)) <= {"singleuser-server"}
+    until(lambda: set(pods(cluster, installed)) <= {"singleuser-server"}, "the release's pods are gone")
     claims = cluster.items(f"/api/v1/namespaces/{installed}/persistentvolumeclaims")
     assert {claim["metadata"]["name"] for claim in claims} == set(CLAIMS)
     helm_there.run("install", "springtide", str(helm_there.chart), "-n", installed)
