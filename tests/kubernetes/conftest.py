@@ -19,12 +19,14 @@ _CLUSTER = pytest.StashKey[Cluster]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker runs all of these tests, so that one cluster does."""
-    for item in items:
-        if item.path.is_relative_to(HERE):
+    """One worker runs all modules that need a cluster, so that one cluster does."""
+    here = [(item, set(getattr(item, "fixturenames", ()))) for item in items if item.path.is_relative_to(HERE)]
+    sharing = {item.path for item, needed in here if "cluster" in needed}
+    for item, needed in here:
+        if item.path in sharing:
             item.add_marker(pytest.mark.xdist_group(GROUP))
-            if REAL_NODES.intersection(getattr(item, "fixturenames", ())):
-                item.add_marker(pytest.mark.timeout(IMAGES_TIMEOUT_S))
+        if REAL_NODES & needed:
+            item.add_marker(pytest.mark.timeout(IMAGES_TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")
