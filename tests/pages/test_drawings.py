@@ -298,11 +298,13 @@ WIDGET = """async ([source, traits]) => {
         off: (name, call) => listeners.set(name, (listeners.get(name) ?? []).filter((known) => known !== call)),
         send: (message) => model.sent.push(message),
         hear: (content) => (listeners.get("msg:custom") ?? []).forEach((call) => call(content)),
+        widget_manager: window.manager,
     };
     const el = document.createElement("div");
     el.id = "cell";
     document.body.append(el);
     window.model = model;
+    widget.initialize({ model });
     window.unmount = widget.render({ model, el });
     window.left = () => [...listeners.values()].flat().length;
 }"""
@@ -340,6 +342,24 @@ def test_a_card_asks_whether_it_missed_anything_until_all_of_an_ended_job_is_the
     gallery.evaluate("model.hear({fresh: true})")
     gallery.clock.run_for(60_000)
     assert gallery.evaluate("model.sent.length") == 3
+
+
+SLOW = """() => {
+    class Model { heard = []; _handle_comm_msg(message) { this.heard.push(message); } }
+    class AnyModel extends Model { _handle_comm_msg() { throw new Error("Failed to initialize model."); } }
+    window.whole = new AnyModel();
+    whole.comm = { on_msg: (hear) => { window.say = hear; } };
+    window.manager = { get_model: async (id) => ({ mine: whole })[id] };
+}"""
+
+
+def test_what_the_kernel_says_gets_past_a_loader_that_has_given_up(gallery: Page) -> None:
+    gallery.evaluate(SLOW)
+    traits = {"identity": "mine", "pool": gallery.evaluate("gallery.pool()"), "me": {}}
+    gallery.evaluate(WIDGET, [visuals.bundle("pool_widget.js"), traits])
+    gallery.wait_for_function("window.say !== undefined")
+    gallery.evaluate("say('news')")
+    assert gallery.evaluate("whole.heard") == ["news"]
 
 
 def test_the_bundled_pool_works_as_a_notebook_widget(gallery: Page) -> None:

@@ -10,13 +10,14 @@ const NO_ANSWER_MS = 30000;
  * anywidget gives a module two seconds to load, and drops every later message of the kernel if it took longer. When
  * this runs it has loaded: messages go straight to where anywidget passes them, the handler of ipywidgets.
  */
-export function hearKernel(model) {
-  const listen = (whole) => {
+export async function hearKernel(model) {
+  try {
+    const whole = await model.widget_manager.get_model(model.get("identity"));
     const handle = rootMethod(whole, "_handle_comm_msg");
     whole.comm?.on_msg((message) => handle.call(whole, message));
-  };
-  const grumble = (error) => console.warn("Springtide: a card may miss what its kernel says.", error);
-  model.widget_manager.get_model(model.get("identity")).then(listen).catch(grumble);
+  } catch (error) {
+    console.warn("Springtide: a page that is slow may miss what its kernel says.", error);
+  }
 }
 
 /** The method as the farthest ancestor defines it. */
