@@ -1,4 +1,4 @@
-# Two commands: `make run` starts Springtide on this machine, `make test` proves it. Both do all their own set-up.
+# `make run` starts Springtide on this machine, `make test` proves it, `make help` lists the rest. All do their own set-up.
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -8,40 +8,54 @@ CACHE  ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/springtide
 # One more than there are cores: hubs, clusters and browsers keep their tests waiting as often as working.
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PYTEST_ARGS ?=
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+MYPY   := $(BIN)/mypy --cache-dir "$(CACHE)/mypy"
 
-.PHONY: run test lint types unit soak bench install tools clean
+.DEFAULT_GOAL := help
+.PHONY: help run check test lint types unit generate soak bench oldest install tools clean
 
-run: $(VENV)/run.stamp install
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(VENV)/run.stamp install ## Start a hub with the pool on this machine
 	$(BIN)/springtide up --state-dir "$(STATE)"
 
-test: lint types unit
+check: lint types ## The fast loop: lint, types, and the tests that need no browser, hub, cluster or database server
+	$(PYTEST) -m "not (browser or hub or cluster or database or slow)" $(PYTEST_ARGS)
 
-lint: $(VENV)/dev.stamp
+test: lint types unit ## What every change has to pass: lint, types and all tests
+
+lint: $(VENV)/dev.stamp ## Check style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/dev.stamp install
-	$(BIN)/mypy --cache-dir "$(CACHE)/mypy" -p springtide.scheduler -p springtide.hub_extension -p springtide.spawner -p springtide.widgets -p springtide.training
+types: $(VENV)/dev.stamp install ## Check types: strictly of the product, and of the tests
+	$(MYPY) -p springtide.scheduler -p springtide.hub_extension -p springtide.spawner -p springtide.widgets -p springtide.training
+	$(BIN)/mypy --cache-dir "$(CACHE)/mypy-tests" --config-file tests/mypy.ini tests
 
-unit: $(VENV)/dev.stamp install tools
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations 10 $(PYTEST_ARGS)
+unit: $(VENV)/dev.stamp install tools ## All tests; PYTEST_ARGS chooses among them
+	$(PYTEST) --durations 10 $(PYTEST_ARGS)
 
-# Longer proofs of the policy than `make test` has time for.
-soak: $(VENV)/dev.stamp install
+generate: $(VENV)/dev.stamp install ## Write the parts of docs and chart that come from code
+	$(BIN)/python docs/generate.py
+
+soak: $(VENV)/dev.stamp install ## Longer proofs of the policy than `make test` has time for
 	$(BIN)/python -m pytest tests/proofs --soak 20
 
-bench: $(VENV)/dev.stamp install
+bench: $(VENV)/dev.stamp install ## Run the benchmarks
 	for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
+oldest: $(VENV)/dev.stamp ## Test the oldest supported dependencies, and the training library on Python 3.9
+	$(BIN)/python tests/support/oldest_versions.py
+
+tools: $(VENV)/dev.stamp install ## Build what the tests need and pip does not bring: browser, database, cluster, images
+	@$(BIN)/python tests/support/make_tools.py
+
 # The tree as it stands, as the wheel that users get: it is what runs, what is tested and what is type-checked.
-install: | $(VENV)/bin/python
+install: | $(VENV)/bin/python ## Install the tree into the virtual environment
 	@rm -rf build
 	@$(BIN)/pip install -qq --no-deps --no-build-isolation --force-reinstall .
 	@rm -rf build
-
-# Browser and database server for the tests, from the system's packages; a Kubernetes cluster's programs, built once.
-tools:
-	@PYTHON="$(PYTHON)" sh tests/install_tools.sh
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Springtide needs Python 3.11 or newer; set PYTHON=")'
@@ -56,5 +70,5 @@ $(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install --quiet '.[dev]'
 	touch $@ $(VENV)/run.stamp
 
-clean:
+clean: ## Remove the virtual environment and what was built in the tree
 	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -27,7 +27,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 from cluster import Cluster, tools
 
 from springtide.scheduler import model
-from springtide.scheduler.engine import Engine, EngineSettings
+from springtide.scheduler.engine import Engine, EngineSettings, open_engine
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, Observation
 from springtide.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -47,7 +47,7 @@ REQUESTS = ("create", "patch", "delete", "get", "list_raw")
 
 @dataclass
 class Measured:
-    """Where the time of one step went: seconds of processor time by program, and of our own work."""
+    """Times of one step, in seconds: processor time by program, and time of the engine's own work."""
 
     seconds: float = 0.0
     cpu: dict[str, float] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Measured:
 
 
 class Requests:
-    """Counts the requests to the API and how long they took, their turn included."""
+    """Counts the requests to the API and their duration in seconds, including the wait for their turn."""
 
     def __init__(self, api: Any) -> None:
         self.count: dict[str, int] = dict.fromkeys(REQUESTS, 0)
@@ -84,7 +84,7 @@ class Requests:
 
 
 class CountingExecutor(KubernetesExecutor):
-    """Counts the attempts that it told to be running, and those that were not discarded since."""
+    """Counts the attempts that it reported as running, and those that were not discarded since."""
 
     running = 0
     known = 0
@@ -102,9 +102,15 @@ class CountingExecutor(KubernetesExecutor):
         await super().discard(key)
         self.known -= 1
 
+    async def all_released(self) -> bool:
+        return self.known == 0
+
+    async def have_run(self, count: int) -> bool:
+        return self.running >= count
+
 
 class Bench:
-    """The engine at work on the cluster."""
+    """The engine, running on the cluster."""
 
     def __init__(self, cluster: Cluster, state: Path) -> None:
         self.cluster = cluster
@@ -124,7 +130,11 @@ class Bench:
             policy=model.Settings(grace=GRACE_S), max_unfinished=100_000, max_unfinished_per_user=100_000
         )
         projects: Mapping[str, Mapping[str, Any]] = {"owner": {"quota": GPUS}, "borrower": {"quota": 0}}
-        self.engine = Engine(self._store, self.executor, many, projects=projects)
+        self._opening = lambda: open_engine(self._store, self.executor, many, projects=projects)
+        self.engine: Engine
+
+    async def start(self) -> None:
+        self.engine = await self._opening()
 
     async def close(self) -> None:
         await self.engine.stop()
@@ -133,7 +143,7 @@ class Bench:
 
     @contextlib.contextmanager
     def measured(self) -> Iterator[Measured]:
-        """Note what a step takes."""
+        """Measure the time of a step."""
         found = Measured()
         cpu, own, began = self._cpu(), self._own(), time.perf_counter()
         yield found
@@ -159,16 +169,16 @@ class Bench:
     async def submit(self, project: str = "borrower", **more: Any) -> Job:
         return await self.engine.submit(Submission(argv=["train"], **more), project, project)
 
-    async def until(self, holds: Callable[[], bool], what: str) -> None:
-        """Look again and again, cheaply."""
+    async def until(self, holds: Callable[[], Awaitable[bool]], what: str) -> None:
+        """Poll, at low cost, until a condition holds."""
         deadline = time.monotonic() + PATIENCE_S
-        while not holds():
+        while not await holds():
             if time.monotonic() > deadline:
                 raise TimeoutError(f"waited {PATIENCE_S:.0f} s for {what}")
             await asyncio.sleep(TICK_S)
 
-    def running(self, job: Job) -> bool:
-        return self.engine.job(job.id).state == "running"
+    async def in_state(self, job: Job, state: str) -> bool:
+        return (await self.engine.job(job.id)).state == state
 
     def pods(self) -> list[dict[str, Any]]:
         return self.cluster.items(f"/api/v1/namespaces/{NAMESPACE}/pods")
@@ -180,7 +190,7 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def stages(pods: list[dict[str, Any]]) -> str:
-    """When the last pod was made, bound and running, in whole seconds after the first was made."""
+    """Return when the last pod was created, bound and running, in whole seconds after the first was created."""
     made = [_moment(pod["metadata"]["creationTimestamp"]) for pod in pods]
     bound, running = (
         [
@@ -205,13 +215,13 @@ def _moment(text: str) -> float:
 async def gang(bench: Bench, workers: int) -> None:
     with bench.measured() as took:
         job = await bench.submit(workers=workers)
-        await bench.until(lambda: bench.running(job), "the gang")
+        await bench.until(lambda: bench.in_state(job, "running"), "the gang")
     print(f"gang of {workers} workers, submit to all running: {took.seconds:.1f} s (goal: under 30 s)")
     took.show()
     print(f"    last pod {stages(bench.pods())}")
     await bench.engine.cancel(job.id, "borrower")
-    await bench.until(lambda: bench.engine.job(job.id).state == "cancelled", "the gang's end")
-    await bench.until(lambda: bench.executor.known == 0, "the gang's pods to be released")
+    await bench.until(lambda: bench.in_state(job, "cancelled"), "the gang's end")
+    await bench.until(bench.executor.all_released, "the gang's pods to be released")
 
 
 async def many(bench: Bench, count: int) -> None:
@@ -220,7 +230,7 @@ async def many(bench: Bench, count: int) -> None:
         began, before = time.perf_counter(), executor.running
         await asyncio.gather(*(bench.submit() for _ in range(count)))
         accepted = time.perf_counter() - began
-        await bench.until(lambda: executor.running - before >= count, "all jobs to run")
+        await bench.until(lambda: executor.have_run(before + count), "all jobs to run")
     print(
         f"{count} one-GPU jobs, first submit to last running: {took.seconds:.1f} s, {count / took.seconds:.1f}/s "
         f"(goal: 40/s); all were accepted after {accepted:.1f} s"
@@ -234,7 +244,7 @@ async def reclaim(bench: Bench, rounds: int) -> None:
     for _ in range(rounds):
         began = time.perf_counter()
         job = await bench.submit("owner")
-        await bench.until(lambda job=job: bench.running(job), "the owner's job")
+        await bench.until(lambda job=job: bench.in_state(job, "running"), "the owner's job")
         seconds.append(time.perf_counter() - began)
     print(
         f"one GPU reclaimed with all others running, submit to running, {rounds} times: median "
@@ -251,7 +261,7 @@ async def impossible(bench: Bench, nodes: int) -> None:
         began = time.perf_counter()
         try:
             job = await bench.submit("owner", **more)
-            reason = bench.engine.job(job.id).reason
+            reason = (await bench.engine.job(job.id)).reason
             answer = reason.text if reason is not None else "no answer"
         except Refusal as refusal:
             answer = refusal.message
@@ -268,7 +278,7 @@ async def at_work(options: argparse.Namespace) -> AsyncIterator[Bench]:
         labels = {"springtide.io/environment": "train"}
         await asyncio.to_thread(cluster.add_fake_nodes, options.nodes, GPUS, labels)
         bench = Bench(cluster, Path(folder) / "state")
-        await bench.engine.start()
+        await bench.start()
         try:
             yield bench
         finally:

@@ -1,4 +1,4 @@
-"""How fast the policy is: prints a table of figures with the machine they were taken on.
+"""Speed of the policy: prints a table of figures with the machine on which they were measured.
 
 python benchmarks/bench_policy.py            # all
 python benchmarks/bench_policy.py small      # the pool of 500 nodes only
@@ -64,7 +64,7 @@ def big_pool(queued: int, running: int = 60_000) -> Snapshot:
     jobs = []
     node, used = 0, 0
     while len(jobs) < running and node < len(nodes):
-        # A job per GPU or so at first, then fewer and larger ones, so that the pool is just full.
+        # About one job per GPU at first, then fewer and larger ones, so that the pool is exactly full.
         left_jobs, left_gpus = running - len(jobs), (len(nodes) - node) * 8 - used
         gpus = 1 if left_gpus <= left_jobs else rng.choice((1, 1, 2))
         gpus = min(gpus, 8 - used)
@@ -101,7 +101,7 @@ def big_pool(queued: int, running: int = 60_000) -> Snapshot:
 
 
 def settle(planner: Planner, jobs: dict[str, Job], now: float) -> int:
-    """Carry out plans until nothing is left to do; pauses take effect at once."""
+    """Carry out plans until a plan is empty; pauses take effect at once."""
     rounds = 0
     while rounds < MOST_ROUNDS:
         plan = planner.plan(now)
@@ -140,6 +140,13 @@ def bench_big(queued: int, *, targets: bool) -> None:
     start = CLOCK()
     rounds = settle(planner, jobs, now)
     print(f"   settled after {rounds} rounds in {CLOCK() - start:.0f} s")
+    waiting = [job.id for job in jobs.values() if job.phase is Phase.WAITING][:1000]
+    start = CLOCK()
+    for job_id in waiting:
+        planner.reason(job_id, now)
+        planner.position(job_id)
+    mean = (CLOCK() - start) / max(1, len(waiting))
+    print(f"   reason and position of a waiting job: {mean * 1000:.3f} ms, target 0.2 ms")
     rng = random.Random(3)
     live = sorted(job.id for job in jobs.values() if job.phase is Phase.RUNNING)
     leaves = sorted({job.project for job in jobs.values()})
@@ -180,7 +187,7 @@ def bench_big(queued: int, *, targets: bool) -> None:
 
 
 def small_pool(*, firm: bool = False) -> Snapshot:
-    """4,000 jobs that are lent what they hold; with ``firm``, one on each node is not preemptible."""
+    """Return a pool of 4,000 jobs on borrowed GPUs; with ``firm``, one on each node is not preemptible."""
     nodes = tuple(Node(f"n{i:03}", 8, labels={"rack": f"r{i // 16}"}) for i in range(500))
     projects = (Project("lender", quota=3500, age=0), Project("borrower", quota=500, age=1))
     running = tuple(

@@ -1,4 +1,4 @@
-"""What the pool costs on one machine, against doing the same by hand: ``python benchmarks/bench_pool.py``.
+"""The cost of the pool on one machine, compared with manual work: ``python benchmarks/bench_pool.py``.
 
 Everything is real: a hub, its service, a database on disk, processes. GPUs are simulated where there are none.
 """
@@ -34,7 +34,7 @@ ROUNDS = 15
 SUBMISSIONS = 1_600
 SUBMITTERS = 16
 SENDERS = 2
-"""Processes that the submitters are threads of, so that the pool is the limit and not its load."""
+"""Number of processes that run the threads of the submitters, so that the pool is the limit and not its load."""
 IDLE_S = 20.0
 WAIT_S = 30.0
 
@@ -77,7 +77,7 @@ def first_line_in_the_pool(client: Client) -> float:
 
 
 def owner_by_hand() -> tuple[float, float]:
-    """Seconds from a decision to SIGTERM at the victim, and to the owner's first line."""
+    """Return the seconds from a decision to SIGTERM at the victim, and to the owner's first line."""
     with subprocess.Popen([sys.executable, "-c", VICTIM], stdout=subprocess.PIPE, text=True) as victim:
         assert victim.stdout is not None
         victim.stdout.readline()
@@ -102,7 +102,7 @@ def owner_in_the_pool(borrower: Client, owner: Client) -> tuple[float, float]:
 
 
 def submissions_by_hand(path: Path) -> float:
-    """Rows a second that one program writes durably into SQLite, one transaction each."""
+    """Return the rows per second that one program writes durably into SQLite, one transaction each."""
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode=WAL")
     database.execute("PRAGMA synchronous=FULL")
@@ -116,7 +116,7 @@ def submissions_by_hand(path: Path) -> float:
 
 
 def submissions_to_the_pool(client: Client, token: str) -> tuple[float, list[float]]:
-    """Submissions a second that the pool accepts, each on disk before its answer, and how long each took."""
+    """Return the submissions per second that the pool accepts (each on disk before its answer), and durations."""
     blocker = client.submit(Submission(argv=[sys.executable, "-c", VICTIM], gpus=8))
     wait_for(lambda: "ready" in log_of(client, blocker), "the blocker's start")
     with ProcessPoolExecutor(SENDERS) as senders:
@@ -131,9 +131,9 @@ def submissions_to_the_pool(client: Client, token: str) -> tuple[float, list[flo
 
 
 def submit_many(url: str, token: str, number: int) -> dict[str, float]:
-    """Submit as many jobs, some at once, in this process; how long each took, by the job's id.
+    """Submit ``number`` jobs, some at once, in this process; return the duration of each, by the job's id.
 
-    With plain connections: what is measured is the service, and a client costs as much again on the same cores.
+    It uses plain connections, because a client would take as much processor time as the service that is measured.
     """
     address = urlsplit(url)
     headers = {"Authorization": f"token {token}", "Content-Type": "application/json"}
@@ -159,7 +159,7 @@ def submit_many(url: str, token: str, number: int) -> dict[str, float]:
 
 
 def idle_cost(pid: int) -> tuple[float, float]:
-    """Share of one core (0 to 1) and resident memory (MB) of an idle process."""
+    """Return the share of one core (0 to 1) and the resident memory (MB) of an idle process."""
 
     def cpu_s() -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -194,7 +194,7 @@ def main() -> None:
 
 
 def address_for_notebooks(hub: HubProcess) -> str:
-    """The service's address as notebooks on this machine are told it: without the proxy for browsers."""
+    """Return the address of the service for notebooks on this machine, without the proxy for browsers."""
     port = json.loads((hub.state_dir / "ports.json").read_text())["springtide"]
     return f"http://127.0.0.1:{port}/services/springtide"
 

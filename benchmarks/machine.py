@@ -1,4 +1,4 @@
-"""What a figure was measured on, and how it is printed."""
+"""Description of the machine of a measurement, and percentiles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def describe() -> str:
-    """Processor, cores, memory and versions, in one line."""
+    """Return processor, cores, memory and versions in one line."""
     model = "unknown processor"
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -22,6 +22,6 @@ def describe() -> str:
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The value below which ``share`` (0 to 1) of the values lie."""
+    """Return the value below which ``share`` (0 to 1) of the values lie."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

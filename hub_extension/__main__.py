@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
-from springtide.hub_extension.service import main
+from springtide.hub_extension.service.service import main
 
+os.umask(0o077)  # what the service keeps is for its own account's eyes only
 sys.exit(main())

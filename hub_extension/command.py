@@ -14,7 +14,7 @@ BAD_INPUT_STATUS = frozenset({400, 413, 422})
 
 
 class Entry(NamedTuple):
-    """Where a command is, the extra that it needs, and what it does."""
+    """Import path of a command, the extra that it needs, and its help text."""
 
     path: str
     extra: str
@@ -37,6 +37,10 @@ COMMANDS = {
     ),
     "nodes": Entry(f"{HERE}.pool:nodes", "", "Show each node's GPUs and who holds them."),
     "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
+    "explain": Entry(f"{HERE}.explain:explain", "", "Tell why a job stands as it does, and what would change it."),
+    "replay": Entry(
+        f"{HERE}.replay:replay", "hub", "Plan a stored decision again, and tell whether the plan is the same."
+    ),
     "plan": Entry(
         "springtide.scheduler.plan_commands:plan", "simulate", "Tell what the policy makes of a scenario."
     ),
@@ -47,26 +51,26 @@ COMMANDS = {
 
 
 class NotDoneError(click.ClickException):
-    """Something could not be done."""
+    """The command failed."""
 
     exit_code = 1
 
 
 class BadInputError(click.ClickException):
-    """What was asked for cannot be meant."""
+    """The input of the command is invalid."""
 
     exit_code = 2
 
 
 class Springtide(click.Group):
-    """The commands, each loaded when it is used: most need no hub, and start fast."""
+    """Group of the commands, each imported when it is used: most need no hub, and start fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - of click
-        """The commands in the order people meet them."""
+        """Return the names of the commands in the order of their use."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - of click
-        """Load a command. Raises `NotDoneError` if what it needs is not installed."""
+        """Import a command and return it. Raises `NotDoneError` if a library that it needs is not installed."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
@@ -79,12 +83,12 @@ class Springtide(click.Group):
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - of click
-        """Tell what there is, without loading any of it."""
+        """Write the list of commands, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; what the pool refuses becomes a plain sentence."""
+        """Run a command. Raises `NotDoneError` or `BadInputError` with a sentence for errors of the pool."""
         try:
             return super().invoke(ctx)
         except PoolError as error:
@@ -97,7 +101,7 @@ class Springtide(click.Group):
 
 
 def missing(command: str, extra: str, error: ModuleNotFoundError) -> NotDoneError:
-    """That a command lacks a library."""
+    """Return the error of a command that needs a library which is not installed."""
     needs = f"springtide[{extra}]" if extra else "springtide"
     return NotDoneError(
         f"`springtide {command}` needs {error.name}, which is not installed: pip install '{needs}'"

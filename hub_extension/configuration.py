@@ -1,17 +1,19 @@
-"""Springtide on a JupyterHub, in two lines of its configuration.
+"""Installation of Springtide on a JupyterHub by two lines of its configuration.
 
 In ``jupyterhub_config.py``::
 
     from springtide.hub_extension import configure
     configure(c)
 
-What the file says already is extended, never overwritten. A service ``springtide`` that the file lists with its
-``url`` and ``api_token`` runs by itself, as on Kubernetes, and has settings of its own; else the hub runs it here.
+Settings of the file are extended, never overwritten. A service ``springtide`` that the file lists with its ``url``
+and ``api_token`` runs by itself, as on Kubernetes, and has its own settings; otherwise the hub runs the service.
 """
 
 from __future__ import annotations
 
+import html
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from inspect import isawaitable
@@ -19,37 +21,45 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from jupyterhub import roles
 from jupyterhub.app import JupyterHub
+from jupyterhub.scopes import scope_definitions
 from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
+from traitlets.log import get_logger
 from traitlets.utils.importstring import import_item
 
-from springtide.hub_extension.auth import ADMIN_SCOPE, OAUTH_SCOPES, SERVICE_SCOPES
-from springtide.hub_extension.state_dir import LOOPBACK, StateDir
+from springtide.hub_extension.accounts import shared_notice, whose_accounts
+from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir
+from springtide.hub_extension.web.auth import ADMIN_SCOPE, OAUTH_SCOPES, SERVICE, SERVICE_SCOPES
+from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts
 
-SERVICE = "springtide"
 WITH_QUOTA = "springtide.spawner.choice.with_quota"
-"""What puts the build quota into a spawner class; by name, as the hub itself finds spawners."""
+"""Import path of the function that adds the build quota to a spawner class."""
 ACCESS = f"access:services!service={SERVICE}"
 SERVER_SCOPES = ("users:activity!user", "access:servers!server")
-"""What a notebook's token may do where nobody says otherwise."""
+"""Default scopes of a notebook's token."""
 
 Scopes: TypeAlias = "list[str] | Callable[[Any], list[str] | Awaitable[list[str]]]"
 
 
 def configure(c: Config, **overrides: object) -> None:
-    """Make a hub offer Springtide: the service, who may use it, and notebooks with a build quota.
+    """Configure a hub for Springtide: the service, the permission to use it, and notebooks with a build quota.
 
-    Settings are ``c.Springtide.<name>``; ``overrides`` go before them. Calling it again changes what the first
-    call made. Raises `StateError` if the state directory cannot be used, and `ValueError` for a service that runs
-    by itself and has no token.
+    Settings are ``c.Springtide.<name>``; ``overrides`` take precedence over them. A second call changes the
+    configuration of the first. Raises `StateError` if the state directory cannot be used, and `ValueError` for a
+    service that runs by itself without ``url`` or ``api_token``, and for notebooks whose tokens would administer
+    the pool. Exits with a message if jobs would run as the hub's account and the admin has not permitted that.
     """
     settings = c.Springtide
     settings.update(overrides)
+    _allow_subdomains(c)
     elsewhere = _running_by_itself(c)
     if elsewhere is None:
         state = StateDir(Path(str(settings.get("state_dir") or "springtide-state")))
         settings.state_dir = str(state.path)
+        if settings.get("executor") != "kubernetes":
+            _choose_accounts(c, state)
         if not settings.get("port"):
             settings.port = state.ports([SERVICE])[SERVICE]
         address, token = f"http://{LOOPBACK}:{settings.port}", state.secret("service-token")
@@ -63,6 +73,7 @@ def configure(c: Config, **overrides: object) -> None:
 
     spawner = c.JupyterHub.spawner_class = import_item(WITH_QUOTA)(c.JupyterHub.get("spawner_class"))
     grant_to_users(c, [ACCESS], known=JupyterHub.class_trait_names())
+    grant_to_admins()
     _grant_to_notebooks(c, _section(c, spawner, "server_token_scopes"), [ACCESS])
     _extend(c.JupyterHub, "custom_scopes", {ADMIN_SCOPE: {"description": "Administer the pool of GPUs"}})
     told = {"SPRINGTIDE_URL": str(settings.get("notebook_url") or url)}
@@ -70,8 +81,32 @@ def configure(c: Config, **overrides: object) -> None:
     c.BuildQuota.service_url = url
 
 
+def _choose_accounts(c: Config, state: StateDir) -> None:
+    """Choose the accounts that jobs and notebooks run as, and warn on the login page if they are shared."""
+    settings = c.Springtide
+    try:
+        settings.accounts = whose_accounts(settings.get("accounts"), root=os.geteuid() == 0)
+        if settings.accounts == "own":
+            uids = tuple(settings.get("account_uids") or DEFAULT_UIDS)
+            Accounts(state.path, uids).prepare()
+            c.LocalNotebook.accounts_dir = str(state.path)
+            c.LocalNotebook.account_uids = uids
+            return
+    except AccountError as error:
+        sys.exit(f"springtide: {error}")
+    get_logger().warning("%s", shared_notice())
+    notice = html.escape(shared_notice())
+    told = _value(c.JupyterHub, "template_vars", {})
+    before = str(told.get("announcement_login", ""))
+    if notice not in before:
+        _extend(c.JupyterHub, "template_vars", {"announcement_login": f"{before} {notice}".strip()})
+
+
 def _running_by_itself(c: Config) -> dict[str, Any] | None:
-    """The file's own entry for the service, None if the hub is to run it. Raises `ValueError` without a token."""
+    """Return the file's entry for a service that runs by itself; None if the hub is to run the service.
+
+    Raises `ValueError` for an entry without ``url`` or ``api_token``.
+    """
     entries = _value(c.JupyterHub, "services", [])
     entry = next((entry for entry in entries if entry.get("name") == SERVICE and "command" not in entry), None)
     if entry is None:
@@ -97,7 +132,7 @@ def _managed(c: Config, address: str, token: str) -> dict[str, Any]:
 
 
 def _register(c: Config, service: dict[str, Any]) -> None:
-    """Let the hub know the service, let people log in to it, and let it read who is in which project."""
+    """Register the service on the hub, with its OAuth scopes and its role, which permits reading only."""
     service = {"oauth_client_allowed_scopes": list(OAUTH_SCOPES), "oauth_no_confirm": True, **service}
     role = {
         "name": SERVICE,
@@ -110,19 +145,19 @@ def _register(c: Config, service: dict[str, Any]) -> None:
 
 
 def _with(entries: list[dict[str, Any]], entry: dict[str, Any]) -> list[dict[str, Any]]:
-    """The entries with this one among them, in the place of an earlier one of its name."""
+    """Return the entries with this one added, in place of an earlier entry with the same name."""
     changed = [entry if other.get("name") == entry["name"] else other for other in entries]
     return changed if entry in changed else [*changed, entry]
 
 
 def grant_to_users(c: Config, scopes: Iterable[str], *, known: Collection[str]) -> None:
-    """Give ``scopes`` to every user; ``known`` are the hub's settings, which differ between its versions.
+    """Grant ``scopes`` to every user; ``known`` are the names of this hub's settings, which depend on its version.
 
-    A redefined role ``user`` is what counts wherever there is one; else JupyterHub 6 has a setting of its own,
-    and JupyterHub 5 needs the role redefined.
+    A redefined role ``user`` takes precedence if there is one; otherwise JupyterHub 6 has a setting for this, and
+    JupyterHub 5 needs the role redefined.
     """
-    roles: list[dict[str, Any]] = _value(c.JupyterHub, "load_roles", [])
-    role = next((role for role in roles if role.get("name") == "user"), None)
+    loaded: list[dict[str, Any]] = _value(c.JupyterHub, "load_roles", [])
+    role = next((role for role in loaded if role.get("name") == "user"), None)
     if role is not None and "scopes" in role:
         role["scopes"] = _union(role["scopes"], scopes)
     elif "extra_user_scopes" in known:
@@ -130,13 +165,33 @@ def grant_to_users(c: Config, scopes: Iterable[str], *, known: Collection[str]) 
     elif role is not None:
         role["scopes"] = _union(["self"], scopes)
     else:
-        roles = [*roles, {"name": "user", "scopes": _union(["self"], scopes)}]
-    if roles:
-        c.JupyterHub.load_roles = roles
+        loaded = [*loaded, {"name": "user", "scopes": _union(["self"], scopes)}]
+    if loaded:
+        c.JupyterHub.load_roles = loaded
+
+
+def grant_to_admins() -> None:
+    """Grant the hub's administrators the scope that administers the pool, if this hub defines it.
+
+    JupyterHub has no setting for this, and refuses another definition of its role ``admin`` in ``load_roles``.
+    Therefore the definition is extended in the hub's process, which reads the configuration: a user who gains or
+    loses the role gains or loses the scope.
+    """
+    roles.get_default_roles = _roles_with_admin_scope
+
+
+_default_roles = roles.get_default_roles
+
+
+def _roles_with_admin_scope() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = _default_roles()
+    if ADMIN_SCOPE in scope_definitions:
+        next(role for role in found if role["name"] == "admin")["scopes"].append(ADMIN_SCOPE)
+    return found
 
 
 def _section(c: Config, cls: type, setting: str) -> Config:
-    """The section whose ``setting`` counts for a spawner class: the most special one that has it."""
+    """Return the section whose ``setting`` applies to a spawner class: the most specific one that has it."""
     names = (base.__name__ for base in cls.__mro__)
     section: Config = next((c[name] for name in names if f"{name}.{setting}" in c), c.Spawner)
     return section
@@ -147,28 +202,47 @@ def _grant_to_notebooks(c: Config, section: Config, scopes: Iterable[str]) -> No
     if callable(configured):
         section.server_token_scopes = _also(configured, scopes)
         return
-    roles = _value(c.JupyterHub, "load_roles", [])
-    of_role = next((role["scopes"] for role in roles if role.get("name") == "server" and "scopes" in role), None)
-    section.server_token_scopes = _union(configured or of_role or SERVER_SCOPES, scopes)
+    loaded = _value(c.JupyterHub, "load_roles", [])
+    of_role = next((role["scopes"] for role in loaded if role.get("name") == "server" and "scopes" in role), None)
+    section.server_token_scopes = _of_notebooks(_union(configured or of_role or SERVER_SCOPES, scopes))
 
 
 def _also(configured: Callable[[Any], Any], scopes: Iterable[str]) -> Callable[[Any], Awaitable[list[str]]]:
     async def server_token_scopes(spawner: Any) -> list[str]:
         own = configured(spawner)
-        return _union(await own if isawaitable(own) else own, scopes)
+        return _of_notebooks(_union(await own if isawaitable(own) else own, scopes))
 
     return server_token_scopes
 
 
+def _of_notebooks(scopes: list[str]) -> list[str]:
+    """Return the scopes of notebooks' tokens. Raises `ValueError` for scopes that administer the pool."""
+    for scope in ("inherit", ADMIN_SCOPE):
+        if scope in scopes:
+            raise ValueError(
+                f"server_token_scopes has {scope!r}: every program in an administrator's notebook would "
+                "administer the pool. List the scopes that notebooks need instead."
+            )
+    return scopes
+
+
+def _allow_subdomains(c: Config) -> None:
+    """Allow the host names of users and services under the hub's domain if the allowed hosts are limited."""
+    host = str(c.JupyterHub.get("subdomain_host") or "")
+    if host and c.Springtide.get("allowed_hosts"):
+        domain = urlsplit(host if "://" in host else f"https://{host}").hostname
+        c.Springtide.allowed_hosts = _union(c.Springtide.allowed_hosts, [f".{domain}"])
+
+
 def _base_url(c: Config) -> str:
-    """The path under which the hub's proxy serves, with a slash at both ends."""
+    """Return the path under which the hub's proxy serves, with a slash at both ends."""
     bind_url = urlsplit(str(c.JupyterHub.get("bind_url") or ""))
     path = str(c.JupyterHub.get("base_url") or bind_url.path).strip("/")
     return f"/{path}/" if path else "/"
 
 
 def _value(section: Config, name: str, default: Any) -> Any:
-    """What the file has set, with what it has only added to the hub's default."""
+    """Return the value that the file has set; additions of the file are applied to ``default``."""
     value = section.get(name, default)
     return value.get_value(default) if isinstance(value, LazyConfigValue) else value
 

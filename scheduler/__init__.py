@@ -1,0 +1,1 @@
+"""The pool: its model, policy, engine, executors and client."""

@@ -1,4 +1,4 @@
-"""When a job will start, and how the pool would stand, by running the same policy forward."""
+"""Forecasts of the starts of jobs and of the pool after the next decisions, by simulating the same policy."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ from springtide.scheduler.simulate.carry_out import paused
 from springtide.scheduler.simulate.virtual import Course, VirtualPool
 
 HORIZON = 14 * 86400.0
-"""How far to look ahead, in seconds."""
+"""Time to look ahead, in seconds."""
 
 UNKNOWN = 3600.0
-"""The likely run time, in seconds, of a job of which nothing is known and that has not run longer yet."""
+"""Likely run time of a job of which nothing is known and that has not run longer, in seconds."""
 
 SPREAD = 2.0
-"""A run time that was learnt, not limited, may well be this many times shorter or longer."""
+"""Factor by which an estimated run time may be shorter or longer."""
 
 TICK = 1 / 1024
-"""Seconds: the finest step of coarse run times."""
+"""Unit of rounded times, in seconds."""
 
 DEEP, FAR, GONE, NEVER, OPEN = "deep", "far", "gone", "never", "open"
-"""Why a time cannot be told: too many jobs are before it; not as far as was looked; it does not wait; it does not
-start even when all that runs has ended; nothing bounds the run times of those before it."""
+"""Codes of why a time is unknown: too many jobs are before it in line; it is beyond the horizon; the job does not
+wait; it does not start even when all running jobs have ended; the run times before it have no bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """When a job is expected to start, on the snapshot's clock.
+    """The expected start of a job, on the snapshot's clock.
 
-    ``earliest`` is if all run times turn out short, ``latest`` if they turn out long; None means that it cannot be
-    told, and ``why`` is one of the codes above. Jobs that will be submitted later are not foreseen.
+    ``earliest`` is for short and ``latest`` for long run times. None means unknown, and ``why`` is one of the
+    codes above. Jobs that will be submitted later are not taken into account.
     """
 
     earliest: float | None
@@ -64,7 +64,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """What the next decisions would do to a job: ``started``, ``paused`` or ``moved``, and why."""
+    """What the next decisions would do to a job: ``kind`` is ``started``, ``paused`` or ``moved``."""
 
     job: str
     kind: str
@@ -74,9 +74,10 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What lies ahead: the windows of the jobs asked for, and how projects stand after the next decisions.
+    """A forecast: the windows of the jobs asked for, and the standing of the projects after the next decisions.
 
-    ``shifts`` are what these decisions do; ``until`` is how far was looked, on the snapshot's clock.
+    ``shifts`` are the effects of these decisions; ``until`` is how far the forecast reaches, on the snapshot's
+    clock.
     """
 
     starts: Mapping[str, Window]
@@ -86,9 +87,9 @@ class Outlook:
 
 
 Past = Mapping[str, Sequence[float]]
-"""By job, the run times of ended jobs like it: seconds with all workers, shortest first."""
+"""Run times of similar ended jobs by job id: seconds with all workers, shortest first."""
 Stop = Callable[[int], bool]
-"""Whether the first, second or third run has had its time."""
+"""Returns whether the first (0), second or third run has used its computing time."""
 Rule = Callable[[Job, float, Sequence[float]], float]
 
 
@@ -103,15 +104,15 @@ def forecast(
     grain: float = 0.0,
     stop: Stop = lambda _run: False,
 ) -> Outlook:
-    """Look ahead from a snapshot.
+    """Return the outlook from a snapshot.
 
-    ``asked`` are ids of waiting jobs; None means all of them. ``changes`` are made first: a job that is not
-    submitted yet, other quotas, weights or nodes. Run times are those that ``past``, `Job.expected` and
-    `Job.time_limit` suggest, and the longer a job of unknown length has run, the longer it is taken to run on.
+    ``asked`` are ids of waiting jobs, None for all. ``changes`` are made first: a job that is not submitted, other
+    projects or nodes. Run times are estimated from ``past``, `Job.expected` and `Job.time_limit`; the longer a job
+    of unknown length has run, the longer it is expected to go on.
 
-    Its cost is bounded by ``most`` waiting jobs to look at, those next in line, and by ``stop``: the policy is run
-    three times, for likely, long and short run times. With a ``grain`` above 0 run times are rounded up, by less
-    than that part of them, so that many jobs end at once and fewer plans are made.
+    The policy is simulated three times, with likely, long and short run times, for ``horizon`` seconds. The cost
+    is bounded by ``most``, the number of waiting jobs, and by ``stop``. A ``grain`` above 0 rounds run times up by
+    less than that part of them, so that many jobs end at once and fewer plans are made.
     """
     start = prepared(snapshot, changes)
     if grain:
@@ -134,7 +135,7 @@ def forecast(
 
 
 def prepared(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
-    """The snapshot after the changes, with pauses under way completed and jobs of vanished nodes waiting again."""
+    """Return the snapshot after the changes. Pauses under way are completed; jobs of vanished nodes wait again."""
     jobs = {job.id: job for job in snapshot.jobs}
     for change in changes:
         match change:
@@ -153,7 +154,7 @@ def prepared(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:
 
 
 def nearest(snapshot: Snapshot, wanted: Collection[str], most: int | None) -> tuple[Snapshot, bool]:
-    """The snapshot with at most ``most`` waiting jobs, and whether any were left out.
+    """Return the snapshot with at most ``most`` waiting jobs, and whether any were left out.
 
     Each project keeps those next in its line, in turn; what is wanted, and what is before it, come first.
     """
@@ -181,7 +182,7 @@ def nearest(snapshot: Snapshot, wanted: Collection[str], most: int | None) -> tu
 
 
 def shortest(job: Job, now: float, past: Sequence[float] = ()) -> float:
-    """How long the job may still run, at the least, in seconds with all its workers."""
+    """Return how long the job may still run, at the least, in seconds with all its workers."""
     if left := _left(job, now, past):
         return min(_most(job, now), _quantile(left, 0.1) / _margin(left))
     if job.expected is None:
@@ -190,7 +191,7 @@ def shortest(job: Job, now: float, past: Sequence[float] = ()) -> float:
 
 
 def likeliest(job: Job, now: float, past: Sequence[float] = ()) -> float:
-    """How long the job will probably still run, in seconds with all its workers.
+    """Return how long the job will probably still run, in seconds with all its workers.
 
     Of a job with nothing but a time limit, any length up to it is taken to be as good as any other.
     """
@@ -204,7 +205,7 @@ def likeliest(job: Job, now: float, past: Sequence[float] = ()) -> float:
 
 
 def longest(job: Job, now: float, past: Sequence[float] = ()) -> float:
-    """How long the job may still run, at the most; infinite if nothing tells."""
+    """Return how long the job may still run, at the most; infinite if nothing tells."""
     if job.time_limit is not None:
         return _most(job, now)
     if left := _left(job, now, past):
@@ -221,7 +222,7 @@ def _most(job: Job, now: float) -> float:
 
 
 def _left(job: Job, now: float, past: Sequence[float]) -> list[float]:
-    """What was left, after as much work as this job has done, of the jobs like it that ran longer."""
+    """Return what was left, after as much work as this job has done, of the jobs like it that ran longer."""
     done = job.worked_by(now)
     return [time - done for time in past if time > done]
 
@@ -234,7 +235,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def _margin(sample: Sequence[float]) -> float:
-    """How much wider than its sample a range is to be: the fewer there were, the wider."""
+    """Return how much wider than its sample a range is to be: the fewer there were, the wider."""
     return 1 + (SPREAD - 1) / math.sqrt(len(sample))
 
 
@@ -251,7 +252,7 @@ def _grounded(job: Job, room: set[tuple[str, int]], now: float) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One run of the policy. ``idle`` tells that in the end nothing ran any more."""
+    """One simulation of the policy. ``idle`` says that no job was running at its end."""
 
     starts: Mapping[str, float]
     standing: Mapping[str, Standing]
@@ -261,25 +262,25 @@ class _Run:
 
 
 class _Notes:
-    """Hears of the first decisions: the last one about each job."""
+    """A witness that keeps the last of the first decisions about each job."""
 
     def __init__(self) -> None:
         self.last: dict[str, Decision] = {}
 
     def apply(self, change: Change) -> None:
-        """Changes follow from the decisions."""
+        """Do nothing: changes follow from the decisions."""
 
     def decided(self, plan: Plan, now: float) -> None:  # noqa: ARG002 - of a witness
-        """Note what was decided."""
+        """Record the decisions."""
         self.last |= {item.job: item for item in plan.decisions if not isinstance(item, Reserve | Drop)}
 
     def settled(self, now: float) -> None:
-        """Nothing more is done at this instant."""
+        """Do nothing: the decisions are recorded already."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Lengths:
-    """How long jobs still run, by a rule, as coarse as ``grain`` allows."""
+    """Remaining run times by a rule, rounded with ``grain``."""
 
     rule: Rule
     past: Past
@@ -294,7 +295,7 @@ class _Lengths:
 
 
 def _ticked(start: Snapshot) -> Snapshot:
-    """The snapshot with times that are whole ticks: their sums are exact, so that equal ends are equal."""
+    """Return the snapshot with times that are whole ticks: their sums are exact, so that equal ends are equal."""
 
     def tick(at: float) -> float:
         return round(at / TICK) * TICK
@@ -306,7 +307,7 @@ def _ticked(start: Snapshot) -> Snapshot:
 def _run(
     start: Snapshot, wanted: Collection[str], ahead: _Lengths, until: float, stop: Callable[[], bool]
 ) -> _Run:
-    """What happens if all run times follow a rule."""
+    """Return what happens if all run times follow a rule."""
     now = start.now
     lengths = {job.id: ahead.of(job, now) for job in start.jobs if job.phase is not Phase.HELD}
     planner, notes = Planner(start), _Notes()
@@ -334,7 +335,7 @@ def _run(
 
 
 def _midway(job: Job, left: float, now: float) -> Course:
-    """The course of a running job, counted from the start of its live attempt."""
+    """Return the course of a running job, counted from the start of its live attempt."""
     ran = now - (now if job.started is None else job.started)
     return Course(job, left + ran * len(job.placement) / job.workers, first_start=job.started)
 
@@ -358,7 +359,7 @@ def _shifts(before: Iterable[Job], pool: VirtualPool, notes: _Notes) -> Iterable
 
 
 def _window(job: str, runs: Sequence[_Run], *, cut: bool) -> Window:
-    """A range from the starts under likely, long and short run times; shorter runs may delay a start too."""
+    """Return the range of the starts under likely, long and short run times."""
     starts = [run.starts.get(job) for run in runs]
     known = sorted(at for at in starts if at is not None)
     likely = starts[0]

@@ -1,17 +1,17 @@
-"""The words of Springtide, as data.
+"""The terms of Springtide, as data types. ``docs/glossary.md`` explains all terms of the project.
 
 project
-    Who a quota belongs to: a person, a team or an activity; a JupyterHub group. Projects form a tree.
+    Owner of a quota: a person, a team or an activity; a JupyterHub group. Projects form a tree.
 quota
     Guaranteed train GPUs of a project. It may be exceeded while GPUs are idle, and is returned on demand.
 borrowed
     GPUs a project holds beyond its quota.
 limit
-    The most GPUs a project may ever hold; none means no limit.
+    Maximum number of GPUs of a project; none means no limit.
 weight
     How idle GPUs are divided among projects of equal priority.
 fair share
-    What a project is entitled to right now: its quota, plus its part of what others leave idle.
+    What a project is entitled to now: its quota, plus its part of the GPUs that others leave idle.
 workspace
     One build notebook server with its GPUs; they come from the build quota, which is never lent or taken.
 job
@@ -24,9 +24,9 @@ pause, resume
 reclaim, preempt
     Pause a job of another project; of the same project.
 placement
-    Which worker sits on which GPUs of which node.
+    The node and the GPUs of each worker.
 plan
-    What the policy decides to start, pause and move, each with its reason.
+    The policy's decisions to start, pause and move jobs, each with its reason.
 
 Quantities: GPUs are whole numbers, times are seconds since the epoch (or since the start of a simulation),
 durations are seconds, service is GPU-seconds.
@@ -41,14 +41,14 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 PREEMPTIBLE_BELOW = 100
-"""Jobs with this priority and above are not preemptible unless they say otherwise."""
+"""Priority from which on jobs are not preemptible by default."""
 
 PRIORITIES: Mapping[str, int] = {"train": 50, "high": 75, "critical": 100}
-"""The job priorities that have names."""
+"""Job priorities that have names."""
 
 
 class JobState(StrEnum):
-    """Where a job stands. The last three are final."""
+    """The state of a job. The last three are final."""
 
     QUEUED = "queued"
     STARTING = "starting"
@@ -61,12 +61,12 @@ class JobState(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether nothing will happen to the job any more."""
+        """Whether the state is final."""
         return self in FINAL
 
     @property
     def holds_gpus(self) -> bool:
-        """Whether the job has a live attempt, and so GPUs."""
+        """Whether the job has a live attempt, and so holds GPUs."""
         return self in LIVE
 
 
@@ -75,14 +75,14 @@ LIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.PAUSING})
 
 
 class Environment(StrEnum):
-    """Which of the two worlds a node serves. A train job never sits on a build node."""
+    """The use of a node. A train job never runs on a build node."""
 
     BUILD = "build"
     TRAIN = "train"
 
 
 class Order(StrEnum):
-    """How the jobs of one project with equal priority are ordered."""
+    """The order of the jobs of one project with equal priority."""
 
     FIRST_COME = "first-come"
     LEAST_SERVED = "least-served"
@@ -100,19 +100,19 @@ class Gpu:
 
 
 WITHIN_NODES = ("island", "socket")
-"""The topology levels that group the GPUs of a node, the tightest first."""
+"""Topology levels that group the GPUs of a node, the tightest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
     """A machine with GPUs, or the part of one that serves an environment.
 
-    ``labels`` name the topology domains it is in (``{"rack": "r1", "zone": "a"}``). ``islands`` groups GPU
+    ``labels`` name the topology domains of the node (``{"rack": "r1", "zone": "a"}``). ``islands`` groups GPU
     indices by the fastest link between them; empty means that all are alike. ``sockets`` groups them by processor
-    socket; empty means that all are on one, or that it is not known. ``available`` is false while the node is
-    lost or drained: what runs there may go on, nothing new starts there. ``devices`` may be empty where only
-    counts matter (scenarios); otherwise it has ``gpus`` entries. ``taken`` are indices of GPUs that something
-    outside the pool uses.
+    socket; empty means that all are on one, or that the sockets are unknown. ``available`` is false while the node
+    is lost or drained: running attempts may continue there, new ones do not start. ``devices`` may be empty where
+    only counts matter (scenarios); otherwise it has ``gpus`` entries. ``taken`` are indices of GPUs that are used
+    outside the pool. ``limits`` describes for users what a job may use there besides GPUs, and what enforces it.
     """
 
     name: str
@@ -125,18 +125,19 @@ class Node:
     available: bool = True
     devices: tuple[Gpu, ...] = ()
     taken: frozenset[int] = frozenset()
+    limits: str = ""
 
     def groups(self, level: str) -> tuple[tuple[int, ...], ...]:
-        """Its GPU indices by group of a level of `WITHIN_NODES`; empty where they are not told apart."""
+        """Return the GPU indices by group of a level of `WITHIN_NODES`; empty where the groups are unknown."""
         return {"island": self.islands, "socket": self.sockets}.get(level, ())
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A node of the project tree.
+    """A project of the project tree.
 
     ``quota`` None means unlimited, ``limit`` None means no limit. ``age`` orders projects: the smaller is the
-    older. ``build_quota`` is what each member gets for notebooks, in GPUs.
+    older. ``build_quota`` is the number of GPUs of each member for notebooks.
     """
 
     name: str
@@ -151,7 +152,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Where one worker of a job sits: ``gpus`` are indices on ``node``."""
+    """The placement of one worker: ``gpus`` are indices on ``node``."""
 
     rank: int
     node: str
@@ -162,7 +163,7 @@ Placement: TypeAlias = tuple[Worker, ...]
 
 
 class Spread(NamedTuple):
-    """How the workers of a job sit: the tightest topology level that holds them all, and on how many nodes.
+    """The tightest topology level that holds all workers of a job, and the number of their nodes.
 
     The level is one of `WITHIN_NODES`, ``"node"``, a label of the nodes, or ``""`` if only the pool as a whole
     holds them.
@@ -173,31 +174,31 @@ class Spread(NamedTuple):
 
 
 class Phase(StrEnum):
-    """What the policy needs to know of a job's state."""
+    """The part of a job's state that the policy needs."""
 
     WAITING = "waiting"
-    """Wants to run: queued, or paused by the scheduler."""
+    """Requests to run: queued, or paused by the scheduler."""
     RUNNING = "running"
-    """Has a live attempt that nobody asked to stop (starting or running)."""
+    """Has a live attempt that was not asked to stop (starting or running)."""
     PAUSING = "pausing"
-    """Its attempt was asked to stop and holds its GPUs until its processes are gone."""
+    """Has an attempt that was asked to stop; it holds its GPUs until its processes have ended."""
     HELD = "held"
-    """Paused by its user; asks for nothing until resumed."""
+    """Paused by its user; requests no GPUs until resumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as the policy sees it: what was asked for, and how it stands.
+    """A job as the policy sees it: the request, and the state.
 
-    ``gpu_types`` empty means any type. ``require`` and ``prefer`` name a topology level (a label of the nodes,
-    or ``"island"``, ``"socket"`` or ``"node"``) that has to, or should, hold the whole gang. ``rotate`` false asks
-    not to be paused in favour of an equal job that has had less service. ``time_limit`` is the longest the job may
-    run in all, in seconds. ``expected`` is a guess of its whole run time for forecasts. ``fastest`` is how those
-    sat that were like it and ran fastest, None if that is not known.
+    ``gpu_types`` empty means any type. ``require`` and ``prefer`` name a topology level (a label of the nodes, or
+    ``"island"``, ``"socket"`` or ``"node"``) that has to, or should, hold the whole gang. ``rotate`` false
+    excludes a pause in favour of an equal job that has had less service. ``time_limit`` is the longest total run
+    time of the job, in seconds. ``expected`` is an estimate of its total run time for forecasts, in seconds.
+    ``fastest`` is the fastest known spread of similar jobs at submission, None if unknown.
 
-    ``placement`` is held while running or pausing. ``reserved`` is a placement that was set aside for it: it
-    starts there as soon as those GPUs are free. ``started`` is when the live attempt started, ``saved`` when
-    it last wrote a checkpoint, ``served`` the GPU-seconds of its ended attempts, ``not_before`` the earliest
+    ``placement`` is held while running or pausing. ``reserved`` is a placement that was set aside for the job,
+    which starts there as soon as those GPUs are free. ``started`` is when the live attempt started, ``saved`` when
+    the job last wrote a checkpoint, ``served`` the GPU-seconds of its ended attempts, ``not_before`` the earliest
     time of the next start (back-off after a failure).
     """
 
@@ -229,21 +230,21 @@ class Job:
 
     @property
     def held_gpus(self) -> int:
-        """GPUs its live attempt holds."""
+        """Number of GPUs that the live attempt holds."""
         return len(self.placement) * self.gpus
 
     def served_by(self, now: float) -> float:
-        """GPU-seconds of all attempts, the live one included."""
+        """Return the GPU-seconds of all attempts, the live one included."""
         return self.served + (0.0 if self.started is None else max(0.0, now - self.started) * self.held_gpus)
 
     def worked_by(self, now: float) -> float:
-        """Seconds of work done in all attempts, counted with all workers."""
+        """Return the seconds of work done in all attempts, counted with all workers."""
         return self.served_by(now) / (self.workers * self.gpus)
 
     def latest_end(self, now: float) -> float:
-        """When the job has reached its time limit at the latest if it runs from now on, or goes on; or never.
+        """Return the latest time at which the time limit ends the job if it runs from now on, or infinity.
 
-        The limit is for all attempts together; service that fewer workers got counts as if all had.
+        The limit is for all attempts together; service of fewer workers counts as if all had run.
         """
         if self.time_limit is None:
             return math.inf
@@ -253,10 +254,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an admin may choose about the policy.
+    """The settings of the policy that an admin may choose.
 
-    ``min_runtime`` and ``grace`` are seconds: how long a started job is left alone, and how long an attempt has
-    between being asked to pause and being killed.
+    ``min_runtime`` and ``grace`` are seconds: the time for which a started job is not paused, and the time between
+    the request to pause an attempt and its kill.
     """
 
     order: Order = Order.LEAST_SERVED
@@ -266,7 +267,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that a decision depends on. Only unfinished jobs, only train nodes; projects in any order."""
+    """The complete input of a decision: unfinished jobs and train nodes only; projects in any order."""
 
     now: float
     nodes: tuple[Node, ...]
@@ -277,7 +278,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class JobChanged:
-    """A job was submitted, or anything about it changed; replaces what was known of it."""
+    """A job was submitted or changed; replaces its previous record."""
 
     job: Job
 
@@ -291,14 +292,14 @@ class JobRemoved:
 
 @dataclass(frozen=True, slots=True)
 class ProjectsChanged:
-    """The whole new set of projects."""
+    """The complete new set of projects."""
 
     projects: tuple[Project, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NodesChanged:
-    """The whole new set of train nodes."""
+    """The complete new set of train nodes."""
 
     nodes: tuple[Node, ...]
 
@@ -315,9 +316,9 @@ Change: TypeAlias = JobChanged | JobRemoved | ProjectsChanged | NodesChanged | S
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a job was started, paused or moved, or why it waits: a code and what fills its sentence.
+    """Why a job was started, paused or moved, or why it waits: a code and the values of its sentence.
 
-    `springtide.scheduler.policy.reasons.render` turns it into words, and is the only place that does.
+    `springtide.scheduler.policy.reasons.render` turns it into text, and is the only place that does.
     """
 
     code: str
@@ -326,7 +327,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start an attempt of a waiting job on free GPUs. It fulfils the job's reservation, if it has one."""
+    """Start an attempt of a waiting job on free GPUs. It fulfils the job's reservation, if there is one."""
 
     job: str
     placement: Placement
@@ -346,7 +347,7 @@ class Pause:
 class Move:
     """Pause a running job and start it again on ``placement``: other GPUs, more, or fewer workers.
 
-    ``placement`` is reserved for it; ``beneficiary`` is the job it makes room for, if any.
+    ``placement`` is reserved for the job; ``beneficiary`` is the job that gets its GPUs, if any.
     """
 
     job: str
@@ -357,7 +358,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Set GPUs aside for a waiting job; some are still held by attempts that are stopping."""
+    """Reserve GPUs for a waiting job; some are still held by attempts that are stopping."""
 
     job: str
     placement: Placement
@@ -366,7 +367,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The job's reservation holds no longer."""
+    """Cancel the job's reservation."""
 
     job: str
     reason: Reason
@@ -377,9 +378,9 @@ Decision: TypeAlias = Start | Pause | Move | Reserve | Drop
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do now, in this order, and when to look again even if nothing happens (None: never).
+    """The decisions to carry out now, in this order, and the time of the next plan without an event (None: never).
 
-    A `Pause` or `Move` comes only together with the `Reserve` or `Start` it makes possible.
+    A `Pause` or `Move` comes only together with the `Reserve` or `Start` that it makes possible.
     """
 
     decisions: tuple[Decision, ...] = ()
@@ -388,10 +389,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a project stands, all in GPUs, descendants included.
+    """The GPUs of a project, descendants included.
 
-    ``held`` counts live attempts (pausing ones too); ``request`` is held plus what waiting jobs ask for;
-    ``borrowed`` is what it holds beyond its quota.
+    ``held`` counts live attempts (pausing ones too); ``request`` is held plus the requests of waiting jobs;
+    ``borrowed`` is the part held beyond the quota.
     """
 
     quota: int | None
@@ -402,10 +403,10 @@ class Standing:
 
     @property
     def borrowed(self) -> int:
-        """GPUs held beyond the quota."""
+        """Number of GPUs held beyond the quota."""
         return 0 if self.quota is None else max(0, self.held - self.quota)
 
     @property
     def waiting(self) -> int:
-        """GPUs that waiting jobs ask for."""
+        """Number of GPUs that waiting jobs request."""
         return self.request - self.held

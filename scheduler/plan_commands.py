@@ -27,8 +27,8 @@ MOST_SECONDS = 1e12
 SHOWN_BREACHES = 10
 
 
-class Seconds(click.ParamType[float]):
-    """A number of seconds, 0 or more (or more than 0)."""
+class Seconds(click.ParamType):  # type: ignore[type-arg] # generic since click 8.4 only
+    """A number of seconds, 0 or more; with ``positive``, more than 0."""
 
     name = "seconds"
 
@@ -36,7 +36,7 @@ class Seconds(click.ParamType[float]):
         self.positive = positive
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number; anything else is a usage error."""
+        """Return the number; raise a usage error for any other value."""
         try:
             seconds = float(value)
         except ValueError:
@@ -80,7 +80,7 @@ def plan(files: tuple[Path, ...], *, forecasting: bool, as_json_: bool) -> None:
 
 
 def _forecast(scenario: Scenario) -> dict[str, object]:
-    """When each job that waits in the scenario starts, in seconds from its last submission."""
+    """Return when each waiting job of the scenario starts, in seconds from the scenario's last submission."""
     snapshot = opening(scenario)
     jobs = tuple(replace(job, expected=scenario.durations.get(job.id)) for job in snapshot.jobs)
     outlook = forecast(replace(snapshot, jobs=jobs))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 
-class Refusal(Exception):  # noqa: N818 - it is an answer, not an accident
-    """A request that cannot be granted, in words for the one who made it.
+class Refusal(Exception):  # noqa: N818 - an answer to a user, not a program error
+    """A request that cannot be granted, with a message for the user who sent it.
 
-    ``status`` is the HTTP status, ``code`` names the kind for programs, ``field`` the part of the request that
-    is wrong, ``hint`` the way out. Everything else that is raised is logged and answered as a plain 500.
+    ``status`` is the HTTP status, ``code`` names the kind of error for programs, ``field`` the part of the request
+    that is wrong, ``hint`` the way to correct it. Every other exception is logged and answered as a plain 500.
     """
 
     def __init__(self, status: int, code: str, message: str, *, field: str | None = None, hint: str = "") -> None:

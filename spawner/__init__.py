@@ -1,0 +1,1 @@
+"""Build notebooks with a fixed GPU quota."""

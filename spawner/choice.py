@@ -1,4 +1,4 @@
-"""The spawner a hub has, with the build quota mixed in."""
+"""Choice of the spawner class: the hub's own, with the build quota mixed in."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from springtide.spawner.local import LocalBuildSpawner, SimpleBuildSpawner
 from springtide.spawner.quota import BuildQuota
 
 KUBE = ("kubespawner", "KubeSpawner")
-"""The package and the name of KubeSpawner, which is loaded only where a hub has chosen it."""
+"""Package and name of the class KubeSpawner, which is imported only if the hub's spawner derives from it."""
 
 
 def with_quota(chosen: str | type | None) -> type:
-    """The spawner class that does what the ``chosen`` one does, and keeps the build quota.
+    """Return a spawner class that behaves as the ``chosen`` one and enforces the build quota.
 
-    ``chosen`` is what ``c.JupyterHub.spawner_class`` may be; None is the hub's default. Raises `TypeError` for
-    what is no spawner.
+    ``chosen`` is a value of ``c.JupyterHub.spawner_class``; None stands for the hub's default. Raises `TypeError`
+    for a value that names no spawner.
     """
     cls = spawner_class(chosen)
     if BuildQuota in cls.__mro__:
@@ -28,6 +28,8 @@ def with_quota(chosen: str | type | None) -> type:
         return LocalBuildSpawner
     if cls is SimpleLocalProcessSpawner:
         return SimpleBuildSpawner
+    if SimpleLocalProcessSpawner in cls.__mro__:
+        return new_class(f"Build{cls.__name__}", (SimpleBuildSpawner, cls))
     if any((base.__module__.partition(".")[0], base.__name__) == KUBE for base in cls.__mro__):
         from springtide.spawner.kube import KubeBuildSpawner  # noqa: PLC0415 - the extra may be missing
 
@@ -40,7 +42,10 @@ def with_quota(chosen: str | type | None) -> type:
 
 
 def spawner_class(chosen: str | type | None) -> type:
-    """The class that a hub's setting names: a class, its import path, or the name of an entry point."""
+    """Return the class that a hub's setting names: a class, its import path, or the name of an entry point.
+
+    Raises `TypeError` for a value that names no spawner.
+    """
     cls: object = LocalProcessSpawner if chosen is None else chosen
     if isinstance(chosen, str):
         found = [entry for entry in entry_points(group="jupyterhub.spawners") if entry.name == chosen.lower()]

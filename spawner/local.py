@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
+import os
 import subprocess
 from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
-from traitlets import Unicode, default
+from traitlets import Integer, Tuple, Unicode, default
 
+from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Account, AccountError, Accounts, home_name
+from springtide.scheduler.executors.supervisor.account import become, forbid_new_privileges
 from springtide.spawner.processes import identity
 from springtide.spawner.quota import BuildQuota, refusal
 
@@ -22,8 +25,15 @@ LONGEST_LINE = 400
 
 
 class LocalNotebook(BuildQuota, LocalProcessSpawner):
-    """What both local spawners add: a log per notebook, and a process that is known by more than its pid."""
+    """Base class of both local spawners: an account per user, a log per notebook, and detection of reused pids."""
 
+    accounts_dir = Unicode(
+        help="The pool's state directory, which knows the account of each user; empty: as the spawner it is "
+        "built on. Set by `configure`."
+    ).tag(config=True)
+    account_uids = Tuple(
+        Integer(), Integer(), default_value=DEFAULT_UIDS, help="First and last uid of the pool's accounts."
+    ).tag(config=True)
     log_dir = Unicode(help="Directory for the notebooks' logs; empty: they write where the hub does.").tag(
         config=True
     )
@@ -36,7 +46,10 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
     # ---------- start
 
     async def start(self) -> Any:
-        """Start, and answer once the server listens. Raises what `refusal` makes if it ends before."""
+        """Start the server, and return its address once it listens.
+
+        Raises the result of `refusal` if the server ends before.
+        """
         configured: dict[str, Any] = self.popen_kwargs
         with self._log_path().open("wb") if self.log_dir else nullcontext() as log:
             if log is not None:
@@ -44,6 +57,10 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
                 self.popen_kwargs = {**ours, **configured}
             try:
                 ip, port = await super().start()
+            except subprocess.SubprocessError as error:
+                raise refusal(
+                    f"The notebook cannot run as its account: {error}", status=500, reason="account"
+                ) from error
             finally:
                 self.popen_kwargs = configured
         self._identity = self._identity_now()
@@ -66,7 +83,69 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
         )
 
     def _log_path(self) -> Path:
-        return Path(self.log_dir) / f"{file_name(self.user.name)}+{file_name(self.name)}.log"
+        return Path(self.log_dir) / f"{home_name(self.user.name)}+{home_name(self.name)}.log"
+
+    # ---------- the account
+
+    @property
+    def account(self) -> Account | None:
+        """Account that the notebook runs as; None if the underlying spawner chooses it.
+
+        Raises the result of `refusal` if the account cannot be provided.
+        """
+        if not self.accounts_dir:
+            return None
+        try:
+            return Accounts(Path(self.accounts_dir), self.account_uids).of(self.user.name)
+        except AccountError as error:
+            raise refusal(str(error), status=500, reason="account") from None
+
+    def make_preexec_fn(self, name: str) -> Callable[[], None]:
+        """Return the function that the new process calls first, which changes to the account and its home."""
+        account = self.account
+        if account is None:
+            as_built: Callable[[], None] = super().make_preexec_fn(name)
+            return as_built
+        return _enter(account)
+
+    def user_env(self, env: dict[str, str]) -> dict[str, str]:
+        """Return ``env`` with the variables of the account, such as its home directory."""
+        account = self.account
+        if account is None:
+            as_built: dict[str, str] = super().user_env(env)
+            return as_built
+        return env | account.environment
+
+    async def move_certs(self, paths: dict[str, str]) -> dict[str, str]:
+        """Move the certificates of ``internal_ssl`` to the account, and return their paths.
+
+        Raises the result of `refusal` for an account that has only a number.
+        """
+        account = self.account
+        if account is None:
+            moved: Any = super().move_certs(paths)
+            as_built: dict[str, str] = await moved if isawaitable(moved) else moved
+            return as_built
+        if account.numeric:
+            message = f"c.JupyterHub.internal_ssl needs an account of this machine for {self.user.name}."
+            raise refusal(message, status=500, reason="account")
+        to_home: dict[str, str] = await LocalProcessSpawner.move_certs(self, paths)
+        return to_home
+
+    def run_as_user(self, command: Sequence[str]) -> None:
+        """Run a short program in the user's home with the user's permissions.
+
+        Raises the errors of `subprocess.run`.
+        """
+        environment: dict[str, str] = {**self.user_env({}), "PATH": os.defpath, "LANG": "C.UTF-8"}
+        subprocess.run(
+            command,
+            env=environment,
+            preexec_fn=self.make_preexec_fn(self.user.name),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+        )
 
     # ---------- the process
 
@@ -77,45 +156,61 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
             return None
 
     async def poll(self) -> int | None:
-        """As the spawner's own; a process that only has the pid of a notebook from before is none."""
+        """Return the underlying spawner's status; another process with the pid of an ended notebook is ignored."""
         if self.proc is None and self.pid and self._identity and self._identity_now() != self._identity:
             self.pid = 0
         status: int | None = await super().poll()
         return status
 
     def get_state(self) -> dict[str, Any]:
-        """The state of what it is built on, and which process it is."""
+        """Return the underlying spawner's state and the identity of the process."""
         state = super().get_state()
         return state | {"identity": self._identity} if self._identity else state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Find the process of a notebook that outlived the hub."""
+        """Load the state of a notebook that outlived the hub, with the identity of its process."""
         super().load_state(state)
         self._identity = state.get("identity")
 
     def clear_state(self) -> None:
-        """The server is gone, or about to be started afresh."""
+        """Clear the state of a server that has ended or is about to start."""
         super().clear_state()
         self._identity = None
 
 
 class LocalBuildSpawner(LocalNotebook, LocalProcessSpawner):
-    """Notebooks as processes of system users of the same name; for a hub that runs as root."""
+    """Spawner of notebooks as processes of their users' own accounts, for a hub that runs as root."""
 
 
 class SimpleBuildSpawner(LocalNotebook, SimpleLocalProcessSpawner):
-    """Notebooks as processes of the hub's own account, each with a home directory of its own.
+    """Spawner of notebooks as processes of the hub's own account, with a home directory per user.
 
-    There is no isolation between users: for one person, or people who trust each other.
+    Users are not isolated from each other: suitable for one person, or for people who trust each other. If the hub
+    runs as root and the admin has not chosen shared accounts, each notebook runs as its user's own account.
     """
 
     @default("home_dir")
     def _default_home_dir(self) -> str:
-        return str(self.home_dir_template.format(username=file_name(self.user.name)))
+        return str(self.home_dir_template.format(username=home_name(self.user.name)))
+
+
+def _enter(account: Account) -> Callable[[], None]:
+    record, home, locked = account.record, account.home, account.numeric
+
+    def enter() -> None:
+        become(record)
+        if locked:
+            forbid_new_privileges()
+        try:
+            os.chdir(home)
+        except OSError:
+            os.chdir("/")
+
+    return enter
 
 
 async def listens(ip: str, port: int) -> bool:
-    """Whether somebody accepts connections there."""
+    """Return whether a server accepts connections at the address."""
     try:
         _, writer = await asyncio.open_connection(ip, port)
     except OSError:
@@ -124,16 +219,8 @@ async def listens(ip: str, port: int) -> bool:
     return True
 
 
-def file_name(name: str) -> str:
-    """A file's name for any user's or server's name: never the same for two, never a path."""
-    quoted = quote(name, safe="@ ").replace("~", "%7E")
-    if set(quoted) == {"."}:
-        quoted = quoted.replace(".", "%2E")
-    return quoted if len(quoted) <= 100 else f"~{hashlib.sha256(name.encode()).hexdigest()}"
-
-
 def last_lines(log: Path) -> list[str]:
-    """The end of a log, fit to be shown: a few lines of printable characters."""
+    """Return the last lines of a log, limited to printable characters; an unreadable log has none."""
     try:
         with log.open(encoding="utf-8", errors="replace") as lines:
             tail = deque(lines, LAST_LINES)

@@ -1,6 +1,6 @@
-"""What a person may say when she starts a notebook, and the form that asks for it.
+"""Options of a notebook's start, and the form that asks for them.
 
-Options also come through the hub's REST API, so nothing here trusts where they come from.
+Options are untrusted input: they also come through the hub's REST API.
 """
 
 from __future__ import annotations
@@ -9,26 +9,27 @@ from collections.abc import Collection, Mapping
 from html import escape
 
 from springtide.scheduler.wire import BuildQuota
+from springtide.scheduler.wording import count, plural
 
 MAX_GPUS = 1_000_000
 MOST_CELLS = 24
-"""The largest build quota that is drawn."""
+"""Maximum build quota that is drawn, in GPUs."""
 CELL = 40
-"""Pixels from one cell to the next."""
+"""Distance from one cell to the next, in pixels."""
 IN_USE = 'fill="#868e96" stroke="#868e96"'
 IDLE = 'fill="none" stroke="#868e96"'
 TAKEN = 'fill="none" stroke="#868e96" stroke-dasharray="3 3"'
 
 
 class OptionError(ValueError):
-    """An option that cannot be meant; the message is for the person who sent it."""
+    """An option is invalid; the message is shown to the user who sent it."""
 
 
 def requested_gpus(options: Mapping[str, object], *, default: int, others: Collection[str] = ()) -> int:
-    """The GPUs that ``options`` ask for, ``default`` if they do not say.
+    """Return the number of GPUs that ``options`` request, ``default`` if they do not name it.
 
-    ``others`` are names of options that are somebody else's business. Raises `OptionError` for any further name
-    and for anything but a whole number from 0.
+    ``others`` are names of options that are handled elsewhere. Raises `OptionError` for any other name, and for a
+    number of GPUs that is no whole number from 0.
     """
     unknown = sorted(set(options) - {"gpus"} - set(others))
     if unknown:
@@ -41,12 +42,15 @@ def requested_gpus(options: Mapping[str, object], *, default: int, others: Colle
 
 
 def options_from_form(form: Mapping[str, list[str]]) -> dict[str, object]:
-    """The options that a sent form stands for; numbers that are none stay as they are, to be refused later."""
+    """Return the options of a submitted form; text that is no number is kept, and refused by `requested_gpus`."""
     return {name: _number(values[-1]) if name == "gpus" and values else values for name, values in form.items()}
 
 
 def form_html(quota: BuildQuota | None, *, default: int) -> str:
-    """The form's fields: what is free, and how many GPUs to take; ``quota`` None if nobody can tell now."""
+    """Return the form's HTML: the free GPUs, and a field for the number of GPUs.
+
+    ``quota`` is None if the service does not answer.
+    """
     if quota is None:
         state = "How many GPUs are free cannot be told right now: the Springtide service is restarting."
         return _form(_told(state), value=default, most=None)
@@ -66,14 +70,9 @@ def _state(quota: BuildQuota) -> str:
     if not left:
         state += " Stop one of them to have its GPUs here; a notebook without GPUs always starts."
     if quota.free < left:
-        free = "none is" if quota.free == 0 else f"only {quota.free} {'is' if quota.free == 1 else 'are'}"
+        free = "none is" if quota.free == 0 else f"only {quota.free} {plural(quota.free, 'is', 'are')}"
         state += f" Of the pool's build GPUs, {free} free right now."
     return state
-
-
-def count(number: int, noun: str) -> str:
-    """``1 GPU``, ``2 GPUs``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _told(state: str) -> str:
@@ -81,7 +80,10 @@ def _told(state: str) -> str:
 
 
 def _cells(quota: BuildQuota, left: int) -> str:
-    """The person's build quota, a cell per GPU: grey in use, empty to be had, dashed taken by somebody else."""
+    """Return a drawing of the build quota with a cell per GPU.
+
+    GPUs in use are grey, available ones empty, and those taken by other users dashed.
+    """
     if not 0 < quota.quota <= MOST_CELLS:
         return ""
     runs = [("in use", IN_USE, quota.used), ("idle", IDLE, left), ("taken", TAKEN, quota.quota)]

@@ -1,4 +1,4 @@
-"""What a notebook's pod asks for, and what its state means in words; pure, over the objects of the API."""
+"""Resources of a notebook's pod, and descriptions of its state, as pure functions over objects of the API."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
-from springtide.spawner.options import count
+from springtide.scheduler.wording import count, plural
 
 Pod: TypeAlias = Mapping[str, Any]
 Event: TypeAlias = Mapping[str, Any]
 
 NOTEBOOK: Final = "notebook"
-"""The container that the notebook server runs in, as KubeSpawner calls it."""
+"""Name of the container that the notebook server runs in, as set by KubeSpawner."""
 LOST_AFTER_S: Final = 60.0
-"""A pod that should have ended so long ago is on a node that does not answer."""
+"""Time after a pod's deletion deadline at which its node counts as unreachable, in seconds."""
 HOPELESS: Final = frozenset(
     {
         "CrashLoopBackOff",
@@ -25,7 +25,7 @@ HOPELESS: Final = frozenset(
         "InvalidImageName",
     }
 )
-"""What a container waits for that does not get better by waiting."""
+"""Reasons of waiting containers that do not resolve by themselves."""
 LONGEST: Final = 400
 
 _NODES = re.compile(r"^(\d+) (.*)$")
@@ -55,11 +55,11 @@ _STARTING: Final = {
 }
 
 
-# ---------- what it asks for
+# ---------- resources
 
 
 def resources(found: Mapping[str, Any], resource: str, gpus: int) -> dict[str, Any]:
-    """A container's resources with exactly so many GPUs, whatever was asked for before; 0 is said too."""
+    """Return a container's resources with ``gpus`` GPUs in place of an earlier number; 0 is written too."""
     own = {resource: str(gpus)}
     return {
         **found,
@@ -69,7 +69,7 @@ def resources(found: Mapping[str, Any], resource: str, gpus: int) -> dict[str, A
 
 
 def pinned(affinity: Mapping[str, Any], node: str) -> dict[str, Any]:
-    """The affinity of a pod that may run on one node only; what it required before, it still requires."""
+    """Return the affinity that restricts a pod to one node, in addition to its earlier requirements."""
     here = {"key": "metadata.name", "operator": "In", "values": [node]}
     before = affinity.get("nodeAffinity") or {}
     required = before.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
@@ -83,11 +83,14 @@ def pinned(affinity: Mapping[str, Any], node: str) -> dict[str, Any]:
     }
 
 
-# ---------- how it ended
+# ---------- end of a pod
 
 
 def over(pod: Pod, now: float) -> str | None:
-    """Why a pod has ended and its notebook with it; None while it may still run. ``now`` is seconds since 1970."""
+    """Return why a pod, and with it its notebook, has ended; None while it may still run.
+
+    ``now`` is in seconds since the epoch.
+    """
     status = pod["status"]
     if status.get("phase") in {"Failed", "Succeeded"}:
         return f"Its pod has ended: {_reason(status)}."
@@ -98,12 +101,12 @@ def over(pod: Pod, now: float) -> str | None:
 
 
 def ended_by_itself(pod: Pod) -> bool:
-    """Whether all of it has ended, so that what is left in the API may be deleted."""
+    """Return whether all containers of the pod have ended, so that its object in the API may be deleted."""
     return pod["status"].get("phase") in {"Failed", "Succeeded"}
 
 
 def hopeless(pod: Pod) -> str | None:
-    """Why a pod that was to start will not, None if it may."""
+    """Return why a starting pod can never become ready; None if it can."""
     status = pod["status"]
     if status.get("phase") in {"Failed", "Succeeded"}:
         return f"The notebook's pod ended before it was ready: {_reason(status)}."
@@ -129,11 +132,14 @@ def _reason(status: Mapping[str, Any]) -> str:
     return brief(message or reason or "nobody said why")
 
 
-# ---------- how it starts
+# ---------- start of a pod
 
 
 def news(pod: Pod | None, events: Sequence[Event], place: int | None) -> str:
-    """How far a pod has come that is to start, and what it waits for. ``events`` are its own, oldest first."""
+    """Return a sentence about the progress of a starting pod and what it waits for.
+
+    ``events`` are the pod's own, oldest first; ``place`` is its place in the queue, None if unknown.
+    """
     if pod is None:
         return "Your notebook's pod is being made."
     if not pod["spec"].get("nodeName"):
@@ -156,7 +162,7 @@ def _waits_for_room(events: Sequence[Event], place: int | None) -> str:
 
 
 def no_room(message: str) -> str:
-    """What the cluster's scheduler says when it finds no node, in words."""
+    """Return a sentence for the message of the cluster's scheduler when no node fits."""
     if claim := _MISSING_CLAIM.search(message):
         return f"The volume {claim[1]} that your notebook needs does not exist."
     if "unbound immediate PersistentVolumeClaims" in message:
@@ -169,12 +175,12 @@ def no_room(message: str) -> str:
             lacking[lacks] = lacking.get(lacks, 0) + int(found[1])
     if not lacking:
         return f"No node takes your notebook yet: {_ended(brief(message))}"
-    parts = [f"{count(nodes, 'node')} {'has' if nodes == 1 else 'have'} {what}" for what, nodes in lacking.items()]
+    parts = [f"{count(nodes, 'node')} {plural(nodes, 'has', 'have')} {what}" for what, nodes in lacking.items()]
     return brief(f"No node has room for your notebook yet: {', '.join(parts)}") + "."
 
 
 def place_in_line(pod: Pod, others: Iterable[Pod]) -> int | None:
-    """How many of the notebooks that wait for a node have waited at least as long, itself among them."""
+    """Return the pod's place among the notebooks that wait for a node, from 1; None if the pod has a node."""
     if pod["spec"].get("nodeName"):
         return None
     waiting = [
@@ -189,7 +195,7 @@ def _age(pod: Pod) -> tuple[str, str]:
 
 
 def events_of(pod: Pod, events: Iterable[Event]) -> list[Event]:
-    """The events of this very pod, oldest first; one of an earlier pod with its name does not count."""
+    """Return the events of this pod, oldest first, without those of an earlier pod with the same name."""
     uid = pod["metadata"].get("uid")
     mine = [event for event in events if event.get("involvedObject", {}).get("uid") == uid]
     return sorted(mine, key=_time)
@@ -200,11 +206,11 @@ def _time(event: Event) -> str:
     return str(last or event["metadata"].get("creationTimestamp") or "")
 
 
-# ---------- words
+# ---------- text
 
 
 def brief(text: str) -> str:
-    """One line of printable characters, not too long, without a full stop."""
+    """Return the text as one line, cut to `LONGEST` printable characters, without a full stop."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return (line if len(line) <= LONGEST else f"{line[:LONGEST]}…").rstrip(". ")
 

@@ -1,4 +1,4 @@
-"""Which process a pid means."""
+"""Identity of processes beyond their pid, which the kernel reuses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ PROC = Path("/proc")
 
 
 def identity(pid: int, proc: Path = PROC) -> str | None:
-    """What tells a live process from any other that ever has the same pid; None if there is none.
+    """Return a text that distinguishes a live process from all others with the same pid; None if there is none.
 
     Raises `LookupError` on systems without ``/proc``.
     """

@@ -1,6 +1,6 @@
-"""KubeSpawner's profiles, for those whose projects they are for; whoever asks, by form or by API.
+"""Restriction of KubeSpawner's profiles to projects, for starts by form and by API.
 
-A profile with the key ``projects`` is for members of one of these; one without it is for everybody.
+A profile with the key ``projects`` is for members of one of these projects; one without it is for all users.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ LONGEST: Final = 1_000
 
 
 class NotForYouError(OptionError):
-    """A profile that others may choose."""
+    """The profile is restricted to other projects than the user's."""
 
 
 def offered(profiles: Sequence[Profile], projects: Collection[str]) -> list[Profile]:
-    """The profiles that a member of ``projects`` may choose."""
+    """Return the profiles that a member of ``projects`` may choose."""
     return [profile for profile in profiles if PROJECTS not in profile or _names(profile) & set(projects)]
 
 
 def check(options: Mapping[str, object], known: Sequence[Profile], projects: Collection[str]) -> set[str]:
-    """The names of the options that belong to the chosen profile.
+    """Return the names of the options that belong to the chosen profile.
 
-    ``known`` are all profiles, each with its slug. Raises `OptionError` for a profile or choice that there is not,
-    and `NotForYouError` if the profile, or every profile, is for other projects.
+    ``known`` are all profiles, each with its slug. Raises `OptionError` for an unknown profile or choice, and
+    `NotForYouError` if the profile, or every profile, is restricted to other projects.
     """
     slug = options.get("profile") or None
     if not known:

@@ -1,4 +1,4 @@
-"""The fixed build quota, for any spawner."""
+"""Enforcement of the fixed build quota in any spawner."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from traitlets.log import get_logger
 
 from springtide.scheduler.client import Client, PoolError, Unreachable
 from springtide.scheduler.wire import Workspace
-from springtide.spawner.options import OptionError, count, form_html, options_from_form, requested_gpus
+from springtide.scheduler.wording import count
+from springtide.spawner.options import OptionError, form_html, options_from_form, requested_gpus
 from springtide.spawner.reservations import Notebook, Reservations, Superseded
 
 FORM_WAITS_S = 3.0
@@ -26,7 +27,7 @@ AWAY = "Waiting for the Springtide service, which hands out the GPUs: it is rest
 
 
 def refusal(message: str, *, status: int, reason: str) -> HTTPError:
-    """What a spawner raises so that ``message`` is what the page and the REST API show."""
+    """Return an error for a spawner to raise, with the ``message`` that the page and the REST API show."""
     try:
         from jupyterhub.spawner import SpawnException  # noqa: PLC0415 - JupyterHub 6
     except ImportError:
@@ -39,15 +40,15 @@ def refusal(message: str, *, status: int, reason: str) -> HTTPError:
 
 @cache
 def reservations(url: str, token: str, token_file: str) -> Reservations:
-    """The reservations of this hub at the service at ``url``; without a ``token``, the one in the file is used."""
+    """Return the reservations of this hub at the service at ``url``; without a ``token``, the file's is used."""
     return Reservations(Client(url, token or Path(token_file).read_text().strip(), timeout=10), get_logger())
 
 
 class BuildQuota(Spawner):
-    """Mixed into a spawner, in front of it: notebooks get GPUs from a fixed quota, or do not start.
+    """Mixin for spawners, before the spawner class: notebooks get GPUs from a fixed quota, or do not start.
 
-    GPUs are reserved before the server starts and released when it has stopped, however that came. A notebook
-    outlives the hub, and so does its reservation.
+    GPUs are reserved before the server starts and released when it has stopped, whatever the cause. A notebook and
+    its reservation outlive the hub.
     """
 
     service_url = Unicode(help="Where the Springtide service answers the hub; set by `configure`.").tag(
@@ -79,7 +80,7 @@ class BuildQuota(Spawner):
     def _reservations(self) -> Reservations:
         return reservations(self.service_url, self.token, self.token_file)
 
-    # ---------- what is asked for
+    # ---------- options
 
     @default("options_from_form")
     def _default_options_from_form(self) -> Any:
@@ -91,18 +92,18 @@ class BuildQuota(Spawner):
 
     @property
     def _other_names(self) -> Collection[str]:
-        """Options that are somebody else's business."""
+        """Names of options that are handled elsewhere."""
         return self.other_options
 
     def requested_gpus(self) -> int:
-        """The GPUs that the options ask for. Raises what `refusal` makes for options that cannot be meant."""
+        """Return the number of GPUs in the options. Raises the result of `refusal` if they are invalid."""
         try:
             return requested_gpus(self.user_options, default=self.default_gpus, others=self._other_names)
         except OptionError as error:
             raise refusal(str(error), status=400, reason="options") from None
 
     async def get_options_form(self) -> str:
-        """Ask for GPUs, and for what the hub's own form asks for."""
+        """Return the HTML of the form for GPUs, followed by the hub's own form."""
         try:
             async with asyncio.timeout(FORM_WAITS_S):
                 quota = await self._reservations.quota(self.user.name)
@@ -114,7 +115,7 @@ class BuildQuota(Spawner):
     # ---------- start and stop
 
     async def start(self) -> Any:
-        """Reserve, then start. Raises what `refusal` makes if there is no reservation to be had."""
+        """Reserve GPUs, then start the server. Raises the result of `refusal` if the reservation fails."""
         self._reserving = True
         try:
             self._workspace = await self._reserve(self.requested_gpus())
@@ -145,9 +146,9 @@ class BuildQuota(Spawner):
             self._told.set()
 
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
-        """What the pending page shows: why the notebook waits for its GPUs, which it got, then the spawner's own.
+        """Yield the messages of the pending page: the wait for GPUs, the reserved GPUs, then the spawner's own.
 
-        The hub's own "Spawning server..." is left out, as it would take the place of what was just told.
+        The hub's own "Spawning server..." is left out, because it would replace the previous message.
         """
         while self._workspace is None:
             self._told = told = asyncio.Event() if self._told is None or self._told.is_set() else self._told
@@ -159,11 +160,11 @@ class BuildQuota(Spawner):
                 yield event
 
     async def stop(self, now: bool = False) -> None:
-        """As the spawner's own; the GPUs are released after it, when the hub has seen the server's end."""
+        """Stop the server as the spawner does; the GPUs are released later by `run_post_stop_hook`."""
         await super().stop(now)
 
     async def poll(self) -> int | None:
-        """As the spawner's own; a server whose reservation is under way counts as running."""
+        """Return the spawner's status; a server whose reservation is in progress counts as running."""
         if self._reserving:
             return None
         status: int | None = await super().poll()
@@ -173,7 +174,7 @@ class BuildQuota(Spawner):
         return status
 
     async def _confirm(self) -> None:
-        """Tell the service of a notebook that outlived the hub, in case it has lost sight of it."""
+        """Repeat the reservation of a notebook that outlived the hub, in case the service has no record of it."""
         assert self._workspace is not None
         try:
             await self._reservations.reserve(self._notebook, self._workspace.gpus, waits=lambda: None)
@@ -183,7 +184,7 @@ class BuildQuota(Spawner):
             self.log.error("%s runs without a reservation: %s", self._log_name, error)  # noqa: TRY400
 
     def run_post_stop_hook(self) -> Awaitable[None]:
-        """Release, then run the admin's hook; called after every end of a server and every failed start."""
+        """Release the GPUs, then run the admin's hook. The hub calls this after each end and each failed start."""
         return self._release(super().run_post_stop_hook)
 
     async def _release(self, hook: Any) -> None:
@@ -193,29 +194,29 @@ class BuildQuota(Spawner):
             await done
 
     def get_env(self) -> dict[str, str]:
-        """The spawner's own environment, with the reserved GPUs and no others visible."""
+        """Return the spawner's environment, with only the reserved GPUs visible."""
         env: dict[str, str] = super().get_env()
         uuids = ",".join(self._workspace.uuids) if self._workspace else ""
         return env | {"CUDA_VISIBLE_DEVICES": uuids, "NVIDIA_VISIBLE_DEVICES": uuids or "void"}
 
-    # ---------- what outlives the hub
+    # ---------- state that outlives the hub
 
     def get_state(self) -> dict[str, Any]:
-        """The spawner's own state and the reservation."""
+        """Return the spawner's state and the reservation."""
         state: dict[str, Any] = super().get_state()
         if self._workspace is not None:
             state["springtide"] = msgspec.to_builtins(self._workspace)
         return state
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take up the reservation of a notebook that outlived the hub."""
+        """Load the state and the reservation of a notebook that outlived the hub."""
         super().load_state(state)
         if "springtide" in state:
             self._workspace = msgspec.convert(state["springtide"], Workspace)
             self._confirmed = False
 
     def clear_state(self) -> None:
-        """The server is gone, or about to be started afresh."""
+        """Clear the state of a server that has ended or is about to start."""
         super().clear_state()
         self._workspace = None
         self._confirmed = True
@@ -223,7 +224,7 @@ class BuildQuota(Spawner):
 
 
 def started_on(workspace: Workspace) -> str:
-    """Tell which GPUs a starting notebook has."""
+    """Return a sentence that names the GPUs of a starting notebook."""
     if not workspace.gpus:
         return "Your notebook is starting, without GPUs."
     kind = "simulated GPU" if workspace.simulated else "GPU"

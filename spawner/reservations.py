@@ -1,4 +1,4 @@
-"""Reservations of build GPUs: for each notebook the newest wish counts, whatever the service does meanwhile."""
+"""Reservations of build GPUs with retries: for each notebook only the newest request is carried out."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from springtide.scheduler.client import PoolError, Unreachable
 from springtide.scheduler.wire import BuildQuota, Workspace, WorkspaceRequest
 
 Notebook: TypeAlias = tuple[str, str]
-"""A user's name and the name of her server, which is empty for the default one."""
+"""A user's name and the name of the user's server, which is empty for the default server."""
 
 Result = TypeVar("Result")
 
 FIRST_DELAY = 0.2
 LONGEST_DELAY = 5.0
 TEMPORARY = frozenset({429, 502, 503, 504})
-"""Answers of a service that cannot say yet."""
+"""Status codes of temporary failures, after which a request is repeated."""
 
 
 class Pool(Protocol):
     """The calls of `springtide.scheduler.client.Client` that a hub needs."""
 
     def reserve_workspace(self, request: WorkspaceRequest) -> Workspace:
-        """Set GPUs aside for a notebook."""
+        """Reserve GPUs for a notebook."""
         ...
 
     def release_workspace(self, user: str, server: str) -> None:
-        """Give them back."""
+        """Release the GPUs of a notebook."""
         ...
 
     def build_quota(self, user: str) -> BuildQuota:
-        """Tell what a person may still start."""
+        """Return a user's build quota and its use."""
         ...
 
 
 class Superseded(Exception):  # noqa: N818 - nothing went wrong
-    """A newer wish for the same notebook has taken this one's place."""
+    """A newer request for the same notebook has replaced this one."""
 
 
 class Reservations:
-    """What one hub reserves."""
+    """Reservations of one hub."""
 
     def __init__(self, pool: Pool, log: logging.Logger | logging.LoggerAdapter[Any]) -> None:
         self._pool = pool
@@ -53,19 +53,20 @@ class Reservations:
         self._tasks: set[asyncio.Task[object]] = set()
 
     async def reserve(self, notebook: Notebook, gpus: int, *, waits: Callable[[], None]) -> Workspace:
-        """Set GPUs aside; the same again if they are already. Waits as long as the service is away.
+        """Reserve GPUs, or return the notebook's existing reservation. Waits while the service does not answer.
 
-        Calls ``waits`` each time the service turns out to be away. Raises `PoolError` if the service refuses, and
-        `Superseded`. Cancelling stops the waiting, not what is under way: a `release` afterwards undoes that.
+        Calls ``waits`` after each failed attempt. Raises `PoolError` if the service refuses, and `Superseded` if a
+        newer request replaces this one. A cancellation ends the wait, but not a request in progress, which a later
+        `release` undoes.
         """
         request = WorkspaceRequest(user=notebook[0], server=notebook[1], gpus=gpus)
         return await self._carry_out(notebook, lambda: self._pool.reserve_workspace(request), waits)
 
     async def release(self, notebook: Notebook, *, patience: float) -> None:
-        """Give the GPUs back; harmless if there are none.
+        """Release the GPUs of a notebook; it is no error if there are none.
 
-        Returns when it is done, or after ``patience`` seconds if the service is away: then it goes on in the
-        background until it succeeds or the notebook is started again.
+        Returns when the GPUs are released, or after ``patience`` seconds if the service does not answer: then the
+        release continues in the background until it succeeds or the notebook is started again.
         """
         done = self._in_background(self._release(notebook))
         finished, _ = await asyncio.wait([done], timeout=patience)
@@ -73,7 +74,7 @@ class Reservations:
             self._log.warning("Springtide is away; the GPUs of %r are released when it is back", notebook)
 
     async def quota(self, user: str) -> BuildQuota:
-        """What the user may still start. Raises `PoolError` or `Unreachable` at once."""
+        """Return the user's build quota and its use. Raises `PoolError` or `Unreachable` without retries."""
         return await asyncio.to_thread(self._pool.build_quota, user)
 
     async def _release(self, notebook: Notebook) -> None:

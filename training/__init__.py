@@ -1,4 +1,4 @@
-"""What a train job imports: checkpoints, pauses and reports. Standard library only.
+"""The library that a train job imports: checkpoints, pauses and reports. Standard library only.
 
     from springtide.training import current_job
 
@@ -12,7 +12,7 @@
         if job.should_pause():
             job.exit_for_pause()
 
-The same lines run outside a pool: reports go nowhere, nobody asks for a pause, and checkpoints go to
+The same lines run outside a pool: reports are discarded, no pause is requested, and checkpoints are written to
 ``./checkpoints/<script>``.
 """
 

@@ -1,7 +1,7 @@
-"""How the processes of a job come to pause at one and the same step.
+"""Agreement of a job's processes on the step at which all of them pause.
 
-Training processes wait for each other in every step, so if one stops a step earlier than the others, they wait for
-ever. Nobody may therefore act on seeing the pause file by himself.
+Training processes wait for each other in every step. If one process stopped a step earlier than the others, the
+others would wait for ever. Therefore no process may pause on its own when it sees the pause file.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ _DECIDING = -1
 
 
 class Alone:
-    """One process: it pauses when it is asked."""
+    """A single process: it pauses as soon as it is asked to."""
 
     def reached(self, step: int, asked: Callable[[], bool]) -> bool:
-        """Whether to pause at ``step``."""
+        """Return whether to pause at ``step``."""
         del step
         return asked()
 
 
 class OnOneMachine:
-    """Processes that share a file: a number for the step that was agreed, then how far each one is.
+    """Processes that share a file: the number of the agreed step, then the current step of each process.
 
-    At every step a process writes how far it is and *then* looks whether the first one decides. The first one,
-    when asked, says that it decides and *then* reads how far all are; the step after the furthest is agreed.
-    Whoever has not seen that it decides is counted with the step he is at and will see the decision at his next;
-    whoever has, waits the moment until it is there. So all pause at the agreed step, none before and none after.
+    At every step a process writes its current step and *then* checks whether the first process (rank 0) is
+    deciding. The first process, when asked to pause, writes that it is deciding and *then* reads the current steps
+    of all; the agreed step is the one after the largest of them. A process that has not seen that the first one is
+    deciding is counted with its current step and will see the decision at its next step; a process that has seen
+    it waits until the decision is written. So all processes pause at the agreed step, none before and none after.
     """
 
     def __init__(self, path: Path, rank: int, world: int) -> None:
@@ -44,7 +45,7 @@ class OnOneMachine:
         self._agreed = _OPEN
 
     def reached(self, step: int, asked: Callable[[], bool]) -> bool:
-        """Whether to pause at ``step``."""
+        """Return whether to pause at ``step``."""
         if self._agreed == _OPEN:
             os.pwrite(self._file, _NUMBER.pack(step), _NUMBER.size * (1 + self._rank))
             if self._rank == 0:
@@ -73,13 +74,13 @@ class OnOneMachine:
 
 
 class OnSeveralMachines:
-    """Processes that talk through ``torch.distributed``: every one takes part in every question.
+    """Processes that communicate through ``torch.distributed``: all of them take part in each query.
 
-    Until that is initialised nobody pauses.
+    Until ``torch.distributed`` is initialised, no process pauses.
     """
 
     def reached(self, step: int, asked: Callable[[], bool]) -> bool:
-        """Whether to pause at ``step``."""
+        """Return whether to pause at ``step``."""
         del step
         torch = sys.modules.get("torch")
         if torch is None or not torch.distributed.is_available() or not torch.distributed.is_initialized():

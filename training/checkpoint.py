@@ -1,7 +1,8 @@
-"""Checkpoints: directories that are there completely or not at all.
+"""Checkpoints: directories that either exist completely or not at all.
 
-One is written beside its place, put on disk, described by a manifest with the digest of every file, and renamed.
-Whatever happens meanwhile, `latest` finds the newest one that is intact.
+A checkpoint is written to a temporary directory beside its final path, synced to disk, described by a manifest
+with the digest of every file, and renamed. If the process is interrupted, `latest` still finds the newest intact
+one.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ _PATIENCE = 600.0
 
 
 class CheckpointError(RuntimeError):
-    """A checkpoint could not be completed; the ones before it are untouched."""
+    """A checkpoint could not be completed; earlier checkpoints are unchanged."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """An intact checkpoint. ``step`` is what it was saved as, ``attempt`` the attempt that saved it."""
+    """An intact checkpoint. ``step`` is the step given at its save, ``attempt`` the attempt that saved it."""
 
     path: Path
     step: Optional[float]
@@ -40,21 +41,22 @@ class Checkpoint:
 
     @property
     def state(self) -> Any:
-        """What was given to `Job.save`; None if the checkpoint was written as a directory."""
+        """The value given to `Job.save`; None if the checkpoint was written as a directory."""
         plain = self.path / PLAIN
         if plain.exists():
             return plain.read_bytes()
         pickled = self.path / PICKLED
         if pickled.exists():
             with pickled.open("rb") as file:
-                return pickle.load(file)  # noqa: S301 - the job's own
+                return pickle.load(file)  # noqa: S301 - written by the job itself
         return None
 
 
 class Checkpoints:
-    """The checkpoints in one directory; the newest ``keep`` of them stay.
+    """The checkpoints in one directory, of which the newest ``keep`` are kept.
 
-    ``rank`` of ``world`` processes: the first writes. With ``shards`` all write into the same checkpoint.
+    Of ``world`` processes, the one with ``rank`` 0 writes. With ``shards`` all of them write into the same
+    checkpoint.
     """
 
     def __init__(self, root: Path, *, keep: int = 3, rank: int = 0, world: int = 1, attempt: int = 1) -> None:
@@ -66,9 +68,9 @@ class Checkpoints:
 
     @contextmanager
     def writing(self, step: Optional[float], *, shards: bool = False) -> Iterator[Path]:
-        """A directory to write the next checkpoint to. It counts once the block is left without an exception.
+        """Yield a directory to write the next checkpoint to; leaving the block without an exception completes it.
 
-        Where several processes run, what others than the first write is thrown away unless ``shards`` is set.
+        With several processes, files of all but the first one are discarded unless ``shards`` is set.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         place = self._place(max(self._numbers(), default=0) + 1)
@@ -96,7 +98,7 @@ class Checkpoints:
             shutil.rmtree(beside, ignore_errors=True)
 
     def save(self, state: Any, step: Optional[float]) -> None:
-        """Write a checkpoint of one value: bytes as they are, anything else pickled."""
+        """Write a checkpoint of one value: bytes unchanged, any other value pickled."""
         with self.writing(step) as directory:
             if self.rank != 0:
                 return
@@ -107,7 +109,7 @@ class Checkpoints:
                     pickle.dump(state, file, protocol=pickle.HIGHEST_PROTOCOL)
 
     def latest(self) -> Optional[Checkpoint]:
-        """The newest intact checkpoint, None if there is none."""
+        """Return the newest intact checkpoint, None if there is none."""
         for number in reversed(self._numbers()):
             found = _read(self._place(number))
             if found is not None:
@@ -140,7 +142,7 @@ class Checkpoints:
         _sync(self.root)
 
     def _meet(self, beside: Path, place: Path) -> None:
-        """Wait until all processes have written their part; those that do not finish it wait for the first to."""
+        """Wait until all processes have written their part; all but the first then wait for it to finish."""
         if self.rank != 0:
             for path in beside.rglob("*"):
                 if path.is_file():
@@ -167,7 +169,7 @@ class Checkpoints:
 
 
 def _read(path: Path) -> Optional[Checkpoint]:
-    """The checkpoint at ``path`` if every file is as the manifest says."""
+    """Return the checkpoint at ``path`` if every file matches the manifest, else None."""
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
         for name, told in manifest["files"].items():

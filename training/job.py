@@ -1,4 +1,4 @@
-"""The job that this process is."""
+"""The job that the current process belongs to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from springtide.training.checkpoint import Checkpoint, Checkpoints
 from springtide.training.reports import Reports
 
 AGAIN = 75
-"""The exit code that says: checkpointed, run me again."""
+"""Exit code of a job that has saved a checkpoint and is to be started again."""
 
 _LOOK_EVERY = 0.005
 _LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
@@ -26,10 +26,11 @@ _making = threading.Lock()
 
 
 class Job:
-    """A job, or a script that could be one: everything works outside a pool too.
+    """A job, or a script that runs outside a pool; everything works there too.
 
-    ``in_pool`` tells which. ``id``, ``name``, ``project`` and ``attempt`` are as the pool says; ``rank`` of
-    ``world`` processes is this one. ``checkpoint_directory`` and ``output_directory`` are kept between attempts.
+    ``in_pool`` is true in a pool. ``id``, ``name``, ``project`` and ``attempt`` are set by the pool; ``rank`` is
+    the number of this process among ``world`` processes. ``checkpoint_directory`` and ``output_directory`` are
+    kept between attempts.
     """
 
     def __init__(self, environment: Mapping[str, str], directory: Optional[Path] = None, *, keep: int = 3) -> None:
@@ -59,14 +60,14 @@ class Job:
 
     @contextmanager
     def checkpoint(self, step: Optional[float] = None, *, shards: bool = False) -> Iterator[Path]:
-        """A directory to write a checkpoint to; it is complete and on disk when the block is left.
+        """Yield a directory to write a checkpoint to; it is complete and on disk when the block is left.
 
             with job.checkpoint(step=epoch) as directory:
                 torch.save(model.state_dict(), directory / "model.pt")
 
-        An exception in the block, or the end of the process, leaves the checkpoint before it in force. Of several
-        processes the first one's counts; with ``shards`` every process has to enter, and all write to the same
-        directory. Raises `CheckpointError` if one of them does not come.
+        After an exception in the block, or the end of the process, the previous checkpoint stays the newest. With
+        several processes only the files of the first one count; with ``shards`` every process has to enter the
+        block, and all write to the same directory. Raise `CheckpointError` if one of them does not.
         """
         with self._checkpoints.writing(step, shards=shards) as directory:
             yield directory
@@ -78,22 +79,22 @@ class Job:
         self._reports.saved(step)
 
     def restore(self) -> Optional[Checkpoint]:
-        """The newest intact checkpoint (``path``, ``step``, ``state``), None in a job that has none yet."""
+        """Return the newest intact checkpoint (``path``, ``step``, ``state``), None if there is none yet."""
         return self._checkpoints.latest()
 
     # ---------- pauses
 
     def should_pause(self, step: Optional[int] = None) -> bool:
-        """Whether to save and exit now. Cheap enough for every step.
+        """Return whether to save and exit now. The cost is low enough for a call in every step.
 
-        Where several processes run, all have to ask equally often (once per step, say) and all get the same answer
-        at the same step; with ``step`` they may ask as often as they like, as long as it is for the same steps.
+        With several processes, all have to call this equally often (once per step, for example), and all get the
+        same answer at the same step; with ``step`` they may call it any number of times for the same steps.
         """
         self._calls += 1
         return self._agreement.reached(self._calls if step is None else step, self.pause_asked)
 
     def pause_asked(self) -> bool:
-        """Whether this process has been asked, whatever the others know. Training loops want `should_pause`."""
+        """Return whether this process has been asked to pause. Training loops call `should_pause` instead."""
         if not self._asked and self._pause_file is not None:
             now = time.monotonic()
             if now - self._looked >= _LOOK_EVERY:
@@ -102,9 +103,9 @@ class Job:
         return self._asked
 
     def exit_for_pause(self) -> NoReturn:
-        """End this process in the way that says: checkpointed, run me again.
+        """End this process with the exit code of a job that has saved a checkpoint and is to be started again.
 
-        A SIGTERM that comes while it leaves asks for nothing more, so it does not end it half-way.
+        A SIGTERM that arrives meanwhile is ignored, so that it does not end the process half-way.
         """
         self._reports.flush()
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == self._ask:
@@ -114,13 +115,13 @@ class Job:
     def epochs(
         self, of: int, *, save: Callable[[Path], Any], load: Callable[[Path], Any], every: int = 1
     ) -> Iterator[int]:
-        """The epochs that are left, from 0 to ``of`` - 1, with everything that is to do between them.
+        """Yield the remaining epochs, from 0 to ``of`` - 1, saving and pausing between them.
 
             for epoch in job.epochs(200, save=save, load=load):
                 job.report(step=epoch + 1, of=200, loss=train())
 
-        Loads the newest checkpoint first, saves after each ``every`` epochs and after the last, and when a pause
-        is asked for saves and exits. ``save`` and ``load`` get the checkpoint's directory.
+        Load the newest checkpoint first, save after each ``every`` epochs and after the last one, and save and
+        exit when a pause is requested. ``save`` and ``load`` get the checkpoint's directory.
         """
         found = self.restore()
         done = 0
@@ -139,13 +140,13 @@ class Job:
     # ---------- reports
 
     def report(self, *, step: Optional[float] = None, of: Optional[float] = None, **values: Any) -> None:
-        """Tell how far the job is: ``step`` of how many, and numbers such as ``loss=0.3``.
+        """Report the progress: ``step`` out of ``of``, and numbers such as ``loss=0.3``.
 
-        Only the first of several processes tells. Never fails the job for want of disk space.
+        Of several processes only the first one reports. A full disk never fails the job.
         """
         self._reports.report(step, of, values)
 
-    # ---------- underneath
+    # ---------- internal
 
     def _agree(self, master: str) -> Union[Alone, OnOneMachine, OnSeveralMachines]:
         if not self.in_pool or self.world == 1:
@@ -160,13 +161,13 @@ class Job:
 
 
 def current_job(directory: Union[str, "os.PathLike[str]", None] = None, *, keep: int = 3) -> Job:
-    """The job that this process is; the same object whenever it is asked for.
+    """Return the job of this process; every call returns the same object.
 
-    ``directory`` is where checkpoints go outside a pool (``./checkpoints/<script>`` if left out), ``keep`` how
-    many of them stay; both count at the first call. From then on SIGTERM does not end a process of a pool, it asks
-    for a pause, unless the script handles SIGTERM itself.
+    ``directory`` is the place of checkpoints outside a pool (``./checkpoints/<script>`` by default), ``keep`` the
+    number of checkpoints kept; both take effect at the first call only. From then on SIGTERM does not end a
+    process of a pool but requests a pause, unless the script handles SIGTERM itself.
     """
-    global _job  # noqa: PLW0603 - a process is one job
+    global _job  # noqa: PLW0603 - a process has one job
     with _making:
         if _job is None:
             in_pool = "SPRINGTIDE_JOB_ID" in os.environ
@@ -178,12 +179,12 @@ def current_job(directory: Union[str, "os.PathLike[str]", None] = None, *, keep:
 
 
 def _answer_sigterm(job: Job) -> None:
-    """Let SIGTERM ask for a pause in this process; its own children end by it as ever."""
+    """Make SIGTERM request a pause in this process; child processes still end by it."""
     if threading.current_thread() is not threading.main_thread():
         return
     if signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         return
-    handler = job._ask  # noqa: SLF001 - the job's other half
+    handler = job._ask  # noqa: SLF001 - private part of the same module
     signal.signal(signal.SIGTERM, handler)
 
     def hold() -> None:

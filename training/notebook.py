@@ -1,4 +1,4 @@
-"""Executes a notebook cell by cell, keeping it after each."""
+"""The execution of a notebook cell by cell, saving the notebook after each cell."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, List, Optional, TextIO
 
+from springtide.training.files import write_atomically
 from springtide.training.job import AGAIN, Job
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -19,7 +20,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 @dataclass(frozen=True)
 class NotebookError:
-    """Which error a cell raised."""
+    """The error that a cell raised."""
 
     kind: str
     message: str
@@ -28,23 +29,23 @@ class NotebookError:
 
 @dataclass(frozen=True)
 class Ended:
-    """How the notebook ended: completely, with an error, or for a pause."""
+    """The end of a notebook: completed, failed with an error, or paused."""
 
     paused: bool = False
     error: Optional[NotebookError] = None
 
 
-class _Paused(Exception):  # noqa: N818 - it is an answer, not an accident
-    """Between two cells a pause was asked for."""
+class _Paused(Exception):  # noqa: N818 - control flow, not an error
+    """A pause was requested between two cells."""
 
 
 def execute(job: Job, source: Path, kept: Path) -> Ended:
     """Run the notebook ``source`` here, writing it with its outputs to ``kept`` after every cell.
 
-    What cells print is printed. The kernel finds the job's environment, and modules beside the notebook.
+    The output of cells is printed. The kernel has the job's environment, and finds modules beside the notebook.
     """
     outcome: List[Ended] = []
-    # Not in the main thread: there nbclient would end the kernel on SIGTERM, which here only asks for a pause.
+    # Not in the main thread: there nbclient would end the kernel on SIGTERM, which here only requests a pause.
     thread = threading.Thread(target=lambda: outcome.append(_execute(job, source, kept)), name="notebook")
     thread.start()
     thread.join()
@@ -62,7 +63,7 @@ def _execute(job: Job, source: Path, kept: Path) -> Ended:
         return _error("ImportError", f"A notebook job needs nbclient and ipykernel ({error}).")
     try:
         notebook = nbformat.read(str(source), as_version=4)
-    except Exception as error:  # noqa: BLE001 - nbformat raises many kinds
+    except Exception as error:  # noqa: BLE001 - nbformat raises many types
         return _error(type(error).__name__, f"{source.name} is not a notebook: {error}")
     client = _client(job, notebook, kept, str(source.resolve().parent))
     try:
@@ -90,7 +91,7 @@ def _error(kind: str, message: str) -> Ended:
 
 
 class _Progress:
-    """Tells how many cells are done, until the notebook's own code reports something better."""
+    """Reports the number of completed cells, until the notebook's own code reports progress."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -98,7 +99,7 @@ class _Progress:
         self._size = self._now()
 
     def done(self, cells: int, of: int) -> None:
-        """So many cells are done."""
+        """Report the number of completed cells."""
         if self._now() == self._size:
             self._job.report(step=cells, of=of)
             self._size = self._now()
@@ -114,16 +115,14 @@ def _client(job: Job, notebook: Any, kept: Path, modules: str) -> Any:
     nbformat: Any = import_module("nbformat")
     from nbclient import NotebookClient  # noqa: PLC0415 - needed for notebooks only
 
-    from springtide.training.run import write  # noqa: PLC0415 - run starts us
-
     progress = _Progress(job)
 
     class Client(NotebookClient):
-        """Prints what cells print, keeps the notebook and tells how far it is."""
+        """Prints the output of cells, saves the notebook and reports the progress."""
 
         def keep(self) -> None:
-            """Write the notebook as it is now."""
-            write(kept, nbformat.writes(self.nb).encode())
+            """Write the notebook in its current state."""
+            write_atomically(kept, nbformat.writes(self.nb).encode())
 
         def output(self, outs: Any, msg: Any, display_id: Any, cell_index: int) -> Any:
             content = msg["content"]

@@ -1,4 +1,4 @@
-"""What a job tells the pool: one JSON line per report, appended to the file the pool named."""
+"""Reports of a job to the pool: one JSON line per report, appended to the file that the pool named."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import time
 from typing import Any, Callable, Dict, Optional
 
 BURST = 100
-"""So many lines may be written at once; a job that reports at every little step is thinned out after that."""
+"""Maximum number of lines written in a burst; later reports are limited to `PER_SECOND`."""
 PER_SECOND = 20.0
 
 
 class Reports:
-    """Writes reports to ``path``, or nowhere if that is None."""
+    """Writes reports to ``path``, or discards them if it is None."""
 
     def __init__(
         self,
@@ -35,8 +35,9 @@ class Reports:
             atexit.register(self.flush)
 
     def report(self, step: Optional[float], of: Optional[float], values: Dict[str, Any]) -> None:
-        """Write a report. If there were too many lately it is held back; the newest one held is written by the
-        next that may be, by `saved`, or at exit.
+        """Write a report, or keep it back while the rate limit is exceeded.
+
+        The newest report kept back is written by the next permitted report, by `saved`, or at exit.
         """
         if self._path is None:
             return
@@ -50,13 +51,13 @@ class Reports:
             self._held = line
 
     def saved(self, step: Optional[float]) -> None:
-        """Tell of a checkpoint that is complete."""
+        """Report a complete checkpoint."""
         if self._path is not None:
             self.flush()
             self._append(self._line(step, None, {}, saved=True))
 
     def flush(self) -> None:
-        """Write the report that was held back."""
+        """Write the report that was kept back."""
         held, self._held = self._held, None
         if held is not None:
             self._append(held)

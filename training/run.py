@@ -1,8 +1,8 @@
-"""Runs what a notebook sent, as ``python -m springtide.training.run``.
+"""The program that runs a submitted function or notebook, as ``python -m springtide.training.run``.
 
-``function PAYLOAD.pkl`` calls a function: its result goes to ``result.pkl`` in the job's output directory, an
-exception to ``error.json``. ``notebook IN.ipynb`` executes a notebook and keeps it there under its own name, with
-the outputs of all cells that ran, after every cell.
+``function PAYLOAD.pkl`` calls a function: its result is written to ``result.pkl`` in the job's output directory,
+an exception to ``error.json``. ``notebook IN.ipynb`` executes a notebook and saves it in that directory under its
+own name, with the outputs of all cells that ran, after every cell.
 """
 
 from __future__ import annotations
@@ -16,25 +16,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, List, NoReturn, Optional
 
+from springtide.training.files import write_atomically
 from springtide.training.job import Job, current_job
 
 RESULT = "result.pkl"
 ERROR = "error.json"
 
 
-def write(path: Path, data: bytes) -> None:
-    """Write a file completely or not at all, and put it on disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    with beside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-
-
 def fail(job: Job, kind: str, message: str, text: str) -> NoReturn:
-    """Record what went wrong and end. Of several processes the first that fails is the one that is heard."""
+    """Record an error and exit. Of several processes, the first one that fails is recorded."""
     sys.stderr.write(text.rstrip("\n") + "\n")
     path = job.output_directory / ERROR
     try:
@@ -43,32 +33,32 @@ def fail(job: Job, kind: str, message: str, text: str) -> NoReturn:
         heard = False
     if not heard:
         error = {"type": kind, "message": message, "traceback": text, "attempt": job.attempt}
-        write(path, json.dumps(error).encode())
+        write_atomically(path, json.dumps(error).encode())
     raise SystemExit(1)
 
 
 def run_function(path: Path) -> None:
-    """Call the function in the payload and keep what it returns; of several processes, what the first returns."""
+    """Call the function in the payload and save its result; of several processes, the result of the first one."""
     job = Job(os.environ)
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        call = pickle.loads(path.read_bytes())  # noqa: S301 - it runs with the rights of the one who sent it
+        call = pickle.loads(path.read_bytes())  # noqa: S301 - it runs with the rights of its sender
         result = call["function"](*call["args"], **call["kwargs"])
         data = _pickled(result) if job.rank == 0 else None
-    except Exception as error:  # noqa: BLE001 - whatever the function raises
+    except Exception as error:  # noqa: BLE001 - any exception of the function
         own = error.__traceback__.tb_next if error.__traceback__ is not None else None
         text = "".join(traceback.format_exception(type(error), error, own))
         fail(job, type(error).__name__, str(error), text)
     if data is not None:
-        write(job.output_directory / RESULT, data)
+        write_atomically(job.output_directory / RESULT, data)
         _forget_error(job)
 
 
 def _pickled(result: Any) -> bytes:
     try:
         return pickle.dumps(result)
-    except Exception:  # noqa: BLE001 - then the stronger one may
-        import cloudpickle  # noqa: PLC0415 - only what plain pickle cannot take needs it
+    except Exception:  # noqa: BLE001 - cloudpickle may succeed
+        import cloudpickle  # noqa: PLC0415 - only for results that pickle cannot handle
 
         return bytes(cloudpickle.dumps(result))
 
@@ -79,12 +69,13 @@ def _forget_error(job: Job) -> None:
 
 
 def run_notebook(path: Path) -> None:
-    """Run a notebook from its first cell, and exit 75 if a pause was asked for meanwhile.
+    """Run a notebook from its first cell, and exit with 75 if a pause was requested meanwhile.
 
-    A pause is granted between two cells, or where a cell checkpoints and exits through `springtide.training`. The
-    next attempt begins with the first cell again, and finds its checkpoints.
+    A pause takes effect between two cells, or where a cell saves a checkpoint and exits through
+    `springtide.training`. The next attempt starts again with the first cell, and finds the checkpoints of the
+    previous one.
     """
-    from springtide.training.notebook import execute  # noqa: PLC0415 - it needs nbclient
+    from springtide.training.notebook import execute  # noqa: PLC0415 - it requires nbclient
 
     job = current_job()
     sys.path.insert(0, str(path.parent.resolve()))
@@ -97,7 +88,7 @@ def run_notebook(path: Path) -> None:
 
 
 def main(argv: Optional[List[str]] = None) -> None:
-    """The command."""
+    """Run the function or notebook that the arguments name."""
     words = sys.argv[1:] if argv is None else argv
     runs = {"function": run_function, "notebook": run_notebook}
     if len(words) != 2 or words[0] not in runs:

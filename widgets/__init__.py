@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         SpringtideError,
         UntrustedResultError,
     )
-    from springtide.widgets.handle import Job
+    from springtide.widgets.job import Job
     from springtide.widgets.shared_pool import Pool
 
     pool: Pool
@@ -45,7 +45,7 @@ __all__ = [
     "pool",
 ]
 
-_HOMES = {"Job": "handle", "Pool": "shared_pool", "PoolError": "connection", "UnreachableError": "connection"}
+_HOMES = {"Job": "job", "Pool": "shared_pool", "PoolError": "connection", "UnreachableError": "connection"}
 
 
 def __getattr__(name: str) -> Any:
@@ -73,15 +73,18 @@ def load_ipython_extension(shell: Any) -> None:
 
         The cell runs in a process of its own with the variables it reads from the notebook, as they are now. The
         value of its last line is the job's result; nothing else comes back. The handle is the cell's output, and
-        is bound to the name after ``--to``.
-
-        Options: --gpus N, --workers N, --min-workers N, --project NAME, --name TEXT, --priority train|high|N,
-        --time-limit 2h, --retries N, --grace 30s, --gpu-types TYPE…, --require LEVEL, --prefer LEVEL,
-        --env NAME=VALUE, --no-rotate, --not-preemptible, --to VARIABLE.
+        is bound to the name after ``--to``. ``%%train --help`` lists all options.
         """
         return import_module(f"{__name__}.magics").train(shell, line, cell)
 
     shell.register_magic_function(train, "cell", "train")
+    shell.input_transformers_cleanup.append(_with_body)
+
+
+def _with_body(lines: list[str]) -> list[str]:
+    """Add an empty line to a cell that is only the magic's line, which IPython refuses before it asks."""
+    is_alone = len(lines) == 1 and lines[0].split()[:1] == ["%%train"]
+    return [lines[0].rstrip("\n") + "\n", "\n"] if is_alone else lines
 
 
 def _running_shell() -> Any:

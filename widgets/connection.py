@@ -43,7 +43,7 @@ class Connection:
         self.client = client
 
     def ask(self, call: Callable[Concatenate[Client, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """``call(client, …)``, such as ``ask(Client.job, "42")``. Raises `PoolError` and `UnreachableError`."""
+        """Return ``call(client, …)``: ``ask(Client.job, "42")``. Raise `PoolError` and `UnreachableError`."""
         try:
             return call(self.client, *args, **kwargs)
         except (pool_client.PoolError, pool_client.Unreachable) as error:
@@ -51,7 +51,7 @@ class Connection:
 
 
 def own(error: Exception) -> Exception:
-    """A client's error as the notebook's own; any other as it is."""
+    """Return a client's error as the notebook's own, any other error as it is."""
     if isinstance(error, pool_client.PoolError):
         return PoolError(error.problem)
     return UnreachableError(str(error)) if isinstance(error, pool_client.Unreachable) else error
@@ -62,7 +62,7 @@ _lock = threading.Lock()
 
 
 def connection() -> Connection:
-    """This process's connection. Raises `NotOnHubError` where there is no pool."""
+    """Return this process's connection. Raise `NotOnHubError` where there is no pool."""
     url = os.environ.get("SPRINGTIDE_URL", "")
     if not url:
         raise NotOnHubError(NOT_ON_HUB)

@@ -37,7 +37,7 @@ class NoResultError(SpringtideError):
 
 
 class UntrustedResultError(SpringtideError):
-    """The result was written by somebody else's job; loading it would run that person's code here."""
+    """The result was written by the job of another person; loading it would run that person's code here."""
 
 
 class JobCancelledError(SpringtideError):

@@ -1,80 +1,80 @@
-"""``%%train``: a cell as a job. Sugar over ``pool.submit``."""
+"""``%%train``: submit a cell as a job, with the options of its first line."""
 
 from __future__ import annotations
 
-import argparse
 import shlex
-from typing import Any, NoReturn, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
 
+import click
+
+from springtide.scheduler.client.flags import flags, given
+from springtide.scheduler.wire import Surface
 from springtide.widgets.errors import OptionError
-from springtide.widgets.handle import Job
-from springtide.widgets.options import Options
+from springtide.widgets.job import Job
 from springtide.widgets.shared_pool import Pool
 
-TIME_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+NAME = "%%train"
+GPU_TYPES = "--gpu-types"
+HELP = """Run the cell in the shared pool, in a process of its own.
+
+The cell gets the variables that it reads from the notebook, as they are now. The value of its last line is the
+result of the job; nothing else comes back. The handle of the job is the output of the cell.
+"""
 
 
 class Shell(Protocol):
-    """What the magic needs of IPython."""
+    """The parts of IPython's shell that the magic uses."""
 
     user_ns: dict[str, Any]
     user_ns_hidden: dict[str, Any]
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        msg = f"%%train: {message}. {self.format_usage().strip()}"
-        raise OptionError(msg)
+def train(
+    shell: Shell, line: str, cell: str, pool: Pool | None = None, out: Callable[[str], object] = print
+) -> Job | None:
+    """Submit the cell with the options of the line and return the handle; print the options if asked for help.
 
-
-def train(shell: Shell, line: str, cell: str, pool: Pool | None = None) -> Job:
-    """Run the magic: submit the cell with the options of the line, bind the handle to the name after ``--to``."""
+    Bind the handle to the name after ``--to``. Raise `OptionError` for a wrong line or an empty cell.
+    """
+    command = click.Command(NAME, help=HELP, params=[*flags(Surface.MAGIC), *_OWN], add_help_option=False)
     try:
-        given = vars(_parser().parse_args(shlex.split(line)))
-    except ValueError as error:
-        msg = f"%%train: {error} in {line!r}."
+        with command.make_context(NAME, list(_words(line))) as context:
+            chosen = context.params
+            if chosen["help"]:
+                out(command.get_help(context))
+                return None
+    except (click.UsageError, ValueError) as error:
+        said = error.format_message() if isinstance(error, click.UsageError) else f"{error} in {line!r}."
+        msg = f"{NAME}: {said.rstrip('.')}. `{NAME} --help` lists the options."
         raise OptionError(msg) from None
-    name = given.pop("to")
+    name = chosen["to"]
     if name and not name.isidentifier():
-        msg = f"%%train: --to takes the name of a variable, not {name!r}."
+        msg = f"{NAME}: --to is {name!r}; expected the name of a variable."
         raise OptionError(msg)
-    given["env"] = dict(given["env"] or ())
-    options = Options(**{key: value for key, value in given.items() if value is not None})
-    job = (pool or Pool()).submit_cell(cell, shell.user_ns, shell.user_ns_hidden, options)
+    if not cell.strip():
+        msg = f"{NAME}: the cell is empty. Write the code of the job below the line with {NAME}."
+        raise OptionError(msg)
+    job = (pool or Pool()).submit_cell(cell, shell.user_ns, shell.user_ns_hidden, given(chosen))
     if name:
         shell.user_ns[name] = job
     return job
 
 
-def seconds(text: str) -> float:
-    """``90``, ``10m``, ``2h`` or ``1d`` in seconds."""
-    unit = TIME_UNITS.get(text[-1:])
-    try:
-        return float(text[:-1] if unit else text) * (unit or 1)
-    except ValueError:
-        msg = f"{text!r} is no time such as 90, 10m, 2h or 1d"
-        raise argparse.ArgumentTypeError(msg) from None
+_OWN: Sequence[click.Parameter] = (
+    click.Option(["--to"], metavar="VARIABLE", help="Variable that the handle of the job is bound to."),
+    click.Option(["-h", "--help"], is_flag=True, help="Show this list."),
+)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="%%train", add_help=False, allow_abbrev=False)
-    for name in ("gpus", "workers", "min-workers", "retries"):
-        parser.add_argument(f"--{name}", type=int)
-    for name in ("name", "project", "require", "prefer", "image", "to"):
-        parser.add_argument(f"--{name}")
-    parser.add_argument("--priority", type=lambda text: int(text) if text.isdecimal() else text)
-    parser.add_argument("--gpu-types", nargs="+")
-    parser.add_argument("--time-limit", type=seconds)
-    parser.add_argument("--grace", type=seconds)
-    parser.add_argument("--env", type=_variable, action="append")
-    parser.add_argument("--no-rotate", dest="rotate", action="store_const", const=False)
-    parser.add_argument("--not-preemptible", dest="preemptible", action="store_const", const=False)
-    return parser
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        msg = f"{text!r} is not of the form NAME=VALUE"
-        raise argparse.ArgumentTypeError(msg)
-    return name, value
+def _words(line: str) -> Iterator[str]:
+    """Yield the words of the line; the GPU types that follow one another become one word with commas."""
+    words = shlex.split(line)
+    while words:
+        word = words.pop(0)
+        yield word
+        if word == GPU_TYPES:
+            end = next((at for at, following in enumerate(words) if following.startswith("-")), len(words))
+            if end:
+                yield ",".join(words[:end])
+            del words[:end]

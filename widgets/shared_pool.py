@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
 import os
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from springtide.scheduler import wire
-from springtide.scheduler.capture import Captured, Here
+from springtide.scheduler.capture import Captured, Here, submission
 from springtide.scheduler.client import Client
 from springtide.scheduler.client.times import prospect
-from springtide.widgets import plain, words
-from springtide.widgets.capture import Work, capture, capture_cell
 from springtide.widgets.connection import Connection, connection
-from springtide.widgets.errors import OptionError, SpringtideError
-from springtide.widgets.handle import Job, show
-from springtide.widgets.options import NAMES, Options, check_size, submission, wish
+from springtide.widgets.display import phrases, plain
+from springtide.widgets.errors import SpringtideError
+from springtide.widgets.job import Job, show
+from springtide.widgets.submission.capture import Work, capture, capture_cell
+from springtide.widgets.submission.keywords import NAMES, check_names, split_keywords, takes_options
+from springtide.widgets.submission.options import check_size, checked, wish
 
 if TYPE_CHECKING:
-    from springtide.widgets.form import JobForm
+    from springtide.widgets.form.form import JobForm
 
 UNCHECKED = 2**20
 """A request up to this many bytes is sent without asking first how much the pool takes."""
 
 
 class Jobs(list[Job]):
-    """Handles of jobs, shown as a table."""
+    """Handles of jobs, shown as a table. ``infos`` are the jobs as they were when they were listed."""
 
     def __init__(self, jobs: Iterable[wire.Job], way: Connection | None) -> None:
-        self._known = list(jobs)
-        super().__init__(Job(job.id, way) for job in self._known)
+        self.infos = list(jobs)
+        super().__init__(Job(job.id, way) for job in self.infos)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": plain.jobs_text(self._known), "text/html": plain.jobs_html(self._known)}
+        return {"text/plain": plain.jobs_text(self.infos), "text/html": plain.jobs_html(self.infos)}
 
 
 class Prospect:
@@ -47,7 +46,7 @@ class Prospect:
         self.forecast = forecast
 
     def __repr__(self) -> str:
-        return words.clean(prospect(self.forecast))
+        return phrases.clean(prospect(self.forecast))
 
 
 class Pool:
@@ -63,6 +62,7 @@ class Pool:
     def __reduce__(self) -> tuple[Any, ...]:
         return Pool, ()
 
+    @takes_options
     def submit(self, work: Work, /, *args: Any, kwargs: Mapping[str, Any] | None = None, **keywords: Any) -> Job:
         """Send a job to the pool and return its handle at once.
 
@@ -73,59 +73,68 @@ class Pool:
         - a command: ``pool.submit("python train.py --epochs 3", gpus=4)``, or a list of its words
         - a notebook: ``pool.submit("story.ipynb", gpus=4)``; it is executed and the executed copy is kept
 
-        Options: ``gpus`` per worker (1), ``workers`` (1), ``min_workers``, ``project``, ``name``, ``priority``
-        ("train", "high" or a number), ``preemptible``, ``gpu_types``, ``require``, ``prefer``, ``rotate``,
-        ``time_limit`` (seconds or a timedelta), ``retries``, ``grace`` (seconds), ``env``, ``image`` (of a
-        container, on a cluster; this notebook's unless another is named).
-
         A function that has a parameter with the name of an option gets its keywords as ``kwargs={"gpus": 2}``;
         then all other keywords are options.
 
         What runs is the code and the arguments of this moment: functions, and what they use from the notebook and
         from modules in the working directory, are pickled; scripts and the files beside them are copied. Data
-        is read where it lies, in this working directory, when the job runs. Raises `CaptureError` and
+        is read where it lies, in this working directory, when the job runs. Raise `CaptureError` and
         `OptionError` when nothing was submitted because of what was asked for.
+
+        Options:
+
+        {options}
         """
         options, call = split_keywords(work, kwargs, keywords)
         return self.send(capture(work, args, call, here()), options)
 
-    def submit_cell(self, text: str, namespace: dict[str, Any], hidden: Iterable[str], options: Options) -> Job:
+    def submit_cell(
+        self, text: str, namespace: dict[str, Any], hidden: Iterable[str], options: Mapping[str, Any]
+    ) -> Job:
         """Send the text of a cell with the variables it reads from ``namespace``, except ``hidden`` ones."""
         return self.send(capture_cell(text, namespace, hidden, here()), options)
 
-    def send(self, captured: Captured, options: Options) -> Job:
+    def send(self, captured: Captured, options: Mapping[str, Any]) -> Job:
         """Send what was captured."""
-        request = submission(captured, options, uuid.uuid4().hex)
+        request = submission(captured, checked(options), uuid.uuid4().hex)
         if sum(len(content) for content in request.files.values()) > UNCHECKED:
             check_size(request, self.me.max_body, captured.sizes)
         accepted = self.connection.ask(Client.submit, request)
         return Job(accepted.id, self._way, captured.notes)
 
+    @takes_options
     def when(self, **options: Any) -> Prospect:
-        """When a job with these options of `submit` would start, and what would be paused for it.
+        """Return when a job with these options of `submit` would start, and what would be paused for it.
 
         Nothing is submitted: ``pool.when(gpus=4)``, ``pool.when(gpus=8, workers=2, project="vision")``.
         """
-        unknown = [name for name in options if name not in NAMES]
-        if unknown:
-            msg = f"`{unknown[0]}` is no option of a job. Options are {', '.join(sorted(NAMES))}."
-            raise OptionError(msg)
-        return Prospect(self.connection.ask(Client.when, wish(Options(**options))))
+        check_names(name for name in options if name not in NAMES)
+        return Prospect(self.connection.ask(Client.when, wish(options)))
 
     def jobs(
-        self, state: str | None = None, *, project: str | None = None, everyone: bool = False, limit: int = 20
+        self,
+        state: str | None = None,
+        *,
+        project: str | None = None,
+        everyone: bool = False,
+        limit: int | None = None,
     ) -> Jobs:
-        """The newest jobs, yours or ``everyone``'s of your projects; this brings handles back after a restart."""
-        page = self.connection.ask(Client.jobs, state=state, project=project, mine=not everyone, limit=limit)
-        return Jobs(page.items, self._way)
+        """Return your jobs, or ``everyone``'s of your projects, newest first; handles come back after a restart.
+
+        ``state`` may name several states, with commas between. ``limit`` is the maximum number of jobs.
+        """
+        filters: dict[str, Any] = {"state": state, "project": project, "mine": not everyone}
+        if limit is not None:
+            return Jobs(self.connection.ask(Client.jobs, **filters, limit=limit).items, self._way)
+        return Jobs(self.connection.ask(_all_jobs, **filters), self._way)
 
     def job(self, job_id: str) -> Job:
-        """The handle of one job."""
+        """Return the handle of one job."""
         return Job(self.connection.ask(Client.job, job_id).id, self._way)
 
     def form(self) -> JobForm:
-        """A form to submit jobs with, offering what you may ask for."""
-        from springtide.widgets.form import JobForm  # noqa: PLC0415 - needs the extra
+        """Return a form to submit jobs with, offering what you may ask for."""
+        from springtide.widgets.form.form import JobForm  # noqa: PLC0415 - needs the extra
 
         return JobForm(self.connection, self.submit, namespace)
 
@@ -153,56 +162,26 @@ class Pool:
             return {"text/plain": str(error)}
         fallback = {"text/plain": plain.pool_text(view), "text/html": plain.pool_html(view)}
         try:
-            from springtide.widgets.card import PoolCard, bundle  # noqa: PLC0415 - the extra may be missing
+            from springtide.widgets.display.card import PoolCard, bundle  # noqa: PLC0415 - the extra may be missing
         except ModuleNotFoundError:
             return fallback
         return {**bundle(PoolCard(self.connection)), **fallback}
 
 
+def _all_jobs(client: Client, /, **filters: Any) -> list[wire.Job]:
+    return list(client.all_jobs(**filters))
+
+
 def here() -> Here:
-    """The notebook's directory, interpreter and file."""
+    """Return the notebook's directory, interpreter and file."""
     session = os.environ.get("JPY_SESSION_NAME")
     return Here(Path.cwd(), sys.executable, Path(session) if session else None)
 
 
 def namespace() -> dict[str, Any]:
-    """The variables of the notebook, or of the program outside one; without what IPython keeps there itself."""
+    """Return the variables of the notebook without IPython's own; outside of one, those of the program."""
     find = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell = None if find is None else find()
     if shell is None:
         return vars(sys.modules["__main__"])
     return {name: value for name, value in shell.user_ns.items() if name not in shell.user_ns_hidden}
-
-
-def split_keywords(
-    work: Work, kwargs: Mapping[str, Any] | None, keywords: Mapping[str, Any]
-) -> tuple[Options, Mapping[str, Any]]:
-    """Which keywords are options and which are the function's own. Raises `OptionError` where that is unclear."""
-    options = {name: value for name, value in keywords.items() if name in NAMES}
-    others = {name: value for name, value in keywords.items() if name not in NAMES}
-    own = _parameters(work) if callable(work) else {}
-    if kwargs is None:
-        for name in options:
-            if name in own:
-                msg = (
-                    f"`{name}` is an option of submit and a parameter of the function too. Pass the function's "
-                    f"keywords as kwargs={{{name!r}: …}} (or kwargs={{}}); then {name}=… is the option."
-                )
-                raise OptionError(msg)
-        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in own.values())
-        unknown = [name for name in others if not callable(work) or not (takes_any or not own or name in own)]
-    else:
-        unknown = list(others)
-    if unknown:
-        near = difflib.get_close_matches(unknown[0], NAMES, 1)
-        hint = f"Did you mean {near[0]}?" if near else f"Options are {', '.join(sorted(NAMES))}."
-        msg = f"`{unknown[0]}` is no option of submit{' and no parameter of the function' if own else ''}. {hint}"
-        raise OptionError(msg)
-    return Options(**options), others if kwargs is None else kwargs
-
-
-def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return {}

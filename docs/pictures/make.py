@@ -58,8 +58,8 @@ def main() -> None:
 
 def picture_of_the_notebook(hub: HubProcess, browser: Browser) -> None:
     """Susan's notebook right after joe has got his GPUs back."""
-    susan = Person.log_in(browser, hub.url, "susan", width=WIDTH, scale=2)
-    joe = Person.log_in(browser, hub.url, "joe")
+    susan = Person.log_in(browser, hub, "susan", width=WIDTH, scale=2)
+    joe = Person.log_in(browser, hub, "joe")
     susan.start_notebook()
     susan.tab.keyboard.press("Control+b")
     susan.run_all()
@@ -93,7 +93,7 @@ def go_on(hub: HubProcess) -> None:
 
 def picture_of_the_pool(hub: HubProcess, browser: Browser) -> None:
     """The pool page with all that happened."""
-    susan = Person.log_in(browser, hub.url, "susan", width=WIDTH, scale=2)
+    susan = Person.log_in(browser, hub, "susan", width=WIDTH, scale=2)
     susan.goto("pool")
     susan.tab.get_by_test_id("section-tide").locator("svg").first.wait_for()
     susan.tab.wait_for_timeout(2000)
@@ -102,7 +102,7 @@ def picture_of_the_pool(hub: HubProcess, browser: Browser) -> None:
 
 def picture_of_the_admin_page(hub: HubProcess, browser: Browser) -> None:
     """A quota that the sums refuse."""
-    admin = Person.log_in(browser, hub.url, "admin", width=WIDTH + 200, scale=2)
+    admin = Person.log_in(browser, hub, "admin", width=WIDTH + 200, scale=2)
     admin.goto("admin")
     admin.change_quota("joe", 6)
     expect(admin.tab.get_by_test_id("refusal-joe")).to_be_visible()

@@ -24,19 +24,19 @@ AuditId = Annotated[int, Meta(ge=0, le=1 << 53)]
 
 
 class AuditQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """A page of the audit trail."""
+    """Query parameters: the page of the audit trail."""
 
     cursor: str | None = None
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
 async def admin(call: Call[NoQuery, None]) -> Admin:
-    """All projects and people, and the sums."""
+    """Return all projects and people, and the totals."""
     return call.pool.engine.admin(await call.pool.groups.members(fresh=True))
 
 
 async def create_project(call: Call[NoQuery, ProjectEdit]) -> ProjectView:
-    """Make a project, and the hub's group of its name unless there is one."""
+    """Create a project, and the hub's group of the same name unless that exists."""
     groups, name, token = call.pool.groups, call.path["name"], call.caller.token
     missing = name not in await groups.members(fresh=True)
     if missing:
@@ -58,7 +58,7 @@ async def edit_project(call: Call[NoQuery, ProjectEdit]) -> ProjectView:
 
 
 async def delete_project(call: Call[NoQuery, None]) -> None:
-    """Delete a project, and then the hub's group of its name if that was made for it."""
+    """Delete a project, and then the hub's group of the same name if it was created for the project."""
     if not await call.pool.engine.delete_project(call.path["name"], call.caller.name):
         return
     try:
@@ -69,7 +69,7 @@ async def delete_project(call: Call[NoQuery, None]) -> None:
 
 
 async def add_member(call: Call[NoQuery, None]) -> None:
-    """Put a person into a project, as long as the build quotas still add up."""
+    """Add a person to a project. Raises `Refusal` if the build quotas would exceed the build GPUs."""
     await _put_in(call, call.path["name"], call.path["user"])
 
 
@@ -87,7 +87,7 @@ async def _put_in(call: Call[NoQuery, None], project: str, user: str, *, undoes:
 
 
 async def remove_member(call: Call[NoQuery, None]) -> None:
-    """Take a person out of a project; her jobs go on."""
+    """Remove a person from a project; the person's jobs continue to run."""
     await _take_out(call, call.path["name"], call.path["user"])
 
 
@@ -103,25 +103,25 @@ async def _take_out(call: Call[NoQuery, None], project: str, user: str, *, undoe
 
 
 async def _members(call: Call[NoQuery, None], project: str) -> list[str]:
-    """Who is in a project now; only projects of the pool are changed here, not other groups of the hub."""
+    """Return the current members of a project. Raises `Refusal` for a group of the hub that is no project."""
     if not call.pool.engine.has_project(project):
         raise Refusal(404, "unknown_project", f"There is no project {project!r}.")
     return sorted((await call.pool.groups.members(fresh=True)).get(project, ()))
 
 
 async def edit_person(call: Call[NoQuery, PersonEdit]) -> PersonView:
-    """Give a person a build quota of her own, or take it away."""
+    """Set or remove a person's individual build quota."""
     members = await call.pool.groups.members(fresh=True)
     return await call.pool.engine.edit_person(call.path["name"], call.body, call.caller.name, members=members)
 
 
 async def audit(call: Call[AuditQuery, None]) -> AuditPage:
-    """Who changed what, newest first."""
+    """Return a page of the audit trail, newest entries first."""
     return await call.pool.engine.audit(call.query.cursor, call.query.limit)
 
 
 async def undo(call: Call[NoQuery, None]) -> None:
-    """Take a change back; who is in which project with the caller's own rights on the hub."""
+    """Undo a change; changes of membership are undone with the caller's own permissions on the hub."""
     entry = await call.pool.engine.audit_entry(int(call.path["id"]))
     if entry.what in {"member.add", "member.remove"}:
         await _undo_membership(call, entry)
@@ -140,7 +140,7 @@ async def undo(call: Call[NoQuery, None]) -> None:
 
 
 async def _undo_membership(call: Call[NoQuery, None], entry: AuditEntry) -> None:
-    """Take people out again who were put into a project, or put them in again who were taken out."""
+    """Remove people whom the change added to a project, or add people whom it removed."""
     if not entry.undo:
         raise Refusal(409, "undone", "This change was taken back already.")
     was, became = set(entry.before["members"]), set(entry.after["members"])

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, BinaryIO, Final
 from urllib.parse import quote
 
 import msgspec
 from tornado.httputil import HTTPConnection
+from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, stream_request_body
 
 from springtide.hub_extension.api import intake, permissions
 from springtide.hub_extension.api.routes import Answered, Call, File, Pool, Reply, Route, Who
-from springtide.hub_extension.caller import Caller
-from springtide.hub_extension.handler import SiteHandler
-from springtide.hub_extension.problems import unknown_caller
+from springtide.hub_extension.web.caller import Caller
+from springtide.hub_extension.web.handler import SiteHandler
+from springtide.hub_extension.web.problems import Busy, unknown_caller
 from springtide.scheduler.refusal import Refusal
 
 NOBODY = Caller("")
+PIECE: Final = 256 * 1024
+"""Maximum size of the part of a file that is in memory for each reader, in bytes."""
+STALLED_S: Final = 60.0
+"""Time after which the connection of a reader who takes no data of a file is closed, in seconds."""
 
 
 @stream_request_body
 class Endpoint(SiteHandler):
-    """Answers the routes of one address.
+    """Handler of the routes of one address.
 
-    Who calls and how much is sent is settled before the body is kept; a body that is refused is read on and
-    thrown away up to twice the cap, so that its sender gets to read why.
+    The caller and the size of the body are checked before the body is stored. A refused body is read and discarded
+    up to twice the maximum size, so that the sender receives the reason.
     """
 
     def initialize(
         self, *, pool: Pool, routes: Mapping[str, Route], timed: Callable[[Route, float], None], **settings: Any
     ) -> None:
-        """Take the routes of this address by method; ``timed`` hears of every answer's route and seconds."""
+        """Store the routes of this address by method.
+
+        ``timed`` is called with the route and the duration, in seconds, of every successful call.
+        """
         super().initialize(**settings)
         self.pool = pool
         self.timed = timed
@@ -44,7 +55,7 @@ class Endpoint(SiteHandler):
         self._most = pool.max_body
 
     async def prepare(self) -> None:
-        """Decide on what the headers say."""
+        """Check the method, the caller and the headers, before the body is read."""
         route = self.routes.get(str(self.request.method))
         if route is None:
             raise HTTPError(405)
@@ -104,7 +115,7 @@ class Endpoint(SiteHandler):
         )
 
     def data_received(self, chunk: bytes) -> None:
-        """Keep a piece of the body, or throw it away."""
+        """Store a chunk of the body, or discard it if the request is refused."""
         self._size += len(chunk)
         if self._refused is None and self._size > self._most:
             self._refused = self._too_large()
@@ -131,16 +142,19 @@ class Endpoint(SiteHandler):
             body=None if route.takes is None else intake.body_of(b"".join(self._chunks), route.takes),
         )
         self._chunks.clear()
-        self._send(await route.call(call), route.status)
+        await self._send(await route.call(call), route.status)
         self.timed(route, self.request.request_time())
 
     get = post = put = patch = delete = _answer
 
-    def _send(self, answer: Answered, status: int) -> None:
+    async def _send(self, answer: Answered, status: int) -> None:
         if isinstance(answer, File):
-            self.set_header("Content-Type", "application/octet-stream")
-            self.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{quote(answer.name, safe='')}")
-            self.finish(answer.content)
+            with answer.content as content, self.pool.downloads.hold(self.caller.name, self._one_too_many):
+                self.set_header("Content-Type", "application/octet-stream")
+                self.set_header(
+                    "Content-Disposition", f"attachment; filename*=UTF-8''{quote(answer.name, safe='')}"
+                )
+                await self._send_pieces(content)
         elif answer is None:
             self.set_status(204)
             self.finish()
@@ -149,3 +163,33 @@ class Endpoint(SiteHandler):
             self.set_status(status)
             self.set_header("Content-Type", "application/json")
             self.finish(msgspec.json.encode(body))
+
+    async def _send_pieces(self, content: BinaryIO) -> None:
+        """Send a file at its current size, no faster than the reader takes it.
+
+        Closes the connection if the reader takes no data for `STALLED_S` or the file has become shorter.
+        """
+        left = os.fstat(content.fileno()).st_size
+        self.set_header("Content-Length", str(left))
+        with contextlib.suppress(StreamClosedError):
+            while left:
+                piece = await asyncio.to_thread(content.read, min(PIECE, left))
+                left -= len(piece)
+                self.write(piece)
+                try:
+                    await asyncio.wait_for(self.flush(), STALLED_S)
+                except TimeoutError:
+                    piece = b""
+                if not piece:
+                    self.detach().close()
+                    return
+            self.finish()
+
+    def _one_too_many(self) -> Refusal:
+        most = self.pool.downloads.most
+        return Busy(
+            "too_many_downloads",
+            f"You are fetching {most} outputs already, the most that one person may at a time.",
+            retry_after=1,
+            hint="Try again when one of them has come.",
+        )

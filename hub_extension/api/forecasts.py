@@ -1,4 +1,4 @@
-"""Calls about what would be."""
+"""Calls of forecasts: the plan under hypothetical changes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import Forecast, WhatIf
 
 LARGEST = 256 * 1024
-"""The largest question, in bytes."""
+"""Maximum size of the body of a forecast request, in bytes."""
 
 
 async def forecast(call: Call[NoQuery, WhatIf]) -> Forecast:
-    """What would be with a job more, and for administrators with other projects and nodes."""
+    """Return the forecast for an additional job and, for administrators, for other projects and nodes."""
     caller, pool, question = call.caller, call.pool, call.body
     for field in ("projects", "nodes"):
         if getattr(question, field) and not permissions.may_administer(caller):

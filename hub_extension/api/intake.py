@@ -1,7 +1,7 @@
-"""From bytes of a stranger to a checked struct, or to a sentence that says which field is wrong and how.
+"""Validation of untrusted input: returns a checked struct, or an error that names the wrong field and the reason.
 
-msgspec checks; this module finds the words. No number is taken for another kind of number: ``2.0`` and ``true``
-are no counts of GPUs, and ``NaN`` and ``1e309`` are no numbers at all.
+msgspec validates; this module writes the messages. Numbers are not converted between kinds: ``2.0`` and ``true``
+are not accepted as counts of GPUs, and ``NaN`` and ``1e309`` are not accepted as numbers.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import msgspec
 from msgspec import inspect
 
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.wire import durations
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 EXPLAINED: Final = 1 << 20
-"""Bodies up to this size, in bytes, are read a second time to quote what was given."""
+"""Maximum size of a body that is parsed a second time to quote the wrong value in the message, in bytes."""
 SHOWN: Final = 60
 
 _AT = re.compile(r" - at `(?:key` in `)?\$\.?([^`]*)`$")
@@ -31,7 +32,7 @@ _MISSING = re.compile(r"^Object missing required field `(.*?)`")
 
 
 def body_of(data: bytes, kind: type[T]) -> T:
-    """The body as a struct. Raises `Refusal`: 400 if it is no JSON, 422 naming the field that is wrong."""
+    """Return the body as a struct. Raises `Refusal`: 400 if it is no JSON, 422 naming the field that is wrong."""
     try:
         body: T = decoder(kind).decode(data)
     except msgspec.ValidationError as error:
@@ -46,11 +47,9 @@ def body_of(data: bytes, kind: type[T]) -> T:
 
 
 def query_of(arguments: Mapping[str, Sequence[bytes]], kind: type[T]) -> T:
-    """The query parameters as a struct. Raises `Refusal` 422 naming the parameter that is wrong."""
+    """Return the query parameters as a struct. Raises `Refusal` 422 naming the parameter that is wrong."""
     given: dict[str, str] = {}
     for name, values in arguments.items():
-        if name == "_xsrf":
-            continue
         if len(values) > 1:
             raise Refusal(
                 422, "invalid", f"{_short(name)} is given {len(values)} times; once is enough.", field=name
@@ -66,7 +65,7 @@ def query_of(arguments: Mapping[str, Sequence[bytes]], kind: type[T]) -> T:
 
 
 def checked(value: object, kind: Any, field: str) -> Any:
-    """One value of a path, checked against an annotated type. Raises `Refusal` 422."""
+    """Return a value of a path or header, converted to an annotated type. Raises `Refusal` 422."""
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError:
@@ -76,17 +75,19 @@ def checked(value: object, kind: Any, field: str) -> Any:
 
 @cache
 def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """The decoder of a struct, made once."""
+    """Return the decoder of a struct, which is created once."""
     return msgspec.json.Decoder(kind)
 
 
 def words(kind: inspect.Type) -> str:
-    """A type in words: ``a whole number from 1 to 8 or nothing (null)``."""
+    """Return the description of a type, such as ``a whole number from 1 up to 8 or nothing (null)``."""
     match kind:
         case inspect.IntType() | inspect.FloatType():
             return ("a whole number" if isinstance(kind, inspect.IntType) else "a number") + _bounds(kind)
         case inspect.StrType(pattern=str(pattern)) if names := re.fullmatch(r"\^\(([\w|]+)\).*\$", pattern):
             return "one of " + ", ".join(names[1].split("|"))
+        case inspect.StrType(pattern=durations.PATTERN):
+            return f"a duration such as {durations.EXAMPLES}"
         case inspect.StrType():
             least = f"of at least {kind.min_length} " if kind.min_length else ""
             most = f"of at most {kind.max_length} characters" if kind.max_length else ""
@@ -130,7 +131,7 @@ def _bounds(kind: inspect.IntType | inspect.FloatType) -> str:
 
 
 def _wrong(error: str, kind: type[msgspec.Struct], given: object) -> Refusal:
-    """What msgspec found, as a refusal in words."""
+    """Return the refusal for an error message of msgspec; ``given`` is the parsed input, if it is available."""
     at = _AT.search(error)
     path = at[1] if at else ""
     steps = re.findall(r"\[[^\]]*\]|[^.\[]+", path)
@@ -160,14 +161,14 @@ def _wrong(error: str, kind: type[msgspec.Struct], given: object) -> Refusal:
 
 
 def _fields(kind: inspect.Type) -> dict[str, inspect.Type]:
-    """The fields of an object's type, or of the object among alternatives."""
+    """Return the fields of a struct's type, or of the first struct in a union."""
     if isinstance(kind, inspect.UnionType):
         return next((fields for part in kind.types if (fields := _fields(part))), {})
     return {field.encode_name: field.type for field in kind.fields} if isinstance(kind, inspect.StructType) else {}
 
 
 def _descend(kind: inspect.Type, steps: Sequence[str]) -> inspect.Type:
-    """The type of a part: ``steps`` are names of fields, and ``[…]`` for items and values."""
+    """Return the type of a part: ``steps`` are names of fields, and ``[…]`` for items and values."""
     for step in steps:
         parts = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
         found = next((inner for part in parts if (inner := _part(part, step)) is not None), None)
@@ -186,7 +187,7 @@ def _part(kind: inspect.Type, step: str) -> inspect.Type | None:
 
 
 def _value(given: object, steps: Sequence[str]) -> object:
-    """What stands there, if the steps lead to something."""
+    """Return the value at the path ``steps``, None if there is none."""
     for step in steps:
         if isinstance(given, dict) and step in given:
             given = given[step]
@@ -198,7 +199,7 @@ def _value(given: object, steps: Sequence[str]) -> object:
 
 
 def _loosely(data: bytes) -> object:
-    """What the body might have meant, for quoting it."""
+    """Return the body parsed as JSON without validation, for quoting it; None if that fails."""
     if len(data) > EXPLAINED:
         return None
     try:
@@ -208,7 +209,7 @@ def _loosely(data: bytes) -> object:
 
 
 def _odd_number(value: object) -> str | None:
-    """The path of a number that JSON does not have, if there is one."""
+    """Return the path of the first number that JSON does not permit, None if there is none."""
     try:
         return next(_not_finite(value, ""), None)
     except RecursionError:
@@ -216,7 +217,7 @@ def _odd_number(value: object) -> str | None:
 
 
 def _not_finite(value: object, path: str) -> Iterator[str]:
-    """Paths of numbers that JSON does not have."""
+    """Yield the paths of numbers that JSON does not permit."""
     if isinstance(value, float) and not math.isfinite(value):
         yield path
     elif isinstance(value, dict):
@@ -228,7 +229,7 @@ def _not_finite(value: object, path: str) -> Iterator[str]:
 
 
 def _short(value: object) -> str:
-    """What was given, as far as it can be shown."""
+    """Return a short text that describes or quotes a value."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else f"a list of {len(value)}"
     text = json.dumps(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -9,36 +10,39 @@ from msgspec import Meta, Struct
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.api.routes import Call, File, NoQuery, Pool, Reply, Route, Who
-from springtide.hub_extension.caller import Caller
-from springtide.hub_extension.problems import Busy
+from springtide.hub_extension.web.caller import Caller
+from springtide.hub_extension.web.problems import Busy
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.wire import Job, JobPage, LogChunk, Points, Submission
+from springtide.scheduler.wire import MAX_JOBS_PAGE, MAX_NAME, Job, JobPage, LogChunk, Points, Submission
 
 LOG_PIECE = 64 * 1024
 LONGEST_LOG_PIECE = 1024 * 1024
 LONGEST_WAIT_S = 30
 STARTS_WAIT_S = 0.3
-"""How long an answer waits for starts that are not known yet; events bring them later."""
+"""Maximum time that an answer waits for unknown expected starts, in seconds; later ones are sent as events."""
 
 Rank = Annotated[int, Meta(ge=0, le=1_000_000)]
 Offset = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)]
 
 
 class JobsQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which jobs to list. ``state`` may name several, with commas between."""
+    """Query parameters: which jobs to list. ``state`` may name several states, separated by commas."""
 
     state: str = ""
     project: str | None = None
     user: str | None = None
     mine: bool = False
     cursor: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+    limit: Annotated[int, Meta(ge=1, le=MAX_JOBS_PAGE)] = 50
 
 
 class LogQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which piece of a log, in bytes; a negative ``offset`` counts from the end. ``wait`` is seconds for more."""
+    """Query parameters: which part of a log, in bytes; a negative ``offset`` counts from the end.
+
+    ``wait`` is the maximum time to wait for new content, in seconds.
+    """
 
     offset: Offset = 0
     limit: Annotated[int, Meta(ge=1, le=LONGEST_LOG_PIECE)] = LOG_PIECE
@@ -47,48 +51,63 @@ class LogQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PointsQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Reports after a number."""
+    """Query parameters: the reports after a number."""
 
     after: Annotated[int, Meta(ge=0, le=1 << 53)] = 0
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
 
 
 async def submit(call: Call[NoQuery, Submission]) -> Reply:
-    """Accept a job: on disk when this answers."""
+    """Accept a job; it is stored on disk before the answer."""
     caller, pool = call.caller, call.pool
     take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
     project = project_for(pool, caller, call.body.project)
+    size = sum(map(len, call.body.files.values()))
+    take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
     asked = pool.clock()
     accepted = await pool.engine.submit(call.body, caller.name, project)
     return Reply(accepted, 201 if accepted.submitted >= asked else 200)
 
 
-def take(buckets: Buckets, caller: Caller, message: str) -> None:
-    """Take one of the caller's tokens. Raises `Busy` with the message if there is none."""
-    wait = buckets.take(caller.name)
+def take(buckets: Buckets, caller: Caller, message: str, number: float = 1) -> None:
+    """Take ``number`` of the caller's tokens. Raises `Busy` with the message if fewer are available."""
+    wait = buckets.take(caller.name, number)
     if wait > 0:
         seconds = max(1, round(wait + 0.5))
         raise Busy("too_fast", message, retry_after=seconds, hint=f"Try again in {seconds} s.")
 
 
 def project_for(pool: Pool, caller: Caller, named: str | None) -> str:
-    """The project to submit for: the one named, or the only one the caller is in."""
+    """Return the project to submit for: the named one, or the only one that the caller is in.
+
+    Raises `Refusal` if the project does not exist, is not permitted, or is not unique.
+    """
     if named is not None and permissions.may_submit(caller, named):
         return named
-    has_project = pool.engine.has_project
-    own = sorted(filter(has_project, caller.groups))
+    own = _own_projects(pool, caller)
     yours = f"Yours: {', '.join(own)}." if own else "You are in no project; an administrator can change that."
     if named is None:
         if len(own) == 1:
             return own[0]
         raise Refusal(422, "missing", "The job does not say for which project it is.", field="project", hint=yours)
-    if not has_project(named):
-        raise Refusal(422, "unknown_project", f"There is no project {named!r}.", field="project", hint=yours)
+    if not pool.engine.has_project(named):
+        raise unknown_project(named, own)
     raise Refusal(403, "forbidden", f"You are not in project {named!r}.", field="project", hint=yours)
 
 
+def unknown_project(name: str, own: Sequence[str]) -> Refusal:
+    """Return the refusal of a project that does not exist, with the caller's own as the way out."""
+    hint = f"Yours: {', '.join(own)}." if own else ""
+    message = f"There is no project {name[:MAX_NAME]!r}."
+    return Refusal(422, "unknown_project", message, field="project", hint=hint)
+
+
+def _own_projects(pool: Pool, caller: Caller) -> list[str]:
+    return sorted(filter(pool.engine.has_project, caller.groups))
+
+
 async def jobs(call: Call[JobsQuery, None]) -> JobPage:
-    """The jobs that the caller may see, newest first."""
+    """Return a page of the jobs that the caller may see, newest first."""
     query, caller = call.query, call.caller
     states = frozenset(filter(None, query.state.split(",")))
     unknown = sorted(states - set(JobState))
@@ -107,15 +126,17 @@ async def jobs(call: Call[JobsQuery, None]) -> JobPage:
     )
     engine = call.pool.engine
     page = await engine.jobs(wanted, query.cursor, query.limit)
-    if await engine.look_ahead(page.items, STARTS_WAIT_S):
+    if query.project is not None and not page.items and not engine.has_project(query.project):
+        raise unknown_project(query.project, _own_projects(call.pool, caller))
+    if await engine.request_starts(page.items, STARTS_WAIT_S):
         page = await engine.jobs(wanted, query.cursor, query.limit)
     return page
 
 
 async def _seen(call: Call[object, object]) -> Job:
-    """The job of the address; a job the caller may not see is as good as none."""
+    """Return the job that the path names. Raises `Refusal` 404 if there is none or the caller may not see it."""
     job_id = call.path["id"]
-    job = await call.pool.engine.find(job_id)
+    job = await call.pool.engine.job(job_id)
     if not permissions.may_see_job(call.caller, job):
         raise Refusal(404, "not_found", f"There is no job {job_id[:80]!r}.")
     return job
@@ -130,20 +151,20 @@ async def _owned(call: Call[object, object]) -> Job:
 
 
 async def job(call: Call[NoQuery, None]) -> Job:
-    """One job, with when it is expected to start if it waits."""
+    """Return one job, with its expected start if it waits."""
     found = await _seen(call)
-    if await call.pool.engine.look_ahead([found], STARTS_WAIT_S):
+    if await call.pool.engine.request_starts([found], STARTS_WAIT_S):
         found = await _seen(call)
     return found
 
 
 async def pause(call: Call[NoQuery, None]) -> Job:
-    """Pause a job at its next checkpoint; it waits until it is resumed."""
+    """Pause a job at its next checkpoint, until it is resumed."""
     return await call.pool.engine.pause((await _owned(call)).id, call.caller.name)
 
 
 async def resume(call: Call[NoQuery, None]) -> Job:
-    """Let a job that its user paused run again."""
+    """Resume a job that was paused by a user."""
     found = await _owned(call)
     if not permissions.may_resume_job(call.caller, found):
         message = f"You are no longer in project {found.project!r}, on whose account the job runs."
@@ -152,23 +173,23 @@ async def resume(call: Call[NoQuery, None]) -> Job:
 
 
 async def cancel(call: Call[NoQuery, None]) -> Job:
-    """End a job for good."""
+    """Cancel a job permanently."""
     return await call.pool.engine.cancel((await _owned(call)).id, call.caller.name)
 
 
 async def log(call: Call[LogQuery, None]) -> LogChunk:
-    """A piece of a worker's log."""
+    """Return a part of a worker's log."""
     query, found = call.query, await _seen(call)
     return await call.pool.engine.log(found.id, query.rank, query.offset, query.limit, query.wait)
 
 
 async def points(call: Call[PointsQuery, None]) -> Points:
-    """What the job reported, in order."""
+    """Return the job's reports in order."""
     return await call.pool.engine.points((await _seen(call)).id, call.query.after, call.query.limit)
 
 
 async def output(call: Call[NoQuery, None]) -> File:
-    """A file of the job's output directory."""
+    """Return a file of the job's output directory."""
     name, found = call.path["name"], await _seen(call)
     return File(name.rpartition("/")[2], await call.pool.engine.output(found.id, name))
 

@@ -1,4 +1,4 @@
-"""What a call of the API is, as data. Handlers and the OpenAPI document are both made from it."""
+"""Calls of the API as data, from which the handlers and the OpenAPI document are made."""
 
 from __future__ import annotations
 
@@ -7,25 +7,38 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, BinaryIO, Generic, TypeVar
 
 import msgspec
 
-from springtide.hub_extension.api.limits import Buckets
-from springtide.hub_extension.caller import Caller
-from springtide.hub_extension.hub import Groups
+from springtide.hub_extension.api.limits import Buckets, Slots
+from springtide.hub_extension.web.caller import Caller
+from springtide.hub_extension.web.hub import Groups
 from springtide.scheduler.engine import Engine
 
 FORECAST_RATE = 1.0
-"""So many questions about what would be one person may ask a second, for long."""
+"""Maximum sustained rate of one person's forecast requests, in requests per second."""
 FORECAST_BURST = 20
+UPLOAD_RATE = 4.0 * 1024 * 1024
+UPLOAD_BURST = 1024 * 1024 * 1024
+"""Limits of the files that one person may send with jobs: the sustained rate, in bytes per second, and the burst,
+in bytes.
+
+Files of ended jobs stay for some minutes, so without these limits a loop of submissions and cancellations would
+fill the disk.
+"""
+DOWNLOADS = 4
+"""Maximum number of job outputs that one person may download at a time."""
+STREAMS = 20
+"""Maximum number of event streams that one person may have open at a time, unless the service is configured
+otherwise."""
 
 Q_co = TypeVar("Q_co", covariant=True)
 B_co = TypeVar("B_co", covariant=True)
 
 
 class Who(StrEnum):
-    """Who may make a call at all; which objects they may touch is for `permissions`."""
+    """Callers who may make a call at all; `permissions` decides which objects they may read or change."""
 
     ANYONE = "anyone"
     LOGGED_IN = "everyone logged in"
@@ -36,12 +49,15 @@ class Who(StrEnum):
 
 
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A call that takes no parameters."""
+    """Query of a call without parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What calls work on. ``max_body`` is bytes, ``grace`` seconds, ``clock`` seconds since the epoch."""
+    """Objects and settings that calls use.
+
+    ``max_body`` is in bytes, ``grace`` in seconds; ``clock`` returns seconds since the epoch.
+    """
 
     engine: Engine
     groups: Groups
@@ -50,12 +66,15 @@ class Pool:
     grace: float
     version: str
     clock: Callable[[], float]
+    uploads: Buckets = field(default_factory=lambda: Buckets(UPLOAD_RATE, UPLOAD_BURST, time.monotonic))
+    downloads: Slots = field(default_factory=lambda: Slots(DOWNLOADS))
+    streams: Slots = field(default_factory=lambda: Slots(STREAMS))
     forecasts: Buckets = field(default_factory=lambda: Buckets(FORECAST_RATE, FORECAST_BURST, time.monotonic))
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Q_co, B_co]):
-    """One request, checked: ``path`` are the parts of the address, ``query`` and ``body`` its structs."""
+    """One validated request: ``path`` holds the parts of the path, ``query`` and ``body`` are structs."""
 
     pool: Pool
     caller: Caller
@@ -66,7 +85,7 @@ class Call(Generic[Q_co, B_co]):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer with a status of its own."""
+    """An answer with a status code other than the route's."""
 
     body: msgspec.Struct
     status: int
@@ -74,10 +93,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """An answer that is a file to keep."""
+    """An answer that is a file to download; ``content`` is open, and is closed once it has been sent."""
 
     name: str
-    content: bytes
+    content: BinaryIO
 
 
 Answered = msgspec.Struct | Reply | File | None
@@ -88,9 +107,9 @@ class Route:
     """One row of the API's table.
 
     ``path`` is below ``/api/v1`` with ``{parts}``; ``parts`` gives their types where they are not plain text.
-    ``takes`` is the body, ``query`` the parameters, ``answers`` what comes back with ``status``; ``also`` are
-    further good answers; ``most`` bounds the body, in bytes, where the pool's own bound is too wide. A route
-    without ``call`` has a handler of its own.
+    ``takes`` is the type of the body, ``query`` that of the parameters, ``answers`` that of the answer with
+    ``status``; ``also`` are further status codes of success. ``most`` is the maximum size of the body, in bytes,
+    if it is smaller than the pool's. A route without ``call`` has a handler of its own.
     """
 
     method: str
@@ -109,7 +128,7 @@ class Route:
 
     @property
     def pattern(self) -> str:
-        """The path as a regular expression; ``{name:path}`` may contain slashes."""
+        """Return the path as a regular expression; ``{name:path}`` may contain slashes."""
         return re.sub(
             r"\{(\w+)(:path)?\}", lambda part: rf"(?P<{part[1]}>{'.+' if part[2] else '[^/]+'})", self.path
         )

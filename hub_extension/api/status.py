@@ -1,4 +1,4 @@
-"""Calls about the pool as a whole and the caller's place in it."""
+"""Calls about the whole pool and the caller's account."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Time = Annotated[float, Meta(ge=0, le=1e11)]
 
 
 class HistoryQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """A span of time, in seconds since the epoch; the last day if left out."""
+    """Query parameters: a time span, in seconds since the epoch; the last day by default."""
 
     start: Time | None = None
     end: Time | None = None
 
 
 class Health(Struct, frozen=True):
-    """That the service is there."""
+    """Answer that the service is running."""
 
     status: str = "ok"
 
 
 async def me(call: Call[NoQuery, None]) -> Me:
-    """Who the caller is and what the form may offer."""
+    """Return the caller's identity and the choices of the form for jobs."""
     caller, pool = call.caller, call.pool
     view = pool.engine.pool()
     mine = [project.name for project in view.projects if caller.admin or project.name in caller.groups]
@@ -55,12 +55,12 @@ async def me(call: Call[NoQuery, None]) -> Me:
 
 
 async def pool(call: Call[NoQuery, None]) -> PoolView:
-    """Who holds what, now."""
+    """Return the current state of the pool: which job or notebook holds which GPU."""
     return views.pool_for(call.caller, call.pool.engine.pool())
 
 
 async def history(call: Call[HistoryQuery, None]) -> History:
-    """GPUs over time by project."""
+    """Return the use of GPUs over time by project. Raises `Refusal` 422 for an invalid time span."""
     end = call.pool.clock() if call.query.end is None else call.query.end
     start = max(0.0, end - DAY_S) if call.query.start is None else call.query.start
     if not start < end:
@@ -75,7 +75,7 @@ async def history(call: Call[HistoryQuery, None]) -> History:
 
 
 async def health(_call: Call[NoQuery, None]) -> Health:
-    """That the service is there."""
+    """Return that the service is running."""
     return Health()
 
 

@@ -1,4 +1,4 @@
-"""The pool as one caller may see it: who holds what for everyone, what it is called for those concerned."""
+"""Views of the pool by caller: all callers see who holds each GPU, permitted callers also the names of jobs."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 from msgspec.structs import replace
 
 from springtide.hub_extension.api import permissions
-from springtide.hub_extension.caller import Caller
+from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler.wire import GpuCell, Holder, NodeView, PoolView
 
 
 def pool_for(caller: Caller, view: PoolView) -> PoolView:
-    """The pool without the names of what is not the caller's to see."""
+    """Return the pool without the names that the caller may not see."""
     if caller.admin:
         return view
     return replace(view, nodes=[_node(caller, node) for node in view.nodes])
 
 
 def pool_data_for(caller: Caller, data: dict[str, Any]) -> dict[str, Any]:
-    """The same for the data of a ``pool`` event."""
+    """Return the data of a ``pool`` event without the names that the caller may not see."""
     if caller.admin:
         return data
     nodes = [{**node, "gpus": [_cell_data(caller, cell) for cell in node["gpus"]]} for node in data["nodes"]]

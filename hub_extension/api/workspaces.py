@@ -18,21 +18,21 @@ Server = Annotated[str, Meta(max_length=255)]
 
 
 class ServerQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which of a person's notebook servers; the default one has no name."""
+    """Query parameters: the name of a person's notebook server, which is empty for the default one."""
 
     server: Server = ""
 
 
 async def _projects(pool: Pool, user: str, *, fresh: bool) -> list[str]:
-    """The projects a person is in, as the hub says."""
+    """Return the projects that a person is in, according to the hub."""
     members = await pool.groups.members(fresh=fresh)
     return sorted(project for project, people in members.items() if user in people)
 
 
 async def reserve(call: Call[NoQuery, WorkspaceRequest]) -> Workspace:
-    """Reserve GPUs for a notebook, or tell the ones it has.
+    """Reserve GPUs for a notebook, or return its existing reservation.
 
-    Before it is refused, GPUs of notebooks that are gone from the hub are given back.
+    Before a request is refused, GPUs of notebooks that the hub no longer has are released.
     """
     pool, request = call.pool, call.body
     projects = await _projects(pool, request.user, fresh=True)
@@ -46,7 +46,10 @@ async def reserve(call: Call[NoQuery, WorkspaceRequest]) -> Workspace:
 
 
 async def _released(pool: Pool, request: WorkspaceRequest) -> bool:
-    """Whether a notebook other than the one that is about to start was gone; a hub that is away tells of none."""
+    """Release GPUs of notebooks that the hub no longer has, and return whether there were any.
+
+    The notebook of the request is left out. Returns False if the hub does not answer.
+    """
     try:
         return await release_gone(pool, starting=(request.user, request.server)) > 0
     except Refusal:
@@ -54,9 +57,9 @@ async def _released(pool: Pool, request: WorkspaceRequest) -> bool:
 
 
 async def release_gone(pool: Pool, starting: tuple[str, str] | None = None) -> int:
-    """Give back the GPUs of notebooks that the hub does not know any more; how many notebooks those were.
+    """Release the GPUs of notebooks that the hub no longer has, and return the number of these notebooks.
 
-    Raises `Refusal` if the hub does not answer.
+    The notebook ``starting`` is left out. Raises `Refusal` if the hub does not answer.
     """
     reserved = [each for each in pool.engine.workspaces() if (each.user, each.server) != starting]
     gone = 0
@@ -71,12 +74,12 @@ async def release_gone(pool: Pool, starting: tuple[str, str] | None = None) -> i
 
 
 async def release(call: Call[ServerQuery, None]) -> None:
-    """Give a notebook's GPUs back; nothing happens if it has none."""
+    """Release a notebook's GPUs; it is no error if it has none."""
     await call.pool.engine.release_workspace(call.path["user"], call.query.server)
 
 
 async def build_quota(call: Call[NoQuery, None]) -> BuildQuota:
-    """What a person may still start."""
+    """Return a person's build quota and its use. Raises `Refusal` 403 if the caller may not see it."""
     user = call.path["user"]
     if not permissions.may_see_build_quota(call.caller, user):
         raise Refusal(403, "forbidden", "Only the person herself and administrators may see a build quota.")

@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import click
 
-from springtide.hub_extension.commands.text import ago, json_option, one_line, print_json, print_table, printable
+from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, printable
 from springtide.scheduler.client import Client
 from springtide.scheduler.client.times import moment
 from springtide.scheduler.wire import Job
+from springtide.scheduler.wording import ago
 
 FOLLOW_WAIT_S = 20.0
 
@@ -20,7 +21,7 @@ FOLLOW_WAIT_S = 20.0
 @click.option("--project", help="Only jobs of this project.")
 @click.option("--user", help="Only jobs of this person.")
 @click.option("--mine", is_flag=True, help="Only your own.")
-@click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="At most so many.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of jobs.")
 @click.option("--cursor", help="Go on where a page ended (`next` of --json).")
 @json_option
 def jobs(
@@ -64,24 +65,24 @@ def jobs(
 
 
 def asked(job: Job) -> str:
-    """The GPUs a job wants: ``2``, or ``4x2`` for four workers with two each."""
+    """Return the GPUs a job wants: ``2``, or ``4x2`` for four workers with two each."""
     return str(job.gpus) if job.workers == 1 else f"{job.workers}x{job.gpus}"
 
 
 def progress(job: Job) -> str:
-    """How far a job has come: ``12/60``."""
+    """Return the progress of a job: ``12/60``."""
     if job.progress.step is None:
         return ""
     return f"{job.progress.step:g}/{job.progress.of:g}" if job.progress.of else f"{job.progress.step:g}"
 
 
 def starts(job: Job, now: float) -> str:
-    """When a waiting job is expected to start, if that can be told."""
+    """Return when a waiting job is expected to start; empty if that is not known."""
     return "" if job.starts is None or job.starts.likely is None else moment(job.starts, now)
 
 
 def why(job: Job) -> str:
-    """The sentence that goes with a job's state."""
+    """Return the sentences that go with a job's state."""
     return job.error or (job.reason.text if job.reason else "")
 
 

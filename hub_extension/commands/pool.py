@@ -29,7 +29,7 @@ def projects(*, as_json: bool) -> None:
 
 
 def project_row(path: str, project: ProjectView) -> tuple[object, ...]:
-    """One line of the projects' table."""
+    """Return one line of the projects' table."""
     return (
         path,
         "none" if project.quota is None else project.quota,
@@ -43,7 +43,7 @@ def project_row(path: str, project: ProjectView) -> tuple[object, ...]:
 
 
 def as_tree(views: list[ProjectView]) -> Iterator[tuple[str, ProjectView]]:
-    """Each project followed by those under it, with its path such as ``research/vision``."""
+    """Yield each project followed by those under it, with its path such as ``research/vision``."""
     names = {view.name for view in views}
 
     def under(parent: str | None, path: str) -> Iterator[tuple[str, ProjectView]]:
@@ -65,14 +65,14 @@ def nodes(*, as_json: bool) -> None:
         print_json(pool.nodes)
         return
     print_table(
-        ("NODE", "FOR", "TYPE", "GPUS", "FREE", "STATE", "HELD BY"),
+        ("NODE", "FOR", "TYPE", "GPUS", "FREE", "STATE", "LIMITS", "HELD BY"),
         [node_row(node) for node in pool.nodes],
         empty="No nodes with GPUs.",
     )
 
 
 def node_row(node: NodeView) -> tuple[object, ...]:
-    """One line of the nodes' table."""
+    """Return one line of the nodes' table."""
     state = "available" if node.available else "away"
     free = sum(cell.holder is None for cell in node.gpus)
     return (
@@ -82,12 +82,13 @@ def node_row(node: NodeView) -> tuple[object, ...]:
         len(node.gpus),
         free,
         f"{state}, simulated" if node.simulated and node.gpu_type != "simulated" else state,
+        node.limits,
         ", ".join(f"{who} {number}" for who, number in holders(node.gpus).items()),
     )
 
 
 def holders(cells: list[GpuCell]) -> dict[str, int]:
-    """How many of the GPUs each holds: a project, a person's notebook, or something outside."""
+    """Return how many GPUs each holder has: a project, a person's notebook, or something outside."""
     found: dict[str, int] = {}
     for cell in cells:
         if cell.holder is not None:
@@ -121,7 +122,7 @@ def show(pool: PoolView, *, as_json: bool, clear: bool) -> None:
 
 
 def screen(pool: PoolView) -> Iterator[str]:
-    """The lines of a screen."""
+    """Yield the lines of a screen."""
     kind = "simulated " if pool.simulated else ""
     yield (
         f"{pool.train_held} of {pool.train_gpus} {kind}train GPUs held, "
@@ -139,14 +140,14 @@ def screen(pool: PoolView) -> Iterator[str]:
 
 
 def cell_mark(cell: GpuCell) -> str:
-    """One GPU: held, borrowed, set aside for somebody, idle."""
+    """Return the mark of one GPU: held, borrowed, reserved or idle."""
     if cell.holder is None:
         return "+" if cell.reserved_for else "."
     return "/" if cell.holder.borrowed else "#"
 
 
 def project_bar(view: ProjectView) -> str:
-    """A project's GPUs in a line, with its quota as a mark where it ends; cut where it gets too long."""
+    """Return a project's GPUs in a line, with its quota as a mark where it ends; cut where it gets too long."""
     bar = "#" * (view.held - view.borrowed) + "/" * view.borrowed + "." * view.waiting
     if view.quota is None:
         return bar[:BAR]

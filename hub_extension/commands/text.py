@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -19,13 +18,13 @@ def json_option(command: Command) -> Command:
 
 
 def printable(text: str) -> str:
-    """The text without anything that a terminal would obey; lines and tabs stay."""
+    """Return the text without anything that a terminal would obey; lines and tabs stay."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(8)
     return "".join(c for c in lines if c == "\n" or c.isprintable())
 
 
 def one_line(text: str) -> str:
-    """The text on one line."""
+    """Return the text on one line."""
     return " ".join(printable(text).split())
 
 
@@ -41,7 +40,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, empt
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """The lines of a table, the last column as long as it is; no lines if there are no rows."""
+    """Return the lines of a table, the last column as long as it is; no lines if there are no rows."""
     cells = [[one_line("" if cell is None else str(cell)) for cell in row] for row in rows]
     if not cells:
         return []
@@ -58,15 +57,6 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     ]
 
 
-def ago(moment: float, now: float) -> str:
-    """A time as people say it: ``now``, ``3 min ago``, ``2 h ago``, or the date."""
-    seconds = max(0.0, now - moment)
-    for limit, unit, name in ((60, 1, ""), (3600, 60, "min"), (86_400, 3600, "h"), (7 * 86_400, 86_400, "d")):
-        if seconds < limit:
-            return f"{int(seconds // unit)} {name} ago" if name else "now"
-    return time.strftime("%Y-%m-%d", time.localtime(moment))
-
-
 def say(text: str) -> None:
-    """A remark that is not the result."""
+    """Print a remark that is not the result."""
     click.echo(printable(text), file=sys.stderr)

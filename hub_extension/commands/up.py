@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, TextIO
 import click
 import msgspec
 
-from springtide.hub_extension import story
 from springtide.hub_extension.commands.text import json_option
 
 if TYPE_CHECKING:
-    from springtide.hub_extension.up import Running
+    from springtide.hub_extension.local_hub.up import Running
 
 
 @click.command()
@@ -26,7 +25,13 @@ if TYPE_CHECKING:
 @click.option(
     "--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="Where the hub listens."
 )
-@click.option("--password", default=story.PASSWORD, show_default=True, help="What everybody logs in with.")
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name of this machine, beside localhost, that browsers may use. May be given several times.",
+)
 @click.option("--simulated-gpus", type=click.IntRange(1), help="Simulate so many GPUs instead of using real ones.")
 @click.option("--build-gpus", type=click.IntRange(0), help="How many of all GPUs are for build notebooks.")
 @click.option(
@@ -40,7 +45,7 @@ def up(
     *,
     state_dir: Path,
     port: int,
-    password: str,
+    allowed_hosts: tuple[str, ...],
     simulated_gpus: int | None,
     build_gpus: int | None,
     config: Path | None,
@@ -52,13 +57,13 @@ def up(
     Ctrl-C stops the hub. Notebooks and jobs go on, and the next `springtide up` on the same state directory
     finds them.
     """
-    from springtide.hub_extension.state_dir import StateError  # noqa: PLC0415 - needs the hub installed
-    from springtide.hub_extension.up import Options  # noqa: PLC0415
-    from springtide.hub_extension.up import up as run  # noqa: PLC0415
+    from springtide.hub_extension.local_hub.state_dir import StateError  # noqa: PLC0415 - needs the hub installed
+    from springtide.hub_extension.local_hub.up import Options  # noqa: PLC0415
+    from springtide.hub_extension.local_hub.up import up as run  # noqa: PLC0415
 
     given = {"simulated_gpus": simulated_gpus, "build_gpus": build_gpus}
     settings = {name: value for name, value in given.items() if value is not None}
-    options = Options(state_dir, port, password, config, verbose, settings)
+    options = Options(state_dir, port, config, verbose, allowed_hosts, settings)
 
     def ready(terminal: TextIO, hub: Running) -> None:
         terminal.write((msgspec.json.encode(hub).decode() if as_json else welcome(hub)) + "\n")
@@ -77,11 +82,13 @@ def up(
 
 
 def welcome(hub: Running) -> str:
-    """Who can log in, who is admin, and what to click."""
+    """Return who can log in, who is admin, and what to click."""
     pool = hub.pool
     kind = "simulated GPUs" if pool.simulated else "GPUs"
     gpus = pool.build_gpus + pool.train_gpus
     password = [] if hub.password is None else [f"  Password      {hub.password}, the same for all"]
+    if hub.password_file is not None:
+        password.append(f"                kept in {hub.password_file}, which only you may read")
     admins = [f"  Admin         {', '.join(hub.admins)}: edits projects and quotas"] if hub.admins else []
     first, second = hub.users[:2] if len(hub.users) > 1 else ("one person", "another")
     pages = f"{hub.url}/services/springtide"
@@ -92,6 +99,7 @@ def welcome(hub: Running) -> str:
         f"  People        {', '.join(hub.users) or 'whom your configuration allows'}",
         *admins,
         *password,
+        f"  Accounts      {hub.accounts}",
         f"  GPUs          {gpus} {kind}: {pool.build_gpus} for build notebooks, {pool.train_gpus} for train jobs",
         "",
         f"  1. Log in as {first}, press Start, and run the notebook that opens (Run > Run All Cells):",

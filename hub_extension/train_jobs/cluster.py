@@ -16,17 +16,17 @@ CLAIMED_FOR: Final = "springtide.io/claimed-for"
 
 
 def claimed_by(metadata: Mapping[str, Any]) -> str | None:
-    """The pool that takes care of a TrainJob, if one does already."""
+    """Return the pool that takes care of a TrainJob, if one does already."""
     return (metadata.get("annotations") or {}).get(CLAIMED_BY)
 
 
 def finalized(metadata: Mapping[str, Any]) -> bool:
-    """Whether deleting the TrainJob waits for this service."""
+    """Return whether deleting the TrainJob waits for this service."""
     return FINALIZER in (metadata.get("finalizers") or ())
 
 
 def touched(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether somebody else changed something of a TrainJob, its status aside."""
+    """Return whether another client changed something of a TrainJob except its status."""
     return _theirs(before["metadata"]) != _theirs(after["metadata"])
 
 
@@ -37,11 +37,11 @@ class Cluster:
         self._api = api
 
     async def namespace(self, name: str) -> Object:
-        """A namespace as it is now: whose TrainJobs are is never taken from memory."""
+        """Fetch a namespace: who owns its TrainJobs is never taken from memory."""
         return await self._api.get(NAMESPACES, None, name)
 
     async def look(self, namespace: str, name: str, uid: str) -> Object | None:
-        """The TrainJob as it is now; None if it is gone, also if another one has its name."""
+        """Fetch a TrainJob; return None if it is gone, also if another one has its name."""
         try:
             found = await self._api.get(TRAIN_JOBS, namespace, name)
         except ApiError as error:

@@ -26,7 +26,7 @@ class Keeper:
     """`keep` may be called at any time, as often as one likes, but not twice at once for one TrainJob.
 
     ``clock`` tells seconds since the epoch, ``ticks`` seconds that never go back; ``later`` has a TrainJob kept
-    again after so many seconds. ``ended`` counts jobs that ended, for those that were refused as one too many.
+    again after that many seconds. ``ended`` counts jobs that ended, for those that were refused as one too many.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Keeper:
         self.ended = 0
 
     async def keep(self, uid: str) -> None:
-        """Do what is missing. Raises `ApiError` or `Refusal` if that does not work now: call again later."""
+        """Do what is missing. Raise `ApiError` or `Refusal` if that does not work now: call again later."""
         entry = self._ledger.entries.get(uid)
         if entry is None:
             return
@@ -72,7 +72,7 @@ class Keeper:
             return
         if entry.missed and entry.job is not None:
             entry.missed = False
-            self._ledger.job(entry, await self._engine.find(entry.job.id))
+            self._ledger.job(entry, await self._engine.job(entry.job.id))
         if entry.job is None and entry.refusal is None and (known := await self._known(entry)) is not None:
             self._ledger.job(entry, known)
         if entry.job is None and "jobId" in entry.status:
@@ -120,13 +120,13 @@ class Keeper:
     # ---------- the job
 
     async def _known(self, entry: Entry) -> wire.Job | None:
-        """The job that was submitted for this very object.
+        """Return the job that was submitted for this very object.
 
         What manifest and status say is only a hint where to look: no other job has the object's uid as its key.
         """
         annotations = entry.metadata.get("annotations") or {}
         for user in dict.fromkeys((annotations.get(CLAIMED_FOR), entry.status.get("user"))):
-            if user and (job := await self._engine.submitted(user, entry.uid)) is not None:
+            if user and (job := await self._engine.job_of_key(user, entry.uid)) is not None:
                 return job
         return None
 
@@ -152,7 +152,7 @@ class Keeper:
                 self._later(entry.uid, 0.0)
             return
         self._ledger.job(entry, job)
-        self._ledger.job(entry, await self._engine.find(job.id))
+        self._ledger.job(entry, await self._engine.job(job.id))
 
     def _check_project(self, owner: Owner) -> None:
         if not self._engine.has_project(owner.project):

@@ -36,7 +36,7 @@ class Entry:
     wrote_at: float = float("-inf")
 
     def see(self, found: Object) -> None:
-        """The object as an answer or a watch showed it, unless a later version is known."""
+        """Take in the object as an answer or a watch showed it, unless a later version is known."""
         versions = (found["metadata"]["resourceVersion"], self.object["metadata"]["resourceVersion"])
         if not all(map(str.isdigit, versions)) or int(versions[0]) > int(versions[1]):
             self.object = found
@@ -59,7 +59,7 @@ class Entry:
 
     @property
     def deleting(self) -> bool:
-        """Whether somebody deleted the object."""
+        """Whether deletion of the object was requested."""
         return "deletionTimestamp" in self.metadata
 
     @property
@@ -80,7 +80,7 @@ class Ledger:
     of_all: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
     def job(self, entry: Entry, job: wire.Job) -> None:
-        """The entry's job was found, or something happened to it; what is older than what is known is left out."""
+        """Take in the entry's job after it was found or changed; ignore versions older than the known one."""
         known = entry.job
         if known is not None and (JobState(known.state).final or job.attempt < known.attempt):
             return
@@ -92,7 +92,7 @@ class Ledger:
             self.by_job[job.id] = entry
 
     def refuse(self, entry: Entry, refusal: Refusal) -> None:
-        """The entry was refused; remember what may change that."""
+        """Note that the entry was refused, and what may change that."""
         self.unrefuse(entry)
         entry.refusal = refusal
         user = entry.owner.user if entry.owner is not None else ""
@@ -112,13 +112,13 @@ class Ledger:
                 pass
 
     def leave(self, entry: Entry) -> None:
-        """The entry is another pool's, as long as its namespace says so."""
+        """Note that the entry is another pool's, as long as its namespace says so."""
         self.unrefuse(entry)
         entry.left = True
         self.of_namespace.setdefault(entry.namespace, {})[entry.uid] = None
 
     def unrefuse(self, entry: Entry) -> None:
-        """The entry is to be looked at anew."""
+        """Note that the entry has to be checked again."""
         entry.refusal = None
         entry.left = False
         self.of_pool.pop(entry.uid, None)
@@ -128,26 +128,26 @@ class Ledger:
         _take_out(self.of_user, user, entry.uid)
 
     def drop(self, entry: Entry) -> None:
-        """The TrainJob and its job are done with."""
+        """Forget the TrainJob and its job."""
         self.unrefuse(entry)
         self.entries.pop(entry.uid, None)
         if entry.job is not None:
             self.by_job.pop(entry.job.id, None)
 
     def refused_in(self, namespace: str) -> list[Entry]:
-        """Entries that were refused, or left alone, because of their namespace."""
+        """Return the entries that were refused, or left alone, because of their namespace."""
         return self._all(self.of_namespace.get(namespace, ()))
 
     def refused_by_pool(self) -> list[Entry]:
-        """Entries that other projects, quotas or nodes might make room for."""
+        """Return the entries that other projects, quotas or nodes may make possible."""
         return self._all(self.of_pool)
 
     def refused(self) -> list[Entry]:
-        """Entries that may be accepted without anything happening in the cluster."""
+        """Return the entries that may be accepted without a change in the cluster."""
         return self._all(uid for uids in (self.of_pool, self.of_all, *self.of_user.values()) for uid in uids)
 
     def next_after(self, user: str) -> list[Entry]:
-        """Entries to try now that a job of this user has ended: one of the user's, and one of all."""
+        """Return the entries to try after a job of this user has ended: one of the user's, and one of all."""
         firsts = (next(iter(waiting), None) for waiting in (self.of_user.get(user, ()), self.of_all))
         return self._all(uid for uid in firsts if uid is not None)
 

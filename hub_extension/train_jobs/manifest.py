@@ -7,16 +7,15 @@ are refused here in words instead of being dropped in silence.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
-from msgspec import Meta
 
 from springtide.hub_extension.api.intake import body_of
+from springtide.hub_extension.train_jobs import schema
 from springtide.hub_extension.train_jobs.owner import PROJECT, USER, Owner, named
 from springtide.scheduler import wire
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.wire.shapes import Positive, Request, Word
 
 POD_FIELDS: Final = frozenset(
     {
@@ -58,42 +57,12 @@ POD_FIELDS: Final = frozenset(
         "volumes",
     }
 )
-"""Fields of pods that somebody may hope to set."""
+"""Fields of pods that a manifest may try to set."""
 OWNER_FIELDS: Final = ("project", "user")
-ENGINE_FIELDS: Final[Mapping[str, str]] = {
-    "argv": "command",
-    "cwd": "workingDirectory",
-    "time_limit": "timeLimitSeconds",
-    "grace": "graceSeconds",
-}
-"""What the pool calls otherwise than the manifest, beyond the way of writing."""
-LONGEST_TIME: Final = 10 * 365 * 86_400
-
-
-class TrainJobSpec(Request, frozen=True, kw_only=True, rename="camel"):
-    """The spec of a TrainJob: what `wire.Submission` has, as manifests write it. Durations are seconds."""
-
-    command: Annotated[list[str], Meta(min_length=1, max_length=4096)]
-    image: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
-    gpus: Positive = 1
-    workers: Positive = 1
-    min_workers: Positive | None = None
-    priority: Word | Annotated[int, Meta(ge=0, le=1_000_000)] = "train"
-    preemptible: bool | None = None
-    rotate: bool = True
-    gpu_types: Annotated[list[Word], Meta(max_length=100)] = []  # noqa: RUF012 - msgspec copies empty defaults
-    require: Word | None = None
-    prefer: Word | None = None
-    time_limit_seconds: Annotated[float, Meta(gt=0, le=LONGEST_TIME)] | None = None
-    retries: Annotated[int, Meta(ge=0, le=100)] = 0
-    grace_seconds: Annotated[float, Meta(ge=0, le=3600)] | None = None
-    env: dict[str, str] = {}  # noqa: RUF012 - as above
-    working_directory: Annotated[str, Meta(max_length=4096)] | None = None
-    files: dict[str, str] = {}  # noqa: RUF012 - as above
 
 
 def submission_of(manifest: Mapping[str, Any], owner: Owner) -> wire.Submission:
-    """What a TrainJob submits for its owner. Its key is the object's uid, so that it is accepted once only.
+    """Return what a TrainJob submits for its owner. Its key is the object's uid: it is accepted only once.
 
     Raises `Refusal` (422) naming the field that is wrong; ``field`` is a path such as ``spec.minWorkers``.
     """
@@ -102,40 +71,39 @@ def submission_of(manifest: Mapping[str, Any], owner: Owner) -> wire.Submission:
     given = manifest.get("spec") or {}
     _check_fields(given, owner)
     try:
-        spec = body_of(msgspec.json.encode(given), TrainJobSpec)
+        spec = body_of(msgspec.json.encode(given), schema.TrainJobSpec)
     except Refusal as refusal:
         raise _at(f"spec.{refusal.field}" if refusal.field else "spec", refusal) from None
     return wire.Submission(
+        **_options(spec),
         argv=spec.command,
         name=str(metadata["name"])[: wire.MAX_NAME],
-        image=spec.image,
-        gpus=spec.gpus,
-        workers=spec.workers,
-        min_workers=spec.min_workers,
-        priority=spec.priority,
-        preemptible=spec.preemptible,
-        rotate=spec.rotate,
-        gpu_types=spec.gpu_types,
-        require=spec.require,
-        prefer=spec.prefer,
-        time_limit=spec.time_limit_seconds,
-        retries=spec.retries,
-        grace=spec.grace_seconds,
-        env=spec.env,
-        cwd=spec.working_directory,
+        cwd=spec.cwd,
         files={path: text.encode() for path, text in spec.files.items()},
         key=str(metadata["uid"]),
     )
 
 
+def _options(spec: Any) -> dict[str, Any]:
+    """Return the options of a `TrainJobSpec`, those under an earlier name with the others."""
+    found = {option.name: getattr(spec, option.name) for option in schema.OPTIONS}
+    for option in schema.OPTIONS:
+        old = getattr(spec, schema.old_name(option)) if option.old_field else None
+        if old is not None and found[option.name] is not None:
+            message = f"{option.field} and {option.old_field} are both set; they are the same option."
+            raise Refusal(422, "invalid", message, field=f"spec.{option.old_field}", hint="Leave one of them out.")
+        if old is not None:
+            found[option.name] = old
+    return found
+
+
 def in_manifest(refusal: Refusal) -> Refusal:
-    """The same refusal with the field's path in the manifest."""
+    """Return the same refusal with the field's path in the manifest."""
     if refusal.field is None or refusal.field.startswith(("spec.", "metadata.")):
         return refusal
-    name = ENGINE_FIELDS.get(refusal.field, refusal.field)
-    head, *rest = name.split("_")
-    path = f"spec.{head}{''.join(word.title() for word in rest)}"
-    return _at(path, refusal)
+    option = wire.OPTIONS.get(refusal.field)
+    name = schema.OWN_FIELDS.get(refusal.field, refusal.field) if option is None else option.field
+    return _at(f"spec.{name}", refusal)
 
 
 def _at(path: str, refusal: Refusal) -> Refusal:
@@ -143,7 +111,7 @@ def _at(path: str, refusal: Refusal) -> Refusal:
 
 
 def _check_claims(metadata: Mapping[str, Any], owner: Owner) -> None:
-    """A manifest may say whose it is, but only the truth."""
+    """Raise `Refusal` for a manifest that names another project or user than its namespace's."""
     for kind in ("labels", "annotations"):
         for key, what, true in ((PROJECT, "project", owner.project), (USER, "user", owner.user)):
             claimed = (metadata.get(kind) or {}).get(key)

@@ -28,7 +28,7 @@ class Owner:
 
 
 def owner_of(namespace: Mapping[str, Any]) -> Owner:
-    """The owner of a namespace's TrainJobs.
+    """Return the owner of a namespace's TrainJobs.
 
     The project is the namespace's label ``springtide.io/project``, or its annotation of that name (labels cannot
     hold every project's name); the user likewise ``springtide.io/user``, else ``kubernetes:<project>``. Raises
@@ -52,19 +52,19 @@ def owner_of(namespace: Mapping[str, Any]) -> Owner:
 
 
 def served(namespace: Mapping[str, Any], pool: str) -> bool:
-    """Whether a pool serves a namespace: every pool does, unless ``springtide.io/pool`` names one."""
+    """Return whether a pool serves a namespace: every pool does, unless ``springtide.io/pool`` names one."""
     labels: Mapping[str, str] = namespace["metadata"].get("labels") or {}
     return labels.get(POOL, pool) == pool
 
 
 def named(value: object) -> str:
-    """What was given, as far as it can be shown."""
+    """Return what was given, as far as it can be shown."""
     text = json.dumps(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def _said(namespace: Mapping[str, Any], name: str, key: str) -> str | None:
-    """What annotation and label say; None if neither is there, or both are empty."""
+    """Return what annotation and label say; None if neither is there, or both are empty."""
     metadata = namespace["metadata"]
     said = {str(value) for kind in ("annotations", "labels") if (value := (metadata.get(kind) or {}).get(key))}
     if len(said) > 1:

@@ -23,7 +23,7 @@ RUNS: Final = frozenset({JobState.RUNNING, JobState.PAUSING})
 
 
 def of_job(job: wire.Job, generation: int) -> Status:
-    """The status of a TrainJob whose job the pool accepted; conditions still have no times."""
+    """Return the status of a TrainJob whose job the pool accepted; conditions still have no times."""
     state = JobState(job.state)
     why = _text(job.error or (job.reason.text if job.reason is not None else ""))
     word = _camel(job.state)
@@ -36,7 +36,7 @@ def of_job(job: wire.Job, generation: int) -> Status:
         "user": job.user,
         "gpus": len(job.held),
         "attempt": job.attempt,
-        "reason": why[:LONGEST_REASON],
+        "reason": _short(why, LONGEST_REASON),
         "startedAt": _time(job.started),
         "finishedAt": _time(job.ended),
         "exitCode": job.exit_code,
@@ -49,7 +49,7 @@ def of_job(job: wire.Job, generation: int) -> Status:
 
 
 def of_refusal(refusal: Refusal, generation: int, owner: Owner | None) -> Status:
-    """The status of a TrainJob that is refused, for good or (too many jobs, a full disk) for now."""
+    """Return the status of a TrainJob that is refused, for good or (too many jobs, a full disk) for now."""
     path = f"{refusal.field}: " if refusal.field else ""
     text = _text(f"{path}{refusal.message} {refusal.hint}".strip())
     word = _camel(refusal.code)
@@ -61,7 +61,7 @@ def of_refusal(refusal: Refusal, generation: int, owner: Owner | None) -> Status
         "user": None if owner is None else owner.user,
         "gpus": 0,
         "attempt": 0,
-        "reason": text[:LONGEST_REASON],
+        "reason": _short(text, LONGEST_REASON),
         "startedAt": None,
         "finishedAt": None,
         "exitCode": None,
@@ -74,7 +74,7 @@ def of_refusal(refusal: Refusal, generation: int, owner: Owner | None) -> Status
 
 
 def of_forgotten(status: Mapping[str, Any], generation: int) -> Status:
-    """The status of a TrainJob whose job the pool does not know any more: it is not run twice."""
+    """Return the status of a TrainJob whose job the pool does not know any more: it is not run twice."""
     text = (
         f"The pool does not know job {status.get('jobId')} any more, and does not run it again. To run it "
         "once more, delete this TrainJob and create it again."
@@ -94,27 +94,27 @@ def of_forgotten(status: Mapping[str, Any], generation: int) -> Status:
 
 
 def temporary(refusal: Refusal) -> bool:
-    """Whether the same manifest may be accepted later without anybody changing anything."""
+    """Return whether the same manifest may be accepted later without a change of anything."""
     return refusal.status == 429 or refusal.status >= 500
 
 
 def finished(status: Mapping[str, Any]) -> bool:
-    """Whether a status says that nothing will happen to the job any more."""
+    """Return whether a status says that nothing will happen to the job any more."""
     return any(c["type"] == "Finished" and c["status"] == "True" for c in status.get("conditions", ()))
 
 
 def same(new: Status, old: Mapping[str, Any]) -> bool:
-    """Whether a new status says nothing new, times of conditions aside."""
+    """Return whether a new status says nothing new, times of conditions aside."""
     return _bare(new) == _bare(old)
 
 
 def same_but_words(new: Status, old: Mapping[str, Any]) -> bool:
-    """Whether a new status differs in its sentences only."""
+    """Return whether a new status differs in its sentences only."""
     return _bare(new, words=False) == _bare(old, words=False)
 
 
 def timed(new: Status, old: Mapping[str, Any], now: float) -> Status:
-    """The new status with the times of its conditions' last changes; ``now`` is seconds since the epoch."""
+    """Return the new status with the times of its conditions' last changes; ``now`` is seconds since the epoch."""
     before = {condition["type"]: condition for condition in old.get("conditions", ())}
     conditions = []
     for condition in new["conditions"]:
@@ -138,9 +138,13 @@ def _condition(kind: str, true: bool, reason: str, message: str, generation: int
         "type": kind,
         "status": "True" if true else "False",
         "reason": reason,
-        "message": message[:LONGEST_MESSAGE],
+        "message": _short(message, LONGEST_MESSAGE),
         "observedGeneration": generation,
     }
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _camel(code: str) -> str:
@@ -148,7 +152,7 @@ def _camel(code: str) -> str:
 
 
 def _text(text: str) -> str:
-    """What users wrote may come along; a terminal shows it as text."""
+    """Return text of users so that a terminal shows it as text."""
     return "".join(" " if unicodedata.category(sign) in UNSEEN else sign for sign in text)
 
 

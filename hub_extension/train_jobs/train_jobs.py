@@ -18,7 +18,7 @@ from springtide.hub_extension.train_jobs.ledger import Entry, Ledger
 from springtide.hub_extension.train_jobs.work import Work
 from springtide.scheduler import wire
 from springtide.scheduler.engine import Engine
-from springtide.scheduler.kube import NAMESPACES, TRAIN_JOBS, Api, ApiError, Mirror, Object
+from springtide.scheduler.kube import NAMESPACES, TRAIN_JOBS, Api, ApiError, Informer, Object
 from springtide.scheduler.model import JobState
 
 log = logging.getLogger(__name__)
@@ -55,14 +55,14 @@ class TrainJobs:
         self._keeper = Keeper(
             engine, cluster, self._ledger, pool, later=self._work.add_later, clock=clock, ticks=ticks
         )
-        self._mirrors = {
-            f"TrainJobs of {namespace or 'the cluster'}": Mirror(
-                api, TRAIN_JOBS, namespace, changed=self._object_changed
+        self._informers = {
+            f"TrainJobs of {namespace or 'the cluster'}": Informer(
+                api, TRAIN_JOBS, namespace, on_change=self._object_changed
             )
             for namespace in namespaces or (None,)
         }
         if not namespaces:
-            self._mirrors["Namespaces"] = Mirror(api, NAMESPACES, changed=self._namespace_changed)
+            self._informers["Namespaces"] = Informer(api, NAMESPACES, on_change=self._namespace_changed)
         self._gpus = 0
         self._stack = AsyncExitStack()
 
@@ -73,9 +73,9 @@ class TrainJobs:
         self._work.start()
         self._stack.push_async_callback(self._work.stop)
         self._background(self._hear(events), "events for train jobs")
-        for name, mirror in self._mirrors.items():
-            self._stack.push_async_callback(mirror.stop)
-            self._background(_started(mirror, name), f"start of {name}")
+        for name, informer in self._informers.items():
+            self._stack.push_async_callback(informer.stop)
+            self._background(_started(informer, name), f"start of {name}")
         return self
 
     async def __aexit__(
@@ -180,12 +180,12 @@ class TrainJobs:
             self._work.add(entry.uid)
 
 
-async def _started(mirror: Mirror[Object], name: str) -> None:
-    """Start the mirror of what is called ``name`` as soon as the cluster lets us."""
+async def _started(informer: Informer[Object], name: str) -> None:
+    """Start the informer ``name`` as soon as the cluster allows it."""
     wait = FIRST_WAIT_S
     while True:
         try:
-            await mirror.start()
+            await informer.start()
         except ApiError as error:
             log.warning("%s cannot be read yet: %s", name, error)
             await asyncio.sleep(wait)

@@ -1,4 +1,4 @@
-"""Work to be done for many things, one thing once at a time, again if it was asked for meanwhile."""
+"""A queue of keys with workers: one key at most once at a time, with retries."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Final
 
+from springtide.scheduler.backoff import Backoff
 from springtide.scheduler.kube import ApiError
 from springtide.scheduler.refusal import Refusal
 
@@ -21,11 +21,11 @@ LAST_WORK_S: Final = 5.0
 
 
 class Work:
-    """Calls ``do(key)`` for every key that was added, some of them at a time but never twice at once for one key.
+    """Call ``do(key)`` for every key that was added, several keys at a time, one key never twice at once.
 
-    What is added several times before its turn is done once. A `do` that raises is done again after a pause that
-    doubles, up to a minute; it is meant to look at what is the case now, and to do what is missing. ``name`` tells
-    what to call a key in the log.
+    A key that is added several times before its turn is done once. A ``do`` that raises is called again after a
+    delay that doubles, up to a minute; it is meant to compare the wanted with the actual state. ``name`` gives the
+    name of a key in the log.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class Work:
         self._busy: set[str] = set()
         self._again: set[str] = set()
         self._later: dict[str, asyncio.TimerHandle] = {}
-        self._failures: dict[str, int] = {}
+        self._backoffs: dict[str, Backoff] = {}
         self._some = asyncio.Semaphore(0)
         self._tasks: list[asyncio.Task[None]] = []
         self._open = False
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the workers."""
         self._open = True
         running = asyncio.get_running_loop()
         self._tasks = [
@@ -53,7 +53,7 @@ class Work:
         ]
 
     async def stop(self) -> None:
-        """Finish what is being done, within a few seconds, and leave the rest."""
+        """Finish the running calls within a few seconds, and drop the queue."""
         self._open = False
         for timer in self._later.values():
             timer.cancel()
@@ -66,7 +66,7 @@ class Work:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def add(self, key: str) -> None:
-        """Have it done soon."""
+        """Queue a key."""
         if (timer := self._later.pop(key, None)) is not None:
             timer.cancel()
         if key in self._busy:
@@ -77,7 +77,7 @@ class Work:
             self._some.release()
 
     def add_later(self, key: str, seconds: float) -> None:
-        """Have it done after so many seconds, unless that is due anyway."""
+        """Queue a key after ``seconds``, unless it is queued already."""
         if self._open and key not in self._queued and key not in self._again and key not in self._later:
             self._later[key] = asyncio.get_running_loop().call_later(seconds, self.add, key)
 
@@ -110,10 +110,8 @@ class Work:
             self._failed(key)
             log.exception("%s could not be looked after; it is tried again.", self._name(key))
         else:
-            with suppress(KeyError):
-                del self._failures[key]
+            self._backoffs.pop(key, None)
 
     def _failed(self, key: str, at_least: float | None = None) -> None:
-        times = self._failures[key] = self._failures.get(key, 0) + 1
-        wait = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(times - 1, 16))
-        self.add_later(key, max(wait, at_least or 0.0))
+        backoff = self._backoffs.setdefault(key, Backoff(FIRST_WAIT_S, LONGEST_WAIT_S))
+        self.add_later(key, backoff.next_delay(at_least=at_least or 0.0))

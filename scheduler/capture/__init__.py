@@ -1,4 +1,4 @@
-"""What a person wants to run, caught at the moment of submission: for notebooks and for the command line."""
+"""Capture of what is to run, at the moment of submission: for notebooks and for the command line."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from springtide.scheduler.capture.command import (
     split_command,
 )
 from springtide.scheduler.capture.errors import CaptureError
+from springtide.scheduler.capture.request import submission
 
 __all__ = [
     "RUNNER",
@@ -24,4 +25,5 @@ __all__ = [
     "capture_notebook",
     "capture_words",
     "split_command",
+    "submission",
 ]

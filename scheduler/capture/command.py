@@ -1,4 +1,4 @@
-"""A command, script or notebook caught as it is at this moment, with the user's own code that it needs.
+"""Capture of a command, script or notebook as it is at this moment, with the user's own code that it needs.
 
 Editing the script or a module next to it after submission changes nothing about the job. Only data is read
 where it lies, when the job runs.
@@ -27,7 +27,7 @@ SHELL = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
 class Captured:
     """A piece of work ready to be sent: the parts of a `Submission` that say what runs.
 
-    ``source`` is the text a person recognises it by, ``notes`` are what she should know about what was caught,
+    ``source`` is the text a person recognises it by, ``notes`` are remarks for that person,
     ``sizes`` the bytes that its largest variables take.
     """
 
@@ -52,14 +52,14 @@ class Here:
 
 
 def capture_words(words: Sequence[str], here: Here) -> Captured:
-    """Catch what the words of a command line ask for: a notebook named alone, or a command."""
+    """Capture what the words of a command line ask for: a notebook named alone, or a command."""
     if len(words) == 1 and str(words[0]).endswith(".ipynb"):
         return capture_notebook(Path(words[0]), here)
     return capture_command(words, here)
 
 
 def capture_notebook(path: Path, here: Here) -> Captured:
-    """Catch a notebook as it was last saved, with the modules it imports from its own directory."""
+    """Capture a notebook as it was last saved, with the modules it imports from its own directory."""
     whole = here.cwd / path
     _require(whole)
     content = sources.read(whole)
@@ -81,10 +81,10 @@ def capture_notebook(path: Path, here: Here) -> Captured:
 
 
 def capture_command(argv: Sequence[str], here: Here) -> Captured:
-    """Catch a command; a script it names goes along with the Python files beside it.
+    """Capture a command; a script it names is sent with the Python files beside it.
 
     ``python`` means the notebook's own interpreter, and ``python -m`` of a module in the working directory is
-    caught as well. The working directory stays the user's.
+    captured as well. The working directory stays the user's.
     """
     if not argv or not all(isinstance(word, str) for word in argv):
         msg = f"A command is a text or a list of texts, not {argv!r:.80}."
@@ -119,7 +119,7 @@ def _capture_module(words: list[str], option: tuple[int, str], here: Here, sourc
 
 
 def split_command(command: str) -> list[str]:
-    """The words of a command that was written in one piece. Raises `CaptureError` for what needs a shell."""
+    """Return the words of a command that was written in one piece. Raise `CaptureError` for what needs a shell."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -155,7 +155,7 @@ def _module_option(words: Sequence[str]) -> tuple[int, str] | None:
 
 
 def _first_operand(words: Sequence[str]) -> int | None:
-    """Where the interpreter's own options end: at the script, at ``-m`` or at ``-c``."""
+    """Return where the interpreter's own options end: at the script, at ``-m`` or at ``-c``."""
     place = 1
     while place < len(words):
         word = words[place]
@@ -181,7 +181,7 @@ def _script_place(words: Sequence[str], cwd: Path) -> int | None:
 
 
 def _launcher(script: Path, here: Here) -> list[str]:
-    """What starts a script that was named by itself: its copy is not executable, so its first line decides."""
+    """Return the words that start a script named by itself, by its first line: the copy is not executable."""
     first = sources.read(script)[:200].split(b"\n", 1)[0].decode(errors="replace")
     if first.startswith("#!"):
         words = shlex.split(first[2:])

@@ -28,7 +28,7 @@ class Caps:
 
 
 def tree(root: Path, caps: Caps = Caps()) -> dict[str, bytes]:
-    """The Python files below ``root`` that a program there can import, and the small settings beside them.
+    """Return the Python files below ``root`` that a program there can import, and the small settings beside them.
 
     Left out: hidden directories, environments, other checkouts and directories whose name cannot be imported.
     Raises `CaptureError` when that is more than ``caps`` allow.
@@ -49,7 +49,7 @@ def tree(root: Path, caps: Caps = Caps()) -> dict[str, bytes]:
 
 
 def read(path: Path) -> bytes:
-    """The file's content. Raises `CaptureError` naming the file if it cannot be read."""
+    """Return the content of a file. Raise `CaptureError` naming the file if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -59,7 +59,7 @@ def read(path: Path) -> bytes:
 
 
 def local_modules(workdir: Path) -> Iterator[ModuleType]:
-    """The modules this process has imported from ``workdir``: the user's own, which may change any minute."""
+    """Return the modules that this process has imported from ``workdir``, which the user may change."""
     is_own = _own_files(workdir)
     for name, module in sys.modules.copy().items():
         file = getattr(module, "__file__", None)
@@ -70,7 +70,7 @@ def local_modules(workdir: Path) -> Iterator[ModuleType]:
 
 
 def module_files(modules: Iterable[ModuleType]) -> dict[str, bytes]:
-    """The modules' source files by the path under which the same ``import`` finds them."""
+    """Return the modules' source files by the path under which the same ``import`` finds them."""
     files: dict[str, bytes] = {}
     for module in modules:
         path = Path(str(module.__file__))
@@ -82,7 +82,7 @@ def module_files(modules: Iterable[ModuleType]) -> dict[str, bytes]:
 
 
 def imported_files(names: Iterable[str], root: Path) -> dict[str, bytes]:
-    """The files below ``root`` that importing ``names`` reads, and all that those import in turn."""
+    """Return the files below ``root`` that importing ``names`` reads, and all that those import in turn."""
     files: dict[str, bytes] = {}
     pending = list(names)
     seen: set[str] = set()
@@ -103,7 +103,7 @@ def imported_files(names: Iterable[str], root: Path) -> dict[str, bytes]:
 
 
 def module_path(name: str, root: Path) -> Path | None:
-    """Where ``root`` has the module ``name``, None if it has not."""
+    """Return the path of the module ``name`` below ``root``, None if there is none."""
     base = root.joinpath(*name.split("."))
     for path in (base / "__init__.py", base.with_name(base.name + ".py")):
         if path.is_file():
@@ -112,14 +112,14 @@ def module_path(name: str, root: Path) -> Path | None:
 
 
 def listing(sizes: Mapping[str, int], most: int = 5) -> str:
-    """The largest things with their sizes in bytes, for a message."""
+    """Return the largest things with their sizes in bytes, for a message."""
     largest = sorted(sizes.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {size(length)}" for name, length in largest[:most])
     return shown if len(largest) <= most else f"{shown} and {len(largest) - most} smaller"
 
 
 def size(count: int) -> str:
-    """A number of bytes as people read it."""
+    """Return a number of bytes as people read it."""
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= factor:
             return f"{count / factor:.1f} {unit}"
@@ -146,7 +146,7 @@ def _is_enterable(path: Path) -> bool:
 
 
 def _own_files(workdir: Path) -> Callable[[str], bool]:
-    """What tells the user's own files below ``workdir`` from others.
+    """Return a test for the user's own files below ``workdir``.
 
     What is installed is known by how its path is spelled: that is most of what a notebook has imported, and asking
     the disk about each takes long where it is busy or far away.

@@ -31,7 +31,7 @@ class Client:
     hub token (default: ``JUPYTERHUB_API_TOKEN``), ``timeout`` the seconds to wait for an answer.
 
     Every method raises `PoolError` when the pool refuses, and `Unreachable` when it does not answer. Reading
-    and submitting are tried again for a second or two before that, and for ``patience`` seconds while nobody
+    and submitting are tried again for a second or two before that, and for ``patience`` seconds while nothing
     answers. Threads may share one client.
     """
 
@@ -69,7 +69,7 @@ class Client:
         self.close()
 
     def me(self) -> wire.Me:
-        """Who the caller is and what she may ask for."""
+        """Return who the caller is and what the caller may ask for."""
         return self._http.struct(wire.Me, "GET", "me")
 
     # ---------- jobs
@@ -95,31 +95,38 @@ class Client:
         cursor: str | None = None,
         limit: int | None = None,
     ) -> wire.JobPage:
-        """A page of jobs, newest first. ``state`` may name several, with commas between."""
-        query = {
-            "state": state,
-            "project": project,
-            "user": user,
-            "mine": mine or None,
-            "cursor": cursor,
-            "limit": limit,
-        }
-        return self._http.struct(wire.JobPage, "GET", "jobs", query=query)
+        """Return jobs, newest first, and the cursor of those that come after.
+
+        ``state`` may name several, with commas between. A ``limit`` above `wire.MAX_JOBS_PAGE` takes several
+        requests.
+        """
+        filters = {"state": state, "project": project, "user": user, "mine": mine or None}
+        found: list[wire.Job] = []
+        while True:
+            most = None if limit is None else min(limit - len(found), wire.MAX_JOBS_PAGE)
+            query = {**filters, "cursor": cursor, "limit": most}
+            page = self._http.struct(wire.JobPage, "GET", "jobs", query=query)
+            found += page.items
+            cursor = page.next
+            if limit is None or cursor is None or len(found) >= limit:
+                return wire.JobPage(items=found, next=cursor)
 
     def all_jobs(
         self, *, state: str | None = None, project: str | None = None, user: str | None = None, mine: bool = False
     ) -> Iterator[wire.Job]:
-        """Every job that `jobs` would tell, page after page."""
+        """Yield every job that `jobs` would return, page after page."""
         cursor: str | None = None
         while True:
-            page = self.jobs(state=state, project=project, user=user, mine=mine, cursor=cursor)
+            page = self.jobs(
+                state=state, project=project, user=user, mine=mine, cursor=cursor, limit=wire.MAX_JOBS_PAGE
+            )
             yield from page.items
             cursor = page.next
             if cursor is None:
                 return
 
     def job(self, job_id: str) -> wire.Job:
-        """One job."""
+        """Return one job."""
         return self._http.struct(wire.Job, "GET", _path("jobs", job_id))
 
     def pause(self, job_id: str) -> wire.Job:
@@ -135,52 +142,52 @@ class Client:
         return self._control(job_id, "cancel")
 
     def _control(self, job_id: str, what: str) -> wire.Job:
-        """Asking twice does no harm: what a job was asked already, it does once."""
+        """Send a request to a job; a repeated one has no further effect."""
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, what), repeat=True)
 
     def log(
         self, job_id: str, *, rank: int = 0, offset: int = 0, limit: int | None = None, wait: float = 0
     ) -> wire.LogChunk:
-        """A piece of a worker's log from ``offset`` bytes on; ``wait`` up to so many seconds for more."""
+        """Return a piece of a worker's log from ``offset`` bytes on, after up to ``wait`` seconds for more."""
         query = {"rank": rank, "offset": offset, "limit": limit, "wait": wait or None}
         path = _path("jobs", job_id, "log")
         return self._http.struct(wire.LogChunk, "GET", path, query=query, timeout=self._timeout + wait)
 
     def points(self, job_id: str, *, after: int = 0, limit: int | None = None) -> wire.Points:
-        """What the job reported, from report number ``after`` on."""
+        """Return what the job reported after report number ``after``."""
         return self._http.struct(
             wire.Points, "GET", _path("jobs", job_id, "points"), query={"after": after, "limit": limit}
         )
 
     def output(self, job_id: str, name: str) -> bytes:
-        """A file of the job's output directory."""
+        """Return a file of the job's output directory."""
         return self._http.raw("GET", _path("jobs", job_id, "output", *name.split("/")))
 
     # ---------- what would be
 
     def forecast(self, question: wire.WhatIf) -> wire.Forecast:
-        """What would be: with a job that is not submitted, and for admins with other projects and nodes."""
+        """Return a forecast with a job that is not submitted, and for admins with other projects and nodes."""
         return self._http.struct(wire.Forecast, "POST", "forecast", body=question, repeat=True)
 
     def when(self, wish: wire.Wish) -> wire.Forecast:
-        """When a job would start if it were submitted now. Nothing is submitted, nor what it would run sent."""
+        """Return when a job would start if it were submitted now. Nothing is submitted, and no code is sent."""
         fields = {name: getattr(wish, name) for name in wire.Wish.__struct_fields__}
         return self.forecast(wire.WhatIf(job=wire.Wish(**fields), starts=[]))
 
     # ---------- the pool
 
     def pool(self) -> wire.PoolView:
-        """Who holds what, now."""
+        """Return the pool: nodes, projects and who holds which GPUs."""
         return self._http.struct(wire.PoolView, "GET", "pool")
 
     def history(self, start: float | None = None, end: float | None = None) -> wire.History:
-        """GPUs over time by project; the last day by default."""
+        """Return GPUs over time by project; the last day by default."""
         return self._http.struct(wire.History, "GET", "history", query={"start": start, "end": end})
 
     def events(
         self, job: str | None = None, last_event_id: int | None = None, *, stop: threading.Event | None = None
     ) -> Iterator[wire.Event]:
-        """Events for ever, of one ``job`` or of all that the caller may see, reconnecting after a break.
+        """Yield events of one ``job``, or of all that the caller may see, without end; reconnect when necessary.
 
         With ``last_event_id`` it begins with what happened after that event. Setting ``stop`` ends it within
         some seconds. An event's ``at`` is when it arrived here.
@@ -190,7 +197,7 @@ class Client:
     # ---------- administration
 
     def admin(self) -> wire.Admin:
-        """All projects and people, and the sums."""
+        """Return all projects and people, and the sums of quotas."""
         return self._http.struct(wire.Admin, "GET", "admin")
 
     def create_project(self, name: str, edit: wire.ProjectEdit) -> wire.ProjectView:
@@ -214,11 +221,11 @@ class Client:
         self._http.raw("DELETE", _path("projects", project, "members", user))
 
     def edit_person(self, name: str, edit: wire.PersonEdit) -> wire.PersonView:
-        """Give a person a build quota of her own."""
+        """Set the build quota of one person."""
         return self._http.struct(wire.PersonView, "PATCH", _path("people", name), body=edit)
 
     def audit(self, cursor: str | None = None, limit: int | None = None) -> wire.AuditPage:
-        """Who changed what, newest first."""
+        """Return the audit trail, newest first."""
         return self._http.struct(wire.AuditPage, "GET", "audit", query={"cursor": cursor, "limit": limit})
 
     def undo(self, audit_id: int) -> None:
@@ -239,10 +246,10 @@ class Client:
         self._http.raw("DELETE", _path("workspaces", user), query={"server": server or None})
 
     def build_quota(self, user: str) -> wire.BuildQuota:
-        """What a person may still start."""
+        """Return the build quota of a person and what is left of it."""
         return self._http.struct(wire.BuildQuota, "GET", _path("build-quota", user))
 
 
 def _path(*parts: str) -> str:
-    """A path of the API from parts that may hold anything."""
+    """Return a path of the API from parts that may hold anything."""
     return "/".join(quote(part, safe="") for part in parts)

@@ -32,7 +32,7 @@ class Unreachable(Exception):  # noqa: N818 - a state of the world rather than a
 
 
 def problem_of(status: int, body: bytes) -> Problem:
-    """The problem that an answer describes, also where something else than the pool wrote it."""
+    """Return the problem that an answer describes, also if another server than the pool wrote it."""
     try:
         return msgspec.json.decode(body, type=Problem)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import random
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,9 @@ from urllib.parse import urlsplit
 
 import httpx
 import msgspec
+from httpx_sse import EventSource, ServerSentEvent
 
+from springtide.scheduler.backoff import Backoff
 from springtide.scheduler.client.errors import PoolError, Unreachable, problem_of
 
 T = TypeVar("T")
@@ -32,10 +33,10 @@ Query = Mapping[str, str | int | float | bool | None]
 
 
 class Transport:
-    """Sends requests to the pool's API. Raises `PoolError` and `Unreachable`; safe to share between threads.
+    """Sends requests to the pool's API. Raise `PoolError` and `Unreachable`; safe to share between threads.
 
     ``timeout`` is seconds for connecting and for each silence of an answer, ``patience`` for how many seconds at
-    least a request that may be repeated is repeated while nobody answers, as when the pool's service restarts.
+    least a request that may be repeated is repeated while nothing answers, as when the pool's service restarts.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Transport:
         repeat: bool | None = None,
         timeout: float | None = None,
     ) -> bytes:
-        """The answer's body. ``repeat`` tells that sending the request twice does no harm (a GET never does)."""
+        """Return the answer's body. ``repeat`` means that the request may be sent twice; a GET always may."""
         repeatable = method == "GET" if repeat is None else repeat
         content = None if body is None else msgspec.json.encode(body)
         request = self._http.build_request(
@@ -106,7 +107,7 @@ class Transport:
         repeat: bool | None = None,
         timeout: float | None = None,
     ) -> T:
-        """The answer as a struct of the wire."""
+        """Return the answer as a struct of the wire."""
         content = self.raw(method, path, query=query, body=body, repeat=repeat, timeout=timeout)
         try:
             return msgspec.json.decode(content, type=kind)
@@ -115,53 +116,89 @@ class Transport:
 
     @contextmanager
     def stream(
-        self, path: str, *, query: Query, headers: Mapping[str, str], silence: float
-    ) -> Iterator[Iterator[bytes]]:
-        """The lines of an endless answer. A ``silence`` of so many seconds counts as a lost connection."""
+        self,
+        path: str,
+        *,
+        query: Query,
+        headers: Mapping[str, str],
+        silence: float,
+        max_event: int,
+        stop: threading.Event,
+    ) -> Iterator[Iterator[ServerSentEvent]]:
+        """Open an answer without end and give its server-sent events; they end when ``stop`` is set.
+
+        ``silence`` seconds without a byte, or an event of more than ``max_event`` bytes, is a lost connection.
+        """
+        asked = {"Accept": "text/event-stream", "Cache-Control": "no-store", **headers}
         try:
             timeout = httpx.Timeout(self._http.timeout.connect, read=silence)
-            with self._http.stream("GET", path, params=given(query), headers=headers, timeout=timeout) as response:
+            with self._http.stream("GET", path, params=given(query), headers=asked, timeout=timeout) as response:
                 if not response.is_success:
                     response.read()
                     raise self.refused(response)
-                yield _lines(response.iter_raw())
+                guarded = _Guarded(response.iter_raw(), max_event, stop)
+                events = EventSource(httpx.Response(200, headers=response.headers, stream=guarded))
+                yield events.iter_sse()
         except httpx.TransportError as error:
             raise self.unreachable(error) from error
 
     def unreachable(self, error: Exception) -> Unreachable:
-        """That nobody answers, in words."""
+        """Return the error for a pool that does not answer."""
         return Unreachable(
             f"The pool at {self.url} does not answer ({error or type(error).__name__}). "
             "Running jobs go on; try again in a moment."
         )
 
     def refused(self, response: httpx.Response) -> Exception:
-        """What an answer that is no success means."""
+        """Return the error for an answer that is no success."""
         problem = problem_of(response.status_code, response.content)
         if problem.code == "http" and response.status_code in AWAY:
             return self.unreachable(RuntimeError(f"the proxy says {response.status_code}"))
         return PoolError(problem)
 
 
+class _Guarded(httpx.SyncByteStream):
+    """The bytes of an event stream until ``stop`` is set, with a bound for the bytes between two empty lines."""
+
+    def __init__(self, chunks: Iterator[bytes], max_event: int, stop: threading.Event) -> None:
+        self._chunks = chunks
+        self._max_event = max_event
+        self._stop = stop
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the chunks. Raise `httpx.ReadError` for an event that is too large."""
+        pending, tail = 0, b""
+        for chunk in self._chunks:
+            if self._stop.is_set():
+                return
+            recent = tail + chunk
+            end = max(recent.rfind(b"\n\n"), recent.rfind(b"\n\r\n"))
+            pending = pending + len(chunk) if end < 0 else len(recent) - end
+            tail = recent[-2:]
+            yield chunk
+            if pending > self._max_event:
+                msg = f"an event is larger than {self._max_event} bytes"
+                raise httpx.ReadError(msg)
+
+
 class _Tries:
-    """When one request is sent again: so many times in all, or for ``patience`` seconds while nobody answers."""
+    """When one request is sent again: ``most`` times in all, or for ``patience`` seconds while nothing answers."""
 
     def __init__(self, most: int, patience: float) -> None:
         self._left = most - 1
         self._patient_until = time.monotonic() + patience
-        self._wait = FIRST_WAIT_S
+        self._backoff = Backoff(FIRST_WAIT_S, MOST_BETWEEN_S)
 
     def wait(self, *, away: bool, at_least: float = 0.0) -> float | None:
-        """Seconds until the next try, or None if there is to be none."""
+        """Return the seconds until the next attempt, or None if there is to be none."""
         patient = away and time.monotonic() < self._patient_until
         if (self._left <= 0 and not patient) or at_least > LONGEST_WAIT_S:
             return None
         self._left -= 1
-        wait, self._wait = self._wait, min(2 * self._wait, MOST_BETWEEN_S)
-        return max(at_least, wait * random.uniform(0.5, 1))  # noqa: S311 - spreads retries, hides nothing
+        return max(at_least, self._backoff.next_delay())
 
     def wait_after(self, response: httpx.Response) -> float | None:
-        """Seconds until the next try after an answer that is no success, or None if it is final."""
+        """Return the seconds until the next attempt after an answer that is no success, None if it is final."""
         away = response.status_code in AWAY
         if not away and response.status_code != TOO_MANY:
             return None
@@ -169,20 +206,12 @@ class _Tries:
 
 
 def given(query: Query | None) -> dict[str, str | int | float]:
-    """The parameters that have a value; true is written as 1."""
+    """Return the parameters that have a value; true is written as 1."""
     return {
         name: int(value) if isinstance(value, bool) else value
         for name, value in (query or {}).items()
         if value is not None
     }
-
-
-def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Lines as event streams have them: only line feeds end them."""
-    rest = b""
-    for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from (line.removesuffix(b"\r") for line in lines)
 
 
 def _retry_after(response: httpx.Response) -> float:

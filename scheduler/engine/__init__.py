@@ -1,8 +1,17 @@
-"""The engine: observe, plan, persist, act."""
+"""The engine: observe, plan, commit, act."""
 
-from springtide.scheduler.engine.core import new_job_id
 from springtide.scheduler.engine.engine import Engine, JobFilter
-from springtide.scheduler.engine.seeding import ConfigurationError
+from springtide.scheduler.engine.opening import new_job_id, open_engine
+from springtide.scheduler.engine.requests.bootstrap import ConfigurationError
 from springtide.scheduler.engine.settings import EngineSettings, Retries, Stats
 
-__all__ = ["ConfigurationError", "Engine", "EngineSettings", "JobFilter", "Retries", "Stats", "new_job_id"]
+__all__ = [
+    "ConfigurationError",
+    "Engine",
+    "EngineSettings",
+    "JobFilter",
+    "Retries",
+    "Stats",
+    "new_job_id",
+    "open_engine",
+]

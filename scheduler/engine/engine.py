@@ -1,266 +1,337 @@
-"""The engine's face: what the API, the pages and the spawner call."""
+"""The engine as the API, the pages and the spawner call it."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine import (
-    admin,
-    history,
-    pool_view,
-    quotas,
-    requests,
-    submit,
-    views,
-    what_if,
-    workspaces,
-)
-from springtide.scheduler.engine.core import Core
-from springtide.scheduler.engine.loop import refusal_of
-from springtide.scheduler.engine.world import Draft
+from springtide.scheduler.engine.forecasts import what_if
+from springtide.scheduler.engine.parts import EngineParts
+from springtide.scheduler.engine.requests import control, paging, project_admin, quotas, validation, workspaces
+from springtide.scheduler.engine.requests.control import JobChange
+from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.engine.store_threads import store_refusal
+from springtide.scheduler.engine.views import history, job_view, pool_view
+from springtide.scheduler.executors.base import Reported
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
-from springtide.scheduler.store.records import AuditRecord, Bundle, EventRecord, JobQuery
+from springtide.scheduler.store.bundles import pack
+from springtide.scheduler.store.records import AuditRecord, Bundle, EventRecord, JobQuery, JobSpec
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Members = Mapping[str, Sequence[str]]
-MOST_PER_PAGE = 500
-"""Items of a page, whatever was asked for."""
+"""Members by project, as the hub's groups say."""
 JobFilter = JobQuery
 WAITING = frozenset({JobState.QUEUED, JobState.PAUSED})
 MEMBERSHIP = frozenset({"member.add", "member.remove"})
-"""What happens in the hub and is noted here; whoever notes it can also take it back."""
+"""Kinds of audit entries of changes in the hub, which the API records and undoes."""
 
 
-class Engine(Core):
-    """Observes, plans, persists, acts. All methods are called from the event loop it was started in.
+class Engine:
+    """A running engine: observes, plans, commits, acts. Call its methods from the event loop that opened it.
 
-    Refusals are `Refusal`; nothing else that is raised is meant for users.
+    Methods raise `Refusal` for what the caller may not or cannot do; no other exception is meant for users.
     """
+
+    def __init__(
+        self, parts: EngineParts, *, loop_task: asyncio.Task[None], background_tasks: Sequence[asyncio.Task[None]]
+    ) -> None:
+        self.settings = parts.settings
+        self.stats = parts.stats
+        self._parts = parts
+        self._read_model = parts.read_model
+        self._state = parts.state
+        self._nodes = parts.nodes
+        self._store = parts.store.store
+        self._read = parts.store.read
+        self._loop_task = loop_task
+        self._background_tasks = background_tasks
+
+    # ---------- life
+
+    async def stop(self) -> None:
+        """Finish the current tick and stop. Attempts go on; the store stays open. Stopping again does nothing."""
+        if self._loop_task.done() and not self._background_tasks:
+            return
+        tasks, self._background_tasks = self._background_tasks, ()
+        parts = self._parts
+        parts.loop.stop()
+        await parts.forecasts.stop()
+        await asyncio.gather(self._loop_task, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await parts.actuator.stop()
+        await self._commit_reports()
+        await parts.executor.stop()
+        parts.store.shutdown()
+
+    async def _commit_reports(self) -> None:
+        """Commit the progress reports that are in memory only."""
+        parts = self._parts
+        transaction = Transaction(parts.state, parts.nodes, parts.clock())
+        for observation in parts.mailbox.observations:
+            if isinstance(observation, Reported) and (job := transaction.job(observation.key.job)) is not None:
+                transaction.put_report(lifecycle.reported(job, observation))
+        batch = transaction.write_batch()
+        if batch and parts.loop.failure is None:
+            try:
+                await parts.store.write(self._store.commit, batch)
+            except StoreError as error:
+                logger.warning("The latest progress reports were not written: %s", error)
+
+    async def wait_closed(self) -> str | None:
+        """Wait until the engine has stopped; return why if it stopped by itself."""
+        await asyncio.wait([self._loop_task])
+        return self._parts.loop.failure
+
+    async def idle(self) -> None:
+        """Wait until everything that has arrived is decided and committed, and every effect is carried out.
+
+        Ended jobs are loaded from the store, too. Plans and time limits that are due at a later time do not
+        count, nor do forecasts and pruning.
+        """
+        await self._parts.run_history.loaded()
+        loop, actuator = self._parts.loop, self._parts.actuator
+        while not (loop.resting and actuator.idle):
+            await actuator.finished()
+            await loop.rested()
 
     # ---------- jobs
 
     async def submit(self, submission: wire.Submission, user: str, project: str) -> wire.Job:
-        """Accept a job: it is on disk when this returns. A key that was accepted before answers that job."""
+        """Accept a job, which is on disk when this returns. For a key accepted before, return that job."""
         key = submission.key
-        if key is not None and (known := await self.submitted(user, key)) is not None:
+        if key is not None and (known := await self.job_of_key(user, key)) is not None:
             return known
-        world = self._know.world
-        pool = submit.Pool(
-            world.train_nodes(), {record.name: record.project for record in world.projects.values()}, self.settings
+        parts = self._parts
+        context = validation.ValidationContext(self._nodes.train(), self._state.policy_projects(), self.settings)
+        spec = validation.validate_submission(
+            submission, user, project, context, job_id=parts.new_id(), now=parts.clock()
         )
-        spec = submit.check(submission, user, project, pool, job_id=self._new_id(), now=self._clock())
-        spec = replace(spec, fastest=self._know.memory.paces.fastest(spec))
-        bundle = await self._bundle(submission.files)
+        spec = replace(spec, fastest=parts.run_history.placement_stats.fastest(spec))
+        bundle = await self._bundle(submission.files, spec)
 
-        def accept(draft: Draft) -> Callable[[], wire.Job]:
-            job_id = requests.accept(draft, spec, bundle, self.settings)
-            return lambda: self.job(job_id)
-
-        accepted = await self._inbox.ask(accept)
+        job_id = await parts.mailbox.request(
+            lambda transaction: control.accept_job(transaction, spec, bundle, self.settings)
+        )
         self.stats.submits += 1
-        return accepted
+        return await self.job(job_id)
 
-    async def submitted(self, user: str, key: str) -> wire.Job | None:
-        """The job that a user's key was accepted for."""
-        job_id = self._know.world.keys.get((user, key))
+    async def job_of_key(self, user: str, key: str) -> wire.Job | None:
+        """Return the job that a user's submission key was accepted for, None if there is none."""
+        job_id = self._state.job_of_key.get((user, key))
         if job_id is not None:
-            return self.job(job_id)
+            return await self.job(job_id)
         try:
-            job = await self._keys.find((user, key))
+            job = await self._parts.keys.job_of((user, key))
         except StoreError as error:
-            raise refusal_of(error) from error
-        return None if job is None else self._know.job(job)
+            raise store_refusal(error) from error
+        return None if job is None else self._read_model.job(job)
 
-    async def _bundle(self, files: Mapping[str, bytes]) -> Bundle | None:
-        if not files:
+    async def _bundle(self, files: Mapping[str, bytes], spec: JobSpec) -> Bundle | None:
+        """Save a job's files. Nothing is written if the job would be refused; raises `Refusal` then."""
+        bundle = await asyncio.to_thread(pack, files) if files else None
+        transaction = Transaction(self._state, self._nodes, self._parts.clock())
+        control.check_room(transaction, spec, bundle, self.settings)
+        if bundle is None:
             return None
         try:
-            bundle = await self._read(self._store.save_bundle, files)
+            await self._read(self._store.save_bundle, bundle)
         except StoreError as error:
-            raise refusal_of(error) from error
-        self._files.keep(bundle.digest, files)
+            raise store_refusal(error) from error
+        self._parts.launch_specs.cache_bundle(bundle.digest, files)
         return bundle
 
     async def pause(self, job_id: str, by: str) -> wire.Job:
-        """Pause a job until it is resumed. The same again changes nothing."""
-        return await self._control(job_id, "pause", by)
+        """Pause a job until it is resumed. Pausing it again changes nothing."""
+        return await self._change_job(job_id, JobChange.PAUSE, by)
 
     async def resume(self, job_id: str, by: str) -> wire.Job:
-        """Let a job that was paused by a user wait for GPUs again."""
-        return await self._control(job_id, "resume", by)
+        """Let a job that a user paused wait for GPUs again."""
+        return await self._change_job(job_id, JobChange.RESUME, by)
 
     async def cancel(self, job_id: str, by: str) -> wire.Job:
-        """End a job for good. The answer may still be ``pausing``: its processes get a moment to end."""
-        return await self._control(job_id, "cancel", by)
+        """End a job for good. The returned job may still be ``pausing``, while its processes end."""
+        return await self._change_job(job_id, JobChange.CANCEL, by)
 
-    async def _control(self, job_id: str, what: str, by: str) -> wire.Job:
-        found = await self._found(job_id)
+    async def _change_job(self, job_id: str, change: JobChange, by: str) -> wire.Job:
+        jobs = self._parts.jobs
+        found = await jobs.get(job_id)
 
-        def control(draft: Draft) -> Callable[[], wire.Job]:
-            requests.control(draft, draft.job(job_id) or self._know.at_hand(job_id) or found, what, by)
-            return lambda: self._know.job(self._know.at_hand(job_id) or found)
+        def apply(transaction: Transaction) -> None:
+            current = transaction.job(job_id) or jobs.in_memory(job_id) or found
+            control.change_job(transaction, current, change, by)
 
-        return await self._inbox.ask(control)
+        await self._parts.mailbox.request(apply)
+        return await self.job(job_id)
 
-    async def find(self, job_id: str) -> wire.Job:
-        """A job with all that a card shows. Raises `Refusal` (404) for an unknown one."""
-        return self._know.job(await self._found(job_id))
+    async def job(self, job_id: str) -> wire.Job:
+        """Return a job with all that a card shows. Raises `Refusal` (404) for an unknown one."""
+        return self._read_model.job(await self._parts.jobs.get(job_id))
 
-    def job(self, job_id: str) -> wire.Job:
-        """The same at once, but it blocks to look for a job that ended long ago."""
-        job = self._know.find(job_id)
-        if job is None:
-            raise requests.no_job(job_id)
-        return self._know.job(job)
+    async def request_starts(self, jobs: Iterable[wire.Job], timeout: float) -> bool:  # noqa: ASYNC109 - no error
+        """Have the starts of those of the jobs that wait forecast, for `wire.Job.starts`.
 
-    async def look_ahead(self, jobs: Iterable[wire.Job], patience: float) -> bool:
-        """Let somebody who looks at jobs know when those that wait are expected to start.
-
-        Waits up to ``patience`` seconds for starts that nobody has asked for yet; if it did, look again.
+        Waits at most ``timeout`` seconds for starts that are unknown; returns whether it waited, so that the jobs
+        are worth getting again.
         """
-        return await self._foresight.look([job.id for job in jobs if job.state in WAITING], patience)
+        waiting = [job.id for job in jobs if job.state in WAITING]
+        return await self._parts.forecasts.request(waiting, timeout)
 
     async def forecast(
         self, question: wire.WhatIf, user: str, project: str | None, *, sees: what_if.Sees, members: Members
     ) -> wire.Forecast:
-        """What would be: with a job of the user's in ``project``, with other projects and nodes.
+        """Return the forecast with a job of the user's in ``project``, other projects or other nodes.
 
-        ``sees`` tells whether the caller sees jobs of a user in a project. Raises `Refusal` for what could not be.
+        ``sees`` returns whether the caller may see jobs of a user in a project. Raises `Refusal` for changes that
+        would be refused.
         """
-        now, world = self._clock(), self._know.world
-        idea = what_if.imagine(question, user, project, world, self.settings, now=now, members=members)
-        asked = what_if.asked_for(question, world, sees)
-        outlook = await self._foresight.what_if(idea.on(self._know.planning.snapshot(now)), [*asked, *idea.jobs])
-        return what_if.told(outlook, idea, world, sees, now)
+        now, state = self._parts.clock(), self._state
+        hypothesis = what_if.hypothesis_of(
+            question,
+            user,
+            project,
+            state=state,
+            nodes=self._nodes,
+            settings=self.settings,
+            now=now,
+            members=members,
+        )
+        asked = what_if.asked_jobs(question, state, sees)
+        snapshot = hypothesis.applied_to(self._parts.planner.snapshot(now))
+        outlook = await self._parts.forecasts.what_if(snapshot, [*asked, *hypothesis.jobs])
+        return what_if.forecast_view(outlook, hypothesis, state, sees, now)
 
     async def jobs(self, filter: JobFilter, cursor: str | None, limit: int) -> wire.JobPage:  # noqa: A002
-        """Jobs that match, newest first, without their sources."""
-        limit = max(1, min(limit, MOST_PER_PAGE))
-        found = await self._read(self._store.jobs, filter, _position(cursor), limit + 1)
-        world = self._know.world
-        items = [self._know.job(world.jobs.get(job.id, job), full=False) for job in found[:limit]]
+        """Return a page of the jobs that match, newest first, without their sources."""
+        position, limit = paging.page_bounds(cursor, limit)
+        found = await self._read(self._store.jobs, filter, position, limit + 1)
+        items = [self._read_model.job(self._state.jobs.get(job.id, job), full=False) for job in found[:limit]]
         return wire.JobPage(items=items, next=str(found[limit - 1].spec.seq) if len(found) > limit else None)
 
     # ---------- the pool
 
     def pool(self) -> wire.PoolView:
-        """The pool at a glance."""
-        return self._know.pool()
+        """Return every GPU of the pool with its holder, and every project."""
+        return self._read_model.pool()
 
     async def history(self, start: float, end: float) -> wire.History:
-        """GPUs over time by project."""
-        now = self._clock()
-        end = min(end, now)
+        """Return the GPUs held by each project over time."""
+        end = min(end, self._parts.clock())
         start = min(start, end)
-        world = self._know.world
-        held = await self._read(self._store.held, start, end)
-        top = {record.name: record.project.quota for record in world.projects.values()}
-        return history.history(held, start, end, quotas.total_gpus(world.train_nodes()), top)
+        uses = await self._read(self._store.gpu_use, start, end)
+        quota_of = {name: project.quota for name, project in self._state.policy_projects().items()}
+        return history.history(uses, start, end, quotas.total_gpus(self._nodes.train()), quota_of)
 
     def choices(self, projects: Sequence[str]) -> list[wire.ProjectChoice]:
-        """What a person may ask for in each of these projects."""
-        return pool_view.choices(self._know.world, self._know.standing(), projects)
+        """Return what a person may ask for in each of these projects."""
+        return pool_view.choices(self._state, self._nodes, self._read_model.standing(), projects)
 
     @property
     def simulated(self) -> bool:
-        """Whether the pool's GPUs are simulated."""
-        return self.pool().simulated
+        """Whether any GPU of the pool is simulated."""
+        return pool_view.is_simulated(self._nodes.all)
 
     def has_project(self, name: str) -> bool:
-        """Whether there is a project of that name."""
-        return name in self._know.world.projects
+        """Return whether there is a project of that name."""
+        return name in self._state.projects
 
     def has_quota(self, name: str) -> bool:
-        """Whether a project, or one that it is part of, has train GPUs guaranteed."""
-        projects = {record.name: record.project for record in self._know.world.projects.values()}
-        return any(project.quota != 0 for project in submit.line_up(name, projects))
+        """Return whether a project or one of its ancestors has a quota."""
+        lineage = validation.with_ancestors(name, self._state.policy_projects())
+        return any(project.quota != 0 for project in lineage)
 
     def gpu_types(self) -> list[str]:
-        """Types of train GPUs."""
-        return sorted({node.gpu_type for node in self._know.world.train_nodes() if node.gpu_type})
+        """Return the types of train GPUs, by name."""
+        return sorted({node.gpu_type for node in self._nodes.train() if node.gpu_type})
 
     # ---------- projects and people
 
     async def create_project(
         self, name: str, edit: wire.ProjectEdit, by: str, *, members: Members, made_group: bool = False
     ) -> wire.ProjectView:
-        """A new project; ``made_group`` notes that the hub's group was made for it."""
+        """Create a project; ``made_group`` records that the hub's group was created for it."""
         await self._change(
-            lambda draft: admin.create_project(draft, name, edit, by, members, made_group=made_group)
+            lambda transaction: project_admin.create_project(
+                transaction, name, edit, by, members, made_group=made_group
+            )
         )
-        return self._project(name, members)
+        return self._project_view(name, members)
 
     async def edit_project(
         self, name: str, edit: wire.ProjectEdit, by: str, *, members: Members
     ) -> wire.ProjectView:
-        """Change a project; the pool follows at once."""
-        await self._change(lambda draft: admin.edit_project(draft, name, edit, by, members))
-        return self._project(name, members)
+        """Change a project; the next plan follows it."""
+        await self._change(lambda transaction: project_admin.edit_project(transaction, name, edit, by, members))
+        return self._project_view(name, members)
 
     async def delete_project(self, name: str, by: str) -> bool:
-        """Drop a project without unfinished jobs and projects in it; whether its group had been made for it."""
-        return await self._change(lambda draft: admin.delete_project(draft, name, by))
+        """Delete a project without unfinished jobs and children; return whether its group was created for it."""
+        return await self._change(lambda transaction: project_admin.delete_project(transaction, name, by))
 
     async def edit_person(self, name: str, edit: wire.PersonEdit, by: str, *, members: Members) -> wire.PersonView:
-        """Give a person a build quota of her own, or take it back."""
-        await self._change(lambda draft: admin.edit_person(draft, name, edit.build_quota, by, members))
-        of = quotas.people_of(members).get(name, [])
-        return pool_view.person(self._know.world, name, of)
+        """Set or remove a person's own build quota."""
+        await self._change(
+            lambda transaction: project_admin.edit_person(transaction, name, edit.build_quota, by, members)
+        )
+        return pool_view.person(self._state, name, quotas.projects_by_person(members).get(name, []))
 
     def check_members(self, after: Members, before: Members | None = None) -> None:
-        """Raises `Refusal` if who is in which project does not add up to the build GPUs.
+        """Raise `Refusal` if the build quotas of all members would exceed the build GPUs.
 
-        With ``before``, a change that makes nothing worse is let through.
+        With ``before``, a change that does not increase their sum is accepted.
         """
-        admin.check_members(Draft(self._know.world, self._clock()), before, after)
+        transaction = Transaction(self._state, self._nodes, self._parts.clock())
+        project_admin.check_members(transaction, before, after)
 
     def admin(self, members: Members) -> wire.Admin:
-        """All that the admin page shows."""
-        return pool_view.admin(self._know.world, self._know.standing(), members)
+        """Return all that the admin page shows."""
+        return pool_view.admin(self._state, self._nodes, self._read_model.standing(), members)
 
-    def _project(self, name: str, members: Members) -> wire.ProjectView:
-        views_of = pool_view.project_views(self._know.world, self._know.standing(), members)
-        return next(view for view in views_of if view.name == name)
+    def _project_view(self, name: str, members: Members) -> wire.ProjectView:
+        views = pool_view.project_views(self._state, self._read_model.standing(), members)
+        return next(view for view in views if view.name == name)
 
-    async def _change(self, change: Callable[[Draft], T]) -> T:
-        def apply(draft: Draft) -> Callable[[], T]:
-            result = change(draft)
-            return lambda: result
-
-        return await self._inbox.ask(apply)
+    async def _change(self, change: Callable[[Transaction], T]) -> T:
+        return await self._parts.mailbox.request(change)
 
     # ---------- the audit trail
 
     async def audit(self, cursor: str | None, limit: int) -> wire.AuditPage:
-        """The audit trail, newest first."""
-        limit = max(1, min(limit, MOST_PER_PAGE))
-        found = await self._read(self._store.audit, _position(cursor), limit + 1)
-        items = [self._entry(record) for record in found[:limit]]
+        """Return a page of the audit trail, newest first."""
+        position, limit = paging.page_bounds(cursor, limit)
+        found = await self._read(self._store.audit, position, limit + 1)
+        items = [self._entry_view(record) for record in found[:limit]]
         return wire.AuditPage(items=items, next=str(found[limit - 1].id) if len(found) > limit else None)
 
     async def audit_entry(self, audit_id: int) -> wire.AuditEntry:
-        """One entry of the audit trail. Raises `Refusal` (404) for an unknown one."""
-        return self._entry(await self._audited(audit_id))
+        """Return an entry of the audit trail. Raises `Refusal` (404) for an unknown one."""
+        return self._entry_view(await self._audit_record(audit_id))
 
-    def _entry(self, record: AuditRecord) -> wire.AuditEntry:
-        return views.audit(record, undo=record.what in admin.UNDOABLE | MEMBERSHIP and not record.undone)
+    def _entry_view(self, record: AuditRecord) -> wire.AuditEntry:
+        return job_view.audit(
+            record, undo=record.what in project_admin.UNDOABLE | MEMBERSHIP and not record.undone
+        )
 
-    async def _audited(self, audit_id: int) -> AuditRecord:
+    async def _audit_record(self, audit_id: int) -> AuditRecord:
         record = await self._read(self._store.audit_entry, audit_id)
         if record is None:
             raise Refusal(404, "not_found", f"There is no entry {audit_id} in the audit trail.")
         return record
 
     async def undo(self, audit_id: int, by: str, *, members: Members) -> wire.AuditEntry:
-        """Take a change of a project or person back; the new entry."""
-        record = await self._audited(audit_id)
-        entry = await self._change(lambda draft: admin.undo(draft, record, by, members))
-        return self._entry(entry)
+        """Undo a change of a project or person and return the new entry."""
+        record = await self._audit_record(audit_id)
+        entry = await self._change(lambda transaction: project_admin.undo(transaction, record, by, members))
+        return self._entry_view(entry)
 
     async def record(
         self,
@@ -272,75 +343,70 @@ class Engine(Core):
         *,
         undoes: int | None = None,
     ) -> int:
-        """Note in the audit trail what happened elsewhere, and which entry it takes back; the entry's id."""
+        """Record a change made elsewhere in the audit trail and return the entry's id.
 
-        def note(draft: Draft) -> int:
+        ``undoes`` is the id of the entry that the change undoes.
+        """
+
+        def add(transaction: Transaction) -> int:
             if undoes is not None:
-                draft.undone.append(undoes)
-            return draft.note(who, what, subject, before, after)
+                transaction.undone_entries.append(undoes)
+            return transaction.add_audit_entry(who, what, subject, before, after)
 
-        return await self._change(note)
+        return await self._change(add)
 
     # ---------- workspaces
 
     async def reserve_workspace(
         self, user: str, server: str, gpus: int, projects: Sequence[str]
     ) -> wire.Workspace:
-        """Reserve build GPUs for a notebook; the same again for one that has them.
+        """Reserve build GPUs for a workspace; a repeated request returns the same ones.
 
         ``projects`` are the person's. Raises `Refusal` (409) beyond the build quota.
         """
-        record = await self._change(lambda draft: workspaces.reserve(draft, user, server, gpus, projects))
-        return views.workspace(record, self._know.lens().labels)
+        record = await self._change(
+            lambda transaction: workspaces.reserve(transaction, user, server, gpus, projects)
+        )
+        return job_view.workspace(record, self._read_model.view_context().labels)
 
     async def release_workspace(self, user: str, server: str, *, since: float | None = None) -> None:
-        """Give a notebook's GPUs back; with ``since``, only if they were reserved at that time."""
-        await self._change(lambda draft: workspaces.release(draft, user, server, since))
+        """Release a workspace's GPUs; with ``since``, only if they were reserved at that time."""
+        await self._change(lambda transaction: workspaces.release(transaction, user, server, since))
 
     def workspaces(self) -> list[wire.Workspace]:
-        """Every workspace."""
-        labels = self._know.lens().labels
-        return [views.workspace(record, labels) for record in self._know.world.workspaces.values()]
+        """Return every workspace."""
+        labels = self._read_model.view_context().labels
+        return [job_view.workspace(record, labels) for record in self._state.workspaces.values()]
 
     def build_quota(self, user: str, projects: Sequence[str]) -> wire.BuildQuota:
-        """What a person may still start."""
-        return workspaces.build_quota(self._know.world, user, projects)
+        """Return a person's build quota, its use, and the free build GPUs."""
+        return workspaces.build_quota(self._state, self._nodes, user, projects)
 
-    # ---------- what jobs leave behind
+    # ---------- logs, reports, outputs
 
     async def log(self, job_id: str, rank: int, offset: int, limit: int, wait: float) -> wire.LogChunk:
-        """A piece of a worker's log; with ``wait``, up to that many seconds for more if there is none yet."""
-        return await self._outputs.log(job_id, rank, offset, limit, wait)
+        """Return a piece of a worker's log, waiting up to ``wait`` seconds if there is nothing new yet."""
+        return await self._parts.outputs.log(job_id, rank, offset, limit, wait)
 
     async def points(self, job_id: str, after: int, limit: int) -> wire.Points:
-        """What a job reported, in order."""
-        return await self._outputs.points(job_id, after, limit)
+        """Return a job's reports with ``seq`` above ``after``, in order."""
+        return await self._parts.outputs.points(job_id, after, limit)
 
-    async def output(self, job_id: str, name: str) -> bytes:
-        """A file of the job's output folder."""
-        return await self._outputs.output(job_id, name)
+    async def output(self, job_id: str, name: str) -> BinaryIO:
+        """Open a file of the job's output directory, which the caller closes."""
+        return await self._parts.outputs.output(job_id, name)
 
     # ---------- events
 
     def subscribe(self, last_event_id: int | None = None) -> AsyncGenerator[wire.Event, None]:
-        """The event stream, from after ``last_event_id`` or from now on.
+        """Return the event stream, from after ``last_event_id`` or from now on.
 
-        The first event after those that were kept is the pool as it is. An event of the kind ``refetch`` says
-        that something was missed: ask again for what is shown.
+        The first event after the recorded ones is the pool in its present state. An event of the kind ``refetch``
+        says that events were missed: fetch again what is shown.
         """
 
         async def read(after: int, limit: int) -> list[EventRecord]:
             return await self._read(self._store.events, after, limit)
 
-        world = self._know.world
-        return self._events.stream(last_event_id, lambda: world.last_event, read, self._broadcast.pool_event)
-
-
-def _position(cursor: str | None) -> int | None:
-    if cursor is None:
-        return None
-    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
-        raise Refusal(
-            422, "invalid", f"{cursor!r} is not a cursor of this list.", field="cursor", hint="Use `next`."
-        )
-    return int(cursor)
+        state, parts = self._state, self._parts
+        return parts.hub.stream(last_event_id, lambda: state.last_event, read, parts.broadcast.pool_event)

@@ -1,4 +1,4 @@
-"""What an admin may choose about the engine, and what it counts."""
+"""Settings of the engine, and its counters."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How long a job waits before its next attempt, in seconds: ``first`` after the first failure, twice as long
-    after each further one, at most ``longest``. After ``fruitless_limit`` attempts in a row that asked to be run
-    again without having got anywhere, the job has failed.
+    """Delays of a job before its next attempt, in seconds.
+
+    ``first`` after the first failure, twice as long after each further one, at most ``longest``. A job fails after
+    ``fruitless_limit`` attempts in a row that asked to be run again without progress.
     """
 
     first: float = 2.0
@@ -22,14 +23,17 @@ class Retries:
     fruitless_limit: int = 20
 
     def wait(self, times: int) -> float:
-        """Seconds to wait after something went wrong ``times`` times in a row."""
+        """Return the delay after ``times`` failures in a row, in seconds."""
         return 0.0 if times <= 0 else min(self.longest, self.first * 2.0 ** min(times - 1, 32))
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """``policy`` is the planner's. ``images`` are patterns of the images a job may run in, the default first; None
-    where jobs run without one. The rest bounds what may be asked for and kept, in bytes and seconds.
+    """Settings of the planner (``policy``), of retries, and bounds of what is accepted and kept.
+
+    ``images`` are patterns of the images that jobs may run in, the default first; None where jobs run without one.
+    ``max_…_bytes`` are in bytes; ``max_grace``, ``keep_jobs``, ``keep_audit`` and ``prune_every`` in seconds; the
+    others are numbers of jobs, files, events and decisions.
     """
 
     policy: model.Settings = field(default_factory=model.Settings)
@@ -37,6 +41,8 @@ class EngineSettings:
     images: tuple[str, ...] | None = None
     max_unfinished: int = 10_000
     max_unfinished_per_user: int = 1_000
+    max_kept_bytes_per_user: int = 1024 * MIB
+    max_kept_bytes_per_project: int = 4096 * MIB
     max_files: int = 2_000
     max_files_bytes: int = 64 * MIB
     max_env_bytes: int = 256 * 1024
@@ -52,7 +58,7 @@ class EngineSettings:
 
 @dataclass(slots=True)
 class Stats:
-    """What the engine counts since it started. Seconds are sums; divide by the counter beside them."""
+    """Counters since the engine was opened. Seconds are sums; the mean needs the counter before them."""
 
     ticks: int = 0
     plans: int = 0
@@ -64,10 +70,10 @@ class Stats:
     refused: int = 0
     starts: int = 0
     start_seconds: float = 0.0
-    """From the decision to the report that processes run."""
+    """From the decisions to the reports that processes run."""
     pauses: int = 0
     pause_seconds: float = 0.0
-    """From the decision to the report that all is gone."""
+    """From the decisions to the reports that all processes are gone."""
     reclaims: int = 0
     ended: dict[str, int] = field(default_factory=lambda: {"succeeded": 0, "failed": 0, "cancelled": 0})
     lost_attempts: int = 0

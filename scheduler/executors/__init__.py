@@ -1,0 +1,1 @@
+"""Executors: what runs attempts, on one machine or on a cluster."""

@@ -1,13 +1,13 @@
-"""What runs attempts: one interface, written once for one machine and once for a cluster.
+"""The interface of executors, which run attempts: one for a single machine, one for a cluster.
 
-An executor carries out and observes; it decides nothing. It guarantees:
+An executor carries out requests and reports observations; it decides nothing. It guarantees:
 
-1. Acts are named by `AttemptKey`. Repeating one is harmless: what exists already is looked at and adopted.
-2. At most one set of processes ever runs for a key, whatever is repeated or killed in between.
-3. An attempt is reported as gone only when every process it started is proven gone.
-4. Attempts outlive the service. After a restart `attempts()` tells all that are known, ended ones included,
-   until `discard` is called for them.
-5. An act that carries an older epoch than the executor has seen is refused with `StaleEpochError`.
+1. A request names an attempt by `AttemptKey` and can be repeated: what exists already is adopted.
+2. At most one set of processes ever runs for a key, whichever requests are repeated or interrupted.
+3. An attempt is reported as gone only when every process it started is proven to have ended.
+4. Attempts outlive the service. After a restart `attempts()` returns all of them, ended ones included, until
+   `discard` is called for them.
+5. A request with an older epoch than the executor has seen is refused with `StaleEpochError`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from springtide.scheduler.model import Node, Placement
 
 
 class ExecutorError(Exception):
-    """The executor could not do what was asked; the message is fit to show to the job's user."""
+    """The executor could not carry out a request; the message is shown to the job's user."""
 
 
 class StaleEpochError(ExecutorError):
-    """The act came from a former owner of the store."""
+    """The request came from a former owner of the store."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class AttemptKey:
-    """Names an attempt, and everything that is made for it."""
+    """Identifies an attempt, and everything that is created for it."""
 
     job: str
     attempt: int
@@ -39,11 +39,11 @@ class AttemptKey:
 
 @dataclass(frozen=True, slots=True)
 class AttemptSpec:
-    """What to run, and where.
+    """The program of an attempt, and its placement.
 
-    ``argv`` and the values of ``env`` may contain ``{code}``, the directory ``files`` were written to; the same
-    files in every attempt of a job. ``grace`` is the seconds between being asked to pause and being killed.
-    ``image`` is the container image to run in, None on one machine.
+    ``argv`` and the values of ``env`` may contain ``{code}``, which stands for the directory of ``files``; these
+    are the same in every attempt of a job. ``grace`` is the time between a pause and the kill, in seconds.
+    ``image`` is the container image, None on a single machine.
     """
 
     key: AttemptKey
@@ -62,7 +62,7 @@ class AttemptSpec:
 
 
 class AttemptPhase(StrEnum):
-    """How far the executor has come with an attempt."""
+    """The phase of an attempt."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -70,21 +70,22 @@ class AttemptPhase(StrEnum):
 
 
 class ExitKind(StrEnum):
-    """How an attempt ended."""
+    """The kind of an attempt's end."""
 
     EXITED = "exited"
-    """All workers ended by themselves or by the pause; ``code`` or ``signal`` is that of the first that did
-    not exit 0."""
+    """All workers ended; ``code`` or ``signal`` is that of the first that did not exit with 0."""
     REFUSED = "refused"
-    """It never started: no such program, directory or account. ``detail`` says which."""
+    """The attempt never started, for instance for lack of the program or directory that ``detail`` names."""
     LOST = "lost"
     """Its node or supervisor vanished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How an attempt ended. ``paused`` tells that it had been asked to pause before it ended, ``killed`` that
-    it did not go by itself within its grace period.
+    """The end of an attempt, ``at`` in seconds since the epoch.
+
+    ``paused`` says that a pause was requested before the end, ``killed`` that the attempt did not stop within its
+    grace period.
     """
 
     kind: ExitKind
@@ -98,10 +99,10 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class AttemptStatus:
-    """What the executor knows of an attempt.
+    """The state of an attempt.
 
-    ``started`` is when its processes were started; ``placement`` where it sits, as far as the executor can tell
-    (the engine needs it only for attempts that it does not know).
+    ``started`` is when its processes started, in seconds since the epoch; ``placement`` is complete as far as the
+    executor knows it. The engine needs the placement only of attempts that are not in the store.
     """
 
     key: AttemptKey
@@ -113,7 +114,7 @@ class AttemptStatus:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One line that the job reported through `springtide.training`. ``saved`` marks a checkpoint."""
+    """One line that a job reported through `springtide.training`; ``saved`` marks a checkpoint."""
 
     seq: int
     at: float
@@ -126,7 +127,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The job's newest reports, already coalesced: at most a few of these a second per job.
+    """The newest report of an attempt; sent at most a few times a second per job.
 
     ``saved_at`` and ``saved_step`` are of its newest checkpoint, None before the first.
     """
@@ -139,7 +140,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class LogGrew:
-    """A worker's log has grown to ``size`` bytes over all attempts; coalesced like `Reported`."""
+    """The log of a worker has grown to ``size`` bytes over all attempts; sent as rarely as `Reported`."""
 
     job: str
     rank: int
@@ -148,7 +149,7 @@ class LogGrew:
 
 @dataclass(frozen=True, slots=True)
 class InventoryChanged:
-    """Nodes or GPUs came, went or were taken by others: ask `Executor.inventory` again."""
+    """Nodes or GPUs were added, removed or taken by processes outside the pool: read `Executor.inventory`."""
 
 
 Observation: TypeAlias = AttemptStatus | Reported | LogGrew | InventoryChanged
@@ -156,8 +157,10 @@ Observation: TypeAlias = AttemptStatus | Reported | LogGrew | InventoryChanged
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """Bytes of a job's log. Offsets count over all attempts; ``offset`` may be later than asked for where old
-    bytes were cut. ``size`` is where the log ends now.
+    """Bytes of a job's log.
+
+    Offsets count over all attempts; ``offset`` is later than requested where old bytes were deleted. ``size`` is
+    the present end of the log.
     """
 
     data: bytes
@@ -167,57 +170,61 @@ class LogPiece:
 
 
 class Executor(ABC):
-    """Runs attempts. All methods are called from one event loop; ``listener`` is called in that loop."""
+    """Runs attempts. Its methods are called from one event loop, and call the ``listener`` in that loop."""
 
     name: str
 
     @abstractmethod
     async def start(self, listener: Callable[[Observation], None]) -> None:
-        """Begin to observe. Raises `ExecutorError` if the executor cannot work here."""
+        """Start observing. Raises `ExecutorError` if the executor cannot work here."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """Stop observing. Attempts go on."""
+        """Stop observing; attempts go on."""
 
     @abstractmethod
     async def inventory(self) -> tuple[Node, ...]:
-        """All nodes, build and train, as they are now."""
+        """Return the present state of all nodes, build and train."""
+
+    @abstractmethod
+    async def newest_epoch(self) -> int:
+        """Return the newest epoch that a request came with, also before a restart; 0 if there was none."""
 
     @abstractmethod
     async def attempts(self) -> tuple[AttemptStatus, ...]:
-        """Every attempt that is known and not discarded."""
+        """Return every attempt that is not discarded."""
 
     @abstractmethod
     async def launch(self, spec: AttemptSpec) -> None:
-        """Start an attempt. A refusal (no such program) is reported as an exit, not raised."""
+        """Start an attempt. A refusal, such as a missing program, is reported as an exit."""
 
     @abstractmethod
     async def pause(self, key: AttemptKey) -> None:
-        """Ask an attempt to save and stop; kill what is left of it after its grace period."""
+        """Ask an attempt to save and stop; kill what still runs after its grace period."""
 
     @abstractmethod
     async def kill(self, key: AttemptKey) -> None:
-        """End an attempt: ask, and kill what is left after a few seconds."""
+        """Ask an attempt to stop; kill what still runs after a few seconds."""
 
     @abstractmethod
     async def discard(self, key: AttemptKey) -> None:
-        """The end of the attempt has been recorded: it need not be told again. Keeps logs and outputs."""
+        """Forget an attempt whose end is recorded in the store; its logs and outputs stay."""
 
     @abstractmethod
     async def remove(self, job: str) -> None:
-        """Delete everything of an ended job: logs, checkpoints, outputs."""
+        """Delete all files of an ended job: logs, checkpoints, outputs."""
 
     @abstractmethod
     async def read_log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:
-        """Up to ``limit`` bytes from ``offset``; a negative offset counts from the end."""
+        """Return up to ``limit`` bytes from ``offset``; a negative offset counts from the end."""
 
     @abstractmethod
     async def read_reports(self, job: str, after: int, limit: int) -> tuple[Report, ...]:
-        """Reports of all attempts with ``seq`` > ``after``, oldest first."""
+        """Return up to ``limit`` reports of all attempts with ``seq`` > ``after``, oldest first."""
 
     @abstractmethod
-    async def read_output(self, job: str, name: str, limit: int) -> bytes | None:
-        """The file ``name`` of the job's output directory, None if there is none.
+    async def open_output(self, job: str, name: str, limit: int) -> BinaryIO | None:
+        """Open the file ``name`` of the job's output directory for reading; None if there is none.
 
-        Raises `ExecutorError` if it is larger than ``limit`` or is not a plain file inside that directory.
+        Raises `ExecutorError` if it is larger than ``limit`` bytes or not a plain file inside that directory.
         """

@@ -1,4 +1,4 @@
-"""What a job finds in its environment; pure."""
+"""The environment of a job's processes; pure."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
 from springtide.scheduler.executors.files.layout import JobPlaces
 
 PLACE = "{place}"
-"""What stands for a worker's place in its gang, in the values of `gang_template`."""
+"""Placeholder for a worker's index in its gang, in the values of `gang_template`."""
 
 
 def resolve(text: str, code: Path) -> str:
-    """``text`` with ``{code}`` replaced by the directory of the job's files."""
+    """Return ``text`` with ``{code}`` replaced by the directory of the job's files."""
     return text.replace("{code}", str(code))
 
 
 def command(spec: AttemptSpec, code: Path) -> list[str]:
-    """What to run. Raises `ExecutorError` for what can be no command."""
+    """Return the command line of the job. Raises `ExecutorError` if it cannot be run."""
     if not spec.argv or not spec.argv[0] or any("\0" in part for part in spec.argv):
-        raise ExecutorError("The job has no command that could be run: it is empty or contains a zero byte.")
+        raise ExecutorError("The job has no command that can be run: it is empty or contains a zero byte.")
     return [resolve(part, code) for part in spec.argv]
 
 
 def working_directory(spec: AttemptSpec, places: JobPlaces) -> str:
-    """Where to run it. Raises `ExecutorError` for what can be no directory."""
+    """Return the directory that the job starts in. Raises `ExecutorError` if it is not an absolute path."""
     cwd = resolve(spec.cwd, places.code) if spec.cwd else str(places.work)
     if not cwd.startswith("/") or "\0" in cwd:
         raise ExecutorError(f"The working directory {cwd!r} is not a path from the root, such as /home/me.")
@@ -36,9 +36,9 @@ def working_directory(spec: AttemptSpec, places: JobPlaces) -> str:
 def job_environment(
     spec: AttemptSpec, base: Mapping[str, str], code: Path, contract: Mapping[str, str]
 ) -> dict[str, str]:
-    """What all workers find: the base, over it what the job asked for, over that the contract.
+    """Return the variables of all workers: the base, overridden by the job's own, overridden by the contract.
 
-    Raises `ExecutorError` for what cannot be in an environment.
+    Raises `ExecutorError` for a name or value that no environment can contain.
     """
     for key, value in spec.env.items():
         if not key or "=" in key or "\0" in key + value:
@@ -49,7 +49,7 @@ def job_environment(
 
 
 def contract(spec: AttemptSpec, places: JobPlaces, directory: Path) -> dict[str, str]:
-    """What `springtide.training` goes by; ``places`` and the attempt's ``directory`` are as the job sees them."""
+    """Return the variables that `springtide.training` reads; the paths are those that the job sees."""
     return {
         "SPRINGTIDE_JOB_ID": spec.key.job,
         "SPRINGTIDE_JOB_NAME": spec.name.replace("\0", ""),
@@ -64,16 +64,16 @@ def contract(spec: AttemptSpec, places: JobPlaces, directory: Path) -> dict[str,
 
 
 def gpu_environment(uuids: Sequence[str]) -> dict[str, str]:
-    """Shows a worker its GPUs and no other. An advice that CUDA follows, not a wall."""
+    """Return the variables that make only these GPUs visible to CUDA in a worker; they are not enforced."""
     shown = ",".join(uuids)
     return {"CUDA_VISIBLE_DEVICES": shown, "NVIDIA_VISIBLE_DEVICES": shown or "void"}
 
 
 def gang_template(host: str, port: int, workers: Sequence[str]) -> dict[str, str]:
-    """How the workers of a gang find each other, for each framework; `PLACE` stands for the worker's own place.
+    """Return the variables for the rendezvous of a gang, for all frameworks; `PLACE` is the worker's index.
 
-    They meet at ``host`` and ``port``; ``workers`` are their own addresses (``host:port``). Each worker sees only
-    its own GPUs and so is a node of its own, on one machine as on a cluster: its local rank is 0.
+    The rendezvous is at ``host`` and ``port``; ``workers`` are the workers' own addresses (``host:port``). Each
+    worker sees only its own GPUs, so it is a node of its own, on one machine too: its local rank is 0.
     """
     world = str(len(workers))
     cluster = json.dumps({"worker": list(workers)})
@@ -105,5 +105,5 @@ def gang_template(host: str, port: int, workers: Sequence[str]) -> dict[str, str
 
 
 def gang_environment(template: Mapping[str, str], place: int) -> dict[str, str]:
-    """What the worker at this place of the gang finds."""
+    """Return the variables of the worker with this index in the gang."""
     return {name: value.replace(PLACE, str(place)) for name, value in template.items()}

@@ -1,12 +1,10 @@
-"""The one small client of the Kubernetes API: plain objects in and out, and a mirror of what is there."""
+"""The client of the Kubernetes API, on the package ``kubernetes``: plain objects, informers and leases."""
 
-from springtide.scheduler.kube.api import Api, Object
-from springtide.scheduler.kube.connect import connect
+from springtide.scheduler.kube.api import Api, Object, connect
 from springtide.scheduler.kube.errors import ApiError
+from springtide.scheduler.kube.informer import Informer
 from springtide.scheduler.kube.lease import Lease, LeaseLostError
-from springtide.scheduler.kube.mirror import Mirror
 from springtide.scheduler.kube.resources import (
-    CLAIMS,
     LEASES,
     NAMESPACES,
     NETWORK_POLICIES,
@@ -14,11 +12,11 @@ from springtide.scheduler.kube.resources import (
     PODS,
     SERVICES,
     TRAIN_JOBS,
+    VOLUME_CLAIMS,
     Resource,
 )
 
 __all__ = [
-    "CLAIMS",
     "LEASES",
     "NAMESPACES",
     "NETWORK_POLICIES",
@@ -26,11 +24,12 @@ __all__ = [
     "PODS",
     "SERVICES",
     "TRAIN_JOBS",
+    "VOLUME_CLAIMS",
     "Api",
     "ApiError",
+    "Informer",
     "Lease",
     "LeaseLostError",
-    "Mirror",
     "Object",
     "Resource",
     "connect",

@@ -1,79 +1,161 @@
-"""How the cluster is found and how we prove who we are, as ``kubectl`` and pods do."""
+"""The connection to a cluster's API: where it is and the credentials, as ``kubectl`` and pods find them."""
 
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
+import aiohttp
+import yaml
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
 
-from springtide.scheduler.kube.api import Api, Login
-from springtide.scheduler.kube.errors import ApiError
+from springtide.scheduler.kube.errors import CONFIGURATION, ApiError
+
+USER_AGENT = "springtide"
+UNAUTHORIZED = 401
+AUTH_SETTINGS = ["BearerToken"]
+"""Name under which the package keeps the token of a configuration."""
+TLS_SHUTDOWN = 0.05
+"""Time for connections to end TLS before the event loop may stop, in seconds."""
+
+_UNREADABLE = (ConfigException, OSError, ValueError, TypeError, LookupError, AttributeError, yaml.YAMLError)
+"""What the package raises for a configuration that is missing or malformed."""
 
 
-class ConfiguredLogin(Login):
-    """A login as a kubeconfig file tells it, or the pod that this runs in if ``kubeconfig`` is None."""
+class _StrippedConfiguration(Configuration):
+    """A configuration whose token may come from a file that ends with a newline, which no header may contain."""
+
+    async def get_api_key_with_prefix(self, identifier: str, alias: str | None = None) -> str | None:
+        key = await super().get_api_key_with_prefix(identifier, alias)
+        return None if key is None else key.strip()
+
+
+class Connection:
+    """The package's ``ApiClient``, for requests whose answers are read as bytes.
+
+    It is configured by the file ``kubeconfig``, or by the service account of the pod that this runs in if that is
+    None. Nothing is read or connected before the first request. The pool of connections has no limit: watches hold
+    theirs for long, and `Api` limits the other requests.
+    """
 
     def __init__(self, kubeconfig: Path | None) -> None:
         self._kubeconfig = kubeconfig
-        self._configuration: Configuration | None = None
-        self._lock = asyncio.Lock()
+        self._client: ApiClient | None = None
+        self._loading = asyncio.Lock()
 
-    async def load(self) -> None:
-        """Read the configuration anew. Raises `ApiError` if there is none, or it is wrong."""
-        async with self._lock:
-            configuration = Configuration()
-            try:
-                if self._kubeconfig is None:
-                    load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-                else:
-                    await load_kube_config(
-                        config_file=str(self._kubeconfig), client_configuration=configuration, persist_config=False
-                    )
-            except (ConfigException, OSError, ValueError, TypeError) as error:
-                where = self._kubeconfig or "the environment of a pod"
-                message = f"The cluster cannot be found from {where}: {error}"
-                raise ApiError(0, "Configuration", message) from error
-            self._configuration = configuration
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: object = None,
+        timeout: float,  # noqa: ASYNC109 - of the whole request, its body included, which the caller reads
+    ) -> aiohttp.ClientResponse:
+        """Send a request and return the answer, whose body the caller reads within ``timeout`` seconds.
 
-    @property
-    def url(self) -> str:
-        return (self._loaded().host or "").rstrip("/")
+        After a 401 the credentials are loaded again and the request is sent once more. Raises `ApiError` with
+        status 0 if there is no answer, or no usable configuration at the first request, and with status 401 if the
+        credentials cannot be loaded again; other errors are answers.
+        """
+        client = await self._open()
+        used = client.configuration
+        request = _Request(method, path, query, headers, body, timeout)
+        answer = await _send(client, request)
+        if answer.status == UNAUTHORIZED:
+            answer.release()
+            await self._renew(client, used)
+            answer = await _send(client, request)
+        return answer
 
-    @property
-    def proxy(self) -> str | None:
-        return self._loaded().proxy
+    async def close(self) -> None:
+        """Close all connections; the next request opens new ones."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()  # type: ignore[no-untyped-call]
+            await asyncio.sleep(TLS_SHUTDOWN)
 
-    @property
-    def server_hostname(self) -> str | None:
-        return self._loaded().tls_server_name
+    async def _open(self) -> ApiClient:
+        if self._client is not None:
+            return self._client
+        async with self._loading:
+            if self._client is None:
+                try:
+                    self._client = ApiClient(await self._load())
+                except _UNREADABLE as error:
+                    source = self._kubeconfig or "the environment of a pod"
+                    message = f"The cluster cannot be found from {source}: {error}"
+                    raise ApiError(0, CONFIGURATION, message) from error
+                self._client.user_agent = USER_AGENT
+            return self._client
 
-    def tls(self) -> ssl.SSLContext:
-        configuration = self._loaded()
-        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-        if configuration.cert_file:
-            context.load_cert_chain(configuration.cert_file, configuration.key_file)
-        if not configuration.verify_ssl:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # clusters' own authorities often lack key identifiers
-        return context
+    async def _renew(self, client: ApiClient, refused: Configuration) -> None:
+        """Load the credentials again, unless another request that was refused too has done it meanwhile."""
+        async with self._loading:
+            if client.configuration is refused:
+                try:
+                    client.configuration = await self._load()
+                except _UNREADABLE as error:
+                    raise _no_credentials(error) from error
 
-    async def headers(self) -> Mapping[str, str]:
-        auth = await self._loaded().auth_settings()
-        return {each["key"]: each["value"].strip() for each in auth.values() if each["in"] == "header"}
+    async def _load(self) -> Configuration:
+        configuration = _StrippedConfiguration(
+            connection_pool_maxsize=0,
+            # True makes aiohttp read ~/.netrc before each request; proxies are taken from the kubeconfig file.
+            client_session_kwargs={"trust_env": False},
+        )
+        # The certificate authorities of clusters often lack key identifiers.
+        configuration.disable_strict_ssl_verification = True
+        if self._kubeconfig is None:
+            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        else:
+            await load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=str(self._kubeconfig), client_configuration=configuration, persist_config=False
+            )
+        return configuration
 
-    def _loaded(self) -> Configuration:
-        assert self._configuration is not None
-        return self._configuration
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: object
+    timeout: float
 
 
-def connect(kubeconfig: Path | None = None) -> Api:
-    """A client of the cluster that the kubeconfig file names, or of the one that this pod runs in.
+async def _send(client: ApiClient, request: _Request) -> aiohttp.ClientResponse:
+    try:
+        _, url, headers, _, _ = await client.param_serialize(
+            request.method,
+            request.path,
+            query_params=[(name, value) for name, value in request.query.items() if value],
+            header_params=dict(request.headers),
+            auth_settings=AUTH_SETTINGS,
+        )
+    except (ConfigException, OSError) as error:  # a service account's token is read again once a minute
+        raise _no_credentials(error) from error
+    try:
+        answer = await client.call_api(
+            request.method, url, headers, request.body, _request_timeout=request.timeout
+        )
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise no_answer(error) from error
+    response: aiohttp.ClientResponse = answer.response
+    return response
 
-    Nothing is read or connected before the first request.
-    """
-    return Api(ConfiguredLogin(kubeconfig))
+
+def _no_credentials(error: Exception) -> ApiError:
+    return ApiError(UNAUTHORIZED, "Unauthorized", f"The credentials for the cluster cannot be loaded: {error}")
+
+
+def no_answer(error: Exception) -> ApiError:
+    """Return the error of a request that was sent, or was to be, and has no answer."""
+    if isinstance(error, TimeoutError):
+        return ApiError(0, "Timeout", "The cluster's API did not answer in time.")
+    return ApiError(0, "Unreachable", f"The cluster's API cannot be reached: {error or type(error).__name__}.")

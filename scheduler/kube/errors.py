@@ -1,4 +1,4 @@
-"""What the API says when it does not do what it was asked."""
+"""Errors of requests to the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from collections.abc import Mapping
 
 import msgspec
 
+CONFIGURATION = "Configuration"
+"""Reason of an error without any request: the configuration is missing or malformed."""
+
 
 class ApiError(Exception):
-    """A request that was not answered with success.
+    """A request without a successful answer.
 
-    ``status`` is the HTTP status, 0 if there was no answer; ``reason`` the API's word for it (``NotFound``,
-    ``AlreadyExists``, ``Conflict``, ``Expired``…, ``Unreachable`` or ``Timeout`` without an answer); ``message``
-    its sentence. ``retry_after`` is the pause in seconds that the server asked for.
+    ``status`` is the HTTP status, 0 if there was no answer. ``reason`` is the API's word for the error
+    (``NotFound``, ``AlreadyExists``, ``Conflict``, ``Expired``…); without an answer it is ``Unreachable``,
+    ``Timeout``, ``Unreadable`` or ``Configuration``. ``message`` is a sentence. ``retry_after`` is the pause that
+    the server asked for, in seconds.
     """
 
     def __init__(self, status: int, reason: str, message: str, *, retry_after: float | None = None) -> None:
@@ -23,14 +27,9 @@ class ApiError(Exception):
         self.retry_after = retry_after
 
     @property
-    def passing(self) -> bool:
-        """Whether the same request may work later: the server is away, ill or has too much to do."""
-        return self.status in {0, 429} or self.status >= 500
-
-    @property
-    def perhaps_done(self) -> bool:
-        """Whether a write may have happened all the same."""
-        return self.status == 0 or self.status >= 500
+    def transient(self) -> bool:
+        """Whether the same request may succeed later: the server is unreachable, failing or overloaded."""
+        return self.reason != CONFIGURATION and (self.status in {0, 429} or self.status >= 500)
 
 
 class _Status(msgspec.Struct):
@@ -40,14 +39,14 @@ class _Status(msgspec.Struct):
 
 
 def error_of(status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
-    """The error that a response tells."""
+    """Return the error that an answer describes; ``body`` is a ``Status`` object or any other text."""
     try:
-        said = msgspec.json.decode(body, type=_Status)
+        described = msgspec.json.decode(body, type=_Status)
     except msgspec.DecodeError:
-        said = _Status()
+        described = _Status()
     try:
         pause = float(headers.get("Retry-After", ""))
     except ValueError:
         pause = None
-    message = said.message or body[:500].decode(errors="replace").strip() or f"The API answered {status}."
-    return ApiError(said.code or status, said.reason or str(status), message, retry_after=pause)
+    message = described.message or body[:500].decode(errors="replace").strip() or f"The API answered {status}."
+    return ApiError(described.code or status, described.reason or str(status), message, retry_after=pause)

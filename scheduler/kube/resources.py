@@ -1,4 +1,4 @@
-"""What there is in a cluster, by name."""
+"""The resources of the API that Springtide reads and writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind of object of the API; ``group`` is empty for the core ones."""
+    """A resource of the API, such as ``pods``; ``group`` is empty for the core group."""
 
     group: str
     version: str
@@ -16,24 +16,24 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """What objects of this kind say in ``apiVersion``."""
+        """The ``apiVersion`` of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    def path(self, namespace: str | None, name: str = "", part: str = "") -> str:
-        """The path of all of them, or of one, or of a part of one such as ``status``.
+    def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:
+        """Return the path of the collection, of the object ``name``, or of its subresource such as ``status``.
 
-        ``namespace`` None means all namespaces, and those objects that are in none.
+        ``namespace`` None means all namespaces, or a resource that is cluster-scoped.
         """
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        where = f"/namespaces/{quote(namespace, safe='')}" if namespace is not None else ""
-        names = "".join(f"/{quote(word, safe='')}" for word in (name, part) if word)
-        return f"{root}{where}/{self.plural}{names}"
+        scope = f"/namespaces/{quote(namespace, safe='')}" if namespace is not None else ""
+        names = "".join(f"/{quote(word, safe='')}" for word in (name, subresource) if word)
+        return f"{root}{scope}/{self.plural}{names}"
 
 
 PODS = Resource("", "v1", "pods")
 SERVICES = Resource("", "v1", "services")
 NODES = Resource("", "v1", "nodes")
-CLAIMS = Resource("", "v1", "persistentvolumeclaims")
+VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims")
 NAMESPACES = Resource("", "v1", "namespaces")
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")

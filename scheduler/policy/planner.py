@@ -1,8 +1,8 @@
-"""The policy: what is known of the pool, kept in indexes, and the plan that follows from it."""
+"""The policy: the state of the pool in indexes, and the plan that follows from it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from springtide.scheduler.model import (
     Change,
@@ -16,62 +16,64 @@ from springtide.scheduler.model import (
     Project,
     ProjectsChanged,
     Reason,
+    Settings,
     SettingsChanged,
     Snapshot,
     Standing,
 )
-from springtide.scheduler.policy import cycle, waiting
-from springtide.scheduler.policy.state import State
+from springtide.scheduler.policy import cycle, diagnosis
+from springtide.scheduler.policy.memo.memo import Memo, NoMemo
+from springtide.scheduler.policy.state.cluster_state import ClusterState
 
 
 class Planner:
-    """Plans for one pool. Deterministic: equal facts and equal times give equal plans."""
+    """Plans for one pool. Deterministic: equal facts and equal times give equal plans.
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._state = State(snapshot.nodes, snapshot.projects, snapshot.jobs, snapshot.settings)
+    ``make_memo`` makes the memory between plans; `NoMemo` gives the same plans, slower.
+    """
+
+    def __init__(self, snapshot: Snapshot, make_memo: Callable[[ClusterState], NoMemo] = Memo) -> None:
+        self._make_memo = make_memo
+        self._index(snapshot.nodes, snapshot.projects, snapshot.jobs, snapshot.settings)
+
+    def _index(
+        self, nodes: Iterable[Node], projects: Iterable[Project], jobs: Iterable[Job], settings: Settings
+    ) -> None:
+        self._state = ClusterState(nodes, projects, jobs, settings)
+        self._memo = self._state.observer = self._make_memo(self._state)
 
     def apply(self, change: Change) -> None:
-        """Take note of a change. Its cost does not grow with the number of jobs that wait."""
+        """Take note of a change. A changed job costs the same however many jobs wait."""
         state = self._state
         match change:
             case JobChanged(job):
-                state.learn(job)
+                state.upsert_job(job)
             case JobRemoved(job_id):
-                state.forget(job_id)
+                state.remove_job(job_id)
             case ProjectsChanged(projects):
-                self._again(projects=projects)
+                self._index(state.nodes, projects, state.jobs.values(), state.settings)
             case NodesChanged(nodes):
-                self._again(nodes=nodes)
+                self._index(nodes, state.projects, state.jobs.values(), state.settings)
             case SettingsChanged(settings):
-                self._state = State(state.nodes, state.projects, state.jobs.values(), settings)
-
-    def _again(self, *, nodes: Iterable[Node] | None = None, projects: Iterable[Project] | None = None) -> None:
-        state = self._state
-        jobs: Iterable[Job] = state.jobs.values()
-        self._state = State(
-            state.nodes if nodes is None else tuple(nodes),
-            state.projects if projects is None else tuple(projects),
-            jobs,
-            state.settings,
-        )
+                self._index(state.nodes, state.projects, state.jobs.values(), settings)
 
     def plan(self, now: float) -> Plan:
-        """What to do at ``now``, in seconds. Nothing that is known of jobs changes by it."""
-        return cycle.plan(self._state, now)
+        """Return what to do at ``now``, in seconds. It changes no job."""
+        return cycle.plan(self._state, self._memo, now)
 
     def reason(self, job_id: str, now: float) -> Reason:
-        """Why a job waits. Raises `KeyError` for an unknown job."""
+        """Return why a job waits. Raises `KeyError` for an unknown job."""
         self._state.pass_time(now)
-        return waiting.reason(self._state, self._state.jobs[job_id], now)
+        return diagnosis.reason(self._state, self._state.jobs[job_id], now)
 
-    def place(self, job_id: str) -> int | None:
-        """How the job stands in the line of its project, counted from 1; None if it does not wait."""
+    def position(self, job_id: str) -> int | None:
+        """Return the job's position in the queue of its project, counted from 1; None if it does not wait."""
         job = self._state.jobs.get(job_id)
         if job is None or job.phase is not Phase.WAITING:
             return None
-        return self._state.place_in_line(job)
+        return self._state.queue_position(job)
 
     def standing(self) -> Mapping[str, Standing]:
-        """How every project stands."""
-        self._state.share_out()
+        """Return what every project holds, requests and is entitled to, in GPUs."""
+        self._state.update_shares()
         return self._state.tree.standing()

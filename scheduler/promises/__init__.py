@@ -1,7 +1,8 @@
-"""The nine promises, checked: on a plan, on a pool at rest, over a history, on a replay.
+"""Checks of the nine promises: on a plan, on a pool at rest, over a history and on a replay.
 
-`check_plan` looks at one plan. `Watch` follows a history change by change and checks what was touched; the
-simulator and the engine carry it along. `check_history` runs a `Watch` over a recorded history.
+`check_plan` checks one plan. `Watch` checks a history change by change, looking only at what a change touches; the
+simulator and the engine run one. `check_history` runs a `Watch` over a recorded history. The rules
+behind the promises are in docs/policy.md.
 """
 
 from springtide.scheduler.model import Plan, Snapshot
@@ -9,7 +10,7 @@ from springtide.scheduler.promises.books import Books
 from springtide.scheduler.promises.breach import Breach, Promise
 from springtide.scheduler.promises.guarantee import GuaranteeMeter
 from springtide.scheduler.promises.plan_checks import check_decisions
-from springtide.scheduler.promises.replay import check_replay
+from springtide.scheduler.promises.replay import check_replay, compare_plans
 from springtide.scheduler.promises.rest import check_rest, check_state
 from springtide.scheduler.promises.watch import Step, Watch, check_history
 
@@ -26,10 +27,11 @@ __all__ = [
     "check_replay",
     "check_rest",
     "check_state",
+    "compare_plans",
 ]
 
 
 def check_plan(snapshot: Snapshot, plan: Plan) -> tuple[Breach, ...]:
-    """The promises that a plan for this snapshot would break; what the snapshot itself breaks comes first."""
+    """Return the promises that the snapshot breaks, then those that a plan for this snapshot would break."""
     books = Books(snapshot)
     return (*check_state(books), *check_decisions(books, plan, snapshot.now))

@@ -1,4 +1,4 @@
-"""Who holds, awaits and was promised what: kept up to date change by change."""
+"""The state of a pool for the checks: GPUs held, awaited and reserved, updated change by change."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from springtide.scheduler.model import (
     Snapshot,
 )
 
-Seat = tuple[str, int]
-"""One GPU: its node, and its index there."""
+GpuSlot = tuple[str, int]
+"""One GPU: the name of its node and its index on that node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """All that decides whether a waiting job could start now: jobs of a kind are alike in it."""
+    """The properties of a waiting job that decide whether it could start now; jobs of one kind share them."""
 
     project: str
     preemptible: bool
@@ -41,34 +41,34 @@ class Kind:
 
     @property
     def need(self) -> int:
-        """The fewest GPUs that a job of this kind runs with."""
+        """Smallest number of GPUs that a job of this kind runs with."""
         return self.gpus * self.min_workers
 
 
 def kind_of(job: Job) -> Kind:
-    """The kind of a job."""
+    """Return the kind of a job."""
     return Kind(
         job.project, job.preemptible, job.gpus, job.min_workers, job.gpu_types, job.require, job.not_before
     )
 
 
-def seats(placement: Placement) -> Iterator[Seat]:
-    """The GPUs of a placement."""
+def gpu_slots(placement: Placement) -> Iterator[GpuSlot]:
+    """Return the GPUs of a placement."""
     return ((worker.node, gpu) for worker in placement for gpu in worker.gpus)
 
 
 def size(placement: Placement) -> int:
-    """How many GPUs a placement has."""
+    """Return the number of GPUs of a placement."""
     return sum(len(worker.gpus) for worker in placement)
 
 
 class Books:
-    """The state of a pool, with the sums that checks need.
+    """The state of a pool, with the sums that the checks need.
 
     Per project, descendants included: ``held`` counts GPUs of live attempts, ``promised`` those of reservations,
-    ``claimed`` both without attempts that are stopping, and ``pinned`` the part of that which cannot be paused.
-    ``owners`` has everyone that holds a GPU, so that a collision shows.
-    ``rooms`` counts nodes by GPU type and GPUs that are free and promised to nobody.
+    ``claimed`` both without attempts that are stopping, and ``pinned`` the part of ``claimed`` that belongs to
+    jobs that are not preemptible. ``owners`` lists every job that holds a GPU, so that a collision is visible.
+    ``rooms`` counts nodes by GPU type and number of GPUs that are free and not reserved.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -77,8 +77,8 @@ class Books:
         self.projects: dict[str, Project] = {}
         self.paths: dict[str, tuple[str, ...]] = {}
         self.jobs: dict[str, Job] = {}
-        self.owners: dict[Seat, list[str]] = {}
-        self.reservations: dict[Seat, list[str]] = {}
+        self.owners: dict[GpuSlot, list[str]] = {}
+        self.reservations: dict[GpuSlot, list[str]] = {}
         self.held: Counter[str] = Counter()
         self.direct: Counter[str] = Counter()
         self.claimed: Counter[str] = Counter()
@@ -94,7 +94,7 @@ class Books:
             self._add(job)
 
     def apply(self, change: Change) -> None:
-        """Take note of a change. Costs as much as the change is large; new nodes or projects cost a recount."""
+        """Record a change; the cost grows with the size of the change, new nodes or projects cost a recount."""
         match change:
             case JobChanged(job):
                 self._drop(job.id)
@@ -114,27 +114,27 @@ class Books:
                     self._add(job)
 
     def quota(self, project: str) -> float:
-        """The quota as far as the limit lets it be used; infinite if unlimited."""
+        """Return the quota, or the limit if that is smaller; infinite if both are unlimited."""
         own = self.projects[project]
         return min(math.inf if own.quota is None else own.quota, self.limit(project))
 
     def limit(self, project: str) -> float:
-        """The limit, infinite if there is none."""
+        """Return the limit, infinite if there is none."""
         limit = self.projects[project].limit
         return math.inf if limit is None else limit
 
-    def usable(self, seat: Seat) -> bool:
-        """Whether an attempt could ever run on this GPU: it exists, is no build GPU and nobody else's."""
-        node = self.nodes.get(seat[0])
+    def usable(self, slot: GpuSlot) -> bool:
+        """Return whether an attempt could run on this GPU: it exists, is a train GPU and belongs to the pool."""
+        node = self.nodes.get(slot[0])
         return (
             node is not None
-            and 0 <= seat[1] < node.gpus
-            and seat[1] not in node.taken
+            and 0 <= slot[1] < node.gpus
+            and slot[1] not in node.taken
             and node.environment is Environment.TRAIN
         )
 
     def split(self, one: str, other: str) -> tuple[str, str]:
-        """The ancestors of two projects (or they themselves) just below what they have in common."""
+        """Return the ancestors of two projects (or the projects) just below their lowest common ancestor."""
         mine, others = self.paths[one], self.paths[other]
         shared = 0
         while shared < min(len(mine), len(others)) and mine[-1 - shared] == others[-1 - shared]:
@@ -174,10 +174,10 @@ class Books:
     def _add(self, job: Job) -> None:
         self.jobs[job.id] = job
         if job.placement:
-            self._claim(self.owners, seats(job.placement), job.id)
+            self._claim(self.owners, gpu_slots(job.placement), job.id)
         if job.reserved:
             self.reserved[job.id] = None
-            self._claim(self.reservations, seats(job.reserved), job.id)
+            self._claim(self.reservations, gpu_slots(job.reserved), job.id)
         elif job.phase is Phase.WAITING:
             self.waiting.setdefault(kind_of(job), {})[job.id] = None
         self._count(job, 1)
@@ -187,10 +187,10 @@ class Books:
         if job is None:
             return
         if job.placement:
-            self._release(self.owners, seats(job.placement), job.id)
+            self._release(self.owners, gpu_slots(job.placement), job.id)
         if job.reserved:
             del self.reserved[job.id]
-            self._release(self.reservations, seats(job.reserved), job.id)
+            self._release(self.reservations, gpu_slots(job.reserved), job.id)
         elif job.phase is Phase.WAITING:
             alike = self.waiting[kind_of(job)]
             del alike[job.id]
@@ -212,23 +212,23 @@ class Books:
             if not job.preemptible:
                 self.pinned[name] += claimed
 
-    def _claim(self, claims: dict[Seat, list[str]], wanted: Iterator[Seat], job: str) -> None:
-        for seat in wanted:
-            self._shift_room(seat, -1)
-            claims.setdefault(seat, []).append(job)
+    def _claim(self, claims: dict[GpuSlot, list[str]], wanted: Iterator[GpuSlot], job: str) -> None:
+        for slot in wanted:
+            self._shift_room(slot, -1)
+            claims.setdefault(slot, []).append(job)
 
-    def _release(self, claims: dict[Seat, list[str]], wanted: Iterator[Seat], job: str) -> None:
-        for seat in wanted:
-            claims[seat].remove(job)
-            if not claims[seat]:
-                del claims[seat]
-            self._shift_room(seat, 1)
+    def _release(self, claims: dict[GpuSlot, list[str]], wanted: Iterator[GpuSlot], job: str) -> None:
+        for slot in wanted:
+            claims[slot].remove(job)
+            if not claims[slot]:
+                del claims[slot]
+            self._shift_room(slot, 1)
 
-    def _shift_room(self, seat: Seat, by: int) -> None:
-        """Count a GPU in or out of its node's room, called while nothing else claims it."""
-        if seat in self.owners or seat in self.reservations or not self.usable(seat):
+    def _shift_room(self, slot: GpuSlot, by: int) -> None:
+        """Count a GPU in or out of the free GPUs of its node; call this while nothing else claims the GPU."""
+        if slot in self.owners or slot in self.reservations or not self.usable(slot):
             return
-        node = self.nodes[seat[0]]
+        node = self.nodes[slot[0]]
         if node.available:
             self.rooms[node.gpu_type, self.free[node.name]] -= 1
             self.free[node.name] += by

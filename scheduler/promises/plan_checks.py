@@ -1,4 +1,4 @@
-"""What a plan may and may not do, decision by decision: cost grows with the plan, not with the pool."""
+"""Checks of a plan, decision by decision; the cost grows with the plan, not with the pool."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from springtide.scheduler.model import (
     Standing,
     Start,
 )
-from springtide.scheduler.promises.books import Books, Seat, seats, size
+from springtide.scheduler.promises.books import Books, GpuSlot, gpu_slots, size
 from springtide.scheduler.promises.breach import Breach, Promise
 
 ROUNDING = 1.0
-"""GPU-seconds of service that count as none when service is compared: times are floating-point numbers."""
+"""Tolerance in GPU-seconds for comparisons of service, because times are floating-point numbers."""
 
 
 def check_decisions(
     books: Books, plan: Plan, now: float, standing: Mapping[str, Standing] | None = None
 ) -> tuple[Breach, ...]:
-    """The promises that a plan made now would break.
+    """Return the promises that a plan made now would break.
 
-    ``standing`` tells what projects are entitled to; without it, that reclaims stay within entitlements is not
-    checked.
+    ``standing`` has the entitlement of each project; without it, whether reclaims stay within the entitlement is
+    not checked.
     """
     check = _PlanCheck(books, plan, now, standing)
     return tuple(check.breaches())
@@ -49,9 +49,9 @@ class _PlanCheck:
         self.known = [decision for decision in plan.decisions if decision.job in books.jobs]
         self.interrupted = {decision.job for decision in self.known if isinstance(decision, Pause | Move)}
         self.settled = {decision.job for decision in self.known if isinstance(decision, Drop | Start)}
-        """Jobs for which nothing is set aside any more."""
-        self.claims: dict[Seat, str] = {}
-        """GPUs this plan starts, moves or reserves for, and for whom."""
+        """Jobs whose reservation ends with this plan."""
+        self.claims: dict[GpuSlot, str] = {}
+        """Job for which this plan starts, moves or reserves each GPU."""
 
     def breaches(self) -> Iterator[Breach]:
         yield from self._jobs()
@@ -61,7 +61,7 @@ class _PlanCheck:
         yield from self._takings()
 
     def _jobs(self) -> Iterator[Breach]:
-        """Decisions concern jobs that exist and are in a state for them, once each."""
+        """Check that each decision concerns an existing job in a suitable state, once per job."""
         starts = Counter(decision.job for decision in self.plan.decisions if isinstance(decision, Start))
         stops = Counter(decision.job for decision in self.plan.decisions if isinstance(decision, Pause | Move))
         for job_id, count in (starts + stops).items():
@@ -95,7 +95,7 @@ class _PlanCheck:
                 yield from self._collisions(job, decision)
 
     def _gang(self, job: Job, placement: Placement) -> Iterator[Breach]:
-        """Enough workers, each with its GPUs on one node of a kind it accepts, all in the domain it requires."""
+        """Check for enough workers, each with its GPUs on one node of an accepted type, in the required domain."""
         problems = []
         if not job.min_workers <= len(placement) <= job.workers:
             problems.append(f"gets {len(placement)} workers, wants {job.min_workers} to {job.workers}")
@@ -112,40 +112,40 @@ class _PlanCheck:
             yield Breach(Promise.GANG, f"job {job.id} {problem}", job.id, job.project)
 
     def _ground(self, job: Job, placement: Placement) -> Iterator[Breach]:
-        """On GPUs that exist, of nodes that are there, in the train environment."""
-        for seat in sorted(set(seats(placement))):
-            if not self.books.usable(seat):
-                message = f"job {job.id} gets GPU {seat[1]} of {seat[0]}, which is no train GPU of the pool"
+        """Check that the GPUs exist, on available nodes of the train environment."""
+        for slot in sorted(set(gpu_slots(placement))):
+            if not self.books.usable(slot):
+                message = f"job {job.id} gets GPU {slot[1]} of {slot[0]}, which is no train GPU of the pool"
                 yield Breach(Promise.BUILD, message, job.id, job.project)
-            elif not self.books.nodes[seat[0]].available:
-                message = f"job {job.id} gets GPUs of {seat[0]}, which is away"
+            elif not self.books.nodes[slot[0]].available:
+                message = f"job {job.id} gets GPUs of {slot[0]}, which is away"
                 yield Breach(Promise.EXCLUSIVE, message, job.id, job.project)
 
     def _collisions(self, job: Job, decision: Start | Move | Reserve) -> Iterator[Breach]:
-        """On GPUs that nobody else holds or was promised."""
-        for seat in sorted(set(seats(decision.placement))):
-            where = f"GPU {seat[1]} of {seat[0]}"
-            other = self.claims.setdefault(seat, job.id)
-            holders = [owner for owner in self.books.owners.get(seat, ()) if owner != job.id]
+        """Check that no other job holds the GPUs or has reserved them."""
+        for slot in sorted(set(gpu_slots(decision.placement))):
+            where = f"GPU {slot[1]} of {slot[0]}"
+            other = self.claims.setdefault(slot, job.id)
+            holders = [owner for owner in self.books.owners.get(slot, ()) if owner != job.id]
             if other != job.id:
                 yield Breach(Promise.EXCLUSIVE, f"{where} goes to both {other} and {job.id}", job.id, job.project)
             if holders and isinstance(decision, Start):
                 message = f"job {job.id} starts on {where}, which {holders[0]} holds"
                 yield Breach(Promise.EXCLUSIVE, message, job.id, job.project)
-            for promised in self.books.reservations.get(seat, ()):
+            for promised in self.books.reservations.get(slot, ()):
                 if promised != job.id and promised not in self.settled and not self._ends_before(job, promised):
                     message = f"{where} is reserved for {promised} and goes to {job.id}"
                     yield Breach(Promise.NO_THRASHING, message, job.id, job.project)
 
     def _ends_before(self, job: Job, promised: str) -> bool:
-        """Whether the job ends, by time limits, before all is free that is set aside for the other."""
-        reserved = set(seats(self.books.jobs[promised].reserved))
-        holders = {owner for seat in reserved for owner in self.books.owners.get(seat, ())}
+        """Return whether the job ends, by time limits, before all GPUs reserved for ``promised`` are free."""
+        reserved = set(gpu_slots(self.books.jobs[promised].reserved))
+        holders = {owner for slot in reserved for owner in self.books.owners.get(slot, ())}
         ends = [self.books.jobs[each].latest_end(self.now) for each in holders]
         return bool(ends) and job.latest_end(self.now) <= max(ends) < math.inf
 
     def _limits(self) -> Iterator[Breach]:
-        """No project holds more than its limit, nor more than its quota in jobs that cannot be paused."""
+        """Check that no project exceeds its limit, nor its quota with jobs that are not preemptible."""
         held, pinned = Counter[str](), Counter[str]()
         for decision in self.known:
             job = self.books.jobs[decision.job]
@@ -166,7 +166,7 @@ class _PlanCheck:
                     yield Breach(Promise.GUARANTEE, message, job.id, project)
 
     def _pauses(self) -> Iterator[Breach]:
-        """A pause serves a start or a reservation of the same plan, and respects what it stops."""
+        """Check that each pause serves a start or reservation of the same plan and is permitted for its job."""
         served = {decision.job for decision in self.known if isinstance(decision, Start | Reserve | Move)}
         for decision in self.known:
             if not isinstance(decision, Pause | Move):
@@ -181,15 +181,15 @@ class _PlanCheck:
             return
         if not job.preemptible:
             yield "but cannot be paused"
-        if isinstance(decision, Pause) and helped is None:
+        if isinstance(decision, Pause) and helped is None and not self._above_limit(job):
             yield "for nobody"
         if helped is not None and helped.id not in served:
             yield f"but {helped.id} gets neither a start nor a reservation"
-        kept = set(seats(decision.placement)) if isinstance(decision, Move) else set()
+        kept = set(gpu_slots(decision.placement)) if isinstance(decision, Move) else set()
         freed = {(worker.node, gpu) for worker in job.placement for gpu in worker.gpus} - kept
         if (
             helped is not None
-            and not any(seat in self.claims for seat in freed)
+            and not any(slot in self.claims for slot in freed)
             and not self._in_the_way(job, helped)
         ):
             yield "but nobody is given its GPUs"
@@ -200,8 +200,14 @@ class _PlanCheck:
         if helped is not None and helped.project == job.project and shrinks(job, decision):
             yield from self._unjust_within(job, helped, decision)
 
+    def _above_limit(self, job: Job) -> bool:
+        """Return whether the job's project or one of its ancestors holds more than its limit."""
+        return any(
+            self.books.claimed[name] > self.books.limit(name) for name in self.books.paths.get(job.project, ())
+        )
+
     def _in_the_way(self, job: Job, helped: Job) -> bool:
-        """Whether a limit, quota or entitlement above both keeps the one from starting while the other runs."""
+        """Return whether a bound above both keeps ``helped`` from starting: a limit, quota or entitlement."""
         shared = set(self.books.paths.get(job.project, ())) & set(self.books.paths.get(helped.project, ()))
         bounded = any(self.books.projects[project].limit is not None for project in shared)
         need = helped.gpus * helped.min_workers
@@ -209,7 +215,7 @@ class _PlanCheck:
         return bounded or full or (bool(shared) and not helped.preemptible)
 
     def _entitled(self, project: str) -> float:
-        """What the project may claim back, in GPUs; infinite if that is not known."""
+        """Return the number of GPUs that the project may claim back; infinite if the entitlement is unknown."""
         if self.standing is None:
             return math.inf
         quota = self.books.projects[project].quota
@@ -217,7 +223,7 @@ class _PlanCheck:
         return min(self.books.limit(project), share)
 
     def _unjust_within(self, job: Job, helped: Job, decision: Pause | Move) -> Iterator[str]:
-        """Within a project: for a higher priority, or in turn for an equal one that had less."""
+        """Check a pause within a project: for a higher priority, or for an equal job with less service."""
         if helped.priority > job.priority:
             return
         if helped.priority < job.priority:
@@ -231,7 +237,7 @@ class _PlanCheck:
                 yield f"for its equal {helped.id}, which had no less service"
 
     def _takings(self) -> Iterator[Breach]:
-        """No project at or below its quota loses a GPU to another, and who takes stays within entitlement."""
+        """Check that no project within its quota loses a GPU to another and reclaims stay within entitlement."""
         losses: dict[str, dict[str, int]] = {}
         reclaimers: dict[str, str] = {}
         for decision in self.known:
@@ -256,7 +262,7 @@ class _PlanCheck:
         yield from self._greed(reclaimers)
 
     def _greed(self, reclaimers: Mapping[str, str]) -> Iterator[Breach]:
-        """Decision by decision: where a reclaiming job gets its GPUs, all above it stay within entitlement."""
+        """Check decision by decision that all ancestors of a reclaiming job stay within their entitlement."""
         gained = Counter[str]()
         for decision in self.known:
             job = self.books.jobs[decision.job]
@@ -274,19 +280,19 @@ class _PlanCheck:
 
 
 def gain(job: Job, decision: Decision) -> int:
-    """GPUs that a decision adds to what its job claims; negative if it takes some away."""
+    """Return the number of GPUs that a decision adds to the claim of its job; negative if it removes some."""
     before = size(job.reserved) + (0 if job.phase is Phase.PAUSING else job.held_gpus)
     after = 0 if isinstance(decision, Pause | Drop) else size(decision.placement)
     return after - before
 
 
 def shrinks(job: Job, decision: Pause | Move) -> bool:
-    """Whether the job ends up with fewer GPUs."""
+    """Return whether the job has fewer GPUs after the decision."""
     return gain(job, decision) < 0
 
 
 def domains(books: Books, placement: Placement, level: str) -> set[object]:
-    """The topology domains of a level that a placement touches; what is in none is one of its own."""
+    """Return the topology domains of a level that a placement uses; a node in no domain is its own domain."""
     touched: set[object] = set()
     for worker in placement:
         node = books.nodes.get(worker.node)

@@ -1,4 +1,4 @@
-"""Decisions can be replayed: the same snapshot gives the same plan again."""
+"""The check that decisions can be replayed: the same snapshot gives the same plan."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from springtide.scheduler.promises.breach import Breach, Promise
 
 
 def check_replay(snapshot: Snapshot, plan: Plan, decide: Callable[[Snapshot], Plan]) -> tuple[Breach, ...]:
-    """Whether the policy decides the same upon the same snapshot again.
+    """Return the breach when the policy decides differently for the same snapshot."""
+    return compare_plans(plan, decide(snapshot))
 
-    A plan may ask to be woken earlier than its replay, for something that has become idle since, but not later.
+
+def compare_plans(plan: Plan, again: Plan) -> tuple[Breach, ...]:
+    """Return the breach when a plan and its replay differ.
+
+    A plan may request an earlier wake-up than its replay, for a reason that no longer applies, but not
+    a later one.
     """
-    again = decide(snapshot)
     for was, other in zip_longest(plan.decisions, again.decisions):
         if was != other:
             return (Breach(Promise.REPLAYABLE, f"replayed, the plan has {other} where it had {was}"),)

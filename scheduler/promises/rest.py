@@ -1,4 +1,4 @@
-"""What must hold once nothing more is to be done at an instant."""
+"""Checks of a pool at rest: no more decisions are due at this instant."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from springtide.scheduler.model import WITHIN_NODES, Job, Phase
-from springtide.scheduler.promises.books import Books, Kind, Seat, kind_of, seats
+from springtide.scheduler.promises.books import Books, GpuSlot, Kind, gpu_slots, kind_of
 from springtide.scheduler.promises.breach import Breach, Promise
 
 
 def check_state(books: Books) -> tuple[Breach, ...]:
-    """Whether the pool as it stands keeps its promises: every GPU held once, on train nodes, by whole gangs."""
+    """Return the promises that the pool's state breaks: each GPU held once, on train nodes, by complete gangs."""
     found: list[Breach] = []
     for job in books.jobs.values():
         found += check_job(books, job)
@@ -19,14 +19,14 @@ def check_state(books: Books) -> tuple[Breach, ...]:
 
 
 def check_job(books: Books, job: Job) -> Iterator[Breach]:
-    """Whether what one job holds is its own, of the train nodes, and enough to run with."""
-    for seat in seats(job.placement):
-        owners = books.owners.get(seat, [])
+    """Return the promises that one job's GPUs break: held by it alone, on train nodes, enough workers to run."""
+    for slot in gpu_slots(job.placement):
+        owners = books.owners.get(slot, [])
         if len(owners) > 1:
-            message = f"GPU {seat[1]} of {seat[0]} is held by {' and '.join(sorted(owners))}"
+            message = f"GPU {slot[1]} of {slot[0]} is held by {' and '.join(sorted(owners))}"
             yield Breach(Promise.EXCLUSIVE, message, job.id, job.project)
-        if seat[0] in books.nodes and not books.usable(seat):
-            message = f"job {job.id} holds GPU {seat[1]} of {seat[0]}, which is no train GPU of the pool"
+        if slot[0] in books.nodes and not books.usable(slot):
+            message = f"job {job.id} holds GPU {slot[1]} of {slot[0]}, which is no train GPU of the pool"
             yield Breach(Promise.BUILD, message, job.id, job.project)
     if job.phase is Phase.RUNNING and len(job.placement) < job.min_workers:
         message = f"job {job.id} runs with {len(job.placement)} of its least {job.min_workers} workers"
@@ -34,9 +34,9 @@ def check_job(books: Books, job: Job) -> Iterator[Breach]:
 
 
 def check_rest(books: Books, now: float) -> tuple[Breach, ...]:
-    """Whether the pool is work conserving, when the policy has nothing more to do now.
+    """Return the breaches of work conservation, at an instant at which the policy has no more decisions.
 
-    The cost grows with the kinds of waiting jobs and with the reservations, not with the queue.
+    The cost grows with the number of kinds of waiting jobs and with the reservations, not with the queue.
     """
     return (*_idle(books, now), *_unfulfilled(books, now))
 
@@ -55,18 +55,18 @@ def _unfulfilled(books: Books, now: float) -> Iterator[Breach]:
         job = books.jobs[job_id]
         if job.phase is not Phase.WAITING or job.not_before > now:
             continue
-        reserved = list(seats(job.reserved))
-        if all(_ready(books, seat) for seat in reserved) and allowed(books, kind_of(job), own=len(reserved)):
+        reserved = list(gpu_slots(job.reserved))
+        if all(_ready(books, slot) for slot in reserved) and allowed(books, kind_of(job), own=len(reserved)):
             message = f"job {job_id} waits, though the GPUs reserved for it are free"
             yield Breach(Promise.WORK_CONSERVING, message, job_id, job.project)
 
 
-def _ready(books: Books, seat: Seat) -> bool:
-    return seat not in books.owners and books.usable(seat) and books.nodes[seat[0]].available
+def _ready(books: Books, slot: GpuSlot) -> bool:
+    return slot not in books.owners and books.usable(slot) and books.nodes[slot[0]].available
 
 
 def fits(books: Books, kind: Kind) -> bool:
-    """Whether a job of this kind fits on GPUs of one type that are free and reserved for nobody."""
+    """Return whether a job of this kind fits on GPUs of one type that are free and not reserved."""
     if kind.require is not None:
         return _fits_domain(books, kind, kind.require)
     room: Counter[str] = Counter()
@@ -94,14 +94,14 @@ def _fits_domain(books: Books, kind: Kind, level: str) -> bool:
     return any(workers >= kind.min_workers for workers in room.values())
 
 
-def _unclaimed(books: Books, seat: Seat) -> bool:
-    return _ready(books, seat) and seat not in books.reservations
+def _unclaimed(books: Books, slot: GpuSlot) -> bool:
+    return _ready(books, slot) and slot not in books.reservations
 
 
 def allowed(books: Books, kind: Kind, own: int = 0) -> bool:
-    """Whether limits, and quotas for what cannot be paused, leave room for a job of this kind.
+    """Return whether limits, and quotas for jobs that are not preemptible, permit a job of this kind.
 
-    What is reserved counts as held, except for the ``own`` GPUs that are reserved for the job itself.
+    Reserved GPUs count as held, except for the ``own`` GPUs that are reserved for the job itself.
     """
     need = max(kind.need, own) - own
     for project in books.paths.get(kind.project, ()):

@@ -1,4 +1,4 @@
-"""A witness of a pool's history: every change and every plan, checked as it happens."""
+"""The check of a pool's history: every change and every plan, as they happen."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from springtide.scheduler.promises.plan_checks import check_decisions
 from springtide.scheduler.promises.rest import allowed, check_job, check_rest
 
 ROUNDS_AT_ONCE = 50
-"""Plans with pauses at one instant before the policy is held to be going in circles."""
+"""Number of plans with pauses at one instant that counts as an endless loop of the policy."""
 
 STOPS_AT_ONCE = 3
-"""How often one job may not make way for others before anything new has happened."""
+"""Number of pauses of one job in favour of others, without a new event between them, that counts as a breach."""
 
 KEPT = 100
-"""Breaches that are kept in full; all are counted."""
+"""Maximum number of breaches that are kept in full; all are counted."""
 
 StandingOf = Callable[[], Mapping[str, Standing]]
 
 
 class Watch:
-    """Checks the promises over a history, told step by step.
+    """Checks the promises over a history, step by step.
 
-    Tell it what the planner is told with `apply`, each plan with `decided` before it is carried out, and with
-    `settled` when the planner has nothing more to do at an instant. ``standing`` gives what projects are
-    entitled to. ``patience`` is how long, in seconds, a job that its project is entitled to may wait without a
-    promised start; None leaves that unchecked.
+    Call `apply` with each change that the planner gets, `decided` with each plan before it is carried out, and
+    `settled` when the planner has no more decisions at an instant. ``standing`` returns the entitlement of each
+    project. ``patience`` is the longest time, in seconds, that a job within its project's entitlement may wait
+    without a reservation; None disables this check.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Watch:
         self._stops = Counter[str]()
 
     def apply(self, change: Change) -> None:
-        """A change that the planner is told of."""
+        """Check and record a change that the planner gets."""
         if isinstance(change, JobRemoved):
             if change.job_id not in self.books.jobs:
                 message = f"job {change.job_id} ended, but was not there: it ended before or was never accepted"
@@ -80,7 +80,7 @@ class Watch:
             self._note_waiting(change)
 
     def decided(self, plan: Plan, now: float) -> None:
-        """A plan, before it is carried out."""
+        """Check a plan before it is carried out."""
         self._now = now
         if not plan.decisions:
             return
@@ -93,7 +93,7 @@ class Watch:
                 self.meter.started(self.books.jobs[decision.job].project)
 
     def settled(self, now: float) -> None:
-        """The planner has nothing more to do now."""
+        """Check the pool at an instant at which the planner has no more decisions."""
         self._now, self._rounds = now, 0
         self._stops.clear()
         self.report(check_rest(self.books, now))
@@ -103,14 +103,14 @@ class Watch:
             self.report(self._starved(now, self._patience))
 
     def report(self, breaches: Iterable[Breach]) -> None:
-        """Take down breaches, wherever they were found; the first ones are kept in full."""
+        """Record breaches found by any check; the first `KEPT` of them are kept in full."""
         for breach in breaches:
             self.count += 1
             if len(self.breaches) < KEPT:
                 self.breaches.append(breach)
 
     def finish(self, now: float) -> None:
-        """The history is over."""
+        """End the history."""
         self.meter.finish(now)
 
     def _note_waiting(self, change: JobChanged) -> None:
@@ -120,7 +120,7 @@ class Watch:
             self._waits_since.pop(change.job.id, None)
 
     def _restless(self, plan: Plan) -> Iterable[Breach]:
-        """Plans that go on pausing, or pause the same job again, though nothing new has happened."""
+        """Return breaches where plans keep pausing, or pause one job repeatedly, without a new event."""
         stops = [decision for decision in plan.decisions if isinstance(decision, Pause | Move)]
         for_others = [decision.job for decision in stops if decision.beneficiary is not None]
         self._rounds += bool(stops)
@@ -148,7 +148,7 @@ class Watch:
                     yield Breach(Promise.NO_STARVATION, f"{message} and has no promised start", job, kind.project)
 
     def _most_urgent(self, now: float) -> Mapping[str, int]:
-        """The highest priority, by project, of the jobs that wait and may start: those below it wait for them."""
+        """Return the highest priority of startable waiting jobs by project; lower ones wait for them."""
         urgent: dict[str, int] = {}
         waiting = [job for kind, jobs in self.books.waiting.items() if self._startable(kind, now) for job in jobs]
         for job_id in (*waiting, *self.books.reserved):
@@ -165,7 +165,7 @@ class Watch:
         )
 
     def _entitled(self, kind: Kind, standing: Mapping[str, Standing] | None) -> bool:
-        """Whether a job of this kind stays within what its project and all above it are entitled to."""
+        """Return whether a job of this kind stays within the entitlement of its project and of all ancestors."""
         for name in self.books.paths.get(kind.project, ()):
             share = standing[name].fair_share if standing is not None and name in standing else 0
             if self.books.held[name] + self.books.promised[name] + kind.need > max(self.books.quota(name), share):
@@ -175,19 +175,19 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One instant of a history: what became known, and what was decided upon it."""
+    """One instant of a history: the changes that became known, and the plan made from them."""
 
     now: float
     changes: tuple[Change, ...]
     plan: Plan
     settled: bool = True
-    """Whether the planner had nothing more to do after this plan was carried out."""
+    """Whether the planner had no more decisions after this plan was carried out."""
 
 
 def check_history(start: Snapshot, steps: Iterable[Step], *, patience: float | None = None) -> tuple[Breach, ...]:
-    """The promises broken over a history that began as ``start``.
+    """Return the promises broken over a history that began as ``start``.
 
-    The carrying out of a plan appears among the changes of the next step.
+    The effects of a plan are among the changes of the next step.
     """
     watch = Watch(start, patience=patience)
     for step in steps:

@@ -1,4 +1,4 @@
-"""Scenarios: a pool written down as a file, for `springtide plan` and `springtide simulate`."""
+"""Scenarios: files that describe a pool, for `springtide plan` and `springtide simulate`."""
 
 from springtide.scheduler.scenario.document import ScenarioError
 from springtide.scheduler.scenario.read import Scenario, parse, read

@@ -1,4 +1,4 @@
-"""From bytes to plain data: JSON or YAML, refusing whatever can be read in two ways."""
+"""The step from bytes to plain data: JSON or YAML without ambiguous content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ScenarioError(ValueError):
 
 
 def load(path: Path, shown: str) -> bytes:
-    """The bytes of a file. Raises `ScenarioError`, naming the file as ``shown``."""
+    """Return the bytes of a file. Raise `ScenarioError`, naming the file as ``shown``."""
     try:
         if not path.is_file():
             raise ScenarioError(shown, "", "no such file" if not path.exists() else "expected a plain file")
@@ -37,10 +37,10 @@ def load(path: Path, shown: str) -> bytes:
 
 
 def decode(raw: bytes, shown: str, *, as_yaml: bool) -> Any:
-    """The data in a JSON or YAML document.
+    """Return the data of a JSON or YAML document.
 
-    NaN and infinities come through, to be refused where they stand. Raises `ScenarioError` for bytes that are
-    not UTF-8, syntax errors, keys given twice, YAML aliases and documents nested too deeply.
+    NaN and infinities are kept; the check of their field rejects them. Raise `ScenarioError` for bytes that are
+    not UTF-8, syntax errors, duplicate keys, YAML aliases and documents nested too deeply.
     """
     try:
         text = raw.decode("utf-8-sig")
@@ -68,12 +68,12 @@ def _from_json(text: str, shown: str) -> Any:
         raise ScenarioError(shown, "", "nested too deeply") from error
     except ScenarioError:
         raise
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # a number with thousands of digits
         raise ScenarioError(shown, "", f"expected ordinary numbers: {error}") from error
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML whose mappings have every key once."""
+    """Safe YAML loader that rejects duplicate keys in a mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
@@ -100,7 +100,7 @@ def _from_yaml(text: str, shown: str) -> Any:
         raise ScenarioError(shown, "", f"expected YAML: {' '.join(str(error).split())}") from error
     except ScenarioError:
         raise
-    except ValueError as error:  # an impossible date, a number of thousands of digits
+    except ValueError as error:  # an impossible date, or a number with thousands of digits
         raise ScenarioError(shown, "", f"expected ordinary values: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""Reading a scenario: its shape, then whether its parts fit together."""
+"""The reading of a scenario: its shape, then the consistency of its parts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from springtide.scheduler.scenario.shape import Document, JobPart, NodePart, Pro
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A pool at one moment. ``durations`` are run times in seconds of the jobs that have one, by job id.
+    """A pool at one moment. ``durations`` are run times in seconds, by job id, of the jobs that have one.
 
-    A job's id is its name. Jobs are in the file's order, those with workers in ``placed`` running.
+    A job's id is its name. Jobs are in the file's order; those with workers in ``placed`` are running.
     """
 
     nodes: tuple[Node, ...]
@@ -28,18 +28,18 @@ class Scenario:
 
 
 def read(path: Path) -> Scenario:
-    """The scenario in a JSON or YAML file. Raises `ScenarioError`."""
+    """Return the scenario in a JSON or YAML file. Raise `ScenarioError`."""
     shown = str(path)
     return parse(load(path, shown), shown, as_yaml=path.suffix.lower() in YAML_SUFFIXES)
 
 
 def parse(raw: bytes, shown: str, *, as_yaml: bool = False) -> Scenario:
-    """The scenario in a document that messages call ``shown``. Raises `ScenarioError`."""
+    """Return the scenario in a document that messages call ``shown``. Raise `ScenarioError`."""
     return checked(decode(raw, shown, as_yaml=as_yaml), shown)
 
 
 def checked(data: Any, shown: str) -> Scenario:
-    """The scenario in plain data. Raises `ScenarioError`."""
+    """Return the scenario in plain data. Raise `ScenarioError`."""
     document = shaped(data, shown)
     _check_names(document, shown)
     _check_nodes(document.nodes, shown)
@@ -126,9 +126,7 @@ def _check_tree(projects: Sequence[ProjectPart], shown: str) -> None:
 
 def _check_jobs(document: Document, shown: str) -> None:
     projects = {part.name for part in document.projects}
-    largest: dict[str, int] = {}
-    for node in document.nodes:
-        largest[node.gpu_type] = max(largest.get(node.gpu_type, 0), node.gpus)
+    gpu_types = {node.gpu_type for node in document.nodes}
     for at, job in enumerate(document.jobs):
         if job.project not in projects:
             message = f"no project {job.project!r}, expected one of {_some(projects)}"
@@ -137,16 +135,9 @@ def _check_jobs(document: Document, shown: str) -> None:
             message = f"expected at most its {job.workers} workers, got {job.min_workers}"
             raise ScenarioError(shown, f"jobs[{at}].min_workers", message)
         for number, kind in enumerate(job.gpu_types):
-            if kind not in largest:
-                message = f"no node has GPUs of type {kind!r}, expected one of {_some(largest)}"
+            if kind not in gpu_types:
+                message = f"no node has GPUs of type {kind!r}, expected one of {_some(gpu_types)}"
                 raise ScenarioError(shown, f"jobs[{at}].gpu_types[{number}]", message)
-        most = max((largest[kind] for kind in job.gpu_types or largest), default=0)
-        if job.gpus > most:
-            message = (
-                f"job {job.name!r} wants {job.gpus} GPUs for one worker, expected at most the {most} "
-                "of the largest node that suits it"
-            )
-            raise ScenarioError(shown, f"jobs[{at}].gpus", message)
 
 
 def _jobs(document: Document, shown: str) -> tuple[Job, ...]:
@@ -178,7 +169,7 @@ def _jobs(document: Document, shown: str) -> tuple[Job, ...]:
 def _seated(
     part: JobPart, nodes: Sequence[str], free: Mapping[str, Iterable[int]], field: str, shown: str
 ) -> Placement:
-    """The workers on the lowest GPUs that are left on their nodes."""
+    """Return the workers on the lowest free GPUs of their nodes."""
     seats = []
     for rank, name in enumerate(nodes):
         gpus = tuple(islice(free[name], part.gpus))
@@ -215,7 +206,7 @@ def _job(part: JobPart, min_workers: int, placement: Placement) -> Job:
 
 
 def _some(names: Iterable[str]) -> str:
-    """A few of the names, for messages."""
+    """Return some of the names, for messages."""
     shown = sorted(names)
     listed = ", ".join(repr(name) for name in shown[:8])
     return f"{listed}, … ({len(shown)} in all)" if len(shown) > 8 else listed or "(there are none)"

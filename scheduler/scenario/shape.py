@@ -82,7 +82,7 @@ _STEP = re.compile(r"\.(?P<key>\w+)|\[(?P<index>\d+)\]")
 
 
 def shaped(data: Any, shown: str) -> Document:
-    """``data`` as a `Document`. Raises `ScenarioError` naming the field, what was given and what was expected."""
+    """Return ``data`` as a `Document`. Raise `ScenarioError` naming the field, the value and the expected form."""
     try:
         return msgspec.convert(data, Document)
     except msgspec.ValidationError as error:
@@ -120,7 +120,7 @@ def _keys_at(path: str) -> str:
 
 
 def _given(path: str, data: Any) -> tuple[bool, str]:
-    """Whether the path leads to a value, and that value as a reader of the file would recognise it."""
+    """Return whether the path leads to a value, and that value in the notation of the file."""
     for step in _STEP.finditer(f".{path}" if path and not path.startswith("[") else path):
         try:
             data = data[step["key"]] if step["key"] else data[int(step["index"])]

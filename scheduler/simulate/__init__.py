@@ -1,4 +1,4 @@
-"""The pool in virtual time: the same policy over scenarios and traces."""
+"""Simulation of a pool in virtual time: the same policy, applied to scenarios and traces."""
 
 from springtide.scheduler.simulate.run import Load, Policy, Result, load_of, simulate
 from springtide.scheduler.simulate.settle import Rest, opening, settle

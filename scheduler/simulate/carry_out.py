@@ -1,4 +1,4 @@
-"""What decisions make of a job when they are carried out at once."""
+"""The state of a job after a decision that takes effect at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from springtide.scheduler.model import Decision, Drop, Job, Move, Pause, Phase, 
 
 
 def carried_out(job: Job, decision: Decision, now: float) -> Job:
-    """The job after a decision about it: started jobs run and paused ones wait from this instant on."""
+    """Return the job after a decision about it: from ``now`` on a started job runs and a paused one waits."""
     match decision:
         case Start(placement=placement):
             return replace(
@@ -31,6 +31,6 @@ def carried_out(job: Job, decision: Decision, now: float) -> Job:
 
 
 def paused(job: Job, now: float) -> Job:
-    """The job waiting again, its GPUs free and its time accounted for."""
+    """Return the job waiting again, with its GPUs free and its service counted."""
     served = job.served_by(now)
     return replace(job, phase=Phase.WAITING, placement=(), started=None, saved=None, served=served)

@@ -1,4 +1,4 @@
-"""What a simulation came to: the figures of one pool, and of each project."""
+"""The result of a simulation: the figures of the pool and of each project."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that `springtide simulate` prints.
+    """The output of `springtide simulate`.
 
-    ``left_out`` counts the jobs that could never run and so were not submitted, ``breaches`` the promises the
-    checker found broken, and ``gpu_hours`` is the time held in all.
+    ``left_out`` counts the jobs that could never run and so were not submitted, ``breaches`` the broken promises
+    that the checker found, and ``gpu_hours`` is the total time held.
     """
 
     total: Figures
@@ -49,7 +49,7 @@ class Report:
     wall_s: float
 
     def as_json(self) -> dict[str, object]:
-        """As one object of plain data."""
+        """Return the report as one JSON object."""
         extra = {
             "wall_s": self.wall_s,
             "left_out": self.left_out,
@@ -69,7 +69,7 @@ def summarize(
     breaches: int,
     wall_s: float,
 ) -> Report:
-    """The report of a finished run on ``gpus`` GPUs. ``violations`` are project-seconds of broken guarantee."""
+    """Return the report of a finished run on ``gpus`` GPUs; ``violations`` are seconds of broken guarantee."""
     submits = [course.job.submitted for course in courses]
     span = (min(submits), max(submits)) if submits else (0.0, 0.0)
     by_project: dict[str, list[Course]] = {name: [] for name in violations}
@@ -86,7 +86,7 @@ def summarize(
 
 
 def job_rows(courses: Iterable[Course]) -> list[tuple[str, str, float, float | str, float | str, int]]:
-    """A row of `JOB_COLUMNS` per job; times that never came are empty."""
+    """Return a row of `JOB_COLUMNS` per job; the start and end of jobs without them are empty."""
     return [
         (
             course.job.name,
@@ -124,7 +124,7 @@ def _figures(courses: Sequence[Course], gpus: int, span: tuple[float, float], vi
 
 
 def _held(courses: Iterable[Course], start: float, end: float) -> float:
-    """GPU-seconds held between two times."""
+    """Return the GPU-seconds held between two times."""
     return math.fsum(
         max(0.0, min(to, end) - max(since, start)) * gpus for course in courses for since, to, gpus in course.spans
     )
@@ -135,7 +135,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _percentile(ordered: Sequence[float], part: float) -> float | None:
-    """The smallest value that at least this part of all values does not exceed."""
+    """Return the smallest value that at least this part (0 to 1) of all values does not exceed."""
     return _rounded(ordered[max(0, math.ceil(part * len(ordered)) - 1)]) if ordered else None
 
 

@@ -1,4 +1,4 @@
-"""Whole simulations: a pool, its jobs and a policy in, a report and each job's course out."""
+"""Complete simulations: from a pool, its jobs and a policy to a report and the course of each job."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ DEFAULTS = Settings()
 
 
 class Policy(StrEnum):
-    """Which rules a simulation runs under."""
+    """The rules of a simulation."""
 
     GUARANTEED = "guaranteed"
-    """The pool's own."""
+    """The pool's own policy."""
     STATIC = "static"
-    """Every project locked inside its quota, first in first out with backfill: the world before."""
+    """Static quotas: each project stays within its quota, first in first out with backfill."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a simulation runs: jobs with their run times in seconds, on nodes shared by projects."""
+    """The input of a simulation: jobs with their run times in seconds, nodes, and the projects that share them."""
 
     nodes: tuple[Node, ...]
     projects: tuple[Project, ...]
@@ -38,7 +38,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a simulation went."""
+    """The result of a simulation."""
 
     report: Report
     courses: Sequence[Course]
@@ -46,7 +46,7 @@ class Result:
 
 
 def load_of(scenario: Scenario) -> Load:
-    """The jobs of a scenario with their durations. Raises `KeyError` with the id of a job that has none."""
+    """Return the jobs of a scenario with their durations. Raise `KeyError` with the id of a job without one."""
     return Load(
         scenario.nodes,
         scenario.projects,
@@ -61,9 +61,9 @@ def simulate(
     costs: Costs = FREE,
     clock: Callable[[], float] = time.monotonic,
 ) -> Result:
-    """Run a load through virtual time. ``clock`` tells how long that took.
+    """Run a load through virtual time. ``clock`` measures the real time that this takes, in seconds.
 
-    Under `Policy.STATIC`, jobs larger than their project's quota are left out; they could never run.
+    Under `Policy.STATIC`, jobs larger than their project's quota are left out, because they could never run.
     """
     began = clock()
     start = min((job.submitted for job, _ in load.jobs), default=0.0)

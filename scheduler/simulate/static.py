@@ -1,4 +1,4 @@
-"""The world before: every project locked inside its quota, first in first out with backfill."""
+"""The policy of static quotas: each project stays within its quota, first in first out with backfill."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ STARTED = Reason("started", {})
 
 
 class StaticPlanner:
-    """Starts the jobs of each project in order of submission as long as they fit inside its quota.
+    """Starts the jobs of each project in order of submission as long as they fit into its quota.
 
-    A job that does not fit is passed over by later ones. Nothing is ever paused; priorities, trees and limits
-    play no part. Nodes are those of the snapshot for good.
+    Later jobs may start before a job that does not fit. No job is ever paused; priorities, trees and limits are
+    ignored. The nodes are those of the snapshot and never change.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -41,12 +41,12 @@ class StaticPlanner:
             self.apply(JobChanged(job))
 
     def fits_quota(self, job: Job) -> bool:
-        """Whether the job could ever run: its gang is no larger than its project's quota."""
+        """Return whether the job can run at all: its gang is no larger than its project's quota."""
         quota = self._quota[job.project]
         return quota is None or job.workers * job.gpus <= quota
 
     def apply(self, change: Change) -> None:
-        """Take note of a job that came, started or ended. Raises `TypeError` for any other change."""
+        """Record a job that was submitted, started or ended. Raise `TypeError` for any other change."""
         match change:
             case JobChanged(job):
                 self._forget(job.id)
@@ -57,7 +57,7 @@ class StaticPlanner:
                 raise TypeError(f"static quotas do not change: {change!r}")
 
     def plan(self, now: float) -> Plan:
-        """Start what fits. ``now`` plays no part."""
+        """Return the starts of all jobs that fit. ``now`` is ignored."""
         del now
         starts: list[Start] = []
         taken: dict[str, int] = {}
@@ -108,7 +108,7 @@ class StaticPlanner:
             yield Start(job_id, placement, STARTED)
 
     def _place(self, job: Job, taken: dict[str, int]) -> Placement | None:
-        """The gang packed onto the fullest nodes that hold its workers."""
+        """Return the placement of the gang on the fullest nodes that hold its workers, None if there is none."""
         rooms = sorted(
             (len(free) - taken.get(name, 0), name)
             for name, free in self._free.items()

@@ -1,4 +1,4 @@
-"""Traces of jobs that once ran, and the pool to run them on, from tables."""
+"""Traces: tables of jobs that ran in the past, and the pool to simulate them on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_SECONDS = 1e12
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One job of a trace: its line, when it was submitted, whose it was, GPUs in all, and how long it ran."""
+    """One job of a trace: its line, time of submission, project, total number of GPUs and run time, in seconds."""
 
     line: int
     submit_s: float
@@ -30,7 +30,7 @@ class Row:
 
 
 def read_trace(path: Path) -> list[Row]:
-    """The rows of a trace. Raises `ScenarioError` naming file, line and column."""
+    """Return the rows of a trace. Raise `ScenarioError` naming file, line and column."""
     return [
         Row(
             line=line,
@@ -44,7 +44,7 @@ def read_trace(path: Path) -> list[Row]:
 
 
 def read_quotas(path: Path) -> tuple[Project, ...]:
-    """The projects of a table, oldest first. Raises `ScenarioError` naming file, line and column."""
+    """Return the projects of a table, oldest first. Raise `ScenarioError` naming file, line and column."""
     projects: dict[str, Project] = {}
     for line, cells in _rows(path, QUOTA_COLUMNS):
         name = _name(path, line, cells["project"])
@@ -56,9 +56,9 @@ def read_quotas(path: Path) -> tuple[Project, ...]:
 
 
 def parse_nodes(text: str) -> tuple[Node, ...]:
-    """Nodes from a text such as ``88x8`` or ``10x8,4x4``: how many, times the GPUs of each.
+    """Return the nodes of a text such as ``88x8`` or ``10x8,4x4``: number of nodes times GPUs of each node.
 
-    Raises `ValueError` saying what was expected.
+    Raise `ValueError` naming the expected form.
     """
     nodes: list[Node] = []
     for part in text.split(","):
@@ -73,9 +73,9 @@ def parse_nodes(text: str) -> tuple[Node, ...]:
 def jobs_of(
     rows: list[Row], projects: tuple[Project, ...], nodes: tuple[Node, ...], path: Path
 ) -> list[tuple[Job, float]]:
-    """Each row as a job with its run time. What needs more than one node's GPUs becomes several equal workers.
+    """Return each row as a job with its run time; a job larger than one node gets several equal workers.
 
-    Raises `ScenarioError` for a project that has no quota.
+    Raise `ScenarioError` for a project that has no quota.
     """
     known = {project.name for project in projects}
     largest = max(node.gpus for node in nodes)

@@ -1,4 +1,4 @@
-"""A pool in virtual time: the policy's decisions carried out at once, run times known only to this module."""
+"""A pool in virtual time: decisions are carried out at once, and only this module knows the run times."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ from springtide.scheduler.model import (
 from springtide.scheduler.simulate.carry_out import carried_out
 
 ROUNDS_AT_ONCE = 50
-"""Plans made at one instant before the policy is held to be going in circles."""
+"""Number of plans at one instant that counts as an endless loop of the policy."""
 
 
 class Planner(Protocol):
-    """Whatever decides: the pool's policy, or one to compare it with."""
+    """A policy: the pool's own, or another one to compare it with."""
 
     def apply(self, change: Change) -> None:
-        """Take note of a change."""
+        """Record a change."""
 
     def plan(self, now: float) -> Plan:
-        """Decide what to do now."""
+        """Return the decisions to carry out now."""
 
 
 class Witness(Protocol):
-    """Whoever watches every change and every plan of a virtual pool."""
+    """An observer of every change and every plan of a virtual pool."""
 
     def apply(self, change: Change) -> None:
-        """Take note of a change."""
+        """Record a change."""
 
     def decided(self, plan: Plan, now: float) -> None:
-        """Called before a plan is carried out."""
+        """Check a plan before it is carried out."""
 
     def settled(self, now: float) -> None:
-        """Called when nothing more is to be done at this instant."""
+        """Check the pool at an instant at which no more decisions are due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What pausing costs, in seconds.
+    """The cost of pauses, in seconds.
 
-    Each attempt after the first runs ``restart`` longer. A pause loses what ran since the last checkpoint, which
+    Each attempt after the first runs ``restart`` longer. A pause loses the work since the last checkpoint, which
     is written every ``checkpoint_every`` seconds of running; None means that jobs save when asked to pause.
     """
 
@@ -62,12 +62,12 @@ class Costs:
 
 
 FREE = Costs()
-"""Pausing costs nothing."""
+"""Costs of pauses that are free."""
 
 
 @dataclass(slots=True)
 class Course:
-    """How a job fares. ``duration`` is its run time with all workers, ``done`` how much of it is saved."""
+    """The course of a job. ``duration`` is its run time with all workers, ``done`` the saved part, in seconds."""
 
     job: Job
     duration: float
@@ -76,30 +76,30 @@ class Course:
     version: int = 0
     pauses: int = 0
     lost: float = 0.0
-    """GPU-seconds spent on restarts and on work that a pause threw away."""
+    """GPU-seconds spent on restarts and on work that pauses discarded."""
     first_start: float | None = None
     finish: float | None = None
     spans: list[tuple[float, float, int]] = field(default_factory=list)
-    """Ended attempts: from, to, GPUs."""
+    """Ended attempts: start, end, number of GPUs."""
 
     @property
     def rate(self) -> float:
-        """Seconds of work done in a second."""
+        """Seconds of work done per second."""
         return len(self.job.placement) / self.job.workers
 
     @property
     def ends(self) -> float:
-        """When the live attempt will have done all the work."""
+        """Time at which the live attempt completes the work."""
         assert self.job.started is not None
         return self.job.started + self.overhead + (self.duration - self.done) / self.rate
 
     def end_attempt(self, now: float) -> None:
-        """Account for the live attempt's time."""
+        """Add the live attempt to the ended ones."""
         assert self.job.started is not None
         self.spans.append((self.job.started, now, self.job.held_gpus))
 
     def interrupt(self, now: float, checkpoint_every: float | None) -> None:
-        """Account for a pause: what is kept, and what is lost."""
+        """Record a pause: the work that is kept, and the work that is lost."""
         self.end_attempt(now)
         assert self.job.started is not None
         elapsed = now - self.job.started
@@ -117,8 +117,8 @@ ARRIVE, FINISH, SAVE, CHANGE, WAKE = range(5)
 class VirtualPool:
     """Runs jobs in virtual time under a planner.
 
-    ``planner`` must know the pool and the running jobs already; ``running`` are their courses. Attempts stop the
-    moment they are asked to. Jobs that arrive get ``submitted`` as their time of arrival.
+    ``planner`` must know the pool and the running jobs already; ``running`` are the courses of the running jobs.
+    Attempts stop as soon as they are asked to. The ``submitted`` of a job that arrives is its time of arrival.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class VirtualPool:
         self.witness = witness
         self.courses: dict[str, Course] = {}
         self.unsettled = 0
-        """How often the policy went in circles at one instant."""
+        """Number of instants at which the policy reached `ROUNDS_AT_ONCE`."""
         self._events: list[tuple[float, int, int, str, int]] = []
         self._changes: list[Change] = []
         self._count = 0
@@ -151,17 +151,17 @@ class VirtualPool:
             self.courses[course.job.id] = course
 
     def submit(self, job: Job, duration: float) -> None:
-        """Let a job arrive at its time of submission."""
+        """Schedule the arrival of a job at its time of submission."""
         self.courses[job.id] = Course(job, duration)
         self._push(job.submitted, ARRIVE, job.id)
 
     def change(self, at: float, change: Change) -> None:
-        """Let projects, nodes or settings change at a time."""
+        """Schedule a change of projects, nodes or settings."""
         self._changes.append(change)
         self._push(at, CHANGE, "", len(self._changes) - 1)
 
     def run(self, until: float = math.inf, enough: Callable[[], bool] = lambda: False) -> None:
-        """Go on until nothing is left to happen, up to and including the time ``until``, or until ``enough``."""
+        """Process events up to and including the time ``until``; stop early when ``enough`` returns true."""
         idle_wakes = 0
         while self._events and self._events[0][0] <= until and not enough():
             self.now = self._events[0][0]
@@ -174,7 +174,7 @@ class VirtualPool:
                 break
 
     def step(self) -> None:
-        """Plan and carry out at the present instant, without any news."""
+        """Plan and carry out at the current time, without an event."""
         self._decide()
 
     def _push(self, at: float, kind: int, job: str, version: int = 0) -> None:
@@ -191,7 +191,7 @@ class VirtualPool:
         self._apply(JobChanged(job))
 
     def _happen(self) -> tuple[bool, bool]:
-        """Let all events of this instant happen; whether there was news, and whether a wake was due."""
+        """Process all events of this instant; return whether any was news, and whether a wake-up was due."""
         news = woken = False
         while self._events and self._events[0][0] <= self.now:
             _, _, kind, name, version = heapq.heappop(self._events)
@@ -222,7 +222,7 @@ class VirtualPool:
         return True
 
     def _decide(self) -> bool:
-        """Plan and carry out until nothing more is to be done now; whether anything was."""
+        """Plan and carry out until no decisions are left; return whether there were any."""
         decided = False
         for _ in range(ROUNDS_AT_ONCE):
             plan = self.planner.plan(self.now)

@@ -1,6 +1,8 @@
-"""The truth of intent, queue, decisions and accounting, in SQL."""
+"""The durable state in SQL: intents, the queue, decisions and accounting."""
 
+from springtide.scheduler.store.decisions import read_decision
 from springtide.scheduler.store.errors import (
+    StoreDamagedError,
     StoreError,
     StoreFullError,
     StoreLockedError,
@@ -9,4 +11,13 @@ from springtide.scheduler.store.errors import (
 )
 from springtide.scheduler.store.store import Store
 
-__all__ = ["Store", "StoreError", "StoreFullError", "StoreLockedError", "StoreTakenError", "StoreTooNewError"]
+__all__ = [
+    "Store",
+    "StoreDamagedError",
+    "StoreError",
+    "StoreFullError",
+    "StoreLockedError",
+    "StoreTakenError",
+    "StoreTooNewError",
+    "read_decision",
+]

@@ -1,4 +1,4 @@
-"""The files of jobs: packed, named by their content, small ones in SQL and large ones beside it."""
+"""The files of jobs, packed into bundles that are named by their content; large ones are kept in files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import secrets
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,37 +16,43 @@ from springtide.scheduler.store.errors import StoreError, StoreFullError
 from springtide.scheduler.store.records import Bundle
 
 SMALL = 64 * 1024
-"""Bytes up to which a bundle is kept in SQL."""
+"""Maximum size of a bundle that is kept in SQL, in bytes."""
 
 _files = msgspec.msgpack.Decoder(dict[str, bytes])
 
 
 def pack(files: Mapping[str, bytes]) -> Bundle:
-    """The files as one bundle; equal files make equal bundles."""
+    """Pack files into a bundle; equal files give equal bundles."""
     content = msgspec.msgpack.encode(dict(sorted(files.items())))
     return Bundle(hashlib.sha256(content).hexdigest(), content)
 
 
 def unpack(content: bytes) -> dict[str, bytes]:
-    """The files of a bundle."""
+    """Return the files of a bundle."""
     return _files.decode(content)
 
 
 class BundleFiles:
-    """Large bundles as files of one directory, each written once, synced and renamed."""
+    """Large bundles, as files of one directory that are written once, synced and renamed."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._lock = threading.Lock()
+        """Held while a file is looked at and then kept or deleted."""
 
     def save(self, bundle: Bundle) -> None:
         """Keep the bundle durably. Raises `StoreFullError` if there is no room."""
         path = self._directory / bundle.digest
-        if path.exists():
-            return
+        with self._lock:
+            if path.exists():
+                path.touch()
+                return
         temporary = self._directory / f".{bundle.digest}.{secrets.token_hex(4)}"
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with temporary.open("xb") as file:
+            with os.fdopen(
+                os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb"
+            ) as file:
                 file.write(bundle.content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -58,7 +65,7 @@ class BundleFiles:
             raise StoreError(f"A job's files could not be kept in {self._directory}: {error.strerror}.") from error
 
     def read(self, digest: str) -> bytes:
-        """The bundle's content, checked against its name."""
+        """Return the content of a bundle. Raises `StoreError` if it is missing or does not match its digest."""
         try:
             content = (self._directory / digest).read_bytes()
         except OSError as error:
@@ -68,14 +75,15 @@ class BundleFiles:
         return content
 
     def drop_except(self, wanted: frozenset[str], older_than: float) -> int:
-        """Delete what is not wanted and was written before ``older_than``; how many were deleted."""
+        """Delete files that are not ``wanted`` and were written before ``older_than``; return their number."""
         if not self._directory.is_dir():
             return 0
         dropped = 0
         for path in self._directory.iterdir():
-            if path.name not in wanted and path.stat().st_mtime < older_than:
-                path.unlink(missing_ok=True)
-                dropped += 1
+            with self._lock:
+                if path.name not in wanted and path.stat().st_mtime < older_than:
+                    path.unlink(missing_ok=True)
+                    dropped += 1
         return dropped
 
 

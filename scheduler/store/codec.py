@@ -1,4 +1,4 @@
-"""Records to and from what the columns hold."""
+"""Conversion of records to and from rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _text(value: object) -> str:
 
 
 def job_row(job: JobRecord) -> dict[str, Any]:
-    """The columns of a new job."""
+    """Return the columns of a new job."""
     spec = job.spec
     return {
         "id": spec.id,
@@ -52,7 +52,7 @@ def job_row(job: JobRecord) -> dict[str, Any]:
 
 
 def standing_row(job: JobRecord) -> dict[str, Any]:
-    """The columns of a job that change; ``job_id`` names it."""
+    """Return the columns of a job that change; ``job_id`` names it."""
     return {
         "job_id": job.id,
         "state": job.state.value,
@@ -61,13 +61,18 @@ def standing_row(job: JobRecord) -> dict[str, Any]:
     }
 
 
+def shifted_row(job: JobRecord) -> dict[str, Any]:
+    """Return the columns of a job whose times are shifted; ``job_id`` names it."""
+    return {**standing_row(job), "spec": _text(job.spec)}
+
+
 def job_record(row: Row[Any], attempts: tuple[AttemptRecord, ...]) -> JobRecord:
-    """A job from its columns."""
+    """Return a job from its columns."""
     return JobRecord(_spec.decode(row.spec), _standing.decode(row.standing), attempts)
 
 
 def attempt_row(attempt: AttemptRecord, project: str) -> dict[str, Any]:
-    """The columns of a new attempt."""
+    """Return the columns of a new attempt."""
     return {
         "job": attempt.job,
         "number": attempt.number,
@@ -80,7 +85,7 @@ def attempt_row(attempt: AttemptRecord, project: str) -> dict[str, Any]:
 
 
 def attempt_update(attempt: AttemptRecord) -> dict[str, Any]:
-    """The columns of an attempt that change."""
+    """Return the columns of an attempt that change."""
     return {
         "job_id": attempt.job,
         "attempt_number": attempt.number,
@@ -90,12 +95,12 @@ def attempt_update(attempt: AttemptRecord) -> dict[str, Any]:
 
 
 def attempt_record(row: Row[Any]) -> AttemptRecord:
-    """An attempt from its columns."""
+    """Return an attempt from its columns."""
     return _attempt.decode(row.body)
 
 
 def project_row(record: ProjectRecord) -> dict[str, Any]:
-    """The columns of a project."""
+    """Return the columns of a project."""
     return {
         "name": record.name,
         "age": record.project.age,
@@ -107,12 +112,12 @@ def project_row(record: ProjectRecord) -> dict[str, Any]:
 
 
 def project_record(row: Row[Any]) -> ProjectRecord:
-    """A project from its columns."""
+    """Return a project from its columns."""
     return ProjectRecord(_project.decode(row.body), row.version, row.colour, row.made_group)
 
 
 def workspace_row(record: WorkspaceRecord) -> dict[str, Any]:
-    """The columns of a workspace."""
+    """Return the columns of a workspace."""
     return {
         "user": record.user,
         "server": record.server,
@@ -123,22 +128,22 @@ def workspace_row(record: WorkspaceRecord) -> dict[str, Any]:
 
 
 def workspace_record(row: Row[Any]) -> WorkspaceRecord:
-    """A workspace from its columns."""
+    """Return a workspace from its columns."""
     return WorkspaceRecord(row.user, row.server, row.node, _gpus.decode(row.gpus), row.since)
 
 
 def event_row(record: EventRecord) -> dict[str, Any]:
-    """The columns of an event."""
+    """Return the columns of an event."""
     return {"id": record.id, "at": record.at, "kind": record.kind, "data": record.data.decode()}
 
 
 def event_record(row: Row[Any]) -> EventRecord:
-    """An event from its columns."""
+    """Return an event from its columns."""
     return EventRecord(row.id, row.at, row.kind, row.data.encode())
 
 
 def audit_row(record: AuditRecord) -> dict[str, Any]:
-    """The columns of an audit entry."""
+    """Return the columns of an audit entry."""
     return {
         "id": record.id,
         "at": record.at,
@@ -152,7 +157,7 @@ def audit_row(record: AuditRecord) -> dict[str, Any]:
 
 
 def audit_record(row: Row[Any]) -> AuditRecord:
-    """An audit entry from its columns."""
+    """Return an audit entry from its columns."""
     before: Mapping[str, Any] = _mapping.decode(row.before)
     return AuditRecord(
         row.id, row.at, row.who, row.what, row.subject, before, _mapping.decode(row.after), row.undone
@@ -160,7 +165,7 @@ def audit_record(row: Row[Any]) -> AuditRecord:
 
 
 def decision_row(record: DecisionRecord) -> dict[str, Any]:
-    """The columns of a decision."""
+    """Return the columns of a decision."""
     return {
         "id": record.id,
         "at": record.at,
@@ -174,7 +179,7 @@ def decision_row(record: DecisionRecord) -> dict[str, Any]:
 
 
 def decision_record(row: Row[Any]) -> DecisionRecord:
-    """A decision from its columns."""
+    """Return a decision from its columns."""
     snapshot = None if row.snapshot is None else row.snapshot.encode()
     return DecisionRecord(
         row.id, row.at, row.epoch, row.base, snapshot, row.changes.encode(), row.plan.encode(), row.digest

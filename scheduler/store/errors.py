@@ -1,10 +1,10 @@
-"""What can go wrong with the store, in words for the one who runs it."""
+"""Errors of the store; their messages are for the admin of the service."""
 
 from __future__ import annotations
 
 
 class StoreError(Exception):
-    """The store could not do what was asked."""
+    """The store could not be read or written."""
 
 
 class StoreLockedError(StoreError):
@@ -15,9 +15,13 @@ class StoreTooNewError(StoreError):
     """The store was written by a newer version of Springtide."""
 
 
+class StoreDamagedError(StoreError):
+    """The database file is damaged; the message names the file and what to do."""
+
+
 class StoreFullError(StoreError):
-    """There is no room left: nothing of the transaction was written."""
+    """The disk is full; nothing of the transaction was written."""
 
 
 class StoreTakenError(StoreError):
-    """Another service has taken the store over since it was opened: this one must not write any more."""
+    """Another service has taken the store over since it was opened, and this one must no longer write."""

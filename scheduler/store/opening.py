@@ -1,13 +1,14 @@
-"""How a store is opened: connections, the lock that keeps a second service out, migrations, the epoch."""
+"""Opening of a store: connections, the lock against a second service, migrations, the epoch."""
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,33 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from springtide.scheduler.store import schema
-from springtide.scheduler.store.errors import StoreError, StoreFullError, StoreLockedError, StoreTooNewError
+from springtide.scheduler.store.errors import (
+    StoreDamagedError,
+    StoreError,
+    StoreFullError,
+    StoreLockedError,
+    StoreTooNewError,
+)
 
-ADVISORY_LOCK = 0x5350_5249_4E47  # "SPRING": the same for every service of one database
+log = logging.getLogger(__name__)
+
+ADVISORY_LOCK = 0x5350_5249_4E47  # "SPRING"
+"""Key of PostgreSQL's advisory lock, the same for every service of a database."""
 LOCK_RETRY = 0.05
+"""Interval between two attempts to lock, in seconds."""
 BUSY_TIMEOUT_MS = 10_000
+"""Time that SQLite waits for another connection, in milliseconds."""
+LOCK_SUFFIX = ".lock"
+MAX_CHECKED_BYTES = 64 * 1024 * 1024
+"""Maximum size of an SQLite database that is checked for damage when it is opened, in bytes."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def parse_url(url: str) -> URL:
-    """The store's URL with its driver. Raises `StoreError` for a URL that is neither SQLite nor PostgreSQL."""
+    """Return the store's URL with its driver.
+
+    Raises `StoreError` for a URL that is neither SQLite nor PostgreSQL.
+    """
     try:
         parsed = make_url(url)
     except ArgumentError:
@@ -47,7 +65,7 @@ def parse_url(url: str) -> URL:
 
 
 def connect(url: URL) -> tuple[Engine, Engine]:
-    """The writer's and the readers' connections."""
+    """Return the engines of the writer and of the readers."""
     if url.get_backend_name() != "sqlite":
         engine = create_engine(url, pool_pre_ping=True, pool_size=5)
         return engine, engine
@@ -56,6 +74,27 @@ def connect(url: URL) -> tuple[Engine, Engine]:
     for engine, begin, query_only in ((writer, "BEGIN IMMEDIATE", False), (reader, "BEGIN", True)):
         _prepare_sqlite(engine, begin, query_only=query_only)
     return writer, reader
+
+
+def make_private(database: Path) -> None:
+    """Make the file of an SQLite store where there is none, and take all rights on it from other accounts.
+
+    SQLite gives its own files beside it the same rights. Raises `StoreError` if the file cannot be written.
+    """
+    try:
+        database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise StoreError(f"The store {database} cannot be written: {error.strerror}.") from error
+    for suffix in ("", "-wal", "-shm", "-journal", LOCK_SUFFIX):
+        path = database.with_name(database.name + suffix)
+        try:
+            if path.stat().st_mode & 0o077:
+                path.chmod(0o600)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            log.warning("Other accounts may read %s, and that cannot be changed: %s", path, error.strerror)
 
 
 def _prepare_sqlite(engine: Engine, begin: str, *, query_only: bool) -> None:
@@ -78,12 +117,16 @@ class FileLock:
     """An exclusive lock on a file beside the database; held until released or the process ends."""
 
     def __init__(self, path: Path, wait: float) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreError(f"The lock {path} cannot be written: {error.strerror}.") from error
         try:
             _retry(self._try, wait, str(path))
-            os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+            with suppress(OSError):  # the number is for people; a disk may be full
+                os.ftruncate(self._fd, 0)
+                os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
         except BaseException:
             os.close(self._fd)
             raise
@@ -96,12 +139,12 @@ class FileLock:
         return True
 
     def release(self) -> None:
-        """Let the next one in."""
+        """Release the lock."""
         os.close(self._fd)
 
 
 class AdvisoryLock:
-    """PostgreSQL's session lock, on a connection of its own."""
+    """A session lock of PostgreSQL, on a separate connection."""
 
     def __init__(self, engine: Engine, wait: float) -> None:
         self._connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
@@ -117,7 +160,7 @@ class AdvisoryLock:
         )
 
     def release(self) -> None:
-        """Let the next one in."""
+        """Release the lock."""
         self._connection.invalidate()
         self._connection.close()
 
@@ -134,60 +177,128 @@ def _retry(attempt: Callable[[], bool], wait: float, what: str) -> None:
 
 
 def lock(url: URL, writer: Engine, wait: float) -> FileLock | AdvisoryLock:
-    """Keep every other service out, waiting up to ``wait`` seconds for one that is just leaving."""
+    """Lock the store against other services, waiting up to ``wait`` seconds for one that is stopping.
+
+    Raises `StoreLockedError`.
+    """
     if url.get_backend_name() == "sqlite":
-        return FileLock(Path(f"{url.database}.lock"), wait)
+        return FileLock(Path(f"{url.database}{LOCK_SUFFIX}"), wait)
     return AdvisoryLock(writer, wait)
 
 
 def migrate(writer: Engine) -> None:
     """Bring the schema up to this version's, in one transaction. Raises `StoreTooNewError` for a newer one."""
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    config.set_main_option("path_separator", "os")
-    script = ScriptDirectory.from_config(config)
-    known = {revision.revision for revision in script.walk_revisions()}
-    with translated(), writer.begin() as connection:
-        present = set(MigrationContext.configure(connection).get_current_heads())
-        if present - known:
-            raise StoreTooNewError(
-                f"The store {writer.url.render_as_string(hide_password=True)} was written by a newer Springtide "
-                f"(schema {', '.join(sorted(present - known))}, here {script.get_current_head()}). "
-                "Install that version again, or restore a copy of the store from before it."
-            )
-        if present != set(script.get_heads()):
+    config = _migrations()
+    with translated(writer.url), writer.begin() as connection:
+        if not _is_current(connection, ScriptDirectory.from_config(config)):
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
 
 
-def raise_epoch(writer: Engine) -> int:
-    """Become the owner: from here on every write of a former owner is refused."""
-    with translated(), writer.begin() as connection:
+def check_schema(reader: Engine) -> None:
+    """Raise `StoreTooNewError` for a newer schema than this version's, and `StoreError` for an older one."""
+    with translated(reader.url), reader.connect() as connection:
+        if not _is_current(connection, ScriptDirectory.from_config(_migrations())):
+            raise StoreError(
+                f"The store {_where(connection)} was written by an older Springtide, or is empty. Start the "
+                "service of this version on it once, which brings it up to date."
+            )
+
+
+def _migrations() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _is_current(connection: Connection, script: ScriptDirectory) -> bool:
+    """Return whether the schema is this version's; raise `StoreTooNewError` for a newer one."""
+    known = {revision.revision for revision in script.walk_revisions()}
+    present = set(MigrationContext.configure(connection).get_current_heads())
+    if present - known:
+        raise StoreTooNewError(
+            f"The store {_where(connection)} was written by a newer Springtide "
+            f"(schema {', '.join(sorted(present - known))}, here {script.get_current_head()}). "
+            "Install that version again, or restore a copy of the store from before it."
+        )
+    return present == set(script.get_heads())
+
+
+def _where(connection: Connection) -> str:
+    return connection.engine.url.render_as_string(hide_password=True)
+
+
+def raise_epoch(writer: Engine, above: int = 0) -> int:
+    """Raise the epoch above its value and ``above``, and return it. Later writes of former owners are refused."""
+    with translated(writer.url), writer.begin() as connection:
         found = connection.execute(
             select(schema.meta.c.value).where(schema.meta.c.key == "epoch").with_for_update()
         ).scalar()
         if found is None:
-            connection.execute(insert(schema.meta).values(key="epoch", value=1))
-            return 1
-        connection.execute(update(schema.meta).where(schema.meta.c.key == "epoch").values(value=found + 1))
-        return int(found) + 1
+            connection.execute(insert(schema.meta).values(key="epoch", value=above + 1))
+            return above + 1
+        epoch = max(int(found), above) + 1
+        connection.execute(update(schema.meta).where(schema.meta.c.key == "epoch").values(value=epoch))
+        return epoch
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Database errors as `StoreError`s, a full disk as `StoreFullError`."""
+def translated(database: URL) -> Iterator[None]:
+    """Raise errors of a database as `StoreError`, `StoreFullError` or `StoreDamagedError`."""
     try:
         yield
     except DBAPIError as error:
-        if is_full(error.orig):
+        if is_full(error.orig) or (is_input_output(error.orig) and _has_no_room(database)):
             raise StoreFullError("The disk that holds the store is full.") from error
+        if is_damaged(error.orig):
+            raise damaged(database, str(error.orig)) from error
         raise StoreError(f"The store failed: {error.orig}") from error
     except SQLAlchemyError as error:
         raise StoreError(f"The store failed: {error}") from error
 
 
+def check_integrity(writer: Engine) -> None:
+    """Check an SQLite database of at most `MAX_CHECKED_BYTES`. Raises `StoreDamagedError`."""
+    if writer.url.get_backend_name() != "sqlite":
+        return
+    if Path(str(writer.url.database)).stat().st_size > MAX_CHECKED_BYTES:
+        return
+    with translated(writer.url), writer.connect() as connection:
+        found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA quick_check(3)")]
+    if found != ["ok"]:
+        raise damaged(writer.url, "; ".join(found).replace("\n", " "))
+
+
+def damaged(database: URL, details: str) -> StoreDamagedError:
+    """Return the error of a damaged database; ``details`` are those of the driver."""
+    name = database.database if database.get_backend_name() == "sqlite" else database.render_as_string()
+    return StoreDamagedError(
+        f"The store {name} is damaged ({details}). Stop the service, keep a copy of the file and put a backup in "
+        "its place. Without a backup, `sqlite3 FILE .recover` saves what can still be read."
+    )
+
+
+def is_damaged(error: BaseException | None) -> bool:
+    """Return whether a driver's error says that the database file is damaged."""
+    codes = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in codes
+
+
+def is_input_output(error: BaseException | None) -> bool:
+    """Return whether SQLite failed to read or write a file, which a full disk can cause too."""
+    return (
+        isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_IOERR
+    )
+
+
+def _has_no_room(database: URL) -> bool:
+    disk = os.statvfs(Path(str(database.database)).parent)
+    return disk.f_bavail == 0
+
+
 def is_full(error: BaseException | None) -> bool:
-    """Whether a driver's error says that there is no room left."""
+    """Return whether a driver's error says that the disk is full."""
     if isinstance(error, sqlite3.Error):
         return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
     return getattr(error, "sqlstate", None) in {"53000", "53100"}

@@ -1,4 +1,4 @@
-"""Keeping the store bounded: what is old goes, a bounded piece at a time."""
+"""Deletion of old rows, so that the store stays bounded."""
 
 from __future__ import annotations
 
@@ -8,24 +8,28 @@ from springtide.scheduler.store import schema
 
 
 def drop_jobs(connection: Connection, ids: list[str]) -> None:
-    """Forget ended jobs, their attempts, and bundles that no job uses any more."""
+    """Delete ended jobs and their attempts."""
     if not ids:
         return
     connection.execute(delete(schema.attempts).where(schema.attempts.c.job.in_(ids)))
     connection.execute(delete(schema.jobs).where(schema.jobs.c.id.in_(ids), schema.jobs.c.ended.is_not(None)))
-    used = exists().where(schema.jobs.c.bundle == schema.bundles.c.digest)
+
+
+def drop_bundles(connection: Connection) -> None:
+    """Delete bundles that no unfinished job uses."""
+    used = exists().where(schema.jobs.c.bundle == schema.bundles.c.digest, schema.jobs.c.ended.is_(None))
     connection.execute(delete(schema.bundles).where(~used))
 
 
 def keep_newest(connection: Connection, table: Table, keep: int) -> None:
-    """Forget all but about the ``keep`` newest rows of a journal."""
+    """Delete all rows of a journal but about the ``keep`` newest."""
     newest = connection.execute(select(func.max(table.c.id))).scalar()
     if newest is not None:
         connection.execute(delete(table).where(table.c.id <= newest - keep))
 
 
 def keep_decisions(connection: Connection, keep: int) -> None:
-    """Forget all but the newest decisions, keeping the base that the oldest kept one builds on."""
+    """Delete all but the ``keep`` newest decisions and those from their base on."""
     table = schema.decisions
     newest = connection.execute(select(func.max(table.c.id))).scalar()
     if newest is None:
@@ -35,7 +39,7 @@ def keep_decisions(connection: Connection, keep: int) -> None:
 
 
 def drop_audit(connection: Connection, before: float) -> None:
-    """Forget audit entries older than ``before``, but never the newest entry."""
+    """Delete audit entries older than ``before``, but never the newest entry."""
     table = schema.audit
     newest = connection.execute(select(func.max(table.c.id))).scalar()
     connection.execute(delete(table).where(table.c.at < before, table.c.id != (newest or 0)))

@@ -1,4 +1,4 @@
-"""What can be asked of the store."""
+"""Queries."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, desc, func, or_, select
 
+from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.model import FINAL
 from springtide.scheduler.store import codec, schema
 from springtide.scheduler.store.records import (
@@ -16,7 +17,7 @@ from springtide.scheduler.store.records import (
     AuditRecord,
     DecisionRecord,
     EventRecord,
-    Held,
+    GpuUse,
     JobQuery,
     JobRecord,
     Loaded,
@@ -28,7 +29,7 @@ CHUNK = 500
 
 
 def load(connection: Connection) -> Loaded:
-    """The unfinished, and where the counters stand."""
+    """Return all that the engine keeps in memory."""
     table = schema.jobs
     rows = list(connection.execute(select(table).where(table.c.ended.is_(None)).order_by(table.c.seq)))
     meta = {row.key: row.value for row in connection.execute(select(schema.meta))}
@@ -41,6 +42,7 @@ def load(connection: Connection) -> Loaded:
         workspaces=tuple(codec.workspace_record(row) for row in connection.execute(select(schema.workspaces))),
         jobs=tuple(_with_attempts(connection, rows)),
         fresh="next_age" not in meta,
+        clock=ClockAnchor(meta["boot"], meta["clock_offset_ms"] / 1000) if "boot" in meta else None,
         next_age=meta.get("next_age", 0),
         last_job=_highest(connection, schema.jobs.c.seq),
         last_event=_highest(connection, schema.events.c.id),
@@ -59,7 +61,7 @@ def _with_attempts(connection: Connection, rows: list[Any]) -> list[JobRecord]:
 
 
 def attempts_of(connection: Connection, ids: list[str]) -> dict[str, list[AttemptRecord]]:
-    """Attempts by job, oldest first."""
+    """Return attempts by job, oldest first."""
     found: dict[str, list[AttemptRecord]] = defaultdict(list)
     table = schema.attempts
     for first in range(0, len(ids), CHUNK):
@@ -72,13 +74,13 @@ def attempts_of(connection: Connection, ids: list[str]) -> dict[str, list[Attemp
 
 
 def job(connection: Connection, job_id: str) -> JobRecord | None:
-    """One job with its latest attempts."""
+    """Return a job with its latest attempts, None if there is none."""
     rows = list(connection.execute(select(schema.jobs).where(schema.jobs.c.id == job_id)))
     return _with_attempts(connection, rows)[0] if rows else None
 
 
 def jobs_by_key(connection: Connection, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], JobRecord]:
-    """The jobs that users' keys were accepted for."""
+    """Return the jobs that users' keys were accepted for."""
     table = schema.jobs
     by_user: dict[str, list[str]] = defaultdict(list)
     for user, key in keys:
@@ -90,7 +92,7 @@ def jobs_by_key(connection: Connection, keys: Sequence[tuple[str, str]]) -> dict
 
 
 def jobs(connection: Connection, query: JobQuery, before: int | None, limit: int) -> list[JobRecord]:
-    """Jobs that match, newest first, with ``seq`` below ``before``."""
+    """Return jobs that match, newest first, with ``seq`` below ``before``."""
     table = schema.jobs
     wanted = _matching(select(table), query)
     if before is not None:
@@ -113,20 +115,20 @@ def _matching(wanted: Select[Any], query: JobQuery) -> Select[Any]:
 
 
 def events(connection: Connection, after: int, limit: int) -> list[EventRecord]:
-    """Events with ids above ``after``, in order."""
+    """Return events with ids above ``after``, in order."""
     table = schema.events
     query = select(table).where(table.c.id > after).order_by(table.c.id).limit(limit)
     return [codec.event_record(row) for row in connection.execute(query)]
 
 
 def oldest_event(connection: Connection) -> int | None:
-    """The id of the oldest event that is still kept."""
+    """Return the id of the oldest event that is still kept."""
     found: int | None = connection.execute(select(func.min(schema.events.c.id))).scalar()
     return found
 
 
 def audit(connection: Connection, before: int | None, limit: int) -> list[AuditRecord]:
-    """The audit trail, newest first, with ids below ``before``."""
+    """Return the audit trail, newest first, with ids below ``before``."""
     table = schema.audit
     query = select(table).order_by(desc(table.c.id)).limit(limit)
     if before is not None:
@@ -135,42 +137,49 @@ def audit(connection: Connection, before: int | None, limit: int) -> list[AuditR
 
 
 def audit_entry(connection: Connection, audit_id: int) -> AuditRecord | None:
-    """One entry of the audit trail."""
+    """Return an entry of the audit trail, None if there is none."""
     row = connection.execute(select(schema.audit).where(schema.audit.c.id == audit_id)).first()
     return None if row is None else codec.audit_record(row)
 
 
-def held(connection: Connection, start: float, end: float) -> list[Held]:
-    """Attempts that held GPUs between ``start`` and ``end``."""
+def gpu_use(connection: Connection, start: float, end: float) -> list[GpuUse]:
+    """Return attempts that held GPUs between ``start`` and ``end``."""
     table = schema.attempts
     query = select(table.c.project, table.c.gpus, table.c.created, table.c.ended).where(
         table.c.created < end, or_(table.c.ended.is_(None), table.c.ended > start)
     )
-    return [Held(row.project, row.gpus, row.created, row.ended) for row in connection.execute(query)]
+    return [GpuUse(row.project, row.gpus, row.created, row.ended) for row in connection.execute(query)]
 
 
 def decisions(connection: Connection, first: int, last: int) -> list[DecisionRecord]:
-    """Decisions from ``first`` to ``last``, in order."""
+    """Return decisions from ``first`` to ``last``, in order."""
     table = schema.decisions
     query = select(table).where(table.c.id >= first, table.c.id <= last).order_by(table.c.id)
     return [codec.decision_record(row) for row in connection.execute(query)]
 
 
+def decision_ids(connection: Connection) -> tuple[int, int] | None:
+    """Return the ids of the oldest and the newest decision; None when there is none."""
+    ids = schema.decisions.c.id
+    oldest, newest = connection.execute(select(func.min(ids), func.max(ids))).one()
+    return None if oldest is None else (int(oldest), int(newest))
+
+
 def ended_before(connection: Connection, at: float, limit: int) -> list[str]:
-    """Ids of jobs that ended before ``at``, longest ago first."""
+    """Return ids of jobs that ended before ``at``, longest ago first."""
     table = schema.jobs
     query = select(table.c.id).where(table.c.ended < at).order_by(table.c.ended).limit(limit)
     return list(connection.execute(query).scalars())
 
 
 def bundle(connection: Connection, digest: str) -> tuple[bool, bytes | None]:
-    """Whether the bundle is known, and its content if that is kept in SQL."""
+    """Return whether the bundle is known, and its content if that is kept in SQL."""
     row = connection.execute(select(schema.bundles.c.content).where(schema.bundles.c.digest == digest)).first()
     return (row is not None, None if row is None else row.content)
 
 
 def bundle_digests(connection: Connection) -> frozenset[str]:
-    """Every known bundle whose content lies in a file."""
+    """Return every known bundle whose content lies in a file."""
     query = select(schema.bundles.c.digest).where(schema.bundles.c.content.is_(None))
     found: Iterable[str] = connection.execute(query).scalars()
     return frozenset(found)

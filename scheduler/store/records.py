@@ -1,6 +1,5 @@
-"""What the store keeps, as frozen records.
+"""Records of the store, frozen. The engine keeps the same records in memory.
 
-The engine holds the same records in memory: what is committed and what is known are one thing.
 Times are seconds since the epoch, durations seconds, service GPU-seconds.
 """
 
@@ -11,18 +10,19 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.model import JobState, Placement, Project, Reason, Spread
 
 
 class Asked(StrEnum):
-    """What the engine has asked of a live attempt."""
+    """What a live attempt was asked to do."""
 
     PAUSE = "pause"
     KILL = "kill"
 
 
 class AttemptState(StrEnum):
-    """Where an attempt stands; all but the first three are ends."""
+    """States of an attempt; all but the first three are final."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -44,7 +44,11 @@ LIVE_ATTEMPT = frozenset({AttemptState.STARTING, AttemptState.RUNNING, AttemptSt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """What was asked for; never changes. ``seq`` numbers accepted jobs, ``bundle`` is the digest of its files."""
+    """What was submitted; never changes.
+
+    ``seq`` is the sequence number of the job, ``bundle`` the digest of its files, which have
+    ``bundle_bytes``. ``time_limit`` and ``grace`` are in seconds; ``grace`` None is the pool's.
+    """
 
     id: str
     seq: int
@@ -58,6 +62,7 @@ class JobSpec:
     cwd: str | None = None
     image: str | None = None
     bundle: str | None = None
+    bundle_bytes: int = 0
     source: str = ""
     key: str | None = None
     workers: int = 1
@@ -73,16 +78,17 @@ class JobSpec:
     retries: int = 0
     grace: float | None = None
     fastest: Spread | None = None
-    """How those sat that were like it and ran fastest, as far as that was known when it was submitted."""
+    """Fastest known placement of similar jobs, at submission."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecord:
-    """One attempt. ``created`` is when its start was decided, ``started`` when its processes were.
+    """One attempt of a job.
 
-    ``asked`` is what it was asked to do and ``asked_why`` the reason; ``seen`` tells that the executor has
-    reported it at least once. ``step_before`` is the furthest step of the job when it began, ``borrowed`` how many
-    of its GPUs its project held beyond its quota then.
+    ``created`` is when its start was decided, ``started`` when its processes started. ``asked`` is what it was
+    asked to do at ``asked_at``, for the reason ``asked_why``. ``seen`` says that the executor has reported it at
+    least once. ``step_before`` is the highest step of the job when it began, ``borrowed`` the number of its GPUs
+    that were borrowed then.
     """
 
     job: str
@@ -108,18 +114,19 @@ class AttemptRecord:
 
     @property
     def gpus(self) -> int:
-        """GPUs it holds, or held."""
+        """Number of its GPUs."""
         return sum(len(worker.gpus) for worker in self.placement)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStanding:
-    """How a job stands.
+    """The changing part of a job.
 
-    ``held`` means that its user paused it; ``stopping`` is why it is being ended for good (``cancel`` or
-    ``time-limit``). ``failures`` used up retries, ``fruitless`` counts the last attempts that asked to be run
-    again without having got anywhere, ``losses`` the last attempts in a row that were lost. ``ran`` is the wall
-    time and ``served`` the GPU-seconds of ended attempts.
+    ``held`` says that a user has paused it, ``stopping`` why it is being ended for good (``cancel`` or
+    ``time-limit``), ``by`` which user asked for either. ``failures`` is the number of attempts that used up a
+    retry, ``fruitless`` that of the last attempts in a row that asked to be run again without progress, ``losses``
+    that of the last ones in a row that were lost. ``ran`` is the run time of ended attempts, ``served`` their
+    GPU-seconds. ``best_step`` is the highest step reported, ``saved_step`` that of the newest checkpoint.
     """
 
     state: JobState = JobState.QUEUED
@@ -150,7 +157,7 @@ class JobStanding:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A job: its spec, its standing, and its latest attempts, oldest first."""
+    """A job with its latest attempts, oldest first."""
 
     spec: JobSpec
     standing: JobStanding = JobStanding()
@@ -163,20 +170,20 @@ class JobRecord:
 
     @property
     def state(self) -> JobState:
-        """Where the job stands."""
+        """The job's state."""
         return self.standing.state
 
     @property
     def live(self) -> AttemptRecord | None:
-        """Its live attempt."""
+        """The live attempt, None if there is none."""
         return self.attempts[-1] if self.attempts and self.attempts[-1].state.live else None
 
     def with_standing(self, **changes: Any) -> JobRecord:
-        """The same job with fields of its standing changed."""
+        """Return the job with changed fields of its standing."""
         return JobRecord(self.spec, replace(self.standing, **changes), self.attempts)
 
     def with_attempt(self, attempt: AttemptRecord) -> JobRecord:
-        """The same job with its last attempt replaced, or a new one added."""
+        """Return the job with its last attempt replaced if that has the same number, and appended otherwise."""
         kept = (
             self.attempts[:-1] if self.attempts and self.attempts[-1].number == attempt.number else self.attempts
         )
@@ -184,14 +191,14 @@ class JobRecord:
 
 
 KEPT_ATTEMPTS = 100
-"""Attempts of a job that are kept at hand; older ones stay in the store."""
+"""Number of latest attempts of a job in memory; older ones are in the store only."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectRecord:
-    """A project, the version that edits are based on, and its place in the palette.
+    """A project. ``version`` counts its edits, ``colour`` is its index in the palette.
 
-    ``made_group`` tells that the hub's group of its name was made for it, and goes with it.
+    ``made_group`` says that the hub's group was created for it and is deleted with it.
     """
 
     project: Project
@@ -207,7 +214,7 @@ class ProjectRecord:
 
 @dataclass(frozen=True, slots=True)
 class PersonRecord:
-    """A person with a build quota of her own."""
+    """A person with a personal build quota, in GPUs."""
 
     name: str
     build_quota: int
@@ -215,7 +222,7 @@ class PersonRecord:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceRecord:
-    """GPUs reserved for a build notebook. ``gpus`` are indices on ``node``; none for a notebook without."""
+    """The GPUs reserved for a workspace: indices on ``node``, none for a workspace without GPUs."""
 
     user: str
     server: str
@@ -226,7 +233,7 @@ class WorkspaceRecord:
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """An event that can be resumed from. ``data`` is JSON."""
+    """A recorded event of the stream. ``data`` is JSON."""
 
     id: int
     at: float
@@ -236,7 +243,7 @@ class EventRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """Who changed what. ``undone`` tells that it was taken back."""
+    """An entry of the audit trail: who changed what. ``undone`` says that the change was undone."""
 
     id: int
     at: float
@@ -250,8 +257,10 @@ class AuditRecord:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """One decision, replayable: the base it builds on (an earlier decision's id, or its own), what changed
-    since the last one, the time, and the plan; each as JSON. ``digest`` names the snapshot it was made on.
+    """A decision with all that is needed to replay it.
+
+    ``base`` is the id of the latest decision with a ``snapshot``, ``changes`` what changed since the decision
+    before; snapshot, changes and plan are JSON. ``digest`` is that of the snapshot the decision was made on.
     """
 
     id: int
@@ -266,15 +275,18 @@ class DecisionRecord:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The files of a job, packed; ``digest`` names the content."""
+    """The packed files of a job; ``digest`` is the SHA-256 of ``content``."""
 
     digest: str
     content: bytes
 
 
 @dataclass(slots=True)
-class Batch:
-    """All the writes of one transaction. Jobs and attempts are inserted or replaced as a whole."""
+class WriteBatch:
+    """The writes of one transaction. Jobs and attempts are inserted or replaced as a whole.
+
+    ``shifted_jobs`` are jobs whose spec is replaced too, because a step of the system clock has shifted its times.
+    """
 
     new_jobs: list[JobRecord] = field(default_factory=list)
     jobs: list[JobRecord] = field(default_factory=list)
@@ -291,6 +303,8 @@ class Batch:
     audit: list[AuditRecord] = field(default_factory=list)
     undone: list[int] = field(default_factory=list)
     decisions: list[DecisionRecord] = field(default_factory=list)
+    shifted_jobs: list[JobRecord] = field(default_factory=list)
+    clock: ClockAnchor | None = None
     next_age: int | None = None
 
     def __bool__(self) -> bool:
@@ -299,14 +313,18 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """All that the engine needs to go on: the unfinished, and where the counters stand."""
+    """The engine's state at a start: unfinished jobs, and the highest number of each journal.
+
+    ``fresh`` is true until the first commit: the configured projects are still to be created. ``clock`` is the
+    anchor of the system clock that the times refer to, None in a fresh store.
+    """
 
     projects: tuple[ProjectRecord, ...]
     people: tuple[PersonRecord, ...]
     workspaces: tuple[WorkspaceRecord, ...]
     jobs: tuple[JobRecord, ...]
     fresh: bool
-    """True until anything was ever written: projects are still to be seeded."""
+    clock: ClockAnchor | None
     next_age: int
     last_job: int
     last_event: int
@@ -316,7 +334,7 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class JobQuery:
-    """Which jobs. ``viewer`` restricts to jobs of that user and of ``viewer_projects``; None sees all."""
+    """A selection of jobs; a ``viewer`` restricts it to jobs of that user and of ``viewer_projects``."""
 
     states: frozenset[str] = frozenset()
     project: str | None = None
@@ -326,8 +344,8 @@ class JobQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """GPUs that an attempt held: for the tide chart. ``end`` None means that it still does."""
+class GpuUse:
+    """GPUs that an attempt occupied from ``start`` to ``end``; None means that it still does."""
 
     project: str
     gpus: int

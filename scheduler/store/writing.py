@@ -1,4 +1,4 @@
-"""One transaction: everything a tick has to say."""
+"""The writes of one transaction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Table, and_, bindparam, delete, insert, or_, 
 
 from springtide.scheduler.store import codec, schema
 from springtide.scheduler.store.errors import StoreTakenError
-from springtide.scheduler.store.records import Batch
+from springtide.scheduler.store.records import WriteBatch
 
 _update_job = update(schema.jobs).where(schema.jobs.c.id == bindparam("job_id"))
 _update_attempt = update(schema.attempts).where(
@@ -27,7 +27,7 @@ def check_epoch(connection: Connection, epoch: int) -> None:
         )
 
 
-def write(connection: Connection, batch: Batch, large: dict[str, int]) -> None:
+def write(connection: Connection, batch: WriteBatch, large: dict[str, int]) -> None:
     """Write the batch. ``large`` are sizes of bundles whose content lies in files."""
     _bundles(connection, batch, large)
     _jobs(connection, batch)
@@ -35,7 +35,7 @@ def write(connection: Connection, batch: Batch, large: dict[str, int]) -> None:
     _journals(connection, batch)
 
 
-def _bundles(connection: Connection, batch: Batch, large: dict[str, int]) -> None:
+def _bundles(connection: Connection, batch: WriteBatch, large: dict[str, int]) -> None:
     if not batch.bundles:
         return
     wanted = {bundle.digest: bundle for bundle in batch.bundles}
@@ -53,10 +53,12 @@ def _bundles(connection: Connection, batch: Batch, large: dict[str, int]) -> Non
     _insert(connection, schema.bundles, rows)
 
 
-def _jobs(connection: Connection, batch: Batch) -> None:
+def _jobs(connection: Connection, batch: WriteBatch) -> None:
     _insert(connection, schema.jobs, [codec.job_row(job) for job in batch.new_jobs])
     if batch.jobs:
         connection.execute(_update_job, [codec.standing_row(job) for job in batch.jobs])
+    if batch.shifted_jobs:
+        connection.execute(_update_job, [codec.shifted_row(job) for job in batch.shifted_jobs])
     if batch.new_attempts:
         projects = _projects_of(connection, batch)
         rows = [codec.attempt_row(attempt, projects[attempt.job]) for attempt in batch.new_attempts]
@@ -65,7 +67,7 @@ def _jobs(connection: Connection, batch: Batch) -> None:
         connection.execute(_update_attempt, [codec.attempt_update(attempt) for attempt in batch.attempts])
 
 
-def _projects_of(connection: Connection, batch: Batch) -> dict[str, str]:
+def _projects_of(connection: Connection, batch: WriteBatch) -> dict[str, str]:
     known = {job.id: job.spec.project for job in (*batch.new_jobs, *batch.jobs)}
     missing = [attempt.job for attempt in batch.new_attempts if attempt.job not in known]
     if missing:
@@ -76,7 +78,7 @@ def _projects_of(connection: Connection, batch: Batch) -> dict[str, str]:
     return known
 
 
-def _people(connection: Connection, batch: Batch) -> None:
+def _people(connection: Connection, batch: WriteBatch) -> None:
     gone = [*batch.dropped_projects, *(record.name for record in batch.projects)]
     if gone:
         connection.execute(delete(schema.projects).where(schema.projects.c.name.in_(gone)))
@@ -92,17 +94,23 @@ def _people(connection: Connection, batch: Batch) -> None:
         connection.execute(delete(table).where(or_(*same)))
     _insert(connection, table, [codec.workspace_row(record) for record in batch.workspaces])
     if batch.next_age is not None:
-        connection.execute(delete(schema.meta).where(schema.meta.c.key == "next_age"))
-        _insert(connection, schema.meta, [{"key": "next_age", "value": batch.next_age}])
+        _set_meta(connection, {"next_age": batch.next_age})
+    if batch.clock is not None:
+        _set_meta(connection, {"boot": batch.clock.boot, "clock_offset_ms": round(batch.clock.offset * 1000)})
 
 
-def _journals(connection: Connection, batch: Batch) -> None:
+def _journals(connection: Connection, batch: WriteBatch) -> None:
     _insert(connection, schema.events, [codec.event_row(record) for record in batch.events])
     _insert(connection, schema.audit, [codec.audit_row(record) for record in batch.audit])
     if batch.undone:
         table = schema.audit
         connection.execute(update(table).where(table.c.id.in_(batch.undone)).values(undone=True))
     _insert(connection, schema.decisions, [codec.decision_row(record) for record in batch.decisions])
+
+
+def _set_meta(connection: Connection, values: dict[str, int]) -> None:
+    connection.execute(delete(schema.meta).where(schema.meta.c.key.in_(list(values))))
+    _insert(connection, schema.meta, [{"key": key, "value": value} for key, value in values.items()])
 
 
 def _insert(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:

@@ -1,5 +1,6 @@
-"""What the machine has: GPUs as nodes, and who computes on them."""
+"""The GPUs of a machine as nodes, and the processes that compute on them."""
 
-from springtide.scheduler.telemetry.machine import Machine, TelemetryError, count_gpus, discover
+from springtide.scheduler.telemetry.discovery import count_gpus, discover
+from springtide.scheduler.telemetry.machine import Machine, TelemetryError
 
 __all__ = ["Machine", "TelemetryError", "count_gpus", "discover"]

@@ -1,4 +1,4 @@
-"""What NVML tells: devices, their links and sockets, and who computes on them."""
+"""GPUs by NVML: devices, their links and sockets, and the processes that compute on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ except ImportError:
     pynvml = None
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
-"""Where the kernel tells about each PCI device.
+"""Directory in which the kernel describes each PCI device.
 
 NVML's own answer would be about the GPU's memory, which is a NUMA node of its own on some machines.
 """
@@ -26,7 +26,7 @@ _started = False
 
 
 def _start() -> bool:
-    """Start NVML once; False where there is no driver or no GPU to talk to."""
+    """Initialize NVML once; return False where there is no driver or no GPU."""
     global _started  # noqa: PLW0603 - NVML itself is one per process
     with _lock:
         if pynvml is not None and not _started:
@@ -41,33 +41,34 @@ def _text(value: str | bytes) -> str:
 
 
 def _slices(handle: Any) -> list[Any]:
-    """The GPU's MIG devices if it is cut into some, else the GPU itself."""
+    """Return the GPU's MIG devices if it is partitioned, else the GPU itself."""
     try:
         if pynvml.nvmlDeviceGetMigMode(handle)[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
             return [handle]
-        most = pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)
+        count = pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)
     except pynvml.NVMLError:
         return [handle]
-    found = []
-    for index in range(most):
+    slices = []
+    for index in range(count):
         with suppress(pynvml.NVMLError):
-            found.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
-    return found
+            slices.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))
+    return slices
 
 
-def _linked(handles: Sequence[Any], place: int) -> frozenset[int]:
-    found = set()
+def _linked(handles: Sequence[Any], index: int) -> frozenset[int]:
+    """Return the indexes of the devices that NVLink connects with the one at ``index``."""
+    linked = set()
     for other, handle in enumerate(handles):
-        if other != place:
+        if other != index:
             with suppress(pynvml.NVMLError):
-                status = pynvml.nvmlDeviceGetP2PStatus(handles[place], handle, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
+                status = pynvml.nvmlDeviceGetP2PStatus(handles[index], handle, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
                 if status == pynvml.NVML_P2P_STATUS_OK:
-                    found.add(other)
-    return frozenset(found)
+                    linked.add(other)
+    return frozenset(linked)
 
 
 def socket_of(bus_id: str, pci_devices: Path = PCI_DEVICES) -> int | None:
-    """The NUMA node of the device with this bus id, as NVML writes it; None if the kernel does not tell."""
+    """Return the NUMA node of the device with this NVML bus id, None if the kernel does not know it."""
     domain, _, rest = bus_id.lower().partition(":")
     with suppress(OSError, ValueError):
         node = int((pci_devices / f"{int(domain, 16):04x}:{rest}" / "numa_node").read_text())
@@ -82,7 +83,7 @@ def _socket(handle: Any) -> int | None:
 
 
 def devices() -> list[Device]:
-    """All GPUs of the machine in the driver's order, MIG devices one by one; none without a driver."""
+    """Return all GPUs in the driver's order, MIG devices instead of partitioned GPUs; none without driver."""
     if not _start():
         return []
     whole = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
@@ -93,24 +94,24 @@ def devices() -> list[Device]:
             uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
             name=_text(pynvml.nvmlDeviceGetName(handle)),
             memory_mib=pynvml.nvmlDeviceGetMemoryInfo(handle).total >> 20,
-            linked=_linked(handles, place),
+            linked=_linked(handles, index),
             socket=socket,
         )
-        for place, (handle, socket) in enumerate(sliced)
+        for index, (handle, socket) in enumerate(sliced)
     ]
 
 
 class NvmlMachine(Machine):
-    """Real GPUs."""
+    """A machine with real GPUs."""
 
-    def __init__(self, found: Sequence[Device], build_gpus: int) -> None:
-        self.nodes = divide(found, build_gpus, simulated=False)
+    def __init__(self, devices: Sequence[Device], build_gpus: int) -> None:
+        self.nodes = divide(devices, build_gpus, simulated=False)
 
     def users(self, uuids: Collection[str]) -> Mapping[str, frozenset[int]]:
-        """Pids of the processes that compute on these GPUs; none for a GPU that does not tell."""
-        found: dict[str, frozenset[int]] = dict.fromkeys(uuids, frozenset())
-        for uuid in found:
+        """Return the pids of the processes that compute on these GPUs; none where NVML does not report them."""
+        users: dict[str, frozenset[int]] = dict.fromkeys(uuids, frozenset())
+        for uuid in users:
             with suppress(pynvml.NVMLError):
                 handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-                found[uuid] = frozenset(each.pid for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
-        return found
+                users[uuid] = frozenset(each.pid for each in pynvml.nvmlDeviceGetComputeRunningProcesses(handle))
+        return users

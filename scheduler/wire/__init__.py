@@ -18,10 +18,10 @@ from springtide.scheduler.wire.jobs import (
     Points,
     Progress,
     Reason,
+    Sentence,
     Starts,
-    Submission,
-    Wish,
 )
+from springtide.scheduler.wire.options import BadOption, Option, Surface
 from springtide.scheduler.wire.people import (
     Admin,
     AuditEntry,
@@ -34,18 +34,22 @@ from springtide.scheduler.wire.people import (
     Sums,
 )
 from springtide.scheduler.wire.pool import GpuCell, History, HistoryPoint, Holder, NodeView, PoolView, ProjectView
-from springtide.scheduler.wire.shapes import MAX_GPUS, MAX_NAME, Answer, Request
+from springtide.scheduler.wire.shapes import MAX_GPUS, MAX_JOBS_PAGE, MAX_NAME, Answer, Request
+from springtide.scheduler.wire.submission import OPTIONS, Submission, Wish
 from springtide.scheduler.wire.workspaces import BuildQuota, Workspace, WorkspaceRequest
 
 __all__ = [
     "MAX_GPUS",
+    "MAX_JOBS_PAGE",
     "MAX_NAME",
     "MOST_STARTS",
+    "OPTIONS",
     "Admin",
     "Answer",
     "Attempt",
     "AuditEntry",
     "AuditPage",
+    "BadOption",
     "BuildQuota",
     "Event",
     "Forecast",
@@ -60,6 +64,7 @@ __all__ = [
     "Me",
     "NodeEdit",
     "NodeView",
+    "Option",
     "PersonEdit",
     "PersonView",
     "Point",
@@ -73,10 +78,12 @@ __all__ = [
     "ProjectView",
     "Reason",
     "Request",
+    "Sentence",
     "Shift",
     "Starts",
     "Submission",
     "Sums",
+    "Surface",
     "WhatIf",
     "Wish",
     "Workspace",

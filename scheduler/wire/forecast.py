@@ -6,9 +6,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from springtide.scheduler.wire.jobs import Reason, Starts, Wish
+from springtide.scheduler.wire.jobs import Reason, Starts
 from springtide.scheduler.wire.people import ProjectEdit
 from springtide.scheduler.wire.shapes import MAX_NAME, Answer, ProjectName, Request, Word
+from springtide.scheduler.wire.submission import Wish
 
 MOST_STARTS = 100
 """Jobs whose start may be asked for at once."""

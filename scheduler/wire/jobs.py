@@ -1,61 +1,30 @@
-"""Jobs: what a submission says and what a card shows."""
+"""Jobs as the API tells them: all that a card shows."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta
-
-from springtide.scheduler.wire.shapes import MAX_IMAGE, MAX_NAME, Answer, Positive, ProjectName, Request, Word
+from springtide.scheduler.wire.shapes import Answer
 
 
-class Wish(Request, frozen=True, kw_only=True):
-    """What a train job asks for, whatever it runs: all that decides when and where it starts.
+class Sentence(Answer, frozen=True, kw_only=True):
+    """A whole sentence of a reason. It is shown as it is, or left out."""
 
-    ``project`` may be left out by someone who has one project only. ``gpus`` is per worker.
-    """
-
-    name: Annotated[str, Meta(max_length=MAX_NAME)] = ""
-    project: ProjectName | None = None
-    gpus: Positive = 1
-    workers: Positive = 1
-    min_workers: Positive | None = None
-    priority: Word | Annotated[int, Meta(ge=0, le=1_000_000)] = "train"
-    preemptible: bool | None = None
-    gpu_types: Annotated[list[Word], Meta(max_length=100)] = []
-    require: Word | None = None
-    prefer: Word | None = None
-    rotate: bool = True
-    time_limit: Annotated[float, Meta(gt=0, le=10 * 365 * 86400)] | None = None
-
-
-class Submission(Wish, frozen=True, kw_only=True):
-    """A train job to run: what it asks for, and what it runs.
-
-    ``argv`` is the command; in it and in ``env`` values, ``{code}`` stands for the directory that ``files``
-    (relative path to content) are written to. ``cwd`` is the working directory (the job's own directory if
-    None). ``image`` is the container image that it runs in, on a cluster only (the pool's default if None).
-    ``key`` makes a submission safe to repeat: the same key of the same user answers the job that was accepted
-    first.
-    """
-
-    argv: Annotated[list[str], Meta(min_length=1, max_length=4096)]
-    kind: Annotated[str, Meta(pattern=r"^(command|function|notebook)(?!\n)$")] = "command"
-    retries: Annotated[int, Meta(ge=0, le=100)] = 0
-    grace: Annotated[float, Meta(ge=0, le=3600)] | None = None
-    env: dict[str, str] = {}
-    cwd: Annotated[str, Meta(max_length=4096)] | None = None
-    image: Annotated[str, Meta(max_length=MAX_IMAGE)] | None = None
-    files: dict[str, bytes] = {}
-    source: Annotated[str, Meta(max_length=200_000)] = ""
-    key: Annotated[str, Meta(max_length=128)] | None = None
+    role: str
+    """``state``: what is so now; ``cause``: what happened; ``detail``: what others said of it; ``change``: what
+    would have to change; ``next``: what happens next by itself; ``place``: the place in line."""
+    text: str
 
 
 class Reason(Answer, frozen=True, kw_only=True):
-    """Why something is so: ``code`` and ``params`` for programs, ``text`` for people, in whole sentences."""
+    """Why something is so: ``code`` and ``params`` for programs, ``sentences`` for people.
+
+    ``text`` is all sentences together.
+    """
 
     code: str
     text: str
+    sentences: list[Sentence] = []
     params: dict[str, Any] = {}
 
 
@@ -120,8 +89,8 @@ class Job(Answer, frozen=True, kw_only=True):
     """A job with all that a card shows.
 
     ``gpus`` is per worker; ``held`` lists the GPUs its live attempt holds, the last of them marked as borrowed
-    as far as its project is over quota. ``reason`` says why it waits or what happens to it. ``place`` counts
-    the jobs in line before it, plus one. ``starts`` is when it is expected to start, of one
+    as far as its project is over quota. ``reason`` says why it waits, what it does now or how it ended. ``place``
+    counts the jobs in line before it, plus one. ``starts`` is when it is expected to start, of one
     that waits and was looked at. ``attempts`` are oldest first; lists and events have the latest five only, and no
     ``source``.
     """

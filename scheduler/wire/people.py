@@ -60,7 +60,7 @@ class ProjectEdit(Request, frozen=True, kw_only=True):
 
 
 class PersonView(Answer, frozen=True, kw_only=True):
-    """A person's build quota, in GPUs: of her own, or the most that one of her projects gives."""
+    """A person's build quota, in GPUs: the person's own, or the largest that one of the projects gives."""
 
     name: str
     build_quota: int
@@ -100,7 +100,7 @@ class AuditEntry(Answer, frozen=True, kw_only=True):
     who: str
     what: str
     """``project.create``, ``project.change``, ``project.delete``, ``person.change``, ``member.add``,
-    ``member.remove``, ``job.cancel`` (of somebody else's job), …"""
+    ``member.remove``, ``job.cancel`` (of another person's job), …"""
     subject: str
     before: dict[str, Any]
     after: dict[str, Any]

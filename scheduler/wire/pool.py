@@ -38,10 +38,12 @@ class NodeView(Answer, frozen=True, kw_only=True):
     simulated: bool
     labels: dict[str, str]
     gpus: list[GpuCell]
+    limits: str = ""
+    """What a job may take there besides GPUs, and who enforces it; empty where the cluster says."""
 
 
 class ProjectView(Answer, frozen=True, kw_only=True):
-    """A project as bars show it. ``colour`` is its place in the palette, the same everywhere and for ever."""
+    """A project as bars show it. ``colour`` is its index in the palette; it never changes."""
 
     name: str
     parent: str | None

@@ -9,6 +9,8 @@ from msgspec import Meta, Struct
 MAX_GPUS = 1_000_000
 MAX_NAME = 128
 MAX_IMAGE = 512
+MAX_JOBS_PAGE = 200
+"""Maximum number of jobs in one answer."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 ProjectName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f/]+(?!\n)$")]

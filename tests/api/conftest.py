@@ -14,13 +14,13 @@ import pytest
 from tornado.netutil import bind_sockets
 from tornado.web import RequestHandler
 
-from springtide.hub_extension.api.limits import Buckets
+from springtide.hub_extension.api.limits import Buckets, Slots
 from springtide.hub_extension.api.routes import Pool
-from springtide.hub_extension.caller import Caller
-from springtide.hub_extension.runtime import serve
-from springtide.hub_extension.site import Site
+from springtide.hub_extension.service.runtime import serve
+from springtide.hub_extension.service.site import Site
+from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler import model, wire
-from springtide.scheduler.engine import Engine, EngineSettings
+from springtide.scheduler.engine import Engine, EngineSettings, open_engine
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store
@@ -143,6 +143,7 @@ class Start:
         burst: int = 1000,
         recheck: float = 0.1,
         most: int = 300,
+        streams: int = 20,
     ) -> Running:
         self._number += 1
         state = self._root / f"pool{self._number}"
@@ -151,8 +152,7 @@ class Start:
         self._stack.callback(store.close)
         executor = LocalExecutor(state, discover(6, 2))
         settings = EngineSettings(policy=model.Settings(grace=1.0), max_unfinished_per_user=most)
-        engine = Engine(store, executor, settings)
-        await engine.start()
+        engine = await open_engine(store, executor, settings)
         self._stack.push_async_callback(engine.stop)
         self._stack.push_async_callback(_end_jobs, engine)
         people = People(callers(), {name: list(names) for name, (_, names) in PROJECTS.items()})
@@ -160,13 +160,15 @@ class Start:
             edit = wire.ProjectEdit(quota=quota, build_quota=0 if name == "vision" else 1)
             await engine.create_project(name, edit, "test", members={})
         loop = asyncio.get_running_loop()
-        pool = Pool(engine, people, Buckets(rate, burst, loop.time), max_body, 1.0, "0", time.time)
+        pool = Pool(
+            engine, people, Buckets(rate, burst, loop.time), max_body, 1.0, "0", time.time, streams=Slots(streams)
+        )
         site = Site(pool, people, PREFIX, b"secret", recheck)
         sockets = bind_sockets(0, "127.0.0.1")
+        port = sockets[0].getsockname()[1]
         server = serve(site, sockets)
         self._stack.push_async_callback(server.close_all_connections)
         self._stack.callback(server.stop)
-        port = sockets[0].getsockname()[1]
         return Running(f"http://127.0.0.1:{port}{PREFIX}", people, pool, self._stack)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 FITS_NOWHERE = "the largest train node has 4"
@@ -48,6 +50,7 @@ async def nothing_was_lost(running, job):
 @pytest.mark.parametrize("what", BAD)
 async def test_a_submission_that_cannot_be_is_refused_naming_field_and_way_out(busy, what):
     running, job = busy
+    fields: Any
     fields, field, says = BAD[what]
     answer = await running.as_("susan").post("/jobs", json={"argv": ["true"], **fields})
     assert answer.status_code in {403, 422}
@@ -59,7 +62,7 @@ async def test_a_submission_that_cannot_be_is_refused_naming_field_and_way_out(b
 
 async def test_a_full_disk_is_told_and_what_runs_goes_on(busy):
     running, job = busy
-    store = running.pool.engine._store
+    store = running.pool.engine._parts.store.store
     with store._writer.connect() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
         connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from springtide.hub_extension.cluster_settings import ClusterSettingsError, cluster_settings
-from springtide.hub_extension.runtime import StartError
-from springtide.hub_extension.service import Springtide, main
+from springtide.hub_extension.cluster.settings import ClusterSettingsError, cluster_settings
+from springtide.hub_extension.service.runtime import StartError
+from springtide.hub_extension.service.service import Springtide, main
 
 STATE = Path("/srv/pool")
 GIVEN: dict[str, Any] = {"namespace": "jobs", "jobs_claim": "files"}
@@ -124,7 +124,7 @@ def test_one_machine_has_no_cluster_and_no_images() -> None:
         ({**ON_CLUSTER, "images": ["lab/*"]}, "'lab/*' comes first and is the default"),
         ({**ON_CLUSTER, "build_gpus": 2}, "Springtide.build_gpus is for one machine"),
         ({**ON_CLUSTER, "simulated_gpus": 2}, "Springtide.simulated_gpus is for one machine"),
-        ({**ON_CLUSTER, "accounts": "own"}, "Springtide.accounts = 'own' is for one machine"),
+        ({**ON_CLUSTER, "accounts": "own"}, "Springtide.accounts is for one machine"),
         ({**ON_CLUSTER, "kubernetes": {"pol": "x"}}, "unknown key 'pol'. Did you mean pool?"),
     ],
 )

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
+from springtide.hub_extension.service.frames import Frames
 from springtide.scheduler import wire
 
 
@@ -168,8 +169,56 @@ async def test_a_reader_that_leaves_is_forgotten(running):
     await until(lambda: readers(running) == 0)
 
 
+async def test_one_person_follows_so_many_streams_and_no_more(start):
+    running = await start(streams=3)
+    async with stream(running, "susan") as one, stream(running, "susan"):
+        await first(one, "pool")
+        async with stream(running, "susan"):
+            answer = await running.as_("susan").get("/events")
+            assert (answer.status_code, answer.json()["code"]) == (429, "too_many_streams")
+            assert int(answer.headers["Retry-After"]) > 0
+            assert "3 event streams" in answer.json()["message"]
+            assert (await running.as_("susan").get("/events?job=nothing")).status_code == 404
+            async with stream(running, "joe") as other:
+                await first(other, "pool")
+
+        async def again():
+            answer = running.as_("susan").stream("GET", "/events")
+            async with answer as got:
+                return got.status_code == 200
+
+        async with asyncio.timeout(60):
+            while not await again():
+                await asyncio.sleep(0.02)
+
+
+async def test_an_event_is_encoded_once_for_all_who_see_the_same_of_it(running, monkeypatch):
+    encoded = []
+    frame = Frames.frame
+
+    def counted(self, event, caller):
+        before = self.encoded
+        try:
+            return frame(self, event, caller)
+        finally:
+            encoded.extend([event.kind] * (self.encoded - before))
+
+    monkeypatch.setattr(Frames, "frame", counted)
+    async with contextlib.AsyncExitStack() as stack:
+        names = ["susan"] * 4 + ["joe"] * 4 + ["admin"] * 2
+        followed = [await stack.enter_async_context(stream(running, name)) for name in names]
+        for events in followed:
+            await first(events, "pool")
+        encoded.clear()
+        data = wire.Event(kind="pool", data={"nodes": [], "text": "last"})
+        running.pool.engine._parts.hub.publish([data])
+        for events in followed:
+            await first(events, "pool", text="last")
+    assert encoded.count("pool") == 3, "susan's, joe's and the administrators'"
+
+
 def readers(running):
-    return len(running.pool.engine._events)
+    return running.pool.engine.stats.subscribers
 
 
 async def until(wanted):
@@ -180,7 +229,7 @@ async def until(wanted):
 
 
 async def test_a_reader_that_takes_nothing_is_let_go_while_the_pool_goes_on(running, monkeypatch):
-    monkeypatch.setattr("springtide.hub_extension.events.STALLED_S", 0.3)
+    monkeypatch.setattr("springtide.hub_extension.service.events.STALLED_S", 0.3)
     address = urlsplit(running.url)
     reader = socket.create_connection((address.hostname, address.port))
     with reader:
@@ -188,7 +237,7 @@ async def test_a_reader_that_takes_nothing_is_let_go_while_the_pool_goes_on(runn
         reader.sendall(head.encode())
         await until(lambda: readers(running) == 1)
         flood = [wire.Event(kind="pool", data={"nodes": [], "text": "x" * 100_000}) for _ in range(200)]
-        running.pool.engine._events.publish(flood)
+        running.pool.engine._parts.hub.publish(flood)
         await until(lambda: readers(running) == 0)
         job = await running.submit("susan", "true")
         await running.until("susan", job["id"], lambda job: job["state"] == "succeeded")

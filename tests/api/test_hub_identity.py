@@ -11,7 +11,10 @@ from typing import Any
 
 import httpx
 import pytest
-from hub_process import PASSWORD, HubProcess
+from hub_people import environment, notebook_pid, until
+from hub_process import HubProcess
+
+from springtide.hub_extension.web.auth import ADMIN_SCOPE
 
 pytestmark = pytest.mark.xdist_group("hub")
 
@@ -19,6 +22,21 @@ SERVICE = "/services/springtide"
 API = f"{SERVICE}/api/v1"
 ACCESS = "access:services!service=springtide"
 LOOK_AGAIN_S = 60
+POOL_ADMIN = f"""
+c.JupyterHub.load_roles = [{{"name": "pool-admin", "scopes": [{ADMIN_SCOPE!r}], "users": ["jemma"]}}]
+"""
+OPENED = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "same-origin"}
+"""What a browser says of a page that it opens in a tab."""
+OTHER_WAYS = [
+    {},
+    {"Sec-Fetch-Mode": "navigate"},
+    {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe", "Sec-Fetch-Site": "same-origin"},
+    {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "empty", "Sec-Fetch-Site": "same-origin"},
+    {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script", "Sec-Fetch-Site": "same-origin"},
+    {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty", "Sec-Fetch-Site": "same-origin"},
+    {"Sec-Fetch-Mode": "same-origin", "Sec-Fetch-Dest": "empty", "Sec-Fetch-Site": "same-origin"},
+]
+"""What it says, or does not say, of requests whose answers a script may read."""
 
 
 @dataclass
@@ -42,11 +60,14 @@ class Hub:
     def browser(self, user: str) -> httpx.Client:
         """A browser that has logged in to the hub and opened the pool's page."""
         browser = httpx.Client(base_url=self.process.url, follow_redirects=True, timeout=60, trust_env=False)
+        browser.headers.update(OPENED)
         page = browser.get(f"{SERVICE}/")
-        form = {"username": user, "password": PASSWORD, "_xsrf": _form_xsrf(page.text)}
+        form = {"username": user, "password": self.process.password, "_xsrf": _form_xsrf(page.text)}
         page = browser.post(str(page.url), data=form)
         assert page.url.path == f"{SERVICE}/", page.url
         assert page.status_code == 200
+        for name in OPENED:
+            del browser.headers[name]
         return browser
 
 
@@ -57,14 +78,16 @@ def _form_xsrf(page: str) -> str:
 
 
 def xsrf(browser: httpx.Client) -> str:
-    return next(
-        cookie.value for cookie in browser.cookies.jar if cookie.name == "_xsrf" and SERVICE in cookie.path
-    )
+    """What the pool's own script finds in its page."""
+    found = re.search(r'data-xsrf="([^"]+)"', browser.get(f"{SERVICE}/pool", headers=OPENED).text)
+    assert found
+    return found.group(1)
 
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    process = HubProcess(tmp_path_factory.mktemp("hub") / "state", settings={"auth_cache": 1, "min_runtime": 0.0})
+    settings: dict[str, object] = {"auth_cache": 1, "min_runtime": 0.0}
+    process = HubProcess(tmp_path_factory.mktemp("hub") / "state", settings=settings, config=POOL_ADMIN)
     process.start()
     try:
         yield Hub(process, {name: process.token(name) for name in ("susan", "joe", "admin")})
@@ -166,8 +189,65 @@ def test_a_project_is_made_in_the_hub_with_the_administrators_own_rights(hub):
     assert admin.get("/hub/api/groups/night%20shift").status_code == 404
 
 
-def test_an_administrators_limited_token_cannot_change_groups(hub):
+def test_an_administrators_narrow_token_is_that_of_somebody_without_projects(hub):
     token, _ = hub.token("admin", ACCESS)
+    narrow, susan = hub.as_(token), hub.as_(hub.tokens["susan"])
+    assert narrow.get(f"{API}/me").json()["admin"] is False
+    job = susan.post(f"{API}/jobs", json={"argv": ["sleep", "600"]}).json()["id"]
+    for path in (f"jobs/{job}", f"jobs/{job}/log", f"jobs/{job}/points", f"events?job={job}"):
+        refused(narrow.get(f"{API}/{path}"), 404)
+    refused(narrow.post(f"{API}/jobs/{job}/cancel"), 404)
+    refused(narrow.patch(f"{API}/projects/joe", json={"weight": 2}), 403)
+    refused(narrow.put(f"{API}/projects/other", json={}), 403)
+    refused(narrow.delete(f"{API}/projects/joe"), 403)
+    refused(narrow.patch(f"{API}/people/joe", json={"build_quota": 0}), 403)
+    refused(narrow.put(f"{API}/projects/joe/members/susan"), 403)
+    refused(narrow.post(f"{API}/jobs", json={"argv": ["true"], "project": "joe"}), 403)
+    refused(narrow.post(f"{API}/forecast", json={"projects": {"joe": {"quota": 0}}}), 403)
+    for path in ("admin", "audit", "build-quota/joe"):
+        refused(narrow.get(f"{API}/{path}"), 403)
+    assert narrow.get(f"{API}/jobs").json()["items"] == []
+    assert susan.post(f"{API}/jobs/{job}/cancel").status_code == 200
+
+
+def test_the_token_of_an_administrators_notebook_administers_nothing(hub):
+    hub.as_(hub.tokens["admin"]).post("/hub/api/users/admin/server", json={"gpus": 0}).raise_for_status()
+    pid = until("the notebook", lambda: notebook_pid(hub.process.state_dir, "admin"))
+    notebook = hub.as_(environment(pid)["JUPYTERHUB_API_TOKEN"])
+    me = notebook.get(f"{API}/me").json()
+    assert (me["name"], me["admin"]) == ("admin", False)
+    refused(notebook.patch(f"{API}/projects/joe", json={"weight": 2}), 403)
+
+
+def test_a_token_may_be_for_the_pool_alone(hub):
+    token, _ = hub.token("admin", ACCESS, ADMIN_SCOPE)
+    narrow = hub.as_(token)
+    assert narrow.get(f"{API}/me").json()["admin"] is True
+    assert narrow.patch(f"{API}/projects/joe", json={"weight": 1}).status_code == 200
+    refused(narrow.get("/hub/api/users/joe"), 404)
+
+
+def test_a_role_of_the_hub_makes_an_administrator_of_the_pool_and_of_nothing_else(hub):
+    jemma = hub.as_(hub.process.token("jemma"))
+    assert jemma.get(f"{API}/me").json()["admin"] is True
+    assert jemma.patch(f"{API}/projects/joe", json={"weight": 1}).status_code == 200
+    assert refused(jemma.put(f"{API}/projects/joe/members/susan"), 403)["code"] == "hub_refused"
+    with contextlib.closing(hub.browser("jemma")) as browser:
+        headers = {"X-XSRFToken": xsrf(browser)}
+        assert browser.patch(f"{API}/projects/joe", json={"weight": 1}, headers=headers).status_code == 200
+
+
+def test_nobody_takes_the_scope_of_administrators(hub):
+    with hub.as_(hub.tokens["joe"]) as joe:
+        made = joe.post("/hub/api/users/joe/tokens", json={"scopes": [ACCESS, ADMIN_SCOPE]})
+        if made.status_code == 201:
+            joe.headers["Authorization"] = f"token {made.json()['token']}"
+            assert joe.get(f"{API}/me").json()["admin"] is False
+        refused(joe.patch(f"{API}/projects/joe", json={"quota": 8}), 403)
+
+
+def test_an_administrators_limited_token_cannot_change_groups(hub):
+    token, _ = hub.token("admin", ACCESS, ADMIN_SCOPE)
     problem = refused(hub.as_(token).put(f"{API}/projects/susan/members/jemma"), 403)
     assert problem["code"] == "hub_refused"
     assert "admin:groups" in problem["hint"]
@@ -186,7 +266,7 @@ def susans(hub: Hub) -> Iterator[httpx.Client]:
 
 
 def test_a_browser_logs_in_by_the_hub_and_comes_back(susans):
-    page = susans.get(f"{SERVICE}/pool")
+    page = susans.get(f"{SERVICE}/pool", headers=OPENED)
     assert page.url.path == f"{SERVICE}/pool"
     policy = page.headers["Content-Security-Policy"]
     assert "script-src 'self';" in policy
@@ -205,10 +285,28 @@ def test_a_browser_changes_nothing_without_proof_that_our_page_asked(susans, mod
     assert susans.get(f"{API}/jobs", headers={"X-XSRFToken": xsrf(susans)}).json()["items"] == before
 
 
-def test_a_script_of_a_notebook_on_the_same_origin_reads_nothing_either(susans):
-    headers = {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "same-origin"}
-    refused(susans.get(f"{API}/jobs", headers=headers), 403)
-    refused(susans.get(f"{API}/events", headers=headers), 403)
+@pytest.mark.parametrize("headers", [*OTHER_WAYS, OPENED], ids=str)
+@pytest.mark.parametrize("path", ["me", "jobs", "pool", "events", "admin", "history"])
+def test_a_cookie_alone_reads_nothing_of_the_api(susans, headers, path):
+    assert refused(susans.get(f"{API}/{path}", headers=headers), 403)["code"] == "xsrf"
+    assert refused(susans.get(f"{API}/{path}?_xsrf={xsrf(susans)}", headers=headers), 403)["code"] == "xsrf"
+
+
+@pytest.mark.parametrize("headers", OTHER_WAYS, ids=str)
+@pytest.mark.parametrize("path", ["", "pool", "admin", "jobs/1", "nowhere"])
+def test_a_page_that_is_not_opened_in_a_tab_tells_nothing(susans, headers, path):
+    answer = susans.get(f"{SERVICE}/{path}", headers={**headers, "Accept": "text/html"})
+    assert answer.status_code == 403
+    assert "can only be opened in a tab" in answer.text
+    assert 'data-xsrf=""' in answer.text
+    assert xsrf(susans) not in answer.text
+    assert 'data-user=""' in answer.text
+
+
+def test_no_script_can_read_the_cookies_of_the_pool(susans):
+    kept = [cookie for cookie in susans.cookies.jar if SERVICE in cookie.path]
+    assert {"_xsrf"} < {cookie.name for cookie in kept}
+    assert all(cookie.has_nonstandard_attr("HttpOnly") for cookie in kept)
 
 
 def test_the_page_itself_reads_changes_and_listens(susans):
@@ -216,7 +314,7 @@ def test_the_page_itself_reads_changes_and_listens(susans):
     ours = {**headers, "X-XSRFToken": xsrf(susans)}
     assert susans.get(f"{API}/me", headers=ours).json()["name"] == "susan"
     assert susans.post(f"{API}/jobs", json={"argv": ["true"]}, headers=ours).status_code == 201
-    with susans.stream("GET", f"{API}/events", params={"_xsrf": xsrf(susans)}, headers=headers) as stream:
+    with susans.stream("GET", f"{API}/events", headers=ours) as stream:
         assert stream.status_code == 200
         assert next(stream.iter_lines()).startswith("retry:")
 
@@ -242,6 +340,7 @@ def test_a_bad_token_does_not_fall_back_to_the_browsers_login(susans):
 def test_an_administrator_changes_groups_from_the_page(hub):
     with contextlib.closing(hub.browser("admin")) as browser:
         headers = {"X-XSRFToken": xsrf(browser)}
+        assert browser.get(f"{API}/me", headers=headers).json()["admin"] is True
         assert browser.put(f"{API}/projects/susan/members/jemma", headers=headers).status_code == 204
         assert browser.delete(f"{API}/projects/susan/members/jemma", headers=headers).status_code == 204
 

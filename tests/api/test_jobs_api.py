@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+from pathlib import Path
 
+import httpx
 import pytest
 
 
@@ -179,6 +183,7 @@ async def test_pages_of_a_list_do_not_overlap_and_leave_nothing_out(running):
         ("cursor=nonsense", "cursor"),
         ("order=up", "order"),
         ("mine=1&mine=0", "mine"),
+        ("project=nope", "project"),
     ],
 )
 async def test_a_wrong_parameter_of_a_list_is_named(running, query, field):
@@ -194,6 +199,72 @@ async def test_a_log_can_be_waited_for(running):
         while text != "one\ntwo\n":
             piece = (await susan.get(f"/jobs/{job['id']}/log?offset={offset}&wait=20")).json()
             text, offset = text + piece["text"], piece["next"]
+
+
+BIG = 64 * 1024 * 1024
+WRITES = f"""
+import os
+with open(os.environ["SPRINGTIDE_OUTPUT_DIR"] + "/big", "wb") as file:
+    for number in range({BIG >> 20}):
+        file.write(bytes([number]) * (1 << 20))
+"""
+
+
+async def a_big_output(running):
+    job = await running.submit("susan", "python3", "-c", WRITES)
+    await running.until("susan", job["id"], lambda job: job["state"] == "succeeded")
+    return f"/jobs/{job['id']}/output/big"
+
+
+async def test_slow_readers_of_a_large_output_take_no_memory_each(start):
+    running = await start()
+    path = await a_big_output(running)
+    before = resident()
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(4):
+            answer = await stack.enter_async_context(running.as_("susan").stream("GET", path))
+            assert answer.headers["Content-Length"] == str(BIG)
+            assert await anext(answer.aiter_raw(1)) == b"\0"
+        assert resident() - before < BIG / 2
+
+
+async def test_a_large_output_comes_whole_and_in_order(running):
+    path = await a_big_output(running)
+    content = (await running.as_("susan").get(path)).content
+    assert len(content) == BIG
+    assert all(content[at] == at >> 20 for at in range(0, BIG, 1 << 19))
+
+
+async def test_one_person_fetches_so_many_outputs_at_a_time_and_no_more(running):
+    path = await a_big_output(running)
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(running.pool.downloads.most):
+            answer = await stack.enter_async_context(running.as_("susan").stream("GET", path))
+            assert answer.status_code == 200
+        refused = await running.as_("susan").get(path)
+        assert (refused.status_code, refused.json()["code"]) == (429, "too_many_downloads")
+        assert refused.headers["Retry-After"] == "1"
+        async with running.as_("joe").stream("GET", path) as other:
+            assert other.status_code == 200
+    async with asyncio.timeout(60):
+        while (await running.as_("susan").get(path)).status_code != 200:
+            await asyncio.sleep(0.02)
+
+
+async def test_a_reader_of_an_output_that_takes_nothing_is_let_go(running, monkeypatch):
+    monkeypatch.setattr("springtide.hub_extension.api.endpoint.STALLED_S", 0.2)
+    path = await a_big_output(running)
+    async with running.as_("susan").stream("GET", path) as answer:
+        async with asyncio.timeout(60):
+            while running.pool.downloads._held:
+                await asyncio.sleep(0.02)
+        with pytest.raises(httpx.RemoteProtocolError):
+            await answer.aread()
+
+
+def resident():
+    """Bytes of memory that this process has, the service in it."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.mark.parametrize("name", ["..%2F..%2Fsecret", "%2Fetc%2Fpasswd", "x%00y", "nothing", "a/../../x"])

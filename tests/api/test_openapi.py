@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
-from springtide.hub_extension import openapi
-from springtide.hub_extension.site import ROUTES
+from springtide.hub_extension.api import openapi
+from springtide.hub_extension.service.site import ROUTES
 from springtide.scheduler import wire
 
 DOCUMENT = openapi.document(ROUTES, server="/services/springtide/api/v1", version="1.2.3")

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from springtide.hub_extension.api import permissions
-from springtide.hub_extension.auth import ADMIN_SCOPE, caller_of, needs_xsrf
-from springtide.hub_extension.caller import Caller
+from springtide.hub_extension.web.auth import ADMIN_SCOPE, caller_of, is_page_view
+from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler import wire
 
 JOB = wire.Job(
@@ -70,34 +70,19 @@ def test_a_filtered_administrator_is_none(scopes, admin):
     assert caller_of({"name": "x", "kind": "user", "groups": ["vision"], "scopes": scopes}, "t").admin is admin
 
 
-@pytest.mark.parametrize("value", [False, None, "yes", 1])
-def test_only_the_hubs_plain_true_makes_an_administrator(value):
-    assert not caller_of({"name": "x", "kind": "user", "admin": value}, "t").admin
+@pytest.mark.parametrize("scopes", [[], ["access:services!service=springtide"], ["admin:users", "admin:groups"]])
+def test_an_administrators_token_without_the_scope_administers_nothing(scopes):
+    assert not caller_of({"name": "x", "kind": "user", "admin": True, "scopes": scopes}, "t").admin
 
 
 def test_a_token_does_not_show_in_logs():
     assert "secret" not in repr(caller_of({"name": "x"}, "secret"))
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 @pytest.mark.parametrize("mode", ["", "navigate", "cors", "no-cors", "same-origin", "websocket"])
-@pytest.mark.parametrize("site", ["", "none", "same-origin", "cross-site"])
-def test_a_browser_that_changes_something_always_proves_where_it_comes_from(method, mode, site):
-    assert needs_xsrf(method, mode, site)
-
-
-@pytest.mark.parametrize(
-    ("mode", "site", "needed"),
-    [
-        ("navigate", "cross-site", False),
-        ("", "", False),
-        ("no-cors", "same-origin", False),
-        ("no-cors", "cross-site", True),
-        ("no-cors", "same-site", True),
-        ("cors", "same-origin", True),
-        ("same-origin", "same-origin", True),
-        ("websocket", "same-origin", True),
-    ],
-)
-def test_a_script_that_reads_proves_it_too(mode, site, needed):
-    assert needs_xsrf("GET", mode, site) is needed
+@pytest.mark.parametrize("destination", ["", "empty", "document", "iframe", "object", "embed", "script", "worker"])
+def test_only_a_page_that_opens_in_a_tab_is_a_page_view(method, mode, destination):
+    assert is_page_view(method, mode, destination) is (
+        (method, mode, destination) == ("GET", "navigate", "document")
+    )

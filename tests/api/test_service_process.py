@@ -18,9 +18,9 @@ import psutil
 import pytest
 from hub_process import free_port
 
-from springtide.hub_extension.service import Springtide, main
+from springtide.hub_extension.service.service import Springtide, main
 from springtide.scheduler.store import Store
-from springtide.scheduler.store.records import Batch
+from springtide.scheduler.store.records import WriteBatch
 
 SERVICE = [sys.executable, "-m", "springtide.hub_extension"]
 
@@ -47,6 +47,7 @@ class Service:
             "port": self.port,
             "simulated_gpus": 3,
             "takeover_wait": 0,
+            "accounts": "shared",
             **settings,
         }
         self.environment = environment(**given)
@@ -99,6 +100,32 @@ def test_it_serves_until_told_to_stop_and_leaves_quietly_even_without_the_hub(se
     assert "Traceback" not in said
 
 
+@pytest.mark.parametrize(
+    ("accounts", "mode"),
+    [
+        ("shared", 0o700),
+        pytest.param("own", 0o711, marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root has accounts")),
+    ],
+)
+def test_what_it_keeps_is_closed_to_other_accounts_also_where_it_was_open(services, tmp_path, accounts, mode):
+    state = tmp_path / "state"
+    state.mkdir()
+    Store.open(f"sqlite:///{state / 'springtide.sqlite'}", state).close()
+    before = os.umask(0)
+    try:
+        state.chmod(0o755)
+        (state / "springtide.sqlite").chmod(0o644)
+        service = services(accounts=accounts).ready()
+    finally:
+        os.umask(before)
+    files = {path.name: oct(path.stat().st_mode & 0o777) for path in state.rglob("*") if path.is_file()}
+    assert files.keys() >= {"springtide.sqlite", "springtide.sqlite-wal", "springtide.sqlite-shm", "cookie-secret"}
+    assert set(files.values()) == {"0o600"}, files
+    assert state.stat().st_mode & 0o777 == mode
+    assert Path(f"/proc/{service.process.pid}/status").read_text().split("Umask:")[1].split()[0] == "0077"
+    service.stop()
+
+
 def one_sentence(said: str) -> str:
     assert said.count("\n") == 1, said
     assert said.startswith("springtide: ")
@@ -115,6 +142,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
             "port": free_port(),
             "simulated_gpus": 3,
             "takeover_wait": 0,
+            "accounts": "shared",
             **settings,
         }
         for name, value in environment(**given).items():
@@ -137,7 +165,7 @@ def test_a_state_directory_of_another_service_is_not_touched(refused, tmp_path):
     state = tmp_path / "state"
     with contextlib.closing(Store.open(f"sqlite:///{state / 'springtide.sqlite'}", state)) as store:
         code, said = refused()
-        store.commit(Batch())
+        store.commit(WriteBatch())
     assert code == 1
     assert str(state) in said
 
@@ -152,6 +180,50 @@ def test_a_state_directory_of_a_newer_version_is_left_alone(refused, tmp_path):
     code, said = refused()
     assert code == 1
     assert "newer" in said
+
+
+OWN_MOUNTS = ["unshare", "--user", "--map-root-user", "--mount"]
+ON_A_SMALL_DISK = """
+set -e
+mount -t tmpfs -o size=4m none "$1"
+cp -a "$2/." "$1/"
+case "$3" in
+full) dd if=/dev/zero of="$1/filler" bs=4k 2>/dev/null || true ;;
+read-only) mount -o remount,ro "$1" ;;
+esac
+shift 3
+code=0
+"$@" || code=$?
+ls -A "$SPRINGTIDE_TEST_DISK" | grep "^[.]" >&2 || true
+exit $code
+"""
+
+
+@pytest.mark.parametrize("used_before", [False, True], ids=["new", "used before"])
+@pytest.mark.parametrize("disk", ["full", "read-only"])
+def test_a_disk_that_cannot_be_written_is_said_in_one_sentence_and_no_temporary_file_stays(
+    services, tmp_path, disk, used_before
+):
+    """On a real file system of its own, in a mount namespace."""
+    state, small = tmp_path / "state", tmp_path / "small"
+    state.mkdir()
+    small.mkdir()
+    (state / "hub").mkdir()
+    if used_before:
+        services().ready().stop()
+        (state / "ports.json").unlink(missing_ok=True)
+    settings = {"state_dir": str(small), "port": free_port(), "simulated_gpus": 3, "accounts": "shared"}
+    ran = subprocess.run(
+        [*OWN_MOUNTS, "sh", "-c", ON_A_SMALL_DISK, "sh", small, state, disk, *SERVICE],
+        env={**environment(**settings), "SPRINGTIDE_TEST_DISK": str(small)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ran.returncode == 1, ran.stderr
+    said = one_sentence("".join(line for line in ran.stderr.splitlines(True) if " I " not in line))
+    assert ("full" in said or "No space left" in said) if disk == "full" else "ead-only" in said
 
 
 @pytest.mark.parametrize("place", ["file", "file/below"])

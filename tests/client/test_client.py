@@ -4,12 +4,13 @@ import json
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import msgspec
 import pytest
 
 from springtide.scheduler import wire
-from springtide.scheduler.client import Client, PoolError, Unreachable
+from springtide.scheduler.client import Client, PoolError, Unreachable, stream
 
 JOB = wire.Job(
     id="j1", name="a", kind="command", user="susan", project="vision", state="queued", priority=50,
@@ -183,8 +184,19 @@ def test_pages_are_followed_to_the_end(peers):
     server = peers.start(peers.answer(200, one), peers.answer(200, two))
     with Client(server.url, "t") as client:
         assert len(list(client.all_jobs(mine=True))) == 3
-    assert b"jobs?mine=1 HTTP" in server.requests[0]
+    assert b"jobs?mine=1&limit=200 HTTP" in server.requests[0]
     assert b"cursor=c1" in server.requests[1]
+
+
+def test_a_limit_beyond_a_page_takes_several_requests(peers):
+    one = msgspec.json.encode(wire.JobPage(items=[JOB] * 200, next="c1"))
+    two = msgspec.json.encode(wire.JobPage(items=[JOB] * 100, next="c2"))
+    server = peers.start(peers.answer(200, one), peers.answer(200, two))
+    with Client(server.url, "t") as client:
+        page = client.jobs(limit=300)
+    assert (len(page.items), page.next) == (300, "c2")
+    assert b"jobs?limit=200 HTTP" in server.requests[0]
+    assert b"jobs?cursor=c1&limit=100 HTTP" in server.requests[1]
 
 
 def test_events_go_on_after_a_break_from_the_last_one(peers):
@@ -192,7 +204,7 @@ def test_events_go_on_after_a_break_from_the_last_one(peers):
     second = peers.stream(b'event: log\ndata: {"job":"a"}\n\nid: 9\nevent: job\r\ndata: {"id":"b"}\r\n\r\n')
     server = peers.start(first, None, second)
     with Client(server.url, "t") as client:
-        events = client.events()
+        events: Any = client.events()
         got = [next(events) for _ in range(3)]
         events.close()
     assert [(event.id, event.kind, event.data) for event in got] == [
@@ -209,6 +221,43 @@ def test_line_separators_of_unicode_do_not_break_an_event(peers):
     server = peers.start(peers.stream(b"id: 1\nevent: job\ndata: " + msgspec.json.encode(data) + b"\n\n"))
     with Client(server.url, "t") as client:
         assert next(client.events()).data == data
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [b"event: job\ndata: " + b"x" * 5000, b"event: job\ndata: not json\n\n", b"event: job\ndata: [1]\n\n"],
+    ids=["endless", "not JSON", "not an object"],
+)
+def test_what_is_no_event_of_the_pool_counts_as_a_lost_connection(peers, monkeypatch, broken):
+    monkeypatch.setattr(stream, "MAX_EVENT_BYTES", 4096)
+    good = peers.stream(b'id: 8\nevent: job\ndata: {"id":"a"}\n\n')
+    server = peers.start(peers.stream(b'id: 7\nevent: job\ndata: {"id":"a"}\n\n', broken), good)
+    with Client(server.url, "t") as client:
+        events: Any = client.events()
+        assert [next(events).id, next(events).id] == [7, 8]
+        events.close()
+    assert b"Last-Event-ID: 7\r\n" in server.requests[1]
+
+
+def test_many_small_events_in_one_piece_are_no_large_event(peers, monkeypatch):
+    monkeypatch.setattr(stream, "MAX_EVENT_BYTES", 4096)
+    sent = [b'id: %d\nevent: job\ndata: {"id":"a"}\n\n' % number for number in range(1, 501)]
+    server = peers.start(peers.stream(*sent))
+    with Client(server.url, "t") as client:
+        events: Any = client.events()
+        assert [next(events).id for _ in sent] == list(range(1, 501))
+        events.close()
+
+
+def test_a_heartbeat_is_no_event_and_ends_a_stream_that_is_stopped(peers):
+    server = peers.start(peers.stream(b'id: 7\nevent: job\ndata: {"id":"a"}\n\n', b":\n\n" * 10))
+    stop = threading.Event()
+    with Client(server.url, "t") as client:
+        events = client.events(stop=stop)
+        assert next(events).id == 7
+        stop.set()
+        assert list(events) == []
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hub_people import Hub
@@ -32,11 +33,20 @@ def tokens(hub: Hub) -> Callable[[str], str]:
 
 
 @pytest.fixture
-def run(hub: Hub, tokens: Callable[[str], str], tmp_path: Path) -> Run:
+def directory() -> Iterator[Path]:
+    """A directory that the accounts of all jobs may enter; those of pytest are closed to them."""
+    with TemporaryDirectory(prefix="springtide-") as made:
+        path = Path(made)
+        path.chmod(0o755)
+        yield path
+
+
+@pytest.fixture
+def run(hub: Hub, tokens: Callable[[str], str], directory: Path) -> Run:
     """The command in a directory of susan's, with her token."""
 
     def command(*words: str, user: str = "susan") -> Done:
         env = {"SPRINGTIDE_URL": f"{hub.url}/services/springtide", "JUPYTERHUB_API_TOKEN": tokens(user)}
-        return springtide(*words, env=env, cwd=tmp_path)
+        return springtide(*words, env=env, cwd=directory)
 
     return command

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from jupyterhub import roles
+from jupyterhub.scopes import define_custom_scopes, scope_definitions
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
 from kubespawner import KubeSpawner
 from traitlets.config import Config
 
 from springtide.hub_extension import configure
 from springtide.hub_extension.configuration import ACCESS, grant_to_users
+from springtide.hub_extension.web.auth import ADMIN_SCOPE
 from springtide.spawner.choice import with_quota
 from springtide.spawner.kube import KubeBuildSpawner
 from springtide.spawner.local import LocalBuildSpawner, SimpleBuildSpawner
@@ -27,6 +31,7 @@ HUB_6 = ["load_roles", "services", "extra_user_scopes"]
 def c(tmp_path: Path) -> Config:
     c = Config()
     c.Springtide.state_dir = str(tmp_path / "state")
+    c.Springtide.accounts = "shared"
     return c
 
 
@@ -60,7 +65,7 @@ def test_the_service_keeps_its_address_and_token(c: Config, tmp_path: Path) -> N
     configure(c)
     again = Config()
     again.Springtide.state_dir = str(tmp_path / "state")
-    configure(again)
+    configure(again, accounts="shared")
     assert service(again) == service(c)
     assert service(c)["url"].startswith("http://127.0.0.1:")
 
@@ -129,6 +134,43 @@ async def test_a_notebooks_token_keeps_what_a_callable_gives(c: Config, answers_
     assert await c.Spawner.server_token_scopes(None) == ["users:activity!user", ACCESS]
 
 
+@pytest.mark.parametrize("scope", ["inherit", ADMIN_SCOPE])
+def test_notebooks_whose_tokens_would_administer_are_refused(c: Config, scope: str) -> None:
+    c.Spawner.server_token_scopes = ["users:activity!user", scope]
+    with pytest.raises(ValueError, match=rf"server_token_scopes has '{scope}'.* List the scopes"):
+        configure(c)
+
+
+async def test_a_notebook_whose_callable_gives_such_a_token_does_not_start(c: Config) -> None:
+    c.Spawner.server_token_scopes = lambda _spawner: ["inherit"]
+    configure(c)
+    with pytest.raises(ValueError, match="server_token_scopes has 'inherit'"):
+        await c.Spawner.server_token_scopes(None)
+
+
+def test_administrators_of_the_hub_administer_the_pool_where_the_scope_is_defined(c: Config) -> None:
+    configure(c)
+    configure(c)
+    [admin] = [role for role in roles.get_default_roles() if role["name"] == "admin"]
+    assert ADMIN_SCOPE not in admin["scopes"]
+    define_custom_scopes(c.JupyterHub.custom_scopes)
+    try:
+        [admin] = [role for role in roles.get_default_roles() if role["name"] == "admin"]
+        assert admin["scopes"].count(ADMIN_SCOPE) == 1
+    finally:
+        del scope_definitions[ADMIN_SCOPE]
+
+
+@pytest.mark.parametrize("host", ["https://Hub.example.org:8000", "hub.example.org"])
+def test_names_of_users_subdomains_are_allowed_where_names_are_limited(c: Config, host: str) -> None:
+    c.JupyterHub.subdomain_host = host
+    configure(c)
+    assert not settings(c).get("allowed_hosts")
+    configure(c, allowed_hosts=["localhost"])
+    configure(c)
+    assert settings(c)["allowed_hosts"] == ["localhost", ".hub.example.org"]
+
+
 def test_a_hub_under_a_path_has_its_service_there(c: Config) -> None:
     c.JupyterHub.bind_url = "http://127.0.0.1:8000/jupyter/"
     configure(c)
@@ -140,6 +182,46 @@ def test_notebooks_elsewhere_can_be_told_another_address(c: Config) -> None:
     configure(c)
     assert c.Spawner.environment["SPRINGTIDE_URL"] == "http://hub.example.org/services/springtide"
     assert "notebook_url" not in settings(c)
+
+
+class TestAccounts:
+    def test_the_log_in_page_says_that_all_share_one_account_beside_what_it_said(self, c: Config) -> None:
+        c.JupyterHub.template_vars = {"announcement_login": "Down on Sunday.", "mine": 1}
+        configure(c)
+        told = c.JupyterHub.template_vars
+        assert told["announcement_login"].startswith(
+            "Down on Sunday. All notebooks and jobs here run as the account"
+        )
+        assert "whoever logs in acts as" in told["announcement_login"]
+        assert told["mine"] == 1
+        assert "accounts_dir" not in c.LocalNotebook
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root has accounts of others")
+    @pytest.mark.parametrize("chosen", [None, "own"])
+    def test_as_root_notebooks_and_jobs_have_accounts_of_their_own(
+        self, c: Config, tmp_path: Path, chosen: str | None
+    ) -> None:
+        c.Springtide.accounts = chosen
+        c.Springtide.account_uids = (1_900_000_000, 1_900_000_009)
+        configure(c)
+        assert settings(c)["accounts"] == "own"
+        assert settings(c)["account_uids"] == [1_900_000_000, 1_900_000_009]
+        assert c.LocalNotebook.accounts_dir == str(tmp_path / "state")
+        assert c.LocalNotebook.account_uids == (1_900_000_000, 1_900_000_009)
+        assert "template_vars" not in c.JupyterHub
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root has accounts of others")
+    def test_a_range_of_uids_that_cannot_be_ends_the_hub_with_a_sentence(self, c: Config) -> None:
+        c.Springtide.accounts = "own"
+        c.Springtide.account_uids = (500, 600)
+        with pytest.raises(SystemExit, match=r"springtide: c\.Springtide\.account_uids = \(500, 600\)"):
+            configure(c)
+
+    def test_on_a_cluster_pods_have_accounts_of_their_own_and_nothing_is_asked(self, c: Config) -> None:
+        del c.Springtide.accounts
+        configure(c, executor="kubernetes")
+        assert "accounts" not in settings(c)
+        assert "template_vars" not in c.JupyterHub
 
 
 class TestServiceThatRunsByItself:
@@ -217,15 +299,19 @@ class TestUsersOnJupyterHub5:
         assert c.JupyterHub.load_roles == [{"name": "user", "scopes": ["self", ACCESS]}]
 
 
-class OwnSpawner(LocalProcessSpawner):  # type: ignore[misc]
+class OwnSpawner(LocalProcessSpawner):
     """A spawner of an admin's own."""
 
 
-class OwnKubeSpawner(KubeSpawner):  # type: ignore[misc]
+class OwnKubeSpawner(KubeSpawner):
     """A spawner of pods of an admin's own."""
 
 
-class OwnQuotaSpawner(BuildQuota, LocalProcessSpawner):  # type: ignore[misc]
+class OwnSimpleSpawner(SimpleLocalProcessSpawner):
+    """A spawner of an admin's own that would run notebooks as the hub's account."""
+
+
+class OwnQuotaSpawner(BuildQuota, LocalProcessSpawner):
     """A spawner of an admin's own that has the mixin."""
 
 
@@ -251,6 +337,12 @@ def test_any_other_spawner_gets_the_quota_mixed_in() -> None:
     assert issubclass(made, OwnSpawner)
     assert issubclass(made, BuildQuota)
     assert made.__mro__.index(BuildQuota) < made.__mro__.index(OwnSpawner)
+
+
+def test_a_special_simple_spawner_has_accounts_too() -> None:
+    made = with_quota(OwnSimpleSpawner)
+    assert issubclass(made, OwnSimpleSpawner)
+    assert made.__mro__.index(SimpleBuildSpawner) < made.__mro__.index(OwnSimpleSpawner)
 
 
 def test_what_is_no_spawner_is_named() -> None:

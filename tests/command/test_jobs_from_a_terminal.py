@@ -29,24 +29,37 @@ def state_of(run: Run, job: str) -> str:
     return str(found[0]["state"])
 
 
-def test_a_job_runs_with_the_code_that_was_there_and_is_followed_to_its_end(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "helper.py").write_text("WORD = 'tide'\n")
-    (tmp_path / "train.py").write_text("import helper, sys; print(helper.WORD, *sys.argv[1:])\n")
-    done = run("submit", "--gpus", "2", "--follow", "--", "python", "train.py", "--epochs", "3")
+def test_a_job_runs_with_the_code_that_was_there_and_is_followed_to_its_end(run: Run, directory: Path) -> None:
+    (directory / "helper.py").write_text("WORD = 'tide'\n")
+    (directory / "train.py").write_text("import helper, sys; print(helper.WORD, *sys.argv[1:])\n")
+    done = run(
+        "submit",
+        "--gpus",
+        "2",
+        "--time-limit",
+        "10m",
+        "--no-rotate",
+        "--follow",
+        "--",
+        "python",
+        "train.py",
+        "--epochs",
+        "3",
+    )
     assert done.code == 0, done.err
     assert done.out == "tide --epochs 3\n"
     assert "succeeded" in done.err
 
 
-def test_a_followed_job_that_fails_is_a_failure(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "bad.py").write_text("raise SystemExit(3)\n")
+def test_a_followed_job_that_fails_is_a_failure(run: Run, directory: Path) -> None:
+    (directory / "bad.py").write_text("raise SystemExit(3)\n")
     done = run("submit", "--follow", "--", "python", "bad.py")
     assert done.code == 1
     assert "failed" in done.err
 
 
-def test_a_job_is_listed_paused_resumed_and_cancelled(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "long.py").write_text(LONG)
+def test_a_job_is_listed_paused_resumed_and_cancelled(run: Run, directory: Path) -> None:
+    (directory / "long.py").write_text(LONG)
     job = run("submit", "--name", "tidal", "--json", "python", "long.py").json
     assert (job["name"], job["gpus"], job["user"]) == ("tidal", 1, "susan")
     until("its first line", lambda: "started" in run("logs", job["id"]).out)
@@ -60,8 +73,15 @@ def test_a_job_is_listed_paused_resumed_and_cancelled(run: Run, tmp_path: Path) 
     assert run("logs", "--follow", job["id"]).out.startswith("started\n")
 
 
-def test_another_persons_job_is_not_shown_and_not_cancelled(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "long.py").write_text(LONG)
+def test_what_is_asked_for_reaches_the_job(run: Run) -> None:
+    asked = ("--time-limit", "1h30m", "--not-preemptible", "--retries", "2", "--priority", "60")
+    job = run("submit", *asked, "--json", "--", "sleep", "600").json
+    assert (job["time_limit"], job["preemptible"], job["retries"], job["priority"]) == (5400.0, False, 2, 60)
+    assert run("cancel", job["id"]).code == 0
+
+
+def test_another_persons_job_is_not_shown_and_not_cancelled(run: Run, directory: Path) -> None:
+    (directory / "long.py").write_text(LONG)
     job = run("submit", "--json", "python", "long.py").json["id"]
     assert job not in run("jobs", user="joe").out
     done = run("cancel", job, user="joe")
@@ -78,6 +98,8 @@ def test_another_persons_job_is_not_shown_and_not_cancelled(run: Run, tmp_path: 
         (["--gpus", "1.5", "ls"], "gpus"),
         (["--gpus", "1000000000000", "ls"], "gpus"),
         (["--gpus", "9", "ls"], "gpus"),
+        (["--gpu", "1", "ls"], "--gpus"),
+        (["--time-limit", "soon", "ls"], "10m, 2h, 1h30m"),
         (["--workers", "0", "ls"], "workers"),
         (["--project", "nobody's", "ls"], "project"),
         (["--image", "lab/base:1", "ls"], "image"),
@@ -96,14 +118,21 @@ def test_bad_input_is_named(run: Run, words: list[str], names: str) -> None:
     assert done.out == ""
 
 
+def test_many_jobs_are_listed_at_once_and_an_unknown_project_is_an_error(run: Run) -> None:
+    assert run("jobs", "--limit", "500").code == 0
+    done = run("jobs", "--project", "nope")
+    assert done.code == 2
+    assert "There is no project 'nope'" in done.err
+
+
 def test_a_job_that_is_not_there_could_not_be_done(run: Run) -> None:
     done = run("logs", "no-such-job")
     assert done.code == 1
     assert done.err.startswith("Error: ")
 
 
-def test_a_log_does_not_reach_the_terminal_as_commands(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "loud.py").write_text("print('\\x1b[2Jgone\\x07')\n")
+def test_a_log_does_not_reach_the_terminal_as_commands(run: Run, directory: Path) -> None:
+    (directory / "loud.py").write_text("print('\\x1b[2Jgone\\x07')\n")
     done = run("submit", "--follow", "python", "loud.py")
     assert "gone" in done.out
     assert "\x1b" not in done.out
@@ -150,11 +179,13 @@ def test_all_commands_take_json() -> None:
 def test_the_list_of_commands_is_that_of_the_manual() -> None:
     said = springtide("--help").out.split("Commands:")[1]
     commands = [line.split()[0] for line in said.splitlines() if line.startswith("  ") and line[2] != " "]
-    assert " ".join(commands) == ("up submit jobs logs pause resume cancel projects nodes top plan simulate")
+    assert " ".join(commands) == (
+        "up submit jobs logs pause resume cancel projects nodes top explain replay plan simulate"
+    )
 
 
-def test_a_dry_run_tells_when_the_job_would_start_and_sends_nothing(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "never.py").write_text("print('ran')\n")
+def test_a_dry_run_tells_when_the_job_would_start_and_sends_nothing(run: Run, directory: Path) -> None:
+    (directory / "never.py").write_text("print('ran')\n")
     before = run("jobs", "--json").json["items"]
     done = run("submit", "--dry-run", "--gpus", "1", "--", "python", "never.py")
     assert done.code == 0, done.err
@@ -164,15 +195,15 @@ def test_a_dry_run_tells_when_the_job_would_start_and_sends_nothing(run: Run, tm
     assert [job["id"] for job in run("jobs", "--json").json["items"]] == [job["id"] for job in before]
 
 
-def test_a_dry_run_of_what_never_fits_is_refused_as_the_job_would_be(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "never.py").write_text("")
+def test_a_dry_run_of_what_never_fits_is_refused_as_the_job_would_be(run: Run, directory: Path) -> None:
+    (directory / "never.py").write_text("")
     done = run("submit", "--dry-run", "--gpus", "1000", "--", "python", "never.py")
     assert done.code == 2
     assert "1000 GPUs per worker were asked for" in done.err
 
 
-def test_the_list_says_when_a_waiting_job_likely_starts(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "long.py").write_text(LONG)
+def test_the_list_says_when_a_waiting_job_likely_starts(run: Run, directory: Path) -> None:
+    (directory / "long.py").write_text(LONG)
     sent = [
         run("submit", "--json", "--time-limit", "900", "--", "python", "long.py").json["id"] for _ in range(12)
     ]

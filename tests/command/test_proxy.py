@@ -114,8 +114,9 @@ async def upstream() -> AsyncIterator[tuple[Upstream, str]]:
 async def browser(upstream: tuple[Upstream, str]) -> AsyncIterator[httpx.AsyncClient]:
     """A client whose requests go through a real proxy to the server behind it."""
     port, api = free_port(), free_port()
-    command = [sys.executable, "-m", "springtide.hub_extension.proxy", "--ip", "127.0.0.1", "--port", str(port),
-               "--api-ip", "127.0.0.1", "--api-port", str(api), "--default-target", upstream[1]]  # fmt: skip
+    command = [sys.executable, "-m", "springtide.hub_extension.local_hub.proxy", "--ip", "127.0.0.1",
+               "--port", str(port), "--api-ip", "127.0.0.1", "--api-port", str(api),
+               "--default-target", upstream[1]]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as proxy:
         try:
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:

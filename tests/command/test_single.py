@@ -10,7 +10,7 @@ from pathlib import Path
 
 from traitlets.config import Config
 
-from springtide.hub_extension import single
+from springtide.hub_extension.local_hub import single
 
 ASK = """
 import json
@@ -23,7 +23,7 @@ print(json.dumps([get_static_page_config(level="all"), _get_overrides(LabApp().a
 
 def test_jupyterlab_neither_asks_for_news_nor_looks_whether_it_is_to_be_built(tmp_path: Path) -> None:
     c = Config()
-    single.prepare(c, state_dir=str(tmp_path), port=1, hub_port=2, proxy_port=3, password="any")
+    single.prepare(c, state_dir=str(tmp_path), port=1, hub_port=2, proxy_port=3)
     environment = {**os.environ, **c.Spawner.environment}
     page, settings = json.loads(subprocess.check_output([sys.executable, "-c", ASK], env=environment, text=True))
     assert page["buildCheck"] is False

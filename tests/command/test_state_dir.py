@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import threading
 from pathlib import Path
 
 import pytest
 
-from springtide.hub_extension import state_dir
-from springtide.hub_extension.state_dir import StateDir, StateError, free_ports, port_is_free
+from springtide.hub_extension.local_hub import state_dir
+from springtide.hub_extension.local_hub.state_dir import StateDir, StateError, free_ports, port_is_free
 
 
 def test_a_secret_stays_the_same_and_is_the_owners_alone(tmp_path: Path) -> None:
@@ -27,6 +28,20 @@ def test_a_secret_that_others_could_read_is_closed_to_them(tmp_path: Path) -> No
     (tmp_path / "service-token").chmod(0o644)
     assert state.secret("service-token") == "abc"
     assert (tmp_path / "service-token").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_password_is_of_one_state_directory_and_the_owners_alone(tmp_path: Path) -> None:
+    first = StateDir(tmp_path / "one").password()
+    assert re.fullmatch(r"(?:[a-z2-9]{4}-){3}[a-z2-9]{4}", first)
+    assert StateDir(tmp_path / "one").password() == first
+    assert StateDir(tmp_path / "two").password() != first
+    assert (tmp_path / "one/password").stat().st_mode & 0o777 == 0o600
+
+
+def test_an_empty_password_is_refused_because_it_would_let_everybody_in(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("\n")
+    with pytest.raises(StateError, match=r"password is empty\. Remove it"):
+        StateDir(tmp_path).password()
 
 
 def test_two_that_make_the_secret_at_once_agree(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from springtide.hub_extension.commands.text import ago, one_line, printable, table
+from springtide.hub_extension.commands.text import one_line, printable, table
 
 
 @pytest.mark.parametrize(
@@ -46,11 +46,3 @@ def test_a_table_has_numbers_to_the_right_and_no_loose_ends() -> None:
 
 def test_a_table_without_rows_is_no_table() -> None:
     assert table(("NAME",), []) == []
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [(0, "now"), (59, "now"), (60, "1 min ago"), (3600, "1 h ago"), (2 * 86_400, "2 d ago"), (-5, "now")],
-)
-def test_times_are_said_as_people_do(seconds: float, said: str) -> None:
-    assert ago(1_700_000_000 - seconds, 1_700_000_000) == said

@@ -16,8 +16,8 @@ from hub_people import Hub, until
 from hub_process import free_port
 from terminal import Done, Run, springtide
 
-from springtide.hub_extension import up as hub_up
-from springtide.hub_extension.single import PROXY
+from springtide.hub_extension.local_hub import up as hub_up
+from springtide.hub_extension.local_hub.single import PROXY
 
 pytestmark = [pytest.mark.xdist_group("hub-command"), pytest.mark.timeout(180)]
 
@@ -37,7 +37,8 @@ def test_it_says_who_can_log_in_and_what_to_click(hub: Hub) -> None:
     assert f"Springtide is ready: {hub.url}" in said
     assert "People        susan, joe, jemma\n" in said
     assert "Admin         admin: edits projects and quotas" in said
-    assert "Password      springtide" in said
+    assert f"Password      {hub.password}, the same for all\n" in said
+    assert f"kept in {hub.state_dir}/password, which only you may read" in said
     assert said.index("Log in as susan, press Start") < said.index("Log in as joe in a private window")
     assert "11 simulated GPUs: 3 for build notebooks, 8 for train jobs" in said
     assert f"{hub.url}/services/springtide/pool" in said
@@ -106,8 +107,8 @@ def test_options_that_cannot_be_meant_are_bad_input(tmp_path: Path) -> None:
         assert words[0] in done.err
 
 
-def test_jobs_go_on_while_the_hub_is_down(hub: Hub, run: Run, tmp_path: Path) -> None:
-    (tmp_path / "long.py").write_text(LONG)
+def test_jobs_go_on_while_the_hub_is_down(hub: Hub, run: Run, directory: Path) -> None:
+    (directory / "long.py").write_text(LONG)
     job = run("submit", "--json", "python", "long.py").json["id"]
     said = until("its first line", lambda: re.match(r"started (\d+)\n", run("logs", job).out))
     pid = int(said.group(1))

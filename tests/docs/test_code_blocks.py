@@ -17,13 +17,13 @@ from pathlib import Path
 
 import click
 import pytest
+from pool_process import running_service
 
 from springtide.hub_extension.command import main
 
 ROOT = Path(__file__).parents[2]
-SERVICE = ROOT / "tests/support/pool_service.py"
 FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-CONFIGURATION = "from traitlets.config import Config\nc = Config()\n"
+CONFIGURATION = "from traitlets.config import Config\nc = Config()\nc.Springtide.accounts = 'shared'\n"
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,8 @@ def blocks(*languages: str) -> list[Block]:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    state = tmp_path_factory.mktemp("pool")
-    with (state / "service.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, str(SERVICE), str(state)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
-        )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    yield process.stdout.readline().decode().strip()
-    process.stdin.close()
-    process.stdout.close()
-    assert process.wait(60) == 0
+    with running_service(tmp_path_factory.mktemp("pool")) as url:
+        yield url
 
 
 @pytest.mark.parametrize("block", blocks("python"), ids=str)
@@ -96,9 +87,17 @@ def test_commands_parse(block: Block) -> None:
 
 def test_links_lead_somewhere() -> None:
     dead = [
-        f"{file.name}: {target}"
-        for file in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+        f"{file.relative_to(ROOT)}: {target}"
+        for file in (*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md")))
         for target in re.findall(r"\]\(([^)#:]+)\)", file.read_text())
         if not (file.parent / target).exists()
     ]
     assert dead == []
+
+
+def test_the_files_that_contributors_are_sent_to_are_there() -> None:
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir()}
+    named = re.findall(r"`([a-z_]+/[\w./]+)`", (ROOT / "CONTRIBUTING.md").read_text())
+    paths = [name for name in named if name.partition("/")[0] in folders]
+    assert len(paths) > 30
+    assert [name for name in paths if not (ROOT / name).exists()] == []

@@ -6,13 +6,16 @@ import asyncio
 import importlib.util
 import itertools
 import sys
+from inspect import isawaitable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine import Engine, EngineSettings, Retries
-from springtide.scheduler.executors.base import AttemptKey
+from springtide.scheduler.clock import Clock
+from springtide.scheduler.engine import EngineSettings, Retries, open_engine
+from springtide.scheduler.executors.base import InventoryChanged
 from springtide.scheduler.model import Settings
 from springtide.scheduler.store import Store
 
@@ -34,31 +37,32 @@ QUICK = EngineSettings(policy=Settings(grace=5.0), retries=Retries(first=1.0, lo
 class Pool:
     """An engine with its store and executor; the executor and the files outlive `crash` and `restart`."""
 
-    def __init__(self, path, executor=None, settings=QUICK, projects=PROJECTS, url=None, **more: object) -> None:
+    def __init__(self, path, executor=None, settings=QUICK, projects=PROJECTS, url=None, **more: Any) -> None:
         self.path = path
         self.url = url or f"sqlite:///{path}/springtide.sqlite"
         self.executor = executor or worlds.MemoryExecutor()
         self.clock = self.executor.clock
+        self.step = 0.0
+        self.boot = 1
         self.settings = settings
         self.projects = projects
         self.more = more
         self.ids = (f"job{number}" for number in itertools.count(1))
         self.store_class = Store
-        self.store = None
-        self.engine = None
+        self.store: Any = None
+        self.engine: Any = None
 
     async def start(self):
         self.store = self.store_class.open(self.url, self.path)
-        self.engine = Engine(
+        self.engine = await open_engine(
             self.store,
             self.executor,
             self.settings,
             projects=self.projects,
-            clock=self.clock,
+            clock=Clock(self.clock, self.steady, self.boot),
             new_id=lambda: next(self.ids),
             **self.more,
         )
-        await self.engine.start()
         return self
 
     async def stop(self):
@@ -73,52 +77,54 @@ class Pool:
         await self.stop()
         return await self.start()
 
-    async def submit(self, user="susan", project=None, **fields: object):
+    async def submit(self, user="susan", project=None, **fields: Any):
         fields.setdefault("argv", ["python", "train.py"])
         return await self.engine.submit(wire.Submission(**fields), user, project or user)
 
-    def job(self, job_id):
-        return self.engine.job(job_id)
+    async def job(self, job_id):
+        return await self.engine.job(job_id)
 
-    def key(self, job_id, attempt=None):
-        return AttemptKey(job_id, attempt or self.job(job_id).attempt)
+    def key(self, job_id):
+        """The latest attempt of the job that the executor was asked for."""
+        return max(key for _, key in self.executor.asked if key.job == job_id)
 
     async def until(self, condition):
         async with asyncio.timeout(PATIENCE):
-            while not (found := condition()):
+            while not (found := await found if isawaitable(found := condition()) else found):
                 await asyncio.sleep(0.002)
         return found
 
     async def state(self, job_id, *states: str, attempt=None):
         """Wait until the job is in one of these states (and at this attempt)."""
         try:
-            await self.until(
-                lambda: self.job(job_id).state in states and attempt in {None, self.job(job_id).attempt}
-            )
+            async with asyncio.timeout(PATIENCE):
+                found = await self.job(job_id)
+                while found.state not in states or attempt not in {None, found.attempt}:
+                    await asyncio.sleep(0.002)
+                    found = await self.job(job_id)
         except TimeoutError:
-            found = self.job(job_id)
             pytest.fail(f"{job_id} is {found.state} at attempt {found.attempt} ({found.reason}), not {states}")
-        return self.job(job_id)
+        return found
 
-    async def quiet(self):
-        """Wait until nothing is left to decide or to do."""
-        loop, acts, inbox = self.engine._loop, self.engine._acts, self.engine._inbox
-        calm = 0
+    async def idle(self):
         async with asyncio.timeout(PATIENCE):
-            while calm < 3:
-                ticks = self.engine.stats.ticks
-                await asyncio.sleep(0.003)
-                busy = inbox.news or inbox.requests or acts._tasks or loop._replan or loop._wait
-                calm = 0 if busy or self.engine.stats.ticks != ticks else calm + 1
+            await self.engine.idle()
+
+    def steady(self):
+        return self.clock() - self.step
+
+    async def set_clock(self, seconds):
+        """Set the system clock by so many seconds, without that time passes."""
+        self.clock.now += seconds
+        self.step += seconds
+        if self.engine is not None:
+            await self.later(0)
 
     async def later(self, seconds):
-        """Let time pass, and wake the engine so that it notices."""
+        """Let time pass, and let the engine notice."""
         self.clock.now += seconds
-        self.engine._inbox.some.set()
-        await asyncio.sleep(0)
-        self.engine._loop._replan = True
-        self.engine._inbox.some.set()
-        await self.quiet()
+        self.executor.tell(InventoryChanged())
+        await self.idle()
 
 
 @pytest.fixture
@@ -134,7 +140,7 @@ async def pool(tmp_path):
 async def make_pool(tmp_path):
     made = []
 
-    async def make(**more: object):
+    async def make(**more: Any):
         more.setdefault("path", tmp_path)
         one = Pool(**more)
         made.append(one)

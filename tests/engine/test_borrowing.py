@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from springtide.scheduler.engine.borrowing import Borrowing, filling_order
+from springtide.scheduler.engine.state.borrowing import Borrowing, filling_order
 from springtide.scheduler.model import JobState, Reason, Worker
 from springtide.scheduler.store.records import AttemptRecord, JobRecord, JobSpec, JobStanding
 
@@ -56,10 +56,10 @@ async def test_borrowed_gpus_change_hands_as_jobs_come_and_go(pool):
     await pool.state(first.id, "running")
     second = await pool.submit("susan", gpus=3)
     await pool.state(second.id, "running")
-    assert [gpu.borrowed for gpu in pool.job(first.id).held] == [False, False]
-    assert [gpu.borrowed for gpu in pool.job(second.id).held] == [True, True, True]
+    assert [gpu.borrowed for gpu in (await pool.job(first.id)).held] == [False, False]
+    assert [gpu.borrowed for gpu in (await pool.job(second.id)).held] == [True, True, True]
 
     pool.executor.end(pool.key(first.id), code=0)
     await pool.state(first.id, "succeeded")
 
-    assert [gpu.borrowed for gpu in pool.job(second.id).held] == [False, False, True]
+    assert [gpu.borrowed for gpu in (await pool.job(second.id)).held] == [False, False, True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import engine_worlds as worlds
 import pytest
@@ -12,7 +13,7 @@ from springtide.scheduler.engine import ConfigurationError
 from springtide.scheduler.refusal import Refusal
 
 
-def edit(**fields: object):
+def edit(**fields: Any):
     return wire.ProjectEdit(**fields)
 
 
@@ -81,7 +82,7 @@ async def test_an_unlimited_quota_takes_the_whole_pool(pool, members, refused):
 
 async def test_sums_that_do_not_add_up_any_more_can_be_mended_step_by_step(pool, members, refused):
     pool.executor.change_nodes(worlds.node("train", 2), worlds.EIGHT[1])
-    await pool.quiet()
+    await pool.idle()
     change = pool.engine.edit_project
     assert (await change("joe", edit(quota=1), "admin", members=members)).quota == 1
     await refused(change("joe", edit(quota=2), "admin", members=members), 409, "2 train GPUs")
@@ -299,7 +300,7 @@ async def test_build_gpus_that_something_else_uses_are_not_given_out(pool):
     pool.executor.change_nodes(
         worlds.EIGHT[0], worlds.node("build", 3, worlds.Environment.BUILD, taken=frozenset({0, 1, 2}))
     )
-    await pool.quiet()
+    await pool.idle()
     with pytest.raises(Refusal, match="only 0 build GPUs are free"):
         await pool.engine.reserve_workspace("susan", "", 1, ["susan"])
 
@@ -315,8 +316,8 @@ async def test_a_workspace_can_change_its_size_within_the_quota(pool, members):
 
 async def test_train_jobs_never_sit_on_build_gpus(pool):
     jobs = [await pool.submit(gpus=1) for _ in range(10)]
-    await pool.quiet()
-    held = [gpu.node for job in jobs for gpu in pool.job(job.id).held]
+    await pool.idle()
+    held = [gpu.node for job in jobs for gpu in (await pool.job(job.id)).held]
     assert held == ["train"] * 8
 
 

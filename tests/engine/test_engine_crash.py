@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -36,13 +37,13 @@ class Story:
 
     def __init__(self, pool) -> None:
         self.pool = pool
-        self.jobs = {}
+        self.jobs: dict[str, Any] = {}
 
     async def submitted(self, name, user, gpus):
         self.jobs[name] = (await self.pool.submit(user, key=name, gpus=gpus)).id
 
     async def is_in(self, name, *states: str):
-        await self.pool.until(lambda: self.pool.job(self.jobs[name]).state in states)
+        await self.pool.state(self.jobs[name], *states)
 
     def end(self, name, code=0):
         key = self.pool.key(self.jobs[name])
@@ -73,7 +74,7 @@ class Story:
         await self.is_in("a", "paused")
 
     async def owner_done(self):
-        if self.pool.job(self.jobs["c"]).state == "running":
+        if (await self.pool.job(self.jobs["c"])).state == "running":
             self.end("c")
         await self.is_in("c", "succeeded")
         await self.is_in("a", "running")
@@ -84,7 +85,7 @@ class Story:
         await self.is_in("b", "cancelled")
 
     async def done(self):
-        if self.pool.job(self.jobs["a"]).state == "running":
+        if (await self.pool.job(self.jobs["a"])).state == "running":
             self.end("a")
         await self.is_in("a", "succeeded")
 
@@ -115,7 +116,7 @@ class Story:
         ended.cancel()
         outcome = (await asyncio.gather(going, return_exceptions=True))[0]
         if isinstance(outcome, Refusal | asyncio.CancelledError):
-            assert self.pool.engine._loop.failure, repr(outcome)
+            assert await self.pool.engine.wait_closed(), repr(outcome)
             return False
         if outcome is not None:
             raise outcome
@@ -135,8 +136,8 @@ async def test_death_at_every_write(make_pool, tmp_path, after):
         await pool.start()
         story = Story(pool)
         died = await story.tell() > 0
-        await pool.quiet()
-        outcome = {name: pool.job(job_id).state for name, job_id in story.jobs.items()}
+        await pool.idle()
+        outcome = {name: (await pool.job(job_id)).state for name, job_id in story.jobs.items()}
         assert outcome == {"a": "succeeded", "b": "cancelled", "c": "succeeded"}, f"death at write {fatal}"
         assert set(pool.executor.ran.values()) == {1}, f"death at write {fatal}"
         assert len((await pool.engine.jobs(JobFilter(), None, 10)).items) == 3, f"death at write {fatal}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Any
 
 import pytest
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine import events as stream
+from springtide.scheduler.engine.views import events as stream
 from springtide.scheduler.executors.base import LogGrew
 from springtide.scheduler.refusal import Refusal
 
@@ -17,7 +18,7 @@ class Reader:
     """Reads the stream in the background."""
 
     def __init__(self, pool, last=None) -> None:
-        self.events = []
+        self.events: list[Any] = []
         self._pool = pool
         self._stream = pool.engine.subscribe(last)
         self._task = asyncio.ensure_future(self._read())
@@ -84,7 +85,7 @@ async def test_reading_goes_on_after_the_last_event_also_after_a_restart(pool, r
     last = next(event.id for event in reader.of("job") if event.id)
     everything = [event.id for event in reader.of("job") if event.id and event.id > last]
     await reader.close()
-    await pool.quiet()
+    await pool.idle()
     again = await read(last)
     replayed = [event.id for event in again.of("job") if event.id]
     assert replayed[: len(everything)] == everything
@@ -101,7 +102,7 @@ async def test_reading_goes_on_after_the_last_event_also_after_a_restart(pool, r
 async def test_a_reader_that_missed_something_is_told_to_ask_again(pool, read, last):
     for _ in range(5):
         await pool.submit(gpus=8)
-    await pool.quiet()
+    await pool.idle()
     pool.store.prune(events=2, decisions=10, audit_before=0.0)
     reader = await read(last)
     assert reader.events[0].kind == "refetch"
@@ -110,7 +111,7 @@ async def test_a_reader_that_missed_something_is_told_to_ask_again(pool, read, l
 async def test_progress_passes_by_without_a_commit(pool, read):
     job = await pool.submit(gpus=1)
     await pool.state(job.id, "running")
-    await pool.quiet()
+    await pool.idle()
     reader = await read()
     commits = pool.engine.stats.commits
     pool.executor.report(pool.key(job.id), step=3, of=10, loss=0.5)
@@ -120,7 +121,7 @@ async def test_progress_passes_by_without_a_commit(pool, read):
     assert (event.data["job"], event.data["user"]) == (job.id, "susan")
     assert event.data["progress"]["values"] == {"loss": 0.5}
     assert pool.engine.stats.commits == commits
-    assert pool.job(job.id).progress.step == 3
+    assert (await pool.job(job.id)).progress.step == 3
 
 
 async def test_logs_that_grow_are_told(pool, read):
@@ -136,7 +137,7 @@ async def test_a_changed_place_in_line_shows_without_being_asked(pool, read):
     await pool.submit(gpus=8)
     first = await pool.submit(gpus=8)
     second = await pool.submit(gpus=8)
-    await pool.quiet()
+    await pool.idle()
     reader = await read()
     await pool.engine.cancel(first.id, "susan")
     await reader.until(
@@ -151,12 +152,12 @@ async def test_changes_of_projects_are_told(pool, read, members):
 
 
 async def test_a_slow_reader_slows_nobody_and_is_told_to_ask_again(pool, monkeypatch):
-    monkeypatch.setattr(stream, "QUEUE", 3)
+    monkeypatch.setattr(stream, "MAX_QUEUED", 3)
     slow = pool.engine.subscribe()
     await anext(slow)
     for _ in range(8):
         await pool.submit(gpus=8)
-    await pool.quiet()
+    await pool.idle()
     seen = [await anext(slow) for _ in range(2)]
     assert seen[0] is stream.REFETCH
     assert pool.engine.stats.subscribers == 1
@@ -212,6 +213,6 @@ async def test_reports_and_outputs_are_passed_on(pool):
     assert [point.step for point in points.items] == [1, 2]
     assert (await pool.engine.points(job.id, points.next, 10)).items == []
     pool.executor.outputs[job.id, "result.json"] = b"{}"
-    assert await pool.engine.output(job.id, "result.json") == b"{}"
+    assert (await pool.engine.output(job.id, "result.json")).read() == b"{}"
     with pytest.raises(Refusal, match="no output"):
         await pool.engine.output(job.id, "nothing")

@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine import EngineSettings, history, planning
+from springtide.scheduler.engine import EngineSettings
+from springtide.scheduler.engine.state import journal
+from springtide.scheduler.engine.views import history
 from springtide.scheduler.model import Drop, Move, Pause, Plan, Reason, Reserve, Start, Worker
 from springtide.scheduler.policy.planner import Planner
-from springtide.scheduler.store.records import Held
+from springtide.scheduler.store.records import GpuUse
 
 
 async def busy(pool, members):
@@ -27,14 +29,14 @@ async def busy(pool, members):
     for job in (first, second, other):
         await pool.engine.cancel(job.id, "admin")
         await pool.state(job.id, "cancelled")
-    await pool.quiet()
+    await pool.idle()
 
 
 def replayed(records):
     """Every decision, made again."""
     for number, record in enumerate(records):
         base = next(n for n, one in enumerate(records) if one.id == record.base)
-        yield record, planning.replay(records[base : number + 1], Planner)
+        yield record, journal.replay(records[base : number + 1], Planner)
 
 
 async def test_every_decision_can_be_replayed_to_the_same_plan(pool, members):
@@ -46,17 +48,17 @@ async def test_every_decision_can_be_replayed_to_the_same_plan(pool, members):
     assert len({record.base for record in records}) == 2
     assert len({record.epoch for record in records}) == 2
     for record, plan in replayed(records):
-        assert planning.decode_plan(record.plan) == plan
+        assert journal.decode_plan(record.plan) == plan
         assert plan.decisions
 
 
 async def test_a_base_is_made_again_now_and_then(pool, members, monkeypatch):
-    monkeypatch.setattr(planning, "LEAST_CHANGES_PER_BASE", 2)
+    monkeypatch.setattr(journal, "MIN_CHANGES_PER_BASE", 2)
     await busy(pool, members)
     records = pool.store.decisions(0, 10_000)
     assert len({record.base for record in records}) > 1
     for record, plan in replayed(records):
-        assert planning.decode_plan(record.plan) == plan
+        assert journal.decode_plan(record.plan) == plan
 
 
 async def test_a_journal_that_was_changed_is_not_believed(pool, members):
@@ -69,7 +71,7 @@ async def test_a_journal_that_was_changed_is_not_believed(pool, members):
         records[1:],
     ):
         with pytest.raises(ValueError, match=r"digest|missing|not a base"):
-            planning.replay(wrong, Planner)
+            journal.replay(wrong, Planner)
 
 
 def test_plans_survive_their_writing():
@@ -85,7 +87,7 @@ def test_plans_survive_their_writing():
         ),
         wake_at=12.5,
     )
-    assert planning.decode_plan(planning.encode_plan(plan)) == plan
+    assert journal.decode_plan(journal.encode_plan(plan)) == plan
 
 
 async def test_old_jobs_are_forgotten_with_all_they_left(make_pool):
@@ -128,14 +130,14 @@ async def test_the_future_is_not_shown(pool):
 
 
 def test_a_long_chart_is_thinned_out():
-    held = [Held("p", 1, float(n), n + 0.5) for n in range(20_000)]
+    held = [GpuUse("p", 1, float(n), n + 0.5) for n in range(20_000)]
     chart = history.history(held, 0.0, 20_000.0, 8, {})
-    assert len(chart.points) <= history.MOST_POINTS + 2
+    assert len(chart.points) <= history.MAX_POINTS + 2
     assert [point.at for point in chart.points] == sorted(point.at for point in chart.points)
     assert chart.utilization == pytest.approx(0.5 / 8)
 
 
 def test_an_attempt_that_still_runs_counts_until_now():
-    chart = history.history([Held("p", 2, 50.0, None)], 0.0, 100.0, 4, {})
+    chart = history.history([GpuUse("p", 2, 50.0, None)], 0.0, 100.0, 4, {})
     assert [(point.at, point.held) for point in chart.points] == [(0.0, {}), (50.0, {"p": 2}), (100.0, {"p": 2})]
     assert chart.utilization == 0.25

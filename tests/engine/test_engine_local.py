@@ -6,11 +6,12 @@ import asyncio
 import json
 import sys
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine import Engine, EngineSettings
+from springtide.scheduler.engine import EngineSettings, open_engine
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.model import Settings
 from springtide.scheduler.refusal import Refusal
@@ -43,21 +44,20 @@ class Machine:
 
     def __init__(self, path) -> None:
         self.path = path
-        self.engine = None
+        self.engine: Any = None
 
     async def start(self):
         self.store = Store.open(f"sqlite:///{self.path}/springtide.sqlite", self.path)
         self.executor = LocalExecutor(self.path, SimulatedMachine(11, 3), log_cap=LOG_CAP)
         settings = EngineSettings(policy=Settings(grace=10.0))
         projects = {"susan": {"quota": 2}, "joe": {"quota": 2}}
-        self.engine = Engine(self.store, self.executor, settings, projects=projects)
-        await self.engine.start()
+        self.engine = await open_engine(self.store, self.executor, settings, projects=projects)
 
     async def stop(self):
         await self.engine.stop()
         self.store.close()
 
-    async def submit(self, user, gpus, flag, **more: object):
+    async def submit(self, user, gpus, flag, **more: Any):
         argv = [sys.executable, "{code}/train.py", str(self.path / flag)]
         return await self.engine.submit(
             wire.Submission(argv=argv, files={"train.py": SAVES.encode()}, gpus=gpus, **more), user, user
@@ -69,7 +69,7 @@ class Machine:
     async def until(self, job_id, *states: str, attempt=None):
         async with asyncio.timeout(60):
             while True:
-                job = self.engine.job(job_id)
+                job = await self.engine.job(job_id)
                 if job.state in states and attempt in {None, job.attempt}:
                     return job
                 await asyncio.sleep(0.01)
@@ -102,7 +102,7 @@ async def test_a_real_job_runs_and_leaves_its_log_and_output(machine):
     machine.let("go")
     ended = await machine.until(job.id, "succeeded")
     assert "began at 0" in await machine.log_has(job.id, "done")
-    result = json.loads(await machine.engine.output(job.id, "result.json"))
+    result = json.load(await machine.engine.output(job.id, "result.json"))
     assert result["gpus"].split(",") == [gpu.uuid for gpu in ended.attempts[0].gpus]
 
 
@@ -116,7 +116,7 @@ async def test_a_real_owner_reclaims_and_the_victim_resumes_where_it_saved(machi
     paused = await machine.until(newer.id, "paused")
     assert "joe" in paused.reason.text
     assert paused.failures == 0
-    assert machine.engine.job(older.id).state == "running"
+    assert (await machine.engine.job(older.id)).state == "running"
     machine.let("owner")
     await machine.until(owners.id, "succeeded")
     await machine.until(newer.id, "running", attempt=2)
@@ -126,7 +126,7 @@ async def test_a_real_owner_reclaims_and_the_victim_resumes_where_it_saved(machi
     text = await machine.log_has(newer.id, "done")
     assert "began at 0" in text
     assert text.count("began at") == 2
-    assert json.loads(await machine.engine.output(newer.id, "result.json"))["attempt"] == "2"
+    assert json.load(await machine.engine.output(newer.id, "result.json"))["attempt"] == "2"
 
 
 async def test_a_real_job_goes_on_while_the_service_is_away(machine):
@@ -194,7 +194,7 @@ async def test_what_a_job_reported_while_the_service_was_away_is_known_afterward
             await asyncio.sleep(0.01)
     await machine.start()
     async with asyncio.timeout(60):
-        while machine.engine.job(job.id).saved_step != 7:
+        while (await machine.engine.job(job.id)).saved_step != 7:
             await asyncio.sleep(0.01)
-    assert machine.engine.job(job.id).progress.values == {"loss": 0.5}
-    assert machine.engine.job(job.id).attempt == 1
+    assert (await machine.engine.job(job.id)).progress.values == {"loss": 0.5}
+    assert (await machine.engine.job(job.id)).attempt == 1

@@ -7,8 +7,8 @@ import time
 import engine_worlds as worlds
 import pytest
 
-from springtide.scheduler.engine import Engine
-from springtide.scheduler.engine.acts import LAUNCHES
+from springtide.scheduler.engine import open_engine
+from springtide.scheduler.engine.loop.actuator import MAX_LAUNCHES
 from springtide.scheduler.executors.base import ExecutorError, ExitKind
 from springtide.scheduler.refusal import Refusal
 
@@ -17,7 +17,7 @@ async def test_a_slow_start_shows_as_starting_and_can_be_cancelled(pool):
     pool.executor.slow_start = True
     job = await pool.submit(gpus=1)
     await pool.state(job.id, "starting")
-    assert len(pool.job(job.id).held) == 1
+    assert len((await pool.job(job.id)).held) == 1
     await pool.engine.cancel(job.id, "susan")
     await pool.state(job.id, "cancelled")
 
@@ -48,9 +48,9 @@ async def test_a_job_that_ignores_the_pause_holds_its_gpus_until_it_is_gone(pool
     await pool.state(holder.id, "running")
     owners = await pool.submit("joe", gpus=2)
     await pool.state(holder.id, "pausing")
-    await pool.quiet()
-    assert pool.job(owners.id).state == "queued"
-    assert len(pool.job(holder.id).held) == 8
+    await pool.idle()
+    assert (await pool.job(owners.id)).state == "queued"
+    assert len((await pool.job(holder.id)).held) == 8
     pool.executor.end(pool.key(holder.id), signal=9, paused=True)
     await pool.state(owners.id, "running")
     paused = await pool.state(holder.id, "paused")
@@ -69,15 +69,18 @@ async def test_success_during_a_pause_wins(pool):
 async def test_launches_that_fail_are_repeated_until_one_works(pool):
     pool.executor.launch_errors = 2
     job = await pool.submit(gpus=1)
-    await pool.until(
-        lambda: "The machine is busy" in (pool.job(job.id).reason.text if pool.job(job.id).reason else "")
-    )
+
+    async def is_told():
+        reason = (await pool.job(job.id)).reason
+        return reason is not None and "The machine is busy" in reason.text
+
+    await pool.until(is_told)
     await pool.state(job.id, "running", attempt=1)
     assert pool.executor.ran == {pool.key(job.id): 1}
 
 
 async def test_a_job_whose_launches_never_work_fails_in_words(pool, monkeypatch):
-    monkeypatch.setattr("springtide.scheduler.engine.acts.FIRST_WAIT", 0.001)
+    monkeypatch.setattr("springtide.scheduler.engine.loop.actuator.FIRST_DELAY", 0.001)
     pool.executor.launch_errors = 10_000
     job = await pool.submit(gpus=1)
     failed = await pool.state(job.id, "failed")
@@ -89,20 +92,20 @@ async def test_a_job_whose_launches_never_work_fails_in_words(pool, monkeypatch)
 
 
 async def test_a_launch_that_worked_although_it_seemed_not_to_is_no_failure(pool, monkeypatch):
-    monkeypatch.setattr("springtide.scheduler.engine.acts.FIRST_WAIT", 0.001)
+    monkeypatch.setattr("springtide.scheduler.engine.loop.actuator.FIRST_DELAY", 0.001)
 
     def start_but_never_say_so(key):
         placement = pool.executor.world.pop(key).placement
-        if pool.executor.asked.count(("launch", key)) == LAUNCHES:
+        if pool.executor.asked.count(("launch", key)) == MAX_LAUNCHES:
             pool.executor.appear(key, placement)
         raise ExecutorError("The machine does not say whether it started.")
 
     pool.executor.during_launch = start_but_never_say_so
     job = await pool.submit(gpus=1)
     await pool.state(job.id, "running", attempt=1)
-    await pool.quiet()
-    assert pool.job(job.id).state == "running"
-    assert pool.executor.asked.count(("launch", pool.key(job.id))) == LAUNCHES
+    await pool.idle()
+    assert (await pool.job(job.id)).state == "running"
+    assert pool.executor.asked.count(("launch", pool.key(job.id))) == MAX_LAUNCHES
 
 
 async def test_a_job_whose_launches_never_work_can_be_cancelled(pool):
@@ -128,9 +131,9 @@ async def test_failures_are_tried_again_after_a_wait(pool):
     await pool.state(job.id, "running")
     pool.executor.end(pool.key(job.id), code=1)
     await pool.state(job.id, "paused")
-    assert "1 of 1" in pool.job(job.id).reason.text
-    await pool.quiet()
-    assert pool.job(job.id).attempt == 1
+    assert "1 of 1" in (await pool.job(job.id)).reason.text
+    await pool.idle()
+    assert (await pool.job(job.id)).attempt == 1
     await pool.later(2)
     await pool.state(job.id, "running", attempt=2)
     pool.executor.end(pool.key(job.id), code=7)
@@ -160,10 +163,10 @@ async def test_a_job_is_stopped_at_its_time_limit(make_pool):
 
 async def test_a_node_that_goes_away_is_not_used(pool):
     pool.executor.change_nodes(worlds.node("train", 8, available=False))
-    await pool.quiet()
+    await pool.idle()
     job = await pool.submit(gpus=1)
-    await pool.quiet()
-    assert pool.job(job.id).state == "queued"
+    await pool.idle()
+    assert (await pool.job(job.id)).state == "queued"
     pool.executor.change_nodes(*worlds.EIGHT)
     await pool.state(job.id, "running")
 
@@ -175,17 +178,17 @@ async def test_news_of_nobody_does_no_harm(pool):
     pool.executor.report(worlds.AttemptKey(job.id, 99), step=3)
     pool.executor.tell(worlds.AttemptStatus(worlds.AttemptKey("nobody", 1), worlds.AttemptPhase.GONE))
     pool.executor.tell("nonsense")
-    await pool.quiet()
-    assert pool.job(job.id).state == "running"
+    await pool.idle()
+    assert (await pool.job(job.id)).state == "running"
 
 
 async def test_an_attempt_that_nobody_knows_is_left_alone_and_its_gpus_too(pool):
     stranger = worlds.AttemptKey("stranger", 1)
     pool.executor.appear(stranger, (worlds.Worker(0, "train", tuple(range(8))),))
-    await pool.quiet()
+    await pool.idle()
     job = await pool.submit(gpus=1)
-    await pool.quiet()
-    assert pool.job(job.id).state == "queued"
+    await pool.idle()
+    assert (await pool.job(job.id)).state == "queued"
     assert pool.engine.stats.quarantined == 1
     assert ("kill", stranger) not in pool.executor.asked
     assert pool.engine.pool().nodes[0].gpus[0].holder.kind == "foreign"
@@ -210,9 +213,8 @@ async def test_an_executor_that_cannot_work_here_stops_the_start(tmp_path, pool)
             await super().start(listener)
             raise ExecutorError("There is no /proc here.")
 
-    engine = Engine(pool.store, Broken())
     with pytest.raises(ExecutorError, match="no /proc"):
-        await engine.start()
+        await open_engine(pool.store, Broken())
 
 
 async def test_a_planner_that_fails_keeps_nobody_from_cancelling(make_pool):
@@ -262,8 +264,8 @@ async def test_a_plan_that_breaks_a_promise_is_not_carried_out(make_pool):
     first = await pool.submit(gpus=1)
     await pool.state(first.id, "running")
     second = await pool.submit(gpus=1)
-    await pool.quiet()
-    assert pool.job(second.id).state == "queued"
+    await pool.idle()
+    assert (await pool.job(second.id)).state == "queued"
     assert pool.engine.stats.breaches
     assert len(pool.executor.live()) == 1
 
@@ -287,6 +289,6 @@ async def test_a_planner_without_rest_does_not_run_away(make_pool):
 
     pool = await make_pool(planner=Restless)
     await pool.submit(gpus=1)
-    await pool.until(lambda: pool.engine._loop._wake_at is not None and not pool.engine._loop._replan)
+    await pool.idle()
     ticks = pool.engine.stats.ticks
     assert ticks < 1_000

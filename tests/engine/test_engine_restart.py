@@ -12,11 +12,11 @@ async def test_running_jobs_are_adopted(pool):
     job = await pool.submit(gpus=2)
     await pool.state(job.id, "running")
     pool.executor.report(pool.key(job.id), step=3, saved=True)
-    await pool.quiet()
+    await pool.idle()
     await pool.restart()
-    adopted = pool.job(job.id)
+    adopted = await pool.job(job.id)
     assert (adopted.state, adopted.attempt, adopted.saved_step) == ("running", 1, 3)
-    await pool.quiet()
+    await pool.idle()
     assert pool.executor.ran == {AttemptKey(job.id, 1): 1}
     pool.executor.end(pool.key(job.id), code=0)
     await pool.state(job.id, "succeeded")
@@ -39,9 +39,9 @@ async def test_a_queue_survives_in_order(pool):
     held = waiting[1]
     await pool.engine.pause(held, "susan")
     await pool.restart()
-    await pool.quiet()
-    assert [pool.job(job_id).place for job_id in waiting] == [1, None, 2]
-    assert pool.job(held).held_by_user
+    await pool.idle()
+    assert [(await pool.job(job_id)).place for job_id in waiting] == [1, None, 2]
+    assert (await pool.job(held)).held_by_user
 
 
 async def test_a_seen_attempt_that_nobody_knows_any_more_was_lost(pool):
@@ -59,7 +59,7 @@ async def test_a_pause_that_was_asked_for_is_asked_for_again(pool):
     job = await pool.submit(gpus=2)
     await pool.state(job.id, "running")
     await pool.engine.pause(job.id, "susan")
-    await pool.quiet()
+    await pool.idle()
     await pool.stop()
     pool.executor.ignores_pause = False
     await pool.start()
@@ -71,7 +71,7 @@ async def test_a_cancelled_job_is_killed_again(pool):
     job = await pool.submit(gpus=2)
     await pool.state(job.id, "running")
     await pool.engine.cancel(job.id, "susan")
-    await pool.quiet()
+    await pool.idle()
     await pool.stop()
     pool.executor.ignores_kill = False
     await pool.start()
@@ -90,7 +90,7 @@ async def test_an_attempt_whose_end_is_on_record_is_ended_when_it_turns_up_again
     await pool.start()
     await pool.until(lambda: ("kill", zombie) in pool.executor.asked)
     await pool.until(lambda: zombie not in pool.executor.world)
-    assert pool.job(job.id).state == "running"
+    assert (await pool.job(job.id)).state == "running"
 
 
 async def test_a_store_that_knows_nothing_leaves_what_runs_alone(tmp_path, make_pool):
@@ -99,9 +99,8 @@ async def test_a_store_that_knows_nothing_leaves_what_runs_alone(tmp_path, make_
     await first.state(job.id, "running")
     await first.stop()
     second = await make_pool(path=tmp_path / "two", executor=first.executor)
-    first.executor.epoch = 0
     second.ids = iter(["other"])
-    await second.quiet()
+    await second.idle()
     assert second.engine.stats.quarantined == 1
     other = await second.submit(gpus=4)
     running = await second.state(other.id, "running")
@@ -129,7 +128,7 @@ async def test_files_of_a_job_reach_every_attempt_also_after_a_restart(pool):
 
 async def test_files_that_are_gone_are_told_in_words(pool):
     pool.executor.change_nodes(worlds.node("train", 8, taken=frozenset(range(8))))
-    await pool.quiet()
+    await pool.idle()
     job = await pool.submit(argv=["x"], files={"b.bin": bytes(200_000)})
     await pool.stop()
     for path in (pool.path / "bundles").iterdir():
@@ -155,3 +154,26 @@ async def test_a_gang_of_several_workers_is_placed_and_told_apart(pool):
     spec = pool.executor.specs[AttemptKey(job.id, 1)]
     assert (spec.workers, [worker.rank for worker in spec.placement]) == (3, [0, 1, 2])
     assert all(isinstance(worker, Worker) for worker in spec.placement)
+
+
+async def test_a_restored_copy_of_the_store_goes_on(pool):
+    database = pool.path / "springtide.sqlite"
+    ended = await pool.submit(gpus=1)
+    await pool.state(ended.id, "running")
+    pool.executor.end(pool.key(ended.id), code=0)
+    await pool.state(ended.id, "succeeded")
+    await pool.stop()
+    copy = database.read_bytes()
+    for _ in range(4):
+        await pool.start()
+        job = await pool.submit(gpus=1)
+        await pool.state(job.id, "running")
+        await pool.engine.cancel(job.id, "susan")
+        await pool.state(job.id, "cancelled")
+        await pool.stop()
+    database.write_bytes(copy)
+    await pool.start()
+    assert pool.store.epoch > pool.executor.epoch
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "running")
+    assert pool.executor.specs[AttemptKey(job.id, 1)].epoch == pool.store.epoch

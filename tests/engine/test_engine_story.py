@@ -33,8 +33,8 @@ async def test_what_a_project_holds_beyond_its_quota_is_marked_as_borrowed(pool)
     second = await pool.submit(gpus=4)
     await pool.state(first.id, "running")
     await pool.state(second.id, "running")
-    assert [gpu.borrowed for gpu in pool.job(first.id).held] == [False, False, True, True]
-    assert [gpu.borrowed for gpu in pool.job(second.id).held] == [True] * 4
+    assert [gpu.borrowed for gpu in (await pool.job(first.id)).held] == [False, False, True, True]
+    assert [gpu.borrowed for gpu in (await pool.job(second.id)).held] == [True] * 4
     view = {project.name: project for project in pool.engine.pool().projects}["susan"]
     assert (view.held, view.borrowed) == (8, 6)
     cells = pool.engine.pool().nodes[0].gpus
@@ -55,7 +55,7 @@ async def test_an_owner_gets_her_gpus_back_and_the_paused_job_resumes_by_itself(
     assert "joe" in paused.reason.text
     assert paused.saved_step == 41
     assert paused.attempts[0].state == "paused"
-    assert pool.job(older.id).state == "running"
+    assert (await pool.job(older.id)).state == "running"
     pool.executor.end(pool.key(owners.id), code=0)
     resumed = await pool.state(newer.id, "running", attempt=2)
     assert resumed.attempts[1].resumed_from == 41
@@ -69,9 +69,9 @@ async def test_a_waiting_job_says_why_and_where_it_stands(pool):
     await pool.state(holder.id, "running")
     first = await pool.submit(gpus=8)
     second = await pool.submit(gpus=8)
-    await pool.quiet()
-    assert pool.job(first.id).reason.text
-    assert (pool.job(first.id).place, pool.job(second.id).place) == (1, 2)
+    await pool.idle()
+    assert (await pool.job(first.id)).reason.text
+    assert ((await pool.job(first.id)).place, (await pool.job(second.id)).place) == (1, 2)
 
 
 async def test_raising_a_quota_moves_the_pool_at_once(pool, members):
@@ -80,8 +80,8 @@ async def test_raising_a_quota_moves_the_pool_at_once(pool, members):
     await pool.engine.edit_project("jemma", wire.ProjectEdit(quota=0), "admin", members=members)
     await pool.engine.edit_project("joe", wire.ProjectEdit(quota=0), "admin", members=members)
     waiting = await pool.submit("joe", gpus=4)
-    await pool.quiet()
-    assert pool.job(waiting.id).state == "queued"
+    await pool.idle()
+    assert (await pool.job(waiting.id)).state == "queued"
     await pool.engine.edit_project("joe", wire.ProjectEdit(quota=4), "admin", members=members)
     await pool.state(waiting.id, "running")
     await pool.state(holder.id, "paused")
@@ -97,9 +97,9 @@ async def test_a_job_paused_by_its_user_stays_paused_until_resumed(pool):
     assert asked.state in {"pausing", "paused"}
     held = await pool.state(job.id, "paused")
     assert held.held_by_user
-    assert held.reason.text.startswith("Paused by susan")
-    await pool.quiet()
-    assert pool.job(job.id).state == "paused"
+    assert held.reason.text.startswith("It was paused by susan.")
+    await pool.idle()
+    assert (await pool.job(job.id)).state == "paused"
     await pool.engine.resume(job.id, "susan")
     resumed = await pool.state(job.id, "running", attempt=2)
     assert not resumed.held_by_user
@@ -113,8 +113,8 @@ async def test_a_queued_job_can_be_paused_and_resumed(pool):
     assert (held.state, held.held_by_user, held.place) == ("paused", True, None)
     pool.executor.end(pool.key(holder.id), code=0)
     await pool.state(holder.id, "succeeded")
-    await pool.quiet()
-    assert pool.job(job.id).state == "paused"
+    await pool.idle()
+    assert (await pool.job(job.id)).state == "paused"
     assert (await pool.engine.resume(job.id, "susan")).state in {"queued", "starting", "running"}
     await pool.state(job.id, "running", attempt=1)
 
@@ -133,9 +133,9 @@ async def test_a_running_job_is_cancelled_when_its_processes_are_gone(pool):
     job = await pool.submit(gpus=1)
     await pool.state(job.id, "running")
     assert (await pool.engine.cancel(job.id, "susan")).state == "pausing"
-    await pool.quiet()
-    assert pool.job(job.id).state == "pausing"
-    assert len(pool.job(job.id).held) == 1
+    await pool.idle()
+    assert (await pool.job(job.id)).state == "pausing"
+    assert len((await pool.job(job.id)).held) == 1
     pool.executor.end(pool.key(job.id), signal=9)
     await pool.state(job.id, "cancelled")
 
@@ -148,7 +148,7 @@ async def test_cancelling_overrides_a_pause(pool):
     await pool.state(job.id, "pausing")
     await pool.engine.cancel(job.id, "susan")
     await pool.state(job.id, "cancelled")
-    await pool.quiet()
+    await pool.idle()
     assert [what for what, _ in pool.executor.asked] == ["launch", "pause", "kill", "discard"]
 
 
@@ -207,7 +207,7 @@ async def test_lists_show_the_latest_attempts_and_a_jobs_own_page_all(pool):
     [listed] = (await pool.engine.jobs(JobFilter(), None, 10)).items
     assert [attempt.number for attempt in listed.attempts] == [4, 5, 6, 7, 8]
     assert listed.source == ""
-    whole = await pool.engine.find(job.id)
+    whole = await pool.engine.job(job.id)
     assert [attempt.number for attempt in whole.attempts] == list(range(1, 9))
     assert whole.source == "x"
 
@@ -219,18 +219,18 @@ async def test_an_ended_attempt_still_tells_what_it_had_borrowed(pool):
     ended = await pool.state(job.id, "succeeded")
     assert [gpu.borrowed for gpu in ended.attempts[0].gpus] == [False, False, True, True]
     await pool.restart()
-    assert pool.job(job.id).attempts == ended.attempts
+    assert (await pool.job(job.id)).attempts == ended.attempts
 
 
 async def test_reasons_are_whole_sentences(pool):
     first = await pool.submit(gpus=8)
     await pool.state(first.id, "running")
-    assert pool.job(first.id).reason.text == "GPUs are idle: starts on 8 GPUs, borrowed by susan."
+    assert (await pool.job(first.id)).reason.text == "Running on 8 GPUs: 2 within the quota, 6 borrowed."
     await pool.submit("joe", gpus=2, name="bert")
     paused = await pool.state(first.id, "paused")
     told = paused.reason.text
-    assert told.startswith("The project joe asked for its 2 GPUs back: paused for bert. ")
-    assert told.removeprefix(paused.attempts[0].ended_why.text).startswith(" The project susan holds 0 of its 2;")
+    assert told.startswith("The project joe asked for its 2 GPUs back, for the job bert. ")
+    assert "The project susan holds none of its 2 GPUs." in told
     assert told.endswith(".")
 
 
@@ -259,10 +259,10 @@ async def test_a_hundred_equal_keys_at_once_make_one_job(pool):
 async def test_a_job_waits_for_gpus_that_come_later(make_pool):
     pool = await make_pool(executor=worlds.MemoryExecutor(nodes=(worlds.node("train", 8),)))
     pool.executor.change_nodes(worlds.node("train", 8, taken=frozenset(range(8))))
-    await pool.quiet()
+    await pool.idle()
     job = await pool.submit(gpus=1)
-    await pool.quiet()
-    assert pool.job(job.id).state == "queued"
+    await pool.idle()
+    assert (await pool.job(job.id)).state == "queued"
     assert pool.engine.pool().nodes[0].gpus[0].holder.kind == "foreign"
     pool.executor.change_nodes(worlds.node("train", 8))
     await pool.state(job.id, "running")

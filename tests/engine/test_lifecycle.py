@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from springtide.scheduler.engine import lifecycle, words
-from springtide.scheduler.engine.lifecycle import Act
+from springtide.scheduler import sentences
+from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.settings import Retries
+from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state.lifecycle import Action
 from springtide.scheduler.executors.base import (
     AttemptKey,
     AttemptPhase,
@@ -27,8 +30,8 @@ WHY = Reason("engine-succeeded")
 RECLAIM = Reason("engine-paused")
 
 
-def job(**spec: object) -> JobRecord:
-    fields = {
+def job(**spec: Any) -> JobRecord:
+    fields: dict[str, Any] = {
         "id": "a",
         "seq": 1,
         "user": "susan",
@@ -48,7 +51,7 @@ def running(record=None, at=100.0):
     return observe(starting(record), AttemptPhase.RUNNING, started=at)[0]
 
 
-def observe(record, phase, **more: object):
+def observe(record, phase, **more: Any):
     key = AttemptKey("a", record.standing.attempt)
     return lifecycle.observed(record, AttemptStatus(key, phase, **more), 100.0, RETRIES)
 
@@ -85,7 +88,7 @@ def report(record, *, step=None, saved=False, at=150.0):
 
 
 START = {"starting": starting, "running": running}
-ENDS = {
+ENDS: dict[str, dict[str, Any]] = {
     "exit 0": {"code": 0},
     "exit 75": {"code": 75},
     "exit 1": {"code": 1},
@@ -159,17 +162,22 @@ def test_every_end_of_an_attempt_that_never_ran(before, end):
 @pytest.mark.parametrize("before", BEFORE)
 def test_an_end_told_twice_counts_once(before):
     once = gone(BEFORE[before](running()), code=1)
-    again, acts = observe(once, AttemptPhase.GONE, exit=Exit(ExitKind.EXITED, 300.0, 1))
+    again, effects = observe(once, AttemptPhase.GONE, exit=Exit(ExitKind.EXITED, 300.0, 1))
     assert again is once
-    assert [act.act for act in acts] == [Act.DISCARD]
+    assert [effect.action for effect in effects] == [Action.DISCARD]
 
 
 @pytest.mark.parametrize(
-    ("what", "acts"),
-    [(asked_to_pause, [Act.PAUSE]), (held, [Act.PAUSE]), (cancelled, [Act.KILL]), (out_of_time, [Act.KILL])],
+    ("what", "effects"),
+    [
+        (asked_to_pause, [Action.PAUSE]),
+        (held, [Action.PAUSE]),
+        (cancelled, [Action.KILL]),
+        (out_of_time, [Action.KILL]),
+    ],
 )
 @pytest.mark.parametrize("state", START)
-def test_a_live_attempt_is_asked_once(state, what, acts):
+def test_a_live_attempt_is_asked_once(state, what, effects):
     record = START[state]()
     asked = what(record)
     assert asked.state is JobState.PAUSING
@@ -181,21 +189,21 @@ def test_a_live_attempt_is_asked_once(state, what, acts):
         cancelled: lambda r: lifecycle.cancel(r, "susan", 150.0),
         out_of_time: lambda r: lifecycle.time_up(r, 150.0),
     }[what]
-    assert [act.act for act in step(record)[1]] == acts
+    assert [effect.action for effect in step(record)[1]] == effects
     assert step(asked)[1] == ()
 
 
 def test_cancelling_a_pausing_attempt_ends_it_for_good():
-    _, acts = lifecycle.cancel(asked_to_pause(running()), "susan", 160.0)
-    assert [act.act for act in acts] == [Act.KILL]
-    _, acts = lifecycle.hold(cancelled(running()), "susan", 160.0)
-    assert acts == ()
+    _, effects = lifecycle.cancel(asked_to_pause(running()), "susan", 160.0)
+    assert [effect.action for effect in effects] == [Action.KILL]
+    _, effects = lifecycle.hold(cancelled(running()), "susan", 160.0)
+    assert effects == ()
 
 
 def test_a_job_starts_running_only_when_its_processes_do():
     record = starting()
-    seen, acts = observe(record, AttemptPhase.STARTING)
-    assert (seen.state, seen.live.seen, acts) == (JobState.STARTING, True, ())
+    seen, effects = observe(record, AttemptPhase.STARTING)
+    assert (seen.state, seen.live.seen, effects) == (JobState.STARTING, True, ())
     ran, _ = observe(seen, AttemptPhase.RUNNING, started=105.0)
     assert (ran.state, ran.live.started, ran.standing.started) == (JobState.RUNNING, 105.0, 105.0)
     assert observe(ran, AttemptPhase.RUNNING, started=109.0)[0] is ran
@@ -211,7 +219,7 @@ def test_a_job_resumed_while_it_pauses_goes_back_into_the_line():
     assert resumed.state is JobState.PAUSING
     waiting = gone(resumed, code=75)
     assert (waiting.state, waiting.standing.held) == (JobState.PAUSED, False)
-    assert waiting.standing.reason.code != words.HELD
+    assert waiting.standing.reason.code != messages.HELD
 
 
 def test_failures_are_tried_again_with_growing_waits_and_pauses_cost_none():
@@ -256,11 +264,12 @@ def test_asking_to_be_run_again_is_fine_as_long_as_it_gets_on(onward):
     assert record.standing.fruitless == 0
 
 
-def test_repeating_the_same_step_is_not_getting_on():
+@pytest.mark.parametrize("saved", [False, True])
+def test_repeating_the_same_step_is_not_getting_on_even_with_a_checkpoint(saved):
     record = job()
     for _ in range(4):
         if not record.state.final:
-            record = gone(report(running(record), step=1.0), code=75)
+            record = gone(report(running(record), step=1.0, saved=saved), code=75)
     assert record.state is JobState.FAILED
 
 
@@ -273,7 +282,7 @@ def test_time_counts_over_all_attempts():
     assert lifecycle.deadline(stopped) is None
     failed = gone(stopped, signal=15, at=551.0)
     assert failed.state is JobState.FAILED
-    assert "2.5 minutes" in failed.standing.error
+    assert "2 min 30 s" in failed.standing.error
 
 
 def test_waiting_costs_no_time():
@@ -313,25 +322,25 @@ def test_every_change_of_an_ended_job_is_refused_by_doing_nothing():
 
 def test_every_reason_of_the_engine_has_a_sentence():
     reasons = [
-        words.held_by("susan"),
-        words.cancelled_by("susan"),
-        words.time_limit(3600.0),
-        words.succeeded(),
-        words.asked_to_pause(),
-        words.asked_again(),
-        words.asked_again_in_vain(2, 20),
-        words.fruitless(20),
-        words.lost("The node went away"),
-        words.not_launched("busy"),
-        words.failed(Exit(ExitKind.EXITED, 0.0, 1)),
-        words.failed(Exit(ExitKind.EXITED, 0.0, signal=9), retry=1, retries=3),
-        words.failed(Exit(ExitKind.EXITED, 0.0, signal=64)),
-        words.failed(Exit(ExitKind.REFUSED, 0.0, detail="No program of that name.")),
+        messages.held_by("susan"),
+        messages.cancelled_by("susan"),
+        messages.time_limit(3600.0),
+        messages.succeeded(),
+        messages.asked_to_pause(),
+        messages.asked_again(),
+        messages.asked_again_in_vain(2, 20),
+        messages.fruitless(20),
+        messages.lost("The node went away", saved=True),
+        messages.not_launched("busy"),
+        messages.failed(Exit(ExitKind.EXITED, 0.0, 1)),
+        messages.failed(Exit(ExitKind.EXITED, 0.0, signal=9), retry=1, retries=3),
+        messages.failed(Exit(ExitKind.EXITED, 0.0, signal=64)),
+        messages.failed(Exit(ExitKind.REFUSED, 0.0, detail="No program of that name.")),
     ]
-    texts = [words.render(reason) for reason in reasons]
+    texts = [sentences.text(reason) for reason in reasons]
     assert all(text.endswith((".", "!")) for text in texts)
     assert len(set(texts)) == len(texts)
-    assert "1 hour" in texts[2]
+    assert "1 h" in texts[2]
     assert "SIGKILL" in texts[11]
-    assert "1 of 3" in texts[11]
+    assert "retry 1 of 3" in texts[11]
     assert "No program of that name." in texts[13]

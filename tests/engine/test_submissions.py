@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine import EngineSettings, submit
+from springtide.scheduler.engine import EngineSettings
+from springtide.scheduler.engine.requests import validation
 from springtide.scheduler.model import Node, Project
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError, schema
@@ -28,10 +30,12 @@ PROJECTS = {
 SMALL = EngineSettings(max_files=3, max_files_bytes=1000, max_env_bytes=200, max_argv_bytes=200)
 
 
-def checked(project: str = "open", nodes: tuple[Node, ...] = NODES, **fields: object) -> JobSpec:
+def checked(project: str = "open", nodes: tuple[Node, ...] = NODES, **fields: Any) -> JobSpec:
     fields.setdefault("argv", ["python", "train.py"])
-    pool = submit.Pool(nodes, PROJECTS, SMALL)
-    return submit.check(wire.Submission(**fields), "susan", project, pool, job_id="a", now=1.0)
+    context = validation.ValidationContext(nodes, PROJECTS, SMALL)
+    return validation.validate_submission(
+        wire.Submission(**fields), "susan", project, context, job_id="a", now=1.0
+    )
 
 
 BAD = {
@@ -53,6 +57,9 @@ BAD = {
     "a gang that never fits": ({"workers": 4, "gpus": 4}, "workers", "room for 3"),
     "a type nobody has": ({"gpu_types": ["h100"]}, "gpu_types", "h100"),
     "too many of a type": ({"gpu_types": ["a100"], "gpus": 4}, "gpus", "has 2"),
+    "a level to be preferred that turns text round": ({"prefer": "ra\u202eck"}, "prefer", "control characters"),
+    "a level to be preferred with colours": ({"prefer": "\x1b[31mrack"}, "prefer", "control characters"),
+    "a level to be preferred without end": ({"prefer": "r" * 1000}, "prefer", "too long"),
     "a level nobody has": ({"require": "zone"}, "require", "zone"),
     "no rack holds it": ({"require": "rack", "workers": 4, "gpus": 4}, "workers", "room"),
     "no node holds it": ({"require": "node", "workers": 3, "gpus": 3}, "require", "No single node"),
@@ -104,15 +111,16 @@ BAD = {
     "no time": ({"time_limit": 0.0}, "time_limit", "above 0"),
     "not a time": ({"time_limit": float("nan")}, "time_limit", "above 0"),
     "negative grace": ({"grace": -1.0}, "grace", "from 0"),
-    "endless grace": ({"grace": 1e9}, "grace", "3600"),
+    "endless grace": ({"grace": 1e9}, "grace", "up to 1h"),
     "negative retries": ({"retries": -1}, "retries", "from 0"),
 }
 
 
 @pytest.mark.parametrize("what", BAD)
 def test_bad_submissions_are_refused_by_field_and_in_words(what):
-    fields, field, words = BAD[what]
-    fields = dict(fields)
+    given: Any
+    given, field, words = BAD[what]
+    fields = dict(given)
     with pytest.raises(Refusal) as refused:
         checked(project=fields.pop("project", "open"), **fields)
     assert refused.value.field == field
@@ -170,7 +178,7 @@ def test_whatever_is_sent_is_accepted_or_refused_and_files_stay_inside(files, ar
         spec = checked(files=files, argv=argv, env=env, name=name)
     except Refusal:
         return
-    assert submit.plain(spec.name)
+    assert validation.is_printable(spec.name)
     for file in files:
         assert not file.startswith("/")
         assert ".." not in file.split("/")
@@ -220,12 +228,13 @@ async def test_hundreds_of_submissions_at_once_are_all_on_disk(pool):
 
 async def test_keys_that_come_together_are_looked_up_together(pool, monkeypatch):
     asked = []
+    jobs_by_key = pool.store.jobs_by_key
 
     def counted(keys):
         asked.append(list(keys))
-        return pool.store.jobs_by_key(keys)
+        return jobs_by_key(keys)
 
-    monkeypatch.setattr(pool.engine._keys, "_read", lambda keys: pool.engine._read(counted, keys))
+    monkeypatch.setattr(pool.store, "jobs_by_key", counted)
     jobs = await asyncio.gather(*(pool.submit(gpus=8, key=f"key {n % 50}") for n in range(100)))
     assert len({job.id for job in jobs}) == 50
     assert sum(len(keys) for keys in asked) == 50
@@ -236,7 +245,7 @@ async def test_a_store_that_fails_when_keys_are_looked_up_is_told_in_words(pool,
     def broken(_keys):
         raise StoreError("The store failed.")
 
-    monkeypatch.setattr(pool.engine._keys, "_read", lambda keys: pool.engine._read(broken, keys))
+    monkeypatch.setattr(pool.store, "jobs_by_key", broken)
     with pytest.raises(Refusal) as refused:
         await pool.submit(gpus=1, key="one")
     assert (refused.value.status, refused.value.code) == (503, "store")
@@ -245,7 +254,7 @@ async def test_a_store_that_fails_when_keys_are_looked_up_is_told_in_words(pool,
 async def test_a_full_disk_refuses_in_words_and_the_pool_goes_on(pool):
     running = await pool.submit(gpus=8)
     await pool.state(running.id, "running")
-    await pool.quiet()
+    await pool.idle()
     with pool.store._writer.connect() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
         connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
@@ -262,6 +271,23 @@ async def test_a_full_disk_refuses_in_words_and_the_pool_goes_on(pool):
     await pool.state(running.id, "succeeded")
     accepted = await pool.submit(gpus=1, source=source)
     await pool.state(accepted.id, "running")
+
+
+async def test_an_end_that_could_not_be_written_is_told_to_nobody(pool):
+    running = await pool.submit(gpus=8)
+    await pool.state(running.id, "running")
+    await pool.idle()
+    with pool.store._writer.connect() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count=1")
+    blob = pool.engine.edit_person("x" * 200_000, wire.PersonEdit(build_quota=0), "admin", members={})
+    pool.executor.end(pool.key(running.id), code=1)
+    pause = pool.engine.pause(running.id, "susan")
+    refused = await asyncio.gather(blob, pause, return_exceptions=True)
+    assert [(each.status, each.code) for each in refused] == [(507, "disk_full")] * 2
+    assert (await pool.job(running.id)).state == "running"
+    with pool.store._writer.connect() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count=1000000")
+    await pool.state(running.id, "failed")
 
 
 async def test_a_store_that_was_taken_over_ends_the_engine(pool):

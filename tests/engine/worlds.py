@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from springtide.scheduler.executors.base import (
     AttemptKey,
@@ -39,7 +41,7 @@ __all__ = [
 ]
 
 
-def node(name="train", gpus=8, environment=Environment.TRAIN, **more: object) -> Node:
+def node(name="train", gpus=8, environment=Environment.TRAIN, **more: Any) -> Node:
     devices = tuple(Gpu(f"GPU-{name}-{i}", i, "test", 1024, simulated=True) for i in range(gpus))
     return Node(name, gpus, environment=environment, devices=devices, **more)
 
@@ -98,6 +100,9 @@ class MemoryExecutor(Executor):
     async def inventory(self):
         return self.nodes
 
+    async def newest_epoch(self):
+        return self.epoch
+
     async def attempts(self):
         return tuple(self.world.values())
 
@@ -143,11 +148,11 @@ class MemoryExecutor(Executor):
     async def read_reports(self, job, after, limit):
         return tuple(r for r in self.reports.get(job, []) if r.seq > after)[:limit]
 
-    async def read_output(self, job, name, limit):
+    async def open_output(self, job, name, limit):
         content = self.outputs.get((job, name))
         if content is not None and len(content) > limit:
             raise ExecutorError("The file is too large.")
-        return content
+        return None if content is None else io.BytesIO(content)
 
     # ---------- what happens by itself
 

@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from executor_bench import read_output
 from local_bench import LocalBench, as_root
 
+from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Accounts
 from springtide.scheduler.executors.base import ExecutorError, ExitKind
 from springtide.scheduler.executors.environment import gang_environment, gang_template, job_environment
 from springtide.scheduler.executors.files.plain import write_tree
-from springtide.scheduler.executors.local.accounts import own_account
 
 SOMEBODY = "nobody"
 TELLS = "env; cat /proc/self/status; echo cwd:\t$(pwd)"
@@ -27,7 +28,7 @@ WAITS = "trap 'exit 75' TERM; echo ready; while :; do sleep 0.05; done"
 async def bench() -> AsyncIterator[LocalBench]:
     state = Path(tempfile.mkdtemp(prefix="springtide-test-"))
     state.chmod(0o711)
-    bench = LocalBench(state, accounts="own")
+    bench = LocalBench(state, accounts=Accounts(state))
     if as_root():
         await bench.open()
     yield bench
@@ -76,7 +77,7 @@ done
     ended = await bench.run(bench.spec(("sh", "-c", text), user=SOMEBODY, files={"main.py": b"code\n"}))
     assert ended.exit is not None
     assert await bench.log("job") == "no pause\ncode\n" + "denied\n" * 8
-    assert await bench.executor.read_output("job", "result", 10) == b"mine\n"
+    assert await read_output(bench.executor, "job", "result", 10) == b"mine\n"
     assert [report.step for report in await bench.executor.read_reports("job", 0, 10)] == [1]
 
 
@@ -118,26 +119,125 @@ async def test_a_file_of_somebody_else_in_the_output_is_not_read(bench: LocalBen
     output = bench.state / "jobs" / "job" / "output"
     (output / "planted").write_text("root's")
     with pytest.raises(ExecutorError, match="not a plain file of the job"):
-        await bench.executor.read_output("job", "planted", 100)
+        await read_output(bench.executor, "job", "planted", 100)
 
 
-@pytest.mark.parametrize("user", ["root", "no-such-account", "a\0b", ""])
-async def test_a_user_without_an_account_of_his_own_is_refused_in_words(bench: LocalBench, user: str) -> None:
-    with pytest.raises(ExecutorError, match=r"account|rights"):
-        own_account(user)
-    if as_root():
-        ended = await bench.run(bench.code("print('ran')", user=user))
-        assert ended.exit is not None
-        assert ended.exit.kind is ExitKind.REFUSED
-        assert await bench.log("job") == ""
+@pytest.mark.parametrize(
+    ("user", "says"),
+    [
+        ("root", "an account of the system"),
+        ("daemon", "an account of the system"),
+        ("a\0b", "cannot be the name of an account"),
+        ("", "cannot be the name of an account"),
+    ],
+)
+async def test_nobody_runs_jobs_as_an_account_of_the_system(bench: LocalBench, user: str, says: str) -> None:
+    if not as_root():
+        with pytest.raises(ExecutorError, match="runs as root"):
+            await bench.open()
+        return
+    ended = await bench.run(bench.code("print('ran')", user=user))
+    assert ended.exit is not None
+    assert ended.exit.kind is ExitKind.REFUSED
+    assert says in ended.exit.detail
+    assert await bench.log("job") == ""
 
 
-async def test_a_state_directory_that_users_cannot_reach_is_refused(tmp_path: Path) -> None:
+async def test_a_user_without_an_account_on_this_machine_gets_one_of_the_pool(bench: LocalBench) -> None:
+    if not as_root():
+        with pytest.raises(ExecutorError, match="runs as root"):
+            await bench.open()
+        return
+    ended = await bench.run(bench.spec(("sh", "-c", TELLS), user="susan"))
+    assert ended.exit is not None
+    assert ended.exit.code == 0, ended.exit.detail
+    log = (await bench.log("job")).splitlines()
+    said = dict(line.split(":", 1) for line in log if ":" in line)
+    uid = str(DEFAULT_UIDS[0])
+    assert said["Uid"].split() == said["Gid"].split() == [uid] * 4
+    assert said["Groups"].split() == [uid]
+    assert said["NoNewPrivs"].split() == ["1"]
+    home = bench.state / "homes" / "susan"
+    assert {"USER=susan", "LOGNAME=susan", f"HOME={home}"} <= set(log)
+    assert (home.stat().st_uid, home.stat().st_mode & 0o777) == (DEFAULT_UIDS[0], 0o700)
+
+
+async def test_a_job_cannot_read_what_is_not_its_users(bench: LocalBench) -> None:
+    if not as_root():
+        with pytest.raises(ExecutorError, match="runs as root"):
+            await bench.open()
+        return
+    (bench.state / "service-token").write_text("secret")
+    (bench.state / "service-token").chmod(0o600)
+    text = "echo mine > ~/notes; echo mine > $SPRINGTIDE_OUTPUT_DIR/result; echo $SPRINGTIDE_OUTPUT_DIR ~"
+    await bench.run(bench.spec(("sh", "-c", text), user="susan", job="hers"))
+    output, home = (await bench.log("hers")).split()
+    targets = ["/etc/shadow", f"{output}/result", f"{home}/notes", *map(str, bench.state.glob("*-token"))]
+    targets.append(str(bench.state / "accounts.json"))
+    await bench.run(bench.spec(("sh", "-c", f"cat {' '.join(targets)}; ls {home} {bench.state}"), user="joe"))
+    log = await bench.log("job")
+    assert log.count("Permission denied") == len(targets) + 2, log
+    assert "mine" not in log
+
+
+async def test_what_jobs_and_python_need_is_reached_through_directories_that_others_may_not_enter(
+    tmp_path: Path,
+) -> None:
+    if not as_root():
+        with pytest.raises(ExecutorError, match="runs as root"):
+            await LocalBench(tmp_path, accounts=Accounts(tmp_path)).open()
+        return
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    bench = LocalBench(closed / "state", accounts="own")
-    with pytest.raises(ExecutorError, match="may not be entered" if as_root() else "runs as root"):
-        await bench.open()
+    (closed / "private").mkdir(mode=0o755)
+    (closed / "private" / "secret").write_text("secret")
+    bench = LocalBench(closed / "state", accounts=Accounts(closed / "state"))
+    await bench.open()
+    try:
+        code = f"""
+import os, pathlib
+pathlib.Path(os.environ["SPRINGTIDE_OUTPUT_DIR"], "result").write_text(str(os.getuid()))
+try:
+    print(pathlib.Path({str(closed)!r}, "private", "secret").read_text())
+except OSError as error:
+    print(type(error).__name__)
+"""
+        ended = await bench.run(bench.code(code, user="susan"))
+        assert ended.exit is not None
+        assert ended.exit.code == 0, (ended.exit.detail, await bench.log("job"))
+        assert await read_output(bench.executor, "job", "result", 20) == str(DEFAULT_UIDS[0]).encode()
+        assert await bench.log("job") == "FileNotFoundError\n"
+        assert closed.stat().st_mode & 0o777 == 0o700
+    finally:
+        await bench.close()
+
+
+async def test_what_a_job_left_before_it_had_an_account_is_its_users(bench: LocalBench) -> None:
+    if not as_root():
+        with pytest.raises(ExecutorError, match="runs as root"):
+            await bench.open()
+        return
+    before = LocalBench(bench.state)
+    await before.open()
+    saves = "echo 1 > $SPRINGTIDE_CHECKPOINT_DIR/x; ln -s /etc/shadow $SPRINGTIDE_CHECKPOINT_DIR/link; exit 75"
+    await before.run(before.spec(("sh", "-c", saves), user="susan"))
+    await before.close()
+    await bench.restart()
+    shadow = Path("/etc/shadow").stat()
+    reads = "echo 2 >> $SPRINGTIDE_CHECKPOINT_DIR/x && cat $SPRINGTIDE_CHECKPOINT_DIR/x"
+    await bench.run(bench.spec(("sh", "-c", reads), user="susan", attempt=2))
+    assert await bench.log("job") == "1\n2\n"
+    assert Path("/etc/shadow").stat() == shadow
+
+
+async def test_only_the_service_may_enter_the_state_directory_where_jobs_are_its_own(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o755)
+    (state / "jobs").mkdir(mode=0o755)
+    bench = LocalBench(state)
+    await bench.open()
+    await bench.close()
+    assert [path.stat().st_mode & 0o777 for path in (state, state / "jobs")] == [0o700, 0o700]
 
 
 @pytest.mark.parametrize("name", ["", "A=B", "A\0"])

@@ -38,7 +38,7 @@ async def test_an_attempt_never_runs_twice_however_many_supervisors_start(bench:
 async def test_a_supervisor_that_another_started_is_followed(bench: LocalBench) -> None:
     spec = bench.code(SLEEPS)
     directory = bench.directory(spec.key)
-    await asyncio.to_thread(bench.executor._order, spec, directory)
+    await asyncio.to_thread(bench.executor._prepare, spec, directory)
     first = await asyncio.create_subprocess_exec(sys.executable, "-I", "-S", str(PROGRAM), str(directory))
     await bench.executor.launch(spec)
     await bench.running(spec.key)
@@ -55,7 +55,7 @@ async def test_a_launch_that_was_cut_short_is_completed_at_the_return(bench: Loc
     spec = bench.code(SAVES.format(code=75))
     executor = bench.make()
     directory = bench.directory(spec.key)
-    await asyncio.to_thread(executor._order, spec, directory)
+    await asyncio.to_thread(executor._prepare, spec, directory)
     await bench.restart()
     await bench.running(spec.key)
     await bench.executor.launch(spec)
@@ -82,7 +82,7 @@ async def test_only_the_exit_of_an_attempt_without_supervisor_is_recorded_by_the
     bench: LocalBench,
 ) -> None:
     spec = bench.code(SLEEPS)
-    await asyncio.to_thread(bench.executor._order, spec, bench.directory(spec.key))
+    await asyncio.to_thread(bench.executor._prepare, spec, bench.directory(spec.key))
     bench.executor._supervision.tracked[spec.key] = bench.executor._load(spec.key)
     with opened(bench.directory(spec.key)) as directory:
         lock = take_lock(directory)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 from executor_bench import READY, SLEEPS
-from local_bench import FORKS_AWAY, LocalBench
+from local_bench import FORKS_AWAY, LocalBench, as_root
 from processes import alive
 
-from springtide.scheduler.executors.base import ExitKind
+from springtide.scheduler.executors.accounts import Accounts
+from springtide.scheduler.executors.base import ExecutorError, ExitKind
+from springtide.scheduler.executors.local.limits import Limits
 
 CGROUPS = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 
@@ -51,37 +54,118 @@ async def test_a_job_inherits_nothing_of_the_service(bench: LocalBench, monkeypa
     assert "/dev/null" in log
 
 
-async def test_limits_hold_for_the_job(tmp_path: Path) -> None:
-    bench = LocalBench(tmp_path / "state", limits={"RLIMIT_NOFILE": (64, 64)})
+async def test_a_job_sees_the_limits_that_hold_for_it(tmp_path: Path) -> None:
+    bench = LocalBench(tmp_path / "state", limits=Limits(memory=1 << 30, processes=3000))
     await bench.open()
-    await bench.run(bench.code("import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE))"))
-    assert await bench.log("job") == "(64, 64)\n"
-    await bench.close()
+    try:
+        await bench.run(bench.spec(("bash", "-c", "ulimit -a")))
+        told = {line.split("(")[0].strip(): line.split()[-1] for line in (await bench.log("job")).splitlines()}
+        assert told["data seg size"] == str(1 << 20)
+        assert told["max user processes"] == "3000"
+        assert told["core file size"] == "0"
+        [train] = [node for node in await bench.executor.inventory() if node.environment == "train"]
+        assert train.limits.startswith("1 GiB of memory per process")
+        assert train.limits.endswith("(rlimits)")
+    finally:
+        await bench.close()
+
+
+async def test_a_job_that_takes_more_memory_than_it_may_fails(tmp_path: Path) -> None:
+    bench = LocalBench(tmp_path / "state", limits=Limits(memory=256 << 20))
+    await bench.open()
+    try:
+        ended = await bench.run(bench.code("x = bytearray(512 << 20)"))
+        assert ended.exit is not None
+        assert ended.exit.code == 1
+        assert "MemoryError" in await bench.log("job")
+    finally:
+        await bench.close()
+
+
+async def test_a_job_that_starts_processes_without_end_leaves_the_machine_alone(tmp_path: Path) -> None:
+    if not as_root():
+        pytest.skip("the tests' own account has processes of others")
+    bench = LocalBench(tmp_path, accounts=Accounts(tmp_path), limits=Limits(processes=20))
+    await bench.open()
+    try:
+        code = """
+import os, time
+started = 0
+try:
+    while started < 100:
+        if os.fork() == 0:
+            time.sleep(600)
+        started += 1
+except BlockingIOError:
+    print("refused after", started)
+"""
+        await bench.run(bench.code(code, user="susan"))
+        assert await bench.log("job") == "refused after 19\n"
+    finally:
+        await bench.close()
+
+
+async def test_a_directory_that_is_no_control_group_is_refused_at_start(tmp_path: Path) -> None:
+    bench = LocalBench(tmp_path / "state", limits=Limits(memory=1 << 30, cgroup=tmp_path / "none"))
+    with pytest.raises(ExecutorError, match=r"Springtide\.job_cgroup: .* is not a cgroup"):
+        await bench.open()
+
+
+async def test_a_control_group_that_cannot_hold_a_limit_is_refused_at_start(tmp_path: Path) -> None:
+    group = tmp_path / "group"
+    group.mkdir()
+    (group / "cgroup.controllers").write_text("cpu pids\n")
+    bench = LocalBench(tmp_path / "state", limits=Limits(memory=1 << 30, processes=9, cgroup=group))
+    with pytest.raises(ExecutorError, match="lacks the controllers memory"):
+        await bench.open()
+
+
+def test_a_control_group_has_the_limits_of_all_workers_of_an_attempt(tmp_path: Path) -> None:
+    limits = Limits(memory=1 << 30, processes=100, cores=1.5, cgroup=tmp_path)
+    assert limits.files(2) == {
+        "memory.max": str(2 << 30),
+        "memory.oom.group": "1",
+        "pids.max": "200",
+        "cpu.max": "300000 100000",
+    }
+    assert limits.rlimits().keys() == {"RLIMIT_CORE"}
+    assert limits.described(as_root=True) == (
+        "1 GiB of memory per worker, 100 processes per worker, 1.5 cores per worker (cgroup)"
+    )
+    assert Limits(processes=100).described(as_root=True) == "none"
 
 
 async def test_a_control_group_that_was_delegated_holds_the_job(tmp_path: Path) -> None:
-    parent = next((place for place in CGROUPS if os.access(place / "cgroup.procs", os.W_OK)), tmp_path / "missing")
+    parent = next((place for place in CGROUPS if os.access(place / "cgroup.procs", os.W_OK)), None)
+    if parent is None:
+        pytest.skip("no cgroup of version 2 is delegated to the tests")
     cgroup = parent / f"springtide-test-{os.getpid()}"
-    with contextlib.suppress(FileNotFoundError):
-        cgroup.mkdir()
-    bench = LocalBench(tmp_path / "state", cgroup=cgroup)
+    bench = LocalBench(tmp_path / "state", limits=Limits(cgroup=cgroup))
     await bench.open()
     spec = bench.code(FORKS_AWAY.format(more="print(open('/proc/self/cgroup').read())", then="time.sleep(600)"))
     await bench.executor.launch(spec)
-    if cgroup.exists():
-        (pid,) = await bench.pids("job")
-        assert "job.1" in await bench.log("job")
-        await bench.executor.pause(spec.key)
-        await bench.executor.kill(spec.key)
-        await bench.gone(spec.key)
-        assert not alive(pid)
-        assert not (cgroup / "job.1").exists()
-        cgroup.rmdir()
-    else:
-        ended = await bench.gone(spec.key)
-        assert ended.exit is not None
-        assert ended.exit.kind is ExitKind.REFUSED
-        assert "control group" in ended.exit.detail
+    (pid,) = await bench.pids("job")
+    assert "job.1" in await bench.log("job")
+    await bench.executor.pause(spec.key)
+    await bench.executor.kill(spec.key)
+    await bench.gone(spec.key)
+    assert not alive(pid)
+    assert not (cgroup / "job.1").exists()
+    await bench.close()
+    cgroup.rmdir()
+
+
+async def test_a_control_group_that_is_taken_away_refuses_the_job(tmp_path: Path) -> None:
+    group = tmp_path / "group"
+    group.mkdir()
+    (group / "cgroup.controllers").write_text("")
+    bench = LocalBench(tmp_path / "state", limits=Limits(cgroup=group))
+    await bench.open()
+    shutil.rmtree(group)
+    ended = await bench.run(bench.code("pass"))
+    assert ended.exit is not None
+    assert ended.exit.kind is ExitKind.REFUSED
+    assert "control group" in ended.exit.detail
     await bench.close()
 
 

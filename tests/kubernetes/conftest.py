@@ -1,4 +1,4 @@
-"""The cluster that all tests below this folder share, a namespace for each, and what to read when one fails."""
+"""The cluster that all tests in this folder share, a namespace for each, and logs for failed tests."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from real_node import NodeNetwork, RealNode
 HERE = Path(__file__).parent
 GROUP = "cluster"
 REAL_NODES = {"real_node", "real_build_node"}
-IMAGES_TIMEOUT_S = 900  # the first test builds the images when the code has changed
+REAL_NODES_TIMEOUT_S = 900  # on a busy machine a node takes minutes to start
 _CLUSTER = pytest.StashKey[Cluster]()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker runs all modules that need a cluster, so that one cluster does."""
+    """Run all modules that need a cluster in one worker, so that there is one cluster."""
     here = [(item, set(getattr(item, "fixturenames", ()))) for item in items if item.path.is_relative_to(HERE)]
     sharing = {item.path for item, needed in here if "cluster" in needed}
     for item, needed in here:
         if item.path in sharing:
             item.add_marker(pytest.mark.xdist_group(GROUP))
         if REAL_NODES & needed:
-            item.add_marker(pytest.mark.timeout(IMAGES_TIMEOUT_S))
+            item.add_marker(pytest.mark.timeout(REAL_NODES_TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")
@@ -66,14 +66,14 @@ def _build_node(node_network: NodeNetwork) -> Iterator[RealNode]:
 
 @pytest.fixture(scope="module")
 def real_node(_train_node: RealNode) -> Iterator[RealNode]:
-    """A node of the train environment whose pods really run; no others than this module's come to it."""
+    """A train node that runs its pods, and takes those of this module only."""
     with _train_node.in_use():
         yield _train_node
 
 
 @pytest.fixture(scope="module")
 def real_build_node(_build_node: RealNode) -> Iterator[RealNode]:
-    """The same in the build environment."""
+    """A build node that runs its pods, and takes those of this module only."""
     with _build_node.in_use():
         yield _build_node
 

@@ -10,19 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import BROWSER_ARGS, chromium
 from pages_service import PATIENCE_S, PERSON, WIDE, Service, Windows
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 HERE = Path(__file__).parent
 VISUALS = HERE.parents[1] / "widgets" / "visuals"
-BROWSER_ARGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--no-first-run",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 class GalleryHandler(SimpleHTTPRequestHandler):
@@ -42,7 +35,7 @@ class GalleryHandler(SimpleHTTPRequestHandler):
 def browser() -> Iterator[Browser]:
     expect.set_options(timeout=PATIENCE_S * 1000)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=BROWSER_ARGS)
+        browser = playwright.chromium.launch(executable_path=chromium(), args=BROWSER_ARGS)
         yield browser
         browser.close()
 

@@ -1,14 +1,14 @@
 /** Every drawing of the picture language on one page, and `window.gallery` for tests to draw with. */
 
 import { bigPool, history, job, jobs, log, NOW, points, pool } from "/story.js";
-import { h, patch } from "/visuals/dom.js";
-import { renderJobCard } from "/visuals/job_card.js";
-import { renderLog } from "/visuals/log_view.js";
-import { renderPoolBar } from "/visuals/pool_bar.js";
-import { renderPoolGlance } from "/visuals/pool_glance.js";
-import { renderProjectBar } from "/visuals/project_bar.js";
-import { renderTideChart } from "/visuals/tide_chart.js";
-import * as words from "/visuals/words.js";
+import { h, patch } from "/visuals/base/dom.js";
+import { renderJobCard } from "/visuals/views/job_card.js";
+import { renderLog } from "/visuals/views/log_view.js";
+import { renderPoolBar } from "/visuals/charts/pool_bar.js";
+import { renderPoolGlance } from "/visuals/views/pool_glance.js";
+import { renderProjectBar } from "/visuals/charts/project_bar.js";
+import { renderTideChart } from "/visuals/charts/tide_chart.js";
+import * as words from "/visuals/base/words.js";
 
 const COLOURS = { vision: 0, nlp: 1, speech: 2 };
 const calls = [];

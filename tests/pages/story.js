@@ -2,7 +2,12 @@
 
 export const NOW = 1_760_000_000;
 
-const reason = (text) => ({ code: "told", text, params: { for_project: "nlp" } });
+const reason = (...sentences) => ({
+  code: "told",
+  text: sentences.map(([, text]) => text).join(" "),
+  sentences: sentences.map(([role, text]) => ({ role, text })),
+  params: { for_project: "nlp" },
+});
 const gpu = (index, borrowed = false) => ({ node: "train", index, uuid: `SIM-${index}`, label: `train ${index}`, borrowed });
 
 export const HOSTILE = '<img src=x onerror="window.hacked=1">\u202egpj.exe\u001b[31mred\u001b]8;;http://evil\u0007link';
@@ -32,7 +37,7 @@ export function job(changes = {}) {
     progress: { step: 41, of: 60, at: NOW - 8, values: { loss: 0.213 } },
     saved: NOW - 20,
     saved_step: 40,
-    reason: null,
+    reason: reason(["state", "Running on 4 GPUs: 2 within the quota, 2 borrowed."]),
     place: null,
     starts: null,
     time_limit: null,
@@ -72,17 +77,17 @@ export function points(steps, attempts = [[1, 0]]) {
   });
 }
 
-const askedBack = reason("nlp asked for its 2 GPUs, which vision had borrowed");
+const askedBack = reason(["cause", "The project nlp asked for its 2 GPUs back, for the job bert."]);
 
 export const jobs = {
   running: job(),
-  queued: job({ id: "j2", name: "sweep-7", user: "jemma", project: "speech", state: "queued", submitted: NOW - 130, started: null, held: [], attempt: 0, attempts: [], progress: { step: null, of: null, at: null, values: {} }, saved_step: null, gpus: 8, reason: reason("Needs 8 GPUs on one node; 4 are free and speech may borrow 6 more when vision's digits-large ends"), place: 2, starts: { earliest: NOW + 300, likely: NOW + 700, latest: NOW + 2400, why: null, at: NOW } }),
-  starting: job({ id: "j3", name: "bert-tiny", user: "joe", project: "nlp", state: "starting", submitted: NOW - 6, started: NOW - 2, gpus: 2, held: [gpu(4), gpu(5)], attempts: [attempt(1, "starting", NOW - 2, null, { gpus: [gpu(4), gpu(5)] })], progress: { step: null, of: null, at: null, values: {} }, saved_step: null, reason: reason("nlp is within its quota of 2") }),
-  pausing: job({ id: "j4", name: "digits-wide", state: "pausing", attempts: [attempt(1, "pausing", NOW - 1480, null)], reason: reason("nlp asked for its 2 GPUs: saving, then giving them back. It has 30 s to do so.") }),
-  paused: job({ id: "j5", name: "digits-wide", state: "paused", held: [], attempt: 2, attempts: [attempt(1, "paused", NOW - 1480, NOW - 1000, { ended_why: reason("jemma's project asked for its 4 GPUs") }), attempt(2, "paused", NOW - 700, NOW - 180, { ended_why: askedBack, resumed_from: 17 })], progress: { step: 41, of: 60, at: NOW - 190, values: { loss: 0.21 } }, saved_step: 41, reason: reason("Resumes when 4 GPUs are free"), starts: { earliest: NOW + 600, likely: NOW + 720, latest: null, why: reason("Nothing bounds how long the jobs before it may run"), at: NOW } }),
+  queued: job({ id: "j2", name: "sweep-7", user: "jemma", project: "speech", state: "queued", submitted: NOW - 130, started: null, held: [], attempt: 0, attempts: [], progress: { step: null, of: null, at: null, values: {} }, saved_step: null, gpus: 8, reason: reason(["state", "Waiting for 8 GPUs on one node: no node has more than 4 free."], ["state", "The project speech holds 1 of its 2 GPUs."], ["place", "Number 2 in line, after 1 job of speech."]), place: 2, starts: { earliest: NOW + 300, likely: NOW + 700, latest: NOW + 2400, why: null, at: NOW } }),
+  starting: job({ id: "j3", name: "bert-tiny", user: "joe", project: "nlp", state: "starting", submitted: NOW - 6, started: NOW - 2, gpus: 2, held: [gpu(4), gpu(5)], attempts: [attempt(1, "starting", NOW - 2, null, { gpus: [gpu(4), gpu(5)] })], progress: { step: null, of: null, at: null, values: {} }, saved_step: null, reason: reason(["state", "Starting on 2 GPUs, all within the quota."]) }),
+  pausing: job({ id: "j4", name: "digits-wide", state: "pausing", attempts: [attempt(1, "pausing", NOW - 1480, null)], reason: reason(["state", "Saving its work, then giving its 4 GPUs back."], ["cause", "The project nlp asked for its 2 GPUs back, for the job bert."]) }),
+  paused: job({ id: "j5", name: "digits-wide", state: "paused", held: [], attempt: 2, attempts: [attempt(1, "paused", NOW - 1480, NOW - 1000, { ended_why: reason(["cause", "The project jemma asked for its 4 GPUs back, for the job sweep."]) }), attempt(2, "paused", NOW - 700, NOW - 180, { ended_why: askedBack, resumed_from: 17 })], progress: { step: 41, of: 60, at: NOW - 190, values: { loss: 0.21 } }, saved_step: 41, reason: reason(["cause", "The project nlp asked for its 2 GPUs back, for the job bert."], ["state", "Waiting for 4 GPUs on one node: no node has more than 1 free."], ["place", "Next in line."]), starts: { earliest: NOW + 600, likely: NOW + 720, latest: null, why: reason(["state", "Nothing bounds how long the jobs before it may run."]), at: NOW } }),
   succeeded: job({ id: "j6", name: "baseline", state: "succeeded", held: [], ended: NOW - 7300, submitted: NOW - 9900, attempt: 3, attempts: [attempt(1, "paused", NOW - 9700, NOW - 9200, { ended_why: askedBack }), attempt(2, "paused", NOW - 8900, NOW - 8300, { ended_why: askedBack }), attempt(3, "succeeded", NOW - 8000, NOW - 7300)], progress: { step: 60, of: 60, at: NOW - 7310, values: {} }, gpu_seconds: 7200 }),
   failed: job({ id: "j7", name: "oom-again", state: "failed", user: "joe", project: "nlp", held: [], ended: NOW - 40, attempts: [attempt(1, "failed", NOW - 1480, NOW - 40, { exit_code: 1 })], exit_code: 1, error: "RuntimeError: CUDA out of memory. Tried to allocate 2.50 GiB on GPU 0" }),
-  hostile: job({ id: "j8", name: HOSTILE, user: HOSTILE, project: HOSTILE, state: "queued", held: [], attempt: 0, attempts: [], error: HOSTILE, reason: reason(HOSTILE) }),
+  hostile: job({ id: "j8", name: HOSTILE, user: HOSTILE, project: HOSTILE, state: "queued", held: [], attempt: 0, attempts: [], error: HOSTILE, reason: reason(["state", HOSTILE]) }),
 };
 
 export const log = Array.from({ length: 60 }, (_, line) => `epoch ${line + 1}/60  loss ${(2.3 * Math.exp(-line / 14) + 0.12).toFixed(4)}  saved`).join("\n");

@@ -90,8 +90,9 @@ def test_every_node_with_simulated_gpus_says_so(gallery: Page) -> None:
 
 def test_a_paused_job_tells_why_what_is_saved_and_when_it_goes_on(gallery: Page) -> None:
     expect(gallery.locator("#card-paused").get_by_test_id("job-reason")).to_have_text(
-        "Paused 3 min ago: nlp asked for its 2 GPUs, which vision had borrowed. Saved at step 41. "
-        "Resumes when 4 GPUs are free. Likely resumes in about 12 min (in 10 min at the earliest)."
+        "Paused 3 min ago. The project nlp asked for its 2 GPUs back, for the job bert. Saved at step 41. "
+        "Waiting for 4 GPUs on one node: no node has more than 1 free. Next in line. "
+        "Likely resumes in about 12 min (in 10 min at the earliest)."
     )
 
 
@@ -113,7 +114,7 @@ def test_the_life_shows_attempts_and_the_reason_of_each_pause(gallery: Page) -> 
     expect(card.get_by_test_id("life-attempt")).to_have_count(3)
     card.get_by_test_id("life-gap").nth(1).hover()
     expect(gallery.locator("[role=tooltip]")).to_contain_text(
-        "nlp asked for its 2 GPUs, which vision had borrowed"
+        "The project nlp asked for its 2 GPUs back, for the job bert."
     )
 
 
@@ -313,7 +314,7 @@ WIDGET = """async ([source, traits]) => {
 def test_the_bundled_card_works_as_a_notebook_widget(gallery: Page) -> None:
     job = gallery.evaluate("gallery.jobs.running")
     traits = {"job": job, "points": [], "log": "hello\n", "notice": "", "colour": 3, "simulated": True}
-    gallery.evaluate(WIDGET, [visuals.bundle("card_widget.js"), traits])
+    gallery.evaluate(WIDGET, [visuals.bundle("notebook/card_widget.js"), traits])
     card = gallery.locator("#cell").get_by_test_id("job-card")
     expect(card.get_by_test_id("job-state")).to_have_text("Running")
     card.get_by_test_id("job-pause").click()
@@ -328,7 +329,7 @@ def test_a_card_asks_whether_it_missed_anything_until_all_of_an_ended_job_is_the
     job = gallery.evaluate("gallery.jobs.running")
     traits = {"job": {**job, "state": "succeeded"}, "points": [], "log": "", "notice": "", "version": 7}
     gallery.clock.install()
-    gallery.evaluate(WIDGET, [visuals.bundle("card_widget.js"), traits])
+    gallery.evaluate(WIDGET, [visuals.bundle("notebook/card_widget.js"), traits])
 
     gallery.clock.run_for(6_000)
     assert gallery.evaluate("model.sent") == [{"shown": 7}]
@@ -356,7 +357,7 @@ SLOW = """() => {
 def test_what_the_kernel_says_gets_past_a_loader_that_has_given_up(gallery: Page) -> None:
     gallery.evaluate(SLOW)
     traits = {"identity": "mine", "pool": gallery.evaluate("gallery.pool()"), "me": {}}
-    gallery.evaluate(WIDGET, [visuals.bundle("pool_widget.js"), traits])
+    gallery.evaluate(WIDGET, [visuals.bundle("notebook/pool_widget.js"), traits])
     gallery.wait_for_function("window.say !== undefined")
     gallery.evaluate("say('news')")
     assert gallery.evaluate("whole.heard") == ["news"]
@@ -364,7 +365,7 @@ def test_what_the_kernel_says_gets_past_a_loader_that_has_given_up(gallery: Page
 
 def test_the_bundled_pool_works_as_a_notebook_widget(gallery: Page) -> None:
     traits = {"pool": gallery.evaluate("gallery.pool()"), "me": {"projects": [{"name": "nlp"}]}}
-    gallery.evaluate(WIDGET, [visuals.bundle("pool_widget.js"), traits])
+    gallery.evaluate(WIDGET, [visuals.bundle("notebook/pool_widget.js"), traits])
     cell = gallery.locator("#cell")
     expect(cell.get_by_test_id("pool-cell")).to_have_count(8)
     expect(cell.get_by_test_id("glance-nlp")).to_have_attribute("data-mine", "true")
@@ -373,7 +374,8 @@ def test_the_bundled_pool_works_as_a_notebook_widget(gallery: Page) -> None:
 
 def test_all_modules_fit_into_one_bundle(gallery: Page) -> None:
     source = visuals.bundle(
-        "log_view.js", "project_bar.js", "tide_chart.js", "job_card.js", "pool_glance.js", "pool_bar.js"
+        *("views/job_card.js", "views/log_view.js", "views/pool_glance.js"),
+        *("charts/pool_bar.js", "charts/project_bar.js", "charts/tide_chart.js"),
     )
     assert "import " not in re.sub(r"/\*.*?\*/|//.*", "", source, flags=re.DOTALL)
     names = gallery.evaluate(

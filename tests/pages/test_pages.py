@@ -48,7 +48,7 @@ def test_a_job_can_be_paused_and_resumed(visit: Visit, service: Service) -> None
     card = page.locator(f"[data-job='{job.id}']")
     card.get_by_test_id("job-pause").click()
     expect(card.get_by_test_id("job-state")).to_have_text("Paused")
-    expect(card.get_by_test_id("job-reason")).to_contain_text("it goes on when somebody resumes it")
+    expect(card.get_by_test_id("job-reason")).to_contain_text("It goes on when it is resumed.")
     card.get_by_test_id("job-resume").click()
     expect(card.get_by_test_id("job-state")).to_have_text("Running")
     expect(card.get_by_test_id("job-attempt")).to_have_text("attempt 2")
@@ -118,6 +118,14 @@ def test_somebody_elses_job_is_not_found(visit: Visit, service: Service) -> None
     expect(page.locator("body")).not_to_contain_text("secret")
 
 
+@pytest.mark.parametrize("path", ["site.js%00.css", "%00", "visuals/dom.js%00.js", "../site.js", "nothing.css"])
+def test_what_no_static_file_is_called_is_not_found(service: Service, path: str) -> None:
+    answer = httpx.get(f"{service.url}static/{path}", trust_env=False)
+    assert answer.status_code == 404
+    assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
 def test_above_a_jobs_page_are_all_jobs(visit: Visit) -> None:
     expect(visit("jemma", "jobs").get_by_test_id("empty")).to_contain_text("pool.submit(")
 
@@ -169,7 +177,9 @@ def test_pages_fit_a_phone(visit: Visit, service: Service, path: str) -> None:
 def test_pages_let_no_inline_script_run(visit: Visit, service: Service) -> None:
     page = visit("susan")
     assert page.locator("script:not([src])").count() == 0
-    answer = httpx.get(service.url, cookies={PERSON: "susan"}, trust_env=False)
+    opened = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    answer = httpx.get(service.url, cookies={PERSON: "susan"}, headers=opened, trust_env=False)
+    assert answer.status_code == 200
     assert "script-src 'self';" in answer.headers["Content-Security-Policy"]
 
 
@@ -185,10 +195,20 @@ def test_the_connection_says_when_the_pool_is_away_and_catches_up(visit: Visit, 
     expect(page.get_by_test_id("holder-row")).to_have_count(1)
 
 
+def test_where_a_stream_is_one_too_many_the_page_asks_instead(windows: Windows, service: Service) -> None:
+    page = windows.open()
+    page.context.add_cookies([{"name": PERSON, "value": "susan", "url": service.url}])
+    page.route("**/api/v1/events*", lambda route: route.fulfill(status=429, headers={"Retry-After": "30"}))
+    page.goto(service.url)
+    expect(page.get_by_test_id("connection")).to_have_text("Updated every few seconds")
+    job = service.submit("susan", name="digits")
+    expect(page.locator(f"[data-job='{job.id}']").get_by_test_id("job-state")).to_have_text("Running")
+
+
 def test_where_streams_do_not_get_through_the_page_asks_instead(windows: Windows, service: Service) -> None:
     page = windows.open()
     page.context.add_cookies([{"name": PERSON, "value": "susan", "url": service.url}])
-    page.route("**/api/v1/events?*", lambda _route: None)
+    page.route("**/api/v1/events*", lambda _route: None)
     page.goto(service.url)
     expect(page.get_by_test_id("connection")).to_have_text("Updated every few seconds")
     job = service.submit("susan", name="digits")

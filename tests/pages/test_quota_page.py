@@ -57,7 +57,7 @@ def test_what_a_quota_would_do_is_told_before_it_is_saved(admin: Page, projects:
     admin.get_by_test_id("edit-quota-nlp").fill("9")
     expect(admin.get_by_test_id("what-if")).to_have_count(0)
     assert quota_of(projects, "nlp") == 2
-    assert projects.engine.job(job.id).state == "running"
+    assert projects.run(projects.engine.job(job.id)).state == "running"
 
 
 def quota_of(service: Service, name: str) -> int | None:

@@ -82,7 +82,11 @@ async def client(target: tuple[Target, str]) -> AsyncIterator[httpx.AsyncClient]
     port, api = free_port(), free_port()
     options = ["--ip", "127.0.0.1", "--port", str(port), "--api-port", str(api), "--default-target", target[1]]
     proxy = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "springtide.hub_extension.proxy", *options, stderr=asyncio.subprocess.DEVNULL
+        sys.executable,
+        "-m",
+        "springtide.hub_extension.local_hub.proxy",
+        *options,
+        stderr=asyncio.subprocess.DEVNULL,
     )
     limits = httpx.Limits(max_connections=2 * MANY)
     url = f"http://127.0.0.1:{port}"

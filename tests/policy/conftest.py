@@ -58,7 +58,7 @@ def snapshot_of(scenario: dict[str, Any], order: Order = Order.LEAST_SERVED) -> 
 def _job(each: dict[str, Any], free: dict[str, list[int]]) -> Job:
     priority = each.get("priority", 50)
     workers, gpus = each.get("workers", 1), each.get("gpus", 1)
-    placement = []
+    placement: list[Worker] = []
     for node in each.get("placed", []):
         if node is not None:
             taken, free[node] = free[node][:gpus], free[node][gpus:]
@@ -85,7 +85,7 @@ def _job(each: dict[str, Any], free: dict[str, list[int]]) -> Job:
 def settle(snapshot: Snapshot, rounds: int = 50) -> Settled:
     planner = Planner(snapshot)
     jobs = {job.id: job for job in snapshot.jobs}
-    plans = []
+    plans: list[Plan] = []
     for _ in range(rounds):
         plan = planner.plan(0.0)
         if not plan.decisions:

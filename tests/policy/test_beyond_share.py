@@ -8,7 +8,7 @@ import pytest
 
 from springtide.scheduler.model import Job, JobChanged, Node, Phase, Project, ProjectsChanged, Snapshot, Worker
 from springtide.scheduler.policy import Planner
-from springtide.scheduler.policy.reasons import render
+from springtide.scheduler.sentences import text
 
 SUSAN = Project("susan", quota=2, age=0)
 JOE = Project("joe", quota=2, age=1)
@@ -27,9 +27,10 @@ def planner():
 
 def test_it_is_told_what_the_project_may_hold_and_the_quota_that_would_do(planner):
     assert not planner.plan(0.0).decisions
-    assert render(planner.reason("large", 0.0)) == (
-        "joe holds 0 of its 2; a 6-GPU job needs more than the 4 it may hold right now;"
-        " it would start if its quota were 6 or others asked for less"
+    assert text(planner.reason("large", 0.0)) == (
+        "Waiting for 6 GPUs on one node: none is free. The project joe holds none of its 2 GPUs."
+        " The project may hold 4 GPUs right now, because of what others ask for."
+        " It can start once other projects ask for less, or with a quota of 6 or more."
     )
 
 
@@ -42,10 +43,10 @@ def test_it_is_true_of_the_quota(planner):
 def test_no_quota_is_named_that_could_not_be_kept(planner):
     planner.apply(ProjectsChanged((replace(SUSAN, quota=4), JOE)))
 
-    assert render(planner.reason("large", 0.0)).endswith("it would start if others asked for less")
+    assert text(planner.reason("large", 0.0)).endswith("It can start once other projects ask for less.")
 
 
 def test_what_fits_the_share_is_told_whose_end_would_help(planner):
     planner.apply(JobChanged(Job("small", "joe", name="small", gpus=3)))
 
-    assert "may hold" not in render(planner.reason("small", 0.0))
+    assert "may hold" not in text(planner.reason("small", 0.0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from small_pools import CALM, NOW, kinds, on, plan, running, waiting
 
@@ -129,7 +130,7 @@ class TestPromises:
 def test_nobody_borrows_from_who_would_take_it_back_at_once_for_another_job():
     gang = tuple(Worker(rank, "dgx", (4 + rank,)) for rank in range(5))
     projects = (Project("a", quota=4), Project("b", quota=1, weight=0.0, age=1))
-    pool = {"nodes": (Node("dgx", 9),), "projects": projects}
+    pool: dict[str, Any] = {"nodes": (Node("dgx", 9),), "projects": projects}
     jobs = (running("own", "a", on("dgx", 0, 1, 2, 3)), running("gang", "b", gang), waiting("w", "a", 4))
 
     assert kinds(plan(*jobs, **pool)) == [("Pause", "gang"), ("Reserve", "w")]

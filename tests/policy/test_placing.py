@@ -8,7 +8,7 @@ from dataclasses import replace
 from small_pools import NODE, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Job, Move, Node, Spread, Worker
-from springtide.scheduler.policy.spread import Topology
+from springtide.scheduler.policy.placement.topology import Topology
 
 
 class TestPlacement:

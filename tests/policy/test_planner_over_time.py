@@ -6,7 +6,16 @@ from dataclasses import replace
 
 from small_pools import NOW, ROTATING, on, plan, pool, running, waiting
 
-from springtide.scheduler.model import JobChanged, JobRemoved, NodesChanged, Pause, Phase, ProjectsChanged, Reserve
+from springtide.scheduler.model import (
+    Change,
+    JobChanged,
+    JobRemoved,
+    NodesChanged,
+    Pause,
+    Phase,
+    ProjectsChanged,
+    Reserve,
+)
 from springtide.scheduler.policy import Planner
 
 
@@ -21,12 +30,13 @@ class TestChanges:
         planner = Planner(
             pool(waiting("gone", "a"), waiting("w", "a", 1), nodes=(), quotas={"z": 1}, settings=ROTATING)
         )
-        for change in (
+        changes: tuple[Change, ...] = (
             NodesChanged(end.nodes),
             ProjectsChanged(end.projects),
             JobRemoved("gone"),
             *(JobChanged(job) for job in reversed(end.jobs)),
-        ):
+        )
+        for change in changes:
             planner.apply(change)
             planner.plan(NOW)
 
@@ -62,7 +72,7 @@ class TestChanges:
             )
         )
 
-        assert [planner.place(name) for name in ("high", "early", "late", "elsewhere", "r", "nobody")] == [
+        assert [planner.position(name) for name in ("high", "early", "late", "elsewhere", "r", "nobody")] == [
             1,
             2,
             3,

@@ -9,7 +9,7 @@ from small_pools import NODE, NOW, on, plan, running, waiting
 
 from springtide.scheduler.model import Job, Node, Phase, Project, Reserve, Settings, Snapshot, Start, Worker
 from springtide.scheduler.policy import Planner
-from springtide.scheduler.policy.promising import PROMISE_AFTER
+from springtide.scheduler.policy.phases.reservations import RESERVE_AFTER
 
 
 def test_what_was_set_aside_goes_to_others_in_the_plan_that_starts_the_job_elsewhere() -> None:
@@ -32,7 +32,7 @@ def test_what_was_set_aside_goes_to_others_in_the_plan_that_starts_the_job_elsew
 @pytest.mark.parametrize("node", [NODE, replace(NODE, sockets=(tuple(range(8)),))], ids=["plain", "one socket"])
 def test_gpus_that_are_free_already_are_set_aside_first(node: Node) -> None:
     others = [running(f"r{gpu}", "a", on("dgx", gpu, gpu + 1), started=NOW - 100) for gpu in (0, 2, 4)]
-    late = waiting("late", "a", 4, submitted=NOW - 2 * PROMISE_AFTER)
+    late = waiting("late", "a", 4, submitted=NOW - 2 * RESERVE_AFTER)
 
     decided = plan(*others, late, nodes=(node,), quotas={"a": 16}).decisions
 

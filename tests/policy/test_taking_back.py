@@ -7,9 +7,9 @@ from dataclasses import replace
 from small_pools import NOW, ROTATING, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Node, Order, Pause, Phase, Settings, Worker
-from springtide.scheduler.policy.lines import SERVICE_STEP
-from springtide.scheduler.policy.reasons import render
-from springtide.scheduler.policy.room import AGAIN, ROTATIONS
+from springtide.scheduler.policy.phases.preempting import MAX_ROTATIONS, ROTATION_INTERVAL
+from springtide.scheduler.policy.state.job_queues import SERVICE_LEVEL
+from springtide.scheduler.sentences import text
 
 
 class TestReclaiming:
@@ -18,7 +18,7 @@ class TestReclaiming:
 
         assert kinds(decided) == [("Pause", "r"), ("Reserve", "w")]
         assert decided.decisions[0].beneficiary == "w"
-        assert render(decided.decisions[0].reason) == "a asked for its 4 GPUs back: paused for w"
+        assert text(decided.decisions[0].reason) == "The project a asked for its 4 GPUs back, for the job w."
 
     def test_a_project_within_its_quota_loses_nothing(self):
         assert not plan(
@@ -104,12 +104,12 @@ class TestPreempting:
         decided = plan(replace(self.FULL, started=started), waiting("w", "a", 2), settings=ROTATING)
 
         assert not decided.decisions
-        assert decided.wake_at == started + SERVICE_STEP / 8
+        assert decided.wake_at == started + SERVICE_LEVEL / 8
 
     def test_the_plan_says_when_to_go_on_if_more_are_to_be_rotated_than_at_once(self):
-        nodes = tuple(Node(f"n{at}", 8) for at in range(ROTATIONS // 8 + 1))
+        nodes = tuple(Node(f"n{at}", 8) for at in range(MAX_ROTATIONS // 8 + 1))
         full = [
-            running(f"r-{node.name}-{gpu}", "a", on(node.name, gpu), served=10.0 * SERVICE_STEP)
+            running(f"r-{node.name}-{gpu}", "a", on(node.name, gpu), served=10.0 * SERVICE_LEVEL)
             for node in nodes
             for gpu in range(8)
         ]
@@ -117,8 +117,8 @@ class TestPreempting:
 
         decided = plan(*full, *queue, nodes=nodes, settings=ROTATING)
 
-        assert len([each for each in decided.decisions if isinstance(each, Pause)]) == ROTATIONS
-        assert decided.wake_at == NOW + AGAIN
+        assert len([each for each in decided.decisions if isinstance(each, Pause)]) == MAX_ROTATIONS
+        assert decided.wake_at == NOW + ROTATION_INTERVAL
 
     def test_a_job_that_waited_for_long_is_not_passed_for_ever(self):
         old = waiting("old", "a", 8, served=8 * 3600.0, submitted=NOW)

@@ -6,6 +6,7 @@ import random
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from springtide.scheduler.model import (
     Order,
     Pause,
     Phase,
+    Plan,
     Project,
     ProjectsChanged,
     Settings,
@@ -28,6 +30,7 @@ from springtide.scheduler.model import (
     Snapshot,
 )
 from springtide.scheduler.policy import Planner
+from springtide.scheduler.policy.memo.memo import NoMemo
 from springtide.scheduler.promises import Breach, Promise, Watch, check_replay
 from springtide.scheduler.simulate.carry_out import carried_out
 
@@ -250,7 +253,7 @@ class World:
     def reweigh(self, a: int, b: int) -> None:
         self._edit(a, weight=(0.0, 0.5, 1.0, 2.0)[b % 4])
 
-    def _edit(self, at: int, **fields: object) -> None:
+    def _edit(self, at: int, **fields: Any) -> None:
         at %= len(self.projects)
         edited = replace(self.projects[at], **fields)
         self.projects = (*self.projects[:at], edited, *self.projects[at + 1 :])
@@ -385,6 +388,36 @@ def live_through(
         if any(wanted in {None, breach.promise} for breach in world.watch.breaches):
             break
     return world
+
+
+class TwicePlanned(Planner):
+    """Plans with its memory and without; ``plans`` are the times and both decisions."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
+        self.forgetful = Planner(snapshot, NoMemo)
+        self.plans: list[tuple[float, tuple[Decision, ...], tuple[Decision, ...]]] = []
+
+    def apply(self, change: Change) -> None:
+        super().apply(change)
+        self.forgetful.apply(change)
+
+    def plan(self, now: float) -> Plan:
+        plan = super().plan(now)
+        self.plans.append((now, plan.decisions, self.forgetful.plan(now).decisions))
+        return plan
+
+
+@pytest.fixture
+def memory_compared() -> Callable[[int, int], list[tuple[float, tuple[Decision, ...], tuple[Decision, ...]]]]:
+    """All plans of a random history, made by a planner with memory and by one without."""
+
+    def compare(seed: int, steps: int) -> list[tuple[float, tuple[Decision, ...], tuple[Decision, ...]]]:
+        planner = live_through(seed, steps, TwicePlanned).planner
+        assert isinstance(planner, TwicePlanned)
+        return planner.plans
+
+    return compare
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -63,13 +64,17 @@ def on(node: str, *gpus: int, per: int = 0) -> Placement:
     return tuple(Worker(rank, node, gpus[at : at + per]) for rank, at in enumerate(range(0, len(gpus), per)))
 
 
-def running(job_id: str, project: str, placement: Placement, **fields: object) -> Job:
-    shape = {"workers": len(placement), "min_workers": len(placement), "gpus": len(placement[0].gpus)}
+def running(job_id: str, project: str, placement: Placement, **fields: Any) -> Job:
+    shape: dict[str, Any] = {
+        "workers": len(placement),
+        "min_workers": len(placement),
+        "gpus": len(placement[0].gpus),
+    }
     job = Job(job_id, project, phase=Phase.RUNNING, placement=placement, started=0.0, attempts=1)
     return replace(job, **{**shape, **fields})
 
 
-def pool(*jobs: Job, **settings: object) -> Snapshot:
+def pool(*jobs: Job, **settings: Any) -> Snapshot:
     return Snapshot(NOW, NODES, PROJECTS, jobs, Settings(**{"order": Order.FIRST_COME, **settings}))
 
 

@@ -37,7 +37,8 @@ def test_no_promise_is_broken_where_jobs_require_islands_and_sockets(batch, hist
 
 FOUND_BY_SOAKING = (
     "446 600 636 960 1001 1157 1265 1469 1520 1608 1634 1650 1836 2954 3064 3098 3473 3678 "
-    "3800 3814 3836 3841 3842 4006 4131 4144 4479 4641 4744 5353 5408 5522 5863 5880 20146 30641"
+    "3800 3814 3836 3841 3842 4006 4131 4144 4479 4641 4744 5353 5408 5522 5863 5880 20146 30641 "
+    "1391 3259 4850 4963 5294 6210 31141 31407 500001"
 )
 """Seeds of histories in which a promise was broken once."""
 
@@ -115,3 +116,9 @@ def test_no_promise_is_broken_whatever_happens_next(any_world, soak):
             print_blob=True,
         ),
     )
+
+
+def test_the_plan_with_memory_is_the_plan_without(memory_compared, first_seed, soak):
+    for seed in range(first_seed, first_seed + 40 * (soak or 1)):
+        for now, remembered, afresh in memory_compared(seed, STEPS):
+            assert remembered == afresh, f"pytest tests/proofs --seed {seed}, at {now:g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from springtide.scheduler.model import (
 NOW = 10_000.0
 
 
-def running(job_id: str, project: str, gpus: int, first: int, **fields: object) -> Job:
+def running(job_id: str, project: str, gpus: int, first: int, **fields: Any) -> Job:
     placement = (Worker(0, "dgx", tuple(range(first, first + gpus))),)
     started = Job(job_id, project, gpus=gpus, phase=Phase.RUNNING, placement=placement, started=NOW, attempts=1)
     return replace(started, **fields)
@@ -208,9 +209,13 @@ def test_looking_stops_when_its_time_is_over(pool):
         running("a", "vision", 8, 0, expected=100.0),
         *(Job(f"b{place}", "vision", gpus=8, submitted=place, expected=100.0) for place in range(20)),
     )
-    asked = []
+    asked: list[int] = []
 
-    outlook = forecast(snapshot, ["b19"], stop=lambda run: asked.append(run) or len(asked) > 5)
+    def stop(run: int) -> bool:
+        asked.append(run)
+        return len(asked) > 5
+
+    outlook = forecast(snapshot, ["b19"], stop=stop)
 
     assert outlook.starts["b19"].why == FAR
     assert NOW < outlook.until < NOW + 600

@@ -80,3 +80,11 @@ def test_a_forecast_tells_when_a_waiting_job_starts(scenario, planned):
     assert outcome["forecast"]["now"] == {"earliest": 0, "likely": 0, "latest": 0}
     window = outcome["forecast"]["then"]
     assert 0 < window["earliest"] <= window["likely"] <= window["latest"]
+
+
+def test_a_job_that_no_node_can_hold_waits_with_that_reason(scenario, planned):
+    outcome = planned(scenario({"name": "huge", "project": "susan", "gpus": 9}))
+
+    assert outcome["stable"]
+    assert outcome["jobs"]["huge"]["running"] == 0
+    assert "8" in outcome["jobs"]["huge"]["reason"]

@@ -1,4 +1,4 @@
-"""A watch of the cluster that ended is begun anew, and a failed one is never taken for an empty cluster."""
+"""Watches of the Kubernetes spawner: one that ended is replaced, and one that failed is not an empty cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from springtide.spawner.kube import KubeNotebook
 
 
 class Watch:
-    """Stands where KubeSpawner has its reflectors, with the parts of them that count."""
+    """A stand-in for KubeSpawner's reflectors, with the attributes that the spawner uses."""
 
     made = 0
     fails = False
@@ -47,9 +47,9 @@ class Watch:
 def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Watch]]:
     kind = type("OneWatch", (Watch,), {"made": 0, "fails": False})
     monkeypatch.setattr(KubeSpawner, "reflectors", {})
-    monkeypatch.setattr(KubeNotebook, "_watching", kube.defaultdict(asyncio.Lock))
-    monkeypatch.setattr(KubeNotebook, "_unwatched", {})
-    monkeypatch.setattr(kube, "AGAIN_AFTER_S", 0.0)
+    monkeypatch.setattr(KubeNotebook, "_reflector_locks", kube.defaultdict(asyncio.Lock))
+    monkeypatch.setattr(KubeNotebook, "_reflector_failures", {})
+    monkeypatch.setattr(kube, "WATCH_RETRY_S", 0.0)
     monkeypatch.setattr("kubespawner.spawner.PodReflector", kind)
     yield kind
     for one in KubeSpawner.reflectors.values():
@@ -59,7 +59,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Watch]]:
 
 @pytest.fixture
 def notebook() -> KubeNotebook:
-    """A notebook of nobody: enough of it to look for its pod."""
+    """A notebook without a hub, sufficient to look for its pod."""
     made = KubeNotebook.__new__(KubeNotebook)
     made.namespace = "lab"
     made.pod_name = "jupyter-susan"
@@ -102,7 +102,7 @@ async def test_a_watch_that_cannot_be_begun_anew_leaves_what_was_known(
 async def test_a_cluster_that_is_away_is_not_asked_by_every_notebook(
     notebook: KubeNotebook, watch: type[Watch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kube, "AGAIN_AFTER_S", 1000.0)
+    monkeypatch.setattr(kube, "WATCH_RETRY_S", 1000.0)
     watch.fails = True
     assert await asyncio.gather(*(notebook.poll() for _ in range(10))) == [None] * 10
     assert watch.made == 1

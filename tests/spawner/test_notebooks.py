@@ -137,6 +137,9 @@ def test_a_notebook_that_cannot_start_says_why_and_holds_nothing(hub: Hub, joe: 
     home.mkdir(parents=True, exist_ok=True)
     broken = home / "jupyter_server_config.py"
     broken.write_text("raise SystemExit('the disk is made of cheese')\n")
+    owner = home.parent.stat().st_uid
+    for path in (home, broken):
+        os.chown(path, owner, owner)
     answer = joe.start({"gpus": 1})
     broken.unlink()
     assert answer.status_code == 500

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from springtide.spawner.local import file_name, last_lines
+from springtide.scheduler.executors.accounts import home_name
+from springtide.spawner.local import last_lines
 from springtide.spawner.processes import identity
 
 
@@ -88,10 +89,10 @@ def test_names_of_files_never_meet_and_never_lead_away() -> None:
         "b" * 300,
         "x+y",
     ]
-    files = [f"{file_name(user)}+{file_name(server)}" for user in names for server in names]
+    files = [f"{home_name(user)}+{home_name(server)}" for user in names for server in names]
     assert len(set(files)) == len(files)
     assert all("/" not in file and len(file.encode()) < 255 for file in files)
-    assert all(file_name(name) not in {".", ".."} for name in names)
+    assert all(home_name(name) not in {".", ".."} for name in names)
 
 
 def test_last_words_are_printable(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ PLAIN = {"slug": "plain", "display_name": "Plain"}
 VISION = {"slug": "vision", "display_name": "Vision", "projects": ["vision"], "profile_options": IMAGES}
 SPEECH = {"slug": "speech", "display_name": "Speech", "projects": ["speech", "audio"]}
 NOBODYS = {"slug": "closed", "display_name": "Closed", "projects": []}
-ALL = [PLAIN, VISION, SPEECH, NOBODYS]
+ALL: list[dict[str, Any]] = [PLAIN, VISION, SPEECH, NOBODYS]
 
 
 def slugs(projects: set[str]) -> list[str]:
@@ -62,7 +62,7 @@ def test_a_profile_that_there_is_not_is_refused_with_those_there_are() -> None:
 
 
 @pytest.mark.parametrize("chosen", [{"profile": ""}, {}])
-def test_without_a_choice_the_default_one_counts(chosen: dict[str, object]) -> None:
+def test_without_a_choice_the_default_one_counts(chosen: dict[str, Any]) -> None:
     assert profiles.check(chosen, [VISION, PLAIN], {"vision"}) >= {"profile", "image", "size"}
 
 
@@ -88,7 +88,7 @@ def test_a_profile_says_which_options_there_are() -> None:
         ({"profile": 1}, "There is no profile 1"),
     ],
 )
-def test_a_choice_that_there_is_not_is_refused(options: dict[str, object], says: str) -> None:
+def test_a_choice_that_there_is_not_is_refused(options: dict[str, Any], says: str) -> None:
     with pytest.raises(OptionError, match=says):
         profiles.check({"profile": "vision", **options}, ALL, {"vision"})
 

@@ -10,10 +10,12 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hub_process import free_port
 from sqlalchemy import create_engine, text
+from system_packages import postgres_programs
 
 from springtide.scheduler.store import Store
 
@@ -21,13 +23,13 @@ WAIT_S = 60
 
 
 def _binaries() -> Path:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
-    if not found:
-        pytest.fail("PostgreSQL's server is needed for these tests: apt-get install postgresql")
-    return found[-1].parent
+    found = postgres_programs()
+    if found is None:
+        pytest.fail("There is no PostgreSQL server on this machine: run `make tools`")
+    return found
 
 
-def _account() -> dict[str, int | list[int]]:
+def _account() -> dict[str, Any]:
     """PostgreSQL refuses to run as root: as root, the account of Debian's package runs it."""
     if os.geteuid() != 0:
         return {}
@@ -65,7 +67,7 @@ def postgres() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.database)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database."""
     if request.param == "sqlite":

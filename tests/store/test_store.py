@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from bundles import save
 from sqlalchemy import inspect, text
 
 from springtide.scheduler.model import JobState, Project, Reason, Worker
@@ -16,7 +19,6 @@ from springtide.scheduler.store.records import (
     AttemptRecord,
     AttemptState,
     AuditRecord,
-    Batch,
     DecisionRecord,
     EventRecord,
     JobQuery,
@@ -26,13 +28,14 @@ from springtide.scheduler.store.records import (
     PersonRecord,
     ProjectRecord,
     WorkspaceRecord,
+    WriteBatch,
 )
 
 Opener = Callable[..., Store]
 
 
-def job(number: int = 1, **spec: object) -> JobRecord:
-    fields = {
+def job(number: int = 1, **spec: Any) -> JobRecord:
+    fields: dict[str, Any] = {
         "id": f"job{number}",
         "seq": number,
         "user": "susan",
@@ -48,8 +51,12 @@ def job(number: int = 1, **spec: object) -> JobRecord:
     return JobRecord(JobSpec(**{**fields, **spec}))
 
 
-def attempt(of: JobRecord, number: int = 1, **more: object) -> AttemptRecord:
-    fields = {"placement": (Worker(0, "train", (0, 1)),), "created": 200.0, "why": Reason("started", {"gpus": 2})}
+def attempt(of: JobRecord, number: int = 1, **more: Any) -> AttemptRecord:
+    fields: dict[str, Any] = {
+        "placement": (Worker(0, "train", (0, 1)),),
+        "created": 200.0,
+        "why": Reason("started", {"gpus": 2}),
+    }
     return AttemptRecord(job=of.id, number=number, **{**fields, **more})
 
 
@@ -87,12 +94,12 @@ def test_who_lost_the_store_writes_nothing_any_more(store: Store) -> None:
     with store._writer.begin() as connection:
         connection.execute(tables.meta.update().where(tables.meta.c.key == "epoch").values(value=99))
     with pytest.raises(StoreTakenError, match="taken over"):
-        store.commit(Batch(new_jobs=[job()]))
+        store.commit(WriteBatch(new_jobs=[job()]))
     assert store.job("job1") is None
 
 
 def test_a_store_of_a_newer_version_is_left_alone(store: Store, open_store: Opener) -> None:
-    store.commit(Batch(new_jobs=[job()]))
+    store.commit(WriteBatch(new_jobs=[job()]))
     with store._writer.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     store.close()
@@ -125,7 +132,7 @@ def test_urls_that_are_no_stores_are_refused(bad: str, tmp_path: Path) -> None:
 
 def test_a_job_comes_back_as_it_was(store: Store) -> None:
     made = job()
-    store.commit(Batch(new_jobs=[made]))
+    store.commit(WriteBatch(new_jobs=[made]))
     assert store.job("job1") == made
     assert store.load().jobs == (made,)
     assert store.load().last_job == 1
@@ -133,7 +140,7 @@ def test_a_job_comes_back_as_it_was(store: Store) -> None:
 
 def test_attempts_come_back_with_their_job(store: Store) -> None:
     made = job().with_attempt(attempt(job()))
-    store.commit(Batch(new_jobs=[made], new_attempts=[made.attempts[0]]))
+    store.commit(WriteBatch(new_jobs=[made], new_attempts=[made.attempts[0]]))
     over = replace(
         made.attempts[0],
         state=AttemptState.PAUSED,
@@ -143,36 +150,36 @@ def test_attempts_come_back_with_their_job(store: Store) -> None:
     )
     second = attempt(made, 2)
     changed = JobRecord(made.spec, JobStanding(state=JobState.STARTING, attempt=2), (over, second))
-    store.commit(Batch(jobs=[changed], attempts=[over], new_attempts=[second]))
+    store.commit(WriteBatch(jobs=[changed], attempts=[over], new_attempts=[second]))
     assert store.load().jobs == (changed,)
 
 
 def test_ended_jobs_are_not_loaded_but_found(store: Store) -> None:
-    store.commit(Batch(new_jobs=[job(1), job(2)]))
-    store.commit(Batch(jobs=[ended(job(1))]))
+    store.commit(WriteBatch(new_jobs=[job(1), job(2)]))
+    store.commit(WriteBatch(jobs=[ended(job(1))]))
     assert [one.id for one in store.load().jobs] == ["job2"]
     assert store.job("job1").state is JobState.SUCCEEDED
 
 
 def test_a_key_finds_its_job_and_only_for_its_user(store: Store) -> None:
-    store.commit(Batch(new_jobs=[job(1, key="k"), job(2, key="k", user="joe"), job(3)]))
+    store.commit(WriteBatch(new_jobs=[job(1, key="k"), job(2, key="k", user="joe"), job(3)]))
     found = store.jobs_by_key([("susan", "k"), ("joe", "k"), ("jemma", "k"), ("joe", "other")])
     assert {asked: job.id for asked, job in found.items()} == {("susan", "k"): "job1", ("joe", "k"): "job2"}
 
 
 def test_a_batch_is_written_as_a_whole_or_not_at_all(store: Store) -> None:
-    store.commit(Batch(new_jobs=[job(1)]))
+    store.commit(WriteBatch(new_jobs=[job(1)]))
     with pytest.raises(StoreError):
-        store.commit(Batch(new_jobs=[job(2), job(1)], events=[EventRecord(1, 1.0, "job", b"{}")]))
+        store.commit(WriteBatch(new_jobs=[job(2), job(1)], events=[EventRecord(1, 1.0, "job", b"{}")]))
     assert store.job("job2") is None
     assert store.events(0, 10) == []
-    store.commit(Batch(new_jobs=[job(2)]))
+    store.commit(WriteBatch(new_jobs=[job(2)]))
     assert store.job("job2") is not None
 
 
 def test_jobs_are_listed_newest_first_as_asked(store: Store) -> None:
     store.commit(
-        Batch(
+        WriteBatch(
             new_jobs=[
                 job(1),
                 job(2, user="joe", project="speech"),
@@ -183,7 +190,7 @@ def test_jobs_are_listed_newest_first_as_asked(store: Store) -> None:
         )
     )
 
-    def listed(before: int | None = None, limit: int = 10, **query: object) -> list[int]:
+    def listed(before: int | None = None, limit: int = 10, **query: Any) -> list[int]:
         return [one.spec.seq for one in store.jobs(JobQuery(**query), before, limit)]
 
     assert listed() == [5, 4, 3, 2, 1]
@@ -203,22 +210,22 @@ def test_jobs_are_listed_newest_first_as_asked(store: Store) -> None:
 @pytest.mark.parametrize("size", [0, 10, 64 * 1024, 200_000])
 def test_files_come_back_as_they_were(store: Store, size: int) -> None:
     files = {"a/b.py": bytes(size), "c": b"x"}
-    bundle = store.save_bundle(files)
-    store.commit(Batch(new_jobs=[job(bundle=bundle.digest)], bundles=[bundle]))
+    bundle = save(store, files)
+    store.commit(WriteBatch(new_jobs=[job(bundle=bundle.digest)], bundles=[bundle]))
     assert store.files(bundle.digest) == files
 
 
 def test_equal_files_are_kept_once(store: Store, tmp_path: Path) -> None:
     files = {"a": bytes(200_000)}
-    one, two = store.save_bundle(files), store.save_bundle(dict(files))
-    store.commit(Batch(new_jobs=[job(1, bundle=one.digest)], bundles=[one]))
-    store.commit(Batch(new_jobs=[job(2, bundle=two.digest), job(3, bundle=two.digest)], bundles=[two, two]))
+    one, two = save(store, files), save(store, dict(files))
+    store.commit(WriteBatch(new_jobs=[job(1, bundle=one.digest)], bundles=[one]))
+    store.commit(WriteBatch(new_jobs=[job(2, bundle=two.digest), job(3, bundle=two.digest)], bundles=[two, two]))
     assert [path.name for path in (tmp_path / "state" / "bundles").iterdir()] == [one.digest]
 
 
 def test_files_that_were_tampered_with_are_not_given_out(store: Store, tmp_path: Path) -> None:
-    bundle = store.save_bundle({"a": bytes(200_000)})
-    store.commit(Batch(new_jobs=[job(bundle=bundle.digest)], bundles=[bundle]))
+    bundle = save(store, {"a": bytes(200_000)})
+    store.commit(WriteBatch(new_jobs=[job(bundle=bundle.digest)], bundles=[bundle]))
     (tmp_path / "state" / "bundles" / bundle.digest).write_bytes(b"something else")
     with pytest.raises(StoreError, match="changed after submission"):
         store.files(bundle.digest)
@@ -236,19 +243,25 @@ def test_projects_people_and_workspaces_come_back_and_can_go(store: Store) -> No
     parent = ProjectRecord(Project("research", quota=None, limit=8, age=0, build_quota=1), colour=0)
     child = ProjectRecord(Project("vision", "research", 2, 4, 1.5, 50, 1, 2), version=3, colour=1)
     desk = WorkspaceRecord("susan", "", "build", (0, 2), 100.0)
-    store.commit(Batch(projects=[child, parent], people=[PersonRecord("susan", 2)], workspaces=[desk], next_age=2))
+    store.commit(
+        WriteBatch(projects=[child, parent], people=[PersonRecord("susan", 2)], workspaces=[desk], next_age=2)
+    )
     loaded = store.load()
     assert loaded.projects == (parent, child)
     assert loaded.people == (PersonRecord("susan", 2),)
     assert loaded.workspaces == (desk,)
     assert (loaded.fresh, loaded.next_age) == (False, 2)
     other = replace(child, project=replace(child.project, quota=0), version=4)
-    store.commit(Batch(projects=[other], people=[PersonRecord("susan", 0)], workspaces=[replace(desk, gpus=())]))
+    store.commit(
+        WriteBatch(projects=[other], people=[PersonRecord("susan", 0)], workspaces=[replace(desk, gpus=())])
+    )
     loaded = store.load()
     assert loaded.projects[1] == other
     assert loaded.people[0].build_quota == 0
     assert loaded.workspaces[0].gpus == ()
-    store.commit(Batch(dropped_projects=["vision"], dropped_people=["susan"], dropped_workspaces=[("susan", "")]))
+    store.commit(
+        WriteBatch(dropped_projects=["vision"], dropped_people=["susan"], dropped_workspaces=[("susan", "")])
+    )
     loaded = store.load()
     assert (loaded.projects, loaded.people, loaded.workspaces) == ((parent,), (), ())
 
@@ -257,7 +270,7 @@ def test_projects_people_and_workspaces_come_back_and_can_go(store: Store) -> No
 
 
 def test_events_are_read_on_from_any_of_them(store: Store) -> None:
-    store.commit(Batch(events=[EventRecord(n, 1.5, "job", b'{"n":%d}' % n) for n in range(1, 6)]))
+    store.commit(WriteBatch(events=[EventRecord(n, 1.5, "job", b'{"n":%d}' % n) for n in range(1, 6)]))
     assert [event.id for event in store.events(2, 2)] == [3, 4]
     assert store.events(4, 10) == [EventRecord(5, 1.5, "job", b'{"n":5}')]
     assert store.load().last_event == 5
@@ -268,8 +281,8 @@ def test_the_audit_trail_is_kept_newest_first(store: Store) -> None:
         AuditRecord(n, 10.0 * n, "admin", "project.change", "vision", {"quota": n}, {"quota": None})
         for n in (1, 2, 3)
     ]
-    store.commit(Batch(audit=entries))
-    store.commit(Batch(undone=[2]))
+    store.commit(WriteBatch(audit=entries))
+    store.commit(WriteBatch(undone=[2]))
     assert [entry.id for entry in store.audit(None, 2)] == [3, 2]
     assert store.audit(2, 10) == [entries[0]]
     assert store.audit_entry(2) == replace(entries[1], undone=True)
@@ -279,13 +292,13 @@ def test_the_audit_trail_is_kept_newest_first(store: Store) -> None:
 def test_attempts_tell_who_held_gpus_when(store: Store) -> None:
     one = job(1).with_attempt(attempt(job(1), created=100.0, ended=200.0))
     two = job(2, project="speech").with_attempt(attempt(job(2), created=150.0))
-    store.commit(Batch(new_jobs=[one, two], new_attempts=[one.attempts[0], two.attempts[0]]))
-    assert {(held.project, held.gpus, held.start, held.end) for held in store.held(120.0, 160.0)} == {
+    store.commit(WriteBatch(new_jobs=[one, two], new_attempts=[one.attempts[0], two.attempts[0]]))
+    assert {(held.project, held.gpus, held.start, held.end) for held in store.gpu_use(120.0, 160.0)} == {
         ("vision", 2, 100.0, 200.0),
         ("speech", 2, 150.0, None),
     }
-    assert [held.project for held in store.held(200.0, 300.0)] == ["speech"]
-    assert store.held(0.0, 100.0) == []
+    assert [held.project for held in store.gpu_use(200.0, 300.0)] == ["speech"]
+    assert store.gpu_use(0.0, 100.0) == []
 
 
 # ---------- pruning
@@ -297,7 +310,7 @@ def decision(number: int, base: int) -> DecisionRecord:
 
 def test_old_journals_go_but_bases_stay_as_long_as_they_are_needed(store: Store) -> None:
     store.commit(
-        Batch(
+        WriteBatch(
             events=[EventRecord(n, 1.0, "job", b"{}") for n in range(1, 11)],
             decisions=[decision(n, 1 if n < 5 else 5) for n in range(1, 9)],
             audit=[AuditRecord(n, float(n), "a", "b", "c", {}, {}) for n in range(1, 5)],
@@ -313,11 +326,11 @@ def test_old_journals_go_but_bases_stay_as_long_as_they_are_needed(store: Store)
 
 
 def test_old_jobs_go_with_their_attempts_and_files(store: Store) -> None:
-    shared, own = store.save_bundle({"a": b"1"}), store.save_bundle({"a": b"2"})
+    shared, own = save(store, {"a": b"1"}), save(store, {"a": b"2"})
     old = ended(job(1, bundle=shared.digest).with_attempt(attempt(job(1), ended=300.0)), at=300.0)
     older = ended(job(2, bundle=own.digest), at=200.0)
     store.commit(
-        Batch(
+        WriteBatch(
             new_jobs=[old, older, job(3, bundle=shared.digest)],
             new_attempts=[old.attempts[0]],
             bundles=[shared, own],
@@ -327,17 +340,34 @@ def test_old_jobs_go_with_their_attempts_and_files(store: Store) -> None:
     assert store.ended_before(300.0, 10) == ["job2"]
     store.drop_jobs(["job1", "job2", "job3"])
     assert [store.job(f"job{n}") is None for n in (1, 2, 3)] == [True, True, False]
-    assert store.held(0.0, 1000.0) == []
+    assert store.gpu_use(0.0, 1000.0) == []
+
+
+def test_files_go_as_soon_as_no_unfinished_job_needs_them(store: Store, tmp_path: Path) -> None:
+    shared, own, large = (save(store, files) for files in ({"a": b"1"}, {"a": b"2"}, {"a": bytes(200_000)}))
+    jobs = [
+        ended(job(1, bundle=shared.digest), at=300.0),
+        ended(job(2, bundle=own.digest), at=300.0),
+        ended(job(3, bundle=large.digest), at=300.0),
+        job(4, bundle=shared.digest),
+    ]
+    store.commit(WriteBatch(new_jobs=jobs, bundles=[shared, own, large]))
+    file = tmp_path / "state" / "bundles" / large.digest
+    os.utime(file, (0, 0))
+    store.drop_bundles()
     assert store.files(shared.digest) == {"a": b"1"}
-    with pytest.raises(StoreError):
-        store.files(own.digest)
+    for gone in (own, large):
+        with pytest.raises(StoreError, match="not in the store"):
+            store.files(gone.digest)
+    assert not file.exists()
+    assert store.job("job2") is not None
 
 
 def test_a_database_goes_on_after_it_was_closed(open_store: Opener) -> None:
     first = open_store()
-    first.commit(Batch(new_jobs=[job()], next_age=0))
+    first.commit(WriteBatch(new_jobs=[job()], next_age=0))
     first.close()
     second = open_store()
     assert second.load().jobs == (job(),)
-    second.commit(Batch(jobs=[ended(job())]))
+    second.commit(WriteBatch(jobs=[ended(job())]))
     assert second.job("job1").state is JobState.SUCCEEDED

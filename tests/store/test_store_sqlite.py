@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bundles import save
 
-from springtide.scheduler.store import Store, StoreFullError
-from springtide.scheduler.store.records import Batch, EventRecord
+from springtide.scheduler.store import Store, StoreDamagedError, StoreFullError
+from springtide.scheduler.store.records import EventRecord, WriteBatch
 
 HOLDER = """
 import sys
@@ -41,18 +43,50 @@ def test_what_is_committed_is_synced(lite: Store) -> None:
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
 
 
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm", ".lock"])
+def test_no_other_account_may_read_the_store(lite: Store, tmp_path: Path, suffix: str) -> None:
+    lite.commit(WriteBatch(events=[EventRecord(1, 1.0, "job", b"{}")]))
+    assert (tmp_path / f"springtide.sqlite{suffix}").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_store_that_others_could_read_is_closed_to_them(sqlite_url: str, tmp_path: Path) -> None:
+    Store.open(sqlite_url, tmp_path).close()
+    with sqlite3.connect(tmp_path / "springtide.sqlite") as open_elsewhere:
+        open_elsewhere.execute("SELECT * FROM jobs").fetchall()
+        files = sorted(tmp_path.glob("springtide.sqlite*"))
+        for path in files:
+            path.chmod(0o644)
+        store = Store.open(sqlite_url, tmp_path)
+        assert {path.name: oct(path.stat().st_mode & 0o777) for path in files} == {
+            path.name: "0o600" for path in files
+        }
+        assert {path.name for path in files} > {"springtide.sqlite", "springtide.sqlite-wal"}
+        store.close()
+    open_elsewhere.close()
+
+
+def test_large_files_of_jobs_are_closed_to_other_accounts_whatever_the_umask(lite: Store, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        bundle = save(lite, {"model.bin": os.urandom(100_000)})
+    finally:
+        os.umask(before)
+    path = tmp_path / "bundles" / bundle.digest
+    assert (path.parent.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (0o700, 0o600)
+
+
 def test_a_full_disk_is_told_and_nothing_is_lost(lite: Store) -> None:
-    lite.commit(Batch(events=[EventRecord(1, 1.0, "job", b"{}")]))
+    lite.commit(WriteBatch(events=[EventRecord(1, 1.0, "job", b"{}")]))
     with lite._writer.connect() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
         connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
     big = b'"' + b"x" * 1_000_000 + b'"'
     with pytest.raises(StoreFullError, match="full"):
-        lite.commit(Batch(events=[EventRecord(2, 1.0, "job", big)]))
+        lite.commit(WriteBatch(events=[EventRecord(2, 1.0, "job", big)]))
     assert [event.id for event in lite.events(0, 10)] == [1]
     with lite._writer.connect() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count=1000000")
-    lite.commit(Batch(events=[EventRecord(2, 1.0, "job", big)]))
+    lite.commit(WriteBatch(events=[EventRecord(2, 1.0, "job", big)]))
     assert [event.id for event in lite.events(0, 10)] == [1, 2]
 
 
@@ -64,19 +98,28 @@ def test_a_full_disk_for_files_is_told_and_leaves_nothing_behind(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StoreFullError, match="files"):
-        lite.save_bundle({"a": bytes(200_000)})
+        save(lite, {"a": bytes(200_000)})
     monkeypatch.undo()
     assert list((tmp_path / "bundles").iterdir()) == []
 
 
 def test_orphaned_files_go_when_they_are_old(lite: Store, tmp_path: Path) -> None:
-    bundle = lite.save_bundle({"a": bytes(200_000)})
+    bundle = save(lite, {"a": bytes(200_000)})
     path = tmp_path / "bundles" / bundle.digest
-    lite.prune(events=10, decisions=10, audit_before=0.0)
+    lite.drop_bundles()
     assert path.exists()
     os.utime(path, (0, 0))
-    lite.prune(events=10, decisions=10, audit_before=0.0)
+    lite.drop_bundles()
     assert not path.exists()
+
+
+def test_files_that_are_about_to_be_used_again_are_no_orphans(lite: Store, tmp_path: Path) -> None:
+    files = {"a": bytes(200_000)}
+    path = tmp_path / "bundles" / save(lite, files).digest
+    os.utime(path, (0, 0))
+    save(lite, files)
+    lite.drop_bundles()
+    assert path.exists()
 
 
 def test_the_lock_goes_with_its_process(sqlite_url: str, tmp_path: Path) -> None:
@@ -103,3 +146,36 @@ def test_missing_folders_are_made(tmp_path: Path) -> None:
     store.close()
     assert (folder / "springtide.sqlite").exists()
     assert (folder / "springtide.sqlite.lock").stat().st_mode & 0o777 == 0o600
+
+
+def fill(store: Store) -> None:
+    store.commit(WriteBatch(events=[EventRecord(n, 1.0, "job", b'"%s"' % (b"x" * 2_000)) for n in range(1, 50)]))
+
+
+def overwrite_pages(database: Path, first: int) -> None:
+    with database.open("r+b") as file:
+        file.seek(first)
+        file.write(os.urandom(database.stat().st_size - first))
+
+
+@pytest.mark.parametrize("first", [0, 100_000], ids=["its header", "pages of a table"])
+def test_a_damaged_database_is_refused_at_the_start_naming_the_file_and_the_way_back(
+    sqlite_url: str, tmp_path: Path, first: int
+) -> None:
+    store = Store.open(sqlite_url, tmp_path)
+    fill(store)
+    store.close()
+    overwrite_pages(tmp_path / "springtide.sqlite", first)
+    with pytest.raises(StoreDamagedError) as caught:
+        Store.open(sqlite_url, tmp_path)
+    assert f"The store {tmp_path}/springtide.sqlite is damaged" in str(caught.value)
+    assert "put a backup in its place" in str(caught.value)
+
+
+def test_damage_that_is_met_later_names_the_file_too(lite: Store, tmp_path: Path) -> None:
+    fill(lite)
+    lite._reader.dispose()
+    lite._writer.dispose()
+    overwrite_pages(tmp_path / "springtide.sqlite", 100_000)
+    with pytest.raises(StoreDamagedError, match=r"springtide\.sqlite is damaged"):
+        lite.events(0, 100)

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from browser import BROWSER_ARGS, chromium
 from browser_people import PATIENCE_S
 from hub_process import HubProcess
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from springtide.scheduler.executors.local.executor import service_environment
+
 ROOT = Path(__file__).parents[2]
-CHROMIUM = "/usr/bin/chromium"
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
-         "--disable-component-update", "--disable-sync")  # fmt: skip
 EXAMPLE = ROOT / "examples/digits"
 LONG_ENOUGH_S = 12
 LOG_END = 6000
@@ -38,10 +38,9 @@ def hub(tmp_path: Path) -> Iterator[HubProcess]:
 @pytest.fixture
 def browser(tmp_path: Path) -> Iterator[Browser]:
     """A browser whose windows are told of at the end, for whoever wonders why a story failed."""
-    assert Path(CHROMIUM).exists(), "The story needs a browser: apt-get install chromium (or: make tools)"
     expect.set_options(timeout=PATIENCE_S * 1000)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
+        browser = playwright.chromium.launch(executable_path=chromium(), args=BROWSER_ARGS)
         yield browser
         for number, page in enumerate(page for context in browser.contexts for page in context.pages):
             page.screenshot(path=tmp_path / f"window-{number}.png")
@@ -50,12 +49,16 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
 
 
 def trained_alone(directory: Path, epochs: int) -> Iterator[str]:
-    """What the newer training of the example prints when it runs by itself, outside any pool; line by line."""
+    """Yield the lines that the newer training of the example prints when it runs by itself, outside any pool.
+
+    It has the environment of a job: settings of numerical libraries would change the last bits of its weights.
+    """
     found = re.search(r"deep = pool\.submit\(train, layers=\[([\d, ]+)\]", (EXAMPLE / "digits.ipynb").read_text())
     assert found, "the example's newer training"
     command = [sys.executable, str(EXAMPLE / "train.py"), "--epochs", str(epochs)]
     command += ["--layers", *found.group(1).split(", ")]
-    with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, text=True) as process:
+    environment = service_environment()
+    with subprocess.Popen(command, cwd=directory, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield from process.stdout
     assert process.returncode == 0

@@ -73,8 +73,8 @@ def the_story(
     hub: HubProcess, browser: Browser, epochs: int, undisturbed: str, *, always_told: bool = True
 ) -> tuple[Person, Person]:
     """Who is not ``always_told`` may miss the pause itself, as the service was away; not what follows from it."""
-    susan = Person.log_in(browser, hub.url, "susan")
-    joe = Person.log_in(browser, hub.url, "joe")
+    susan = Person.log_in(browser, hub, "susan")
+    joe = Person.log_in(browser, hub, "joe")
     susan.start_notebook()
     joe.start_notebook()
     susan_fills_the_pool(susan, epochs)
@@ -126,10 +126,10 @@ def test_the_story_survives_a_killed_service(
 
 def test_an_admin_raises_a_quota_and_the_pool_follows(hub: HubProcess, browser: Browser, epochs: int) -> None:
     """Joe's page is so slow that anywidget thinks that its cards never load; they are live all the same."""
-    susan = Person.log_in(browser, hub.url, "susan")
-    joe = Person.log_in(browser, hub.url, "joe")
+    susan = Person.log_in(browser, hub, "susan")
+    joe = Person.log_in(browser, hub, "joe")
     joe.tab.add_init_script(NO_TIME_LEFT)
-    admin = Person.log_in(browser, hub.url, "admin")
+    admin = Person.log_in(browser, hub, "admin")
     susan.start_notebook()
     joe.start_notebook()
     susan_fills_the_pool(susan, epochs)
@@ -137,7 +137,7 @@ def test_an_admin_raises_a_quota_and_the_pool_follows(hub: HubProcess, browser: 
         "from springtide.widgets import pool\npool.submit('sleep 300', gpus=6, name='joes large one')"
     )
     expect_state(joe.card("joes large one"), "queued")
-    expect(joe.card("joes large one").get_by_test_id("job-reason")).to_contain_text("holds 0 of its 2")
+    expect(joe.card("joes large one").get_by_test_id("job-reason")).to_contain_text("holds none of its 2 GPUs")
 
     admin.goto("admin")
     admin.change_quota("joe", 6)

@@ -1,4 +1,4 @@
-"""The people of the story, as they sit in front of a browser: everything they do goes through the pages."""
+"""Users in a browser: every action goes through the pages."""
 
 from __future__ import annotations
 
@@ -6,38 +6,40 @@ import contextlib
 import re
 from dataclasses import dataclass
 
-from playwright.sync_api import Browser, Error, Locator, Page, expect
+from hub_process import HubProcess
+from playwright.sync_api import Browser, Error, Locator, Page, ViewportSize, expect
 
-PASSWORD = "springtide"
 PATIENCE_S = 60
 SPAWN_TIMEOUT_MS = 90_000
 KERNEL_TIMEOUT_MS = 60_000
 KERNEL_TRIES = 6
-"""A notebook that has just opened drops what is run before it has reached its kernel."""
+"""Number of attempts to run a cell; a new notebook discards cells that run before its kernel is connected."""
 
 
 @dataclass
 class Person:
-    """Somebody logged in to the hub, with one tab for the notebook and one for the pool's pages."""
+    """A user logged in to the hub, with one tab for the notebook and one for the pool's pages."""
 
     name: str
     hub: str
     tab: Page
 
     @classmethod
-    def log_in(cls, browser: Browser, hub: str, name: str, *, width: int = 1400, scale: float = 1) -> Person:
-        size = {"width": width, "height": 2600}
+    def log_in(
+        cls, browser: Browser, hub: HubProcess, name: str, *, width: int = 1400, scale: float = 1
+    ) -> Person:
+        size: ViewportSize = {"width": width, "height": 2600}
         tab = browser.new_context(viewport=size, device_scale_factor=scale).new_page()
         tab.set_default_timeout(PATIENCE_S * 1000)
-        tab.goto(f"{hub}/hub/login")
+        tab.goto(f"{hub.url}/hub/login")
         tab.get_by_label("Username").fill(name)
-        tab.get_by_label("Password").fill(PASSWORD)
+        tab.get_by_label("Password").fill(hub.password)
         tab.get_by_role("button", name="Sign in").click()
         tab.wait_for_url(re.compile("/hub/(home|spawn)|/user/"))
-        return cls(name, hub, tab)
+        return cls(name, hub.url, tab)
 
     def start_notebook(self) -> None:
-        """The options form shows what is free; one click starts the build notebook, which opens the example."""
+        """Start the build notebook, which opens the example, by one click on the form that shows free GPUs."""
         told = self.tab.get_by_text("simulated").first
         restarting = self.tab.get_by_text("the Springtide service is restarting")
         self.tab.goto(f"{self.hub}/hub/spawn")
@@ -55,13 +57,13 @@ class Person:
         idle.first.wait_for(timeout=KERNEL_TIMEOUT_MS)
 
     def edit_line(self, line: str, instead: str) -> None:
-        """Write another line of code in the place of one that the notebook has."""
+        """Replace a line of code in the notebook."""
         self.tab.locator(".jp-NotebookPanel .cm-line").get_by_text(line, exact=True).click(click_count=3)
         self.tab.keyboard.insert_text(instead)
         expect(self.tab.locator(".jp-NotebookPanel .cm-line").get_by_text(instead, exact=True)).to_be_visible()
 
     def run_all(self) -> None:
-        """Menu Run, Run All Cells."""
+        """Run all cells with the menu entry Run, Run All Cells."""
         self.tab.get_by_role("menuitem", name="Run", exact=True).click()
         self.tab.get_by_role("menuitem", name="Run All Cells", exact=True).click()
 
@@ -82,11 +84,11 @@ class Person:
         raise AssertionError(f"the kernel of {self.name} never ran: {code}")
 
     def printed(self) -> Locator:
-        """What the cell that was typed last has printed."""
+        """Return the output of the cell that was typed last."""
         return self.tab.locator(".jp-NotebookPanel .jp-CodeCell").nth(1).locator(".jp-OutputArea-output")
 
     def card(self, name: str) -> Locator:
-        """The live card of a job in the notebook."""
+        """Return the live card of a job in the notebook."""
         return self.tab.get_by_test_id("job-card").filter(
             has=self.tab.get_by_test_id("job-name").get_by_text(name)
         )
@@ -102,5 +104,5 @@ class Person:
 
 
 def expect_state(card: Locator, state: str, timeout_s: float = PATIENCE_S) -> None:
-    """The card says, in words, that its job is in a state."""
+    """Check that the card shows, as text, the state of its job."""
     expect(card.get_by_test_id("job-state")).to_contain_text(state, ignore_case=True, timeout=timeout_s * 1000)

@@ -1,4 +1,4 @@
-"""The chart, and Helm to render and install it."""
+"""The Helm chart, and Helm to render and install it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ CHART = ROOT / "helm/springtide"
 GUIDE = ROOT / "docs/kubernetes.md"
 RELEASE = "springtide"
 CLAIMS = {"springtide-store": "5Gi", "springtide-jobs": "100Gi", "springtide-hub": "1Gi"}
-"""What an installation claims with the chart's defaults."""
+"""Claims of an installation with the chart's defaults."""
 _SHOWN_VALUES = re.compile(r"<!-- values: (\S+) -->\n```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class HelmError(Exception):
-    """Helm said no; the message is what it said."""
+    """Helm failed; the message is its output."""
 
 
 class Helm:
-    """Helm with a home of its own, so that nobody's settings or plugins have a part in it."""
+    """Helm with its own home directory, independent of the user's settings and plugins."""
 
     def __init__(self, home: Path, environment: Mapping[str, str] | None = None, chart: Path = CHART) -> None:
         self.chart = chart
@@ -42,7 +42,7 @@ class Helm:
         home.mkdir(parents=True, exist_ok=True)
 
     def run(self, *arguments: str, values: Mapping[str, Any] | None = None) -> str:
-        """Run a command of Helm with ``values``; what it printed. Raises `HelmError`."""
+        """Run a Helm command with ``values`` and return its output. Raise `HelmError` when it fails."""
         command = [str(self._program), *arguments]
         if values:
             self._values.write_text(json.dumps(values))
@@ -53,30 +53,30 @@ class Helm:
         return done.stdout
 
     def lint(self, values: Mapping[str, Any] | None = None) -> str:
-        """Find fault with the chart, warnings too."""
+        """Check the chart with ``helm lint``, warnings included."""
         return self.run("lint", "--strict", str(self.chart), values=values)
 
     def template(
         self, values: Mapping[str, Any] | None = None, *, release: str = RELEASE, namespace: str = "pool"
     ) -> list[dict[str, Any]]:
-        """The objects that an installation would make."""
+        """Return the objects that an installation would create."""
         command = ["template", release, str(self.chart), "--namespace", namespace, "--kube-version", "1.34.0"]
         return [made for made in yaml.safe_load_all(self.run(*command, values=values)) if made]
 
 
 def of_kind(objects: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any]:
-    """The objects of a kind, by name."""
+    """Return the objects of a kind, by name."""
     return {made["metadata"]["name"]: made for made in objects if made["kind"] == kind}
 
 
 def pods_of(objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The pod templates of the Deployments, by their part of the product."""
+    """Return the pod templates of the Deployments, by component."""
     templates = [made["spec"]["template"] for made in of_kind(objects, "Deployment").values()]
     return {made["metadata"]["labels"]["app.kubernetes.io/component"]: made for made in templates}
 
 
 def write_config(objects: Sequence[Mapping[str, Any]], name: str, directory: Path) -> Path:
-    """Write the files of a ConfigMap as a pod finds them; the directory."""
+    """Write the files of a ConfigMap as a pod sees them; return the directory."""
     directory.mkdir(parents=True, exist_ok=True)
     for file, text in of_kind(objects, "ConfigMap")[name]["data"].items():
         (directory / file).write_text(text)
@@ -84,13 +84,13 @@ def write_config(objects: Sequence[Mapping[str, Any]], name: str, directory: Pat
 
 
 def shown_values() -> dict[str, dict[str, Any]]:
-    """The values that the guide for administrators shows, by the name that its source gives them."""
+    """Return the values shown in the guide for administrators, by the name in the comment before them."""
     return {name: yaml.safe_load(text) for name, text in _SHOWN_VALUES.findall(GUIDE.read_text())}
 
 
 @contextlib.contextmanager
 def volumes(cluster: Cluster, namespace: str) -> Iterator[None]:
-    """Volumes for the claims of an installation in this namespace, and for no others."""
+    """Create volumes for the claims of an installation in this namespace only."""
     names = [f"{namespace}-{claim}" for claim in CLAIMS]
     for name, (claim, size) in zip(names, CLAIMS.items(), strict=True):
         spec = {

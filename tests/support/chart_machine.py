@@ -1,4 +1,4 @@
-"""Pods as the chart renders them, run as processes of this machine: their own commands, environments and files."""
+"""Pods as the chart renders them, run as local processes with their own commands, environments and files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROJECTS = [{"name": "vision", "quota": 2, "build_quota": 1}]
 
 @dataclass(frozen=True)
 class Ports:
-    """Where the parts of one installation listen on this machine."""
+    """The ports of the components of one installation on this machine."""
 
     hub: int = field(default_factory=free_port)
     service: int = field(default_factory=free_port)
@@ -41,7 +41,7 @@ class Ports:
 
 
 class Machine:
-    """Runs programs with a directory of their own; ends all that it started, and what these started."""
+    """Runs programs in a directory of its own; ends all programs that it started, and their child processes."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -55,7 +55,7 @@ class Machine:
         self._started.append(started)
 
     def stop(self) -> None:
-        """End everything."""
+        """End all programs."""
         for process in reversed(self._started):
             process.send_signal(signal.SIGTERM)
         for process in self._started:
@@ -69,11 +69,11 @@ class Machine:
                 os.kill(pid, signal.SIGKILL)
 
     def words(self) -> str:
-        """The ends of all logs."""
+        """Return the ends of all logs."""
         return "\n".join(f"{log}:\n{log.read_text()[-3000:]}" for log in self.directory.glob("*.log"))
 
     def until_service_answers(self, hub_url: str) -> None:
-        """Wait until the pool's service answers through the hub's proxy; raises with everybody's last words."""
+        """Wait until the pool's service answers through the hub's proxy; raise with the ends of all logs."""
         health = f"{hub_url}/services/springtide/api/v1/health"
         try:
             until("the service", lambda: answers(health), seconds=PATIENCE_S)
@@ -90,7 +90,7 @@ def run_part(
     instead: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Run the one container of a part; ``instead`` changes its command, ``environment`` adds to its own."""
+    """Run the container of a component; ``instead`` replaces its command, ``environment`` extends its own."""
     [container] = pods_of(objects)[part]["spec"]["containers"]
     init, end, python, *command = container["command"]
     assert (init, end, python) == ("tini", "--", "python3")
@@ -111,7 +111,7 @@ def _value(entry: Mapping[str, Any], secrets: Mapping[str, Mapping[str, str]]) -
 
 
 def made_secrets(objects: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """The Secret that the chart makes, with a password that is known."""
+    """Return the Secret that the chart creates, with a known password."""
     data = of_kind(objects, "Secret")["springtide"]["data"]
     return {
         "springtide": {**{key: base64.b64decode(data[key]).decode() for key in data}, "user-password": PASSWORD}
@@ -119,7 +119,7 @@ def made_secrets(objects: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, st
 
 
 def own_hub_values(machine: Machine, ports: Ports, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of an installation with a hub of its own, on this machine; its service has ``settings``."""
+    """Return the values of an installation with its own hub on this machine; its service has ``settings``."""
     return {
         "service": {
             "port": ports.service,
@@ -133,7 +133,7 @@ def own_hub_values(machine: Machine, ports: Ports, settings: Mapping[str, Any]) 
 
 
 def run_own_hub(machine: Machine, objects: Sequence[Mapping[str, Any]], ports: Ports) -> str:
-    """Run proxy and hub as they are rendered; where people reach them."""
+    """Run proxy and hub as rendered; return the URL for users."""
     secrets = made_secrets(objects)
     listens = {"=0.0.0.0": "=127.0.0.1", "=8000": f"={ports.proxy}", "=8001": f"={ports.api}"}
     run_part(machine, objects, "proxy", secrets, instead=listens)
@@ -142,7 +142,7 @@ def run_own_hub(machine: Machine, objects: Sequence[Mapping[str, Any]], ports: P
 
 
 def on_this_machine(machine: Machine) -> dict[str, Any]:
-    """Settings of a service that is a process here."""
+    """Return the settings of a service that runs as a process here."""
     return {
         "ip": "127.0.0.1",
         "state_dir": str(machine.directory / "state"),
@@ -151,7 +151,7 @@ def on_this_machine(machine: Machine) -> dict[str, Any]:
 
 
 def hub_config(machine: Machine, ports: Ports) -> dict[str, Any]:
-    """Settings of a hub that is a process here, whose notebooks are too; susan is in the project vision."""
+    """Return the settings of a hub and notebooks that run as processes here; susan is in the project vision."""
     return {
         "JupyterHub": {
             "load_groups": PEOPLE,
@@ -168,7 +168,7 @@ def hub_config(machine: Machine, ports: Ports) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody logged in: her browser, what her scripts send along, and a token of hers."""
+    """A logged-in user: a browser, the headers that scripts send, and an API token."""
 
     browser: httpx.Client
     headers: Mapping[str, str]
@@ -177,7 +177,7 @@ class Person:
 
 @contextlib.contextmanager
 def logged_in(hub_url: str, user: str, password: str = PASSWORD) -> Iterator[Person]:
-    """Log in as people do, and make a token on the hub's token page."""
+    """Log in through the login page, and create a token on the hub's token page."""
     with httpx.Client(base_url=hub_url, follow_redirects=True, timeout=60) as browser:
         form = {"username": user, "password": password, "_xsrf": _xsrf(browser.get("/hub/login").text)}
         browser.post("/hub/login", data=form).raise_for_status()
@@ -187,7 +187,7 @@ def logged_in(hub_url: str, user: str, password: str = PASSWORD) -> Iterator[Per
 
 
 def answers(url: str) -> bool:
-    """Whether somebody says 200 there."""
+    """Return whether the URL answers with status 200."""
     with contextlib.suppress(httpx.HTTPError):
         return httpx.get(url, timeout=5).status_code == 200
     return False

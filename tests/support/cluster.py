@@ -1,4 +1,4 @@
-"""A real Kubernetes cluster for tests and benchmarks: one of our own on loopback, or the one of ``KUBECONFIG``."""
+"""A real Kubernetes cluster for tests and benchmarks: a local one on loopback, or the one of ``KUBECONFIG``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MERGE_PATCH = "application/merge-patch+json"
 
 
 class ClusterError(Exception):
-    """The API server said no; ``status`` is HTTP's, the message is the server's."""
+    """The API server refused a request; ``status`` is the HTTP status, the message is the server's."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
@@ -39,7 +39,7 @@ class ClusterError(Exception):
 
 
 class Cluster:
-    """A cluster, its administrator, and the faults that a test wants of it."""
+    """A cluster, with administrator access and fault injection."""
 
     def __init__(self, directory: Path, kubeconfig: Path, plane: ControlPlane | None) -> None:
         self.directory = directory
@@ -54,9 +54,9 @@ class Cluster:
 
     @classmethod
     def start(cls, directory: Path, programs: Path, *, node_grace_s: int = NODE_GRACE_S) -> Self:
-        """Start a cluster of our own, whose files and logs are in ``directory``.
+        """Start a local cluster whose files and logs are in ``directory``.
 
-        A node that is silent for ``node_grace_s`` seconds counts as lost.
+        A node without a heartbeat for ``node_grace_s`` seconds counts as lost.
         """
         plane = ControlPlane(directory, programs, secrets.token_hex(16), node_grace_s)
         plane.start()
@@ -70,7 +70,7 @@ class Cluster:
 
     @classmethod
     def attach(cls, directory: Path, kubeconfig: Path) -> Self:
-        """Use a cluster that is there; tests that need its nodes to be fake, or faults, then fail and say so."""
+        """Use an existing cluster; tests that need fake nodes or faults fail there with a message."""
         return cls(directory, kubeconfig, None)
 
     def __enter__(self) -> Self:
@@ -82,7 +82,7 @@ class Cluster:
         self.stop()
 
     def stop(self) -> None:
-        """End our own cluster; one that was there is left as it is."""
+        """End a local cluster; leave an existing one unchanged."""
         self._client.close()
         if self._plane is not None:
             self._plane.stop()
@@ -96,7 +96,7 @@ class Cluster:
 
     @property
     def kubelet_client(self) -> Path:
-        """The certificate that kubelets know the API server by."""
+        """The client certificate of the API server that kubelets trust."""
         return self._ours("have real nodes of the tests").kubelet_client
 
     @property
@@ -109,7 +109,7 @@ class Cluster:
     def request(
         self, method: str, path: str, body: object = None, content_type: str | None = None, **query: str
     ) -> Any:
-        """What the API server answers, decoded; ClusterError when it says no. A PATCH is a merge patch."""
+        """Return the API server's decoded answer; raise ClusterError for a refusal. A PATCH is a merge patch."""
         usual = MERGE_PATCH if method == "PATCH" else "application/json"
         headers = {"Content-Type": content_type or usual}
         answer = self._client.request(method, path, json=body, headers=headers, params=query)
@@ -120,7 +120,7 @@ class Cluster:
         return decoded
 
     def exists(self, path: str) -> bool:
-        """Whether the API server has an object at ``path``."""
+        """Return whether the API server has an object at ``path``."""
         try:
             self.request("GET", path)
         except ClusterError as error:
@@ -130,15 +130,15 @@ class Cluster:
         return True
 
     def items(self, path: str, **query: str) -> list[dict[str, Any]]:
-        """The objects of a list; ``labelSelector`` and its like are the API's own."""
+        """Return the objects of a list; ``labelSelector`` and other parameters are those of the API."""
         items: list[dict[str, Any]] = self.request("GET", path, **query)["items"]
         return items
 
-    # Namespaces and who acts in them.
+    # Namespaces and the accounts in them.
 
     @contextlib.contextmanager
     def namespace(self, labels: Mapping[str, str] | None = None) -> Iterator[str]:
-        """A fresh namespace; at the end it, its pods (finalizers or not) and its nodes are gone or going."""
+        """Yield a new namespace; at the end delete it, its pods (with or without finalizers) and its nodes."""
         name = f"test-{secrets.token_hex(4)}"
         self.request("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": dict(labels or {})}})
         try:
@@ -160,7 +160,7 @@ class Cluster:
                     self.request("PATCH", f"{pods}/{pod['metadata']['name']}", {"metadata": {"finalizers": None}})
 
     def token_of(self, namespace: str, service_account: str) -> str:
-        """A bearer token of a service account, good for an hour."""
+        """Return a bearer token of a service account, valid for an hour."""
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
@@ -174,7 +174,7 @@ class Cluster:
         write_kubeconfig(path, self.url, self.ca, token)
         return path
 
-    # Fake nodes, which run no program but show pods as kubelets do.
+    # Fake nodes, which run no programs but report pods as kubelets do.
 
     def add_fake_nodes(
         self,
@@ -184,7 +184,7 @@ class Cluster:
         prefix: str = "fake",
         gpu_resource: str = "nvidia.com/gpu",
     ) -> list[str]:
-        """Add nodes ``<prefix>-0``, ``<prefix>-1``, ... and wait until they are ready; tells their names."""
+        """Add nodes ``<prefix>-0``, ``<prefix>-1``, ... and wait until they are ready; return their names."""
         self._ours("have fake nodes")
         names = [f"{prefix}-{number}" for number in range(count)]
         capacity = {"cpu": "64", "memory": "512Gi", "pods": "250", gpu_resource: str(gpus)}
@@ -201,16 +201,16 @@ class Cluster:
         return names
 
     def ready_nodes(self) -> set[str]:
-        """The names of nodes that are ready and take pods."""
+        """Return the names of nodes that are ready and accept pods."""
         return {node["metadata"]["name"] for node in self.items("/api/v1/nodes") if _takes_pods(node)}
 
     def nodes_of(self, namespace: str) -> list[str]:
-        """The names of the nodes that belong to a test by the label of its namespace."""
+        """Return the names of the nodes that belong to a test by the label of its namespace."""
         nodes = self.items("/api/v1/nodes", labelSelector=f"{POOL_LABEL}={namespace}")
         return [node["metadata"]["name"] for node in nodes]
 
     def remove_nodes(self, names: Sequence[str]) -> None:
-        """Remove nodes; those that are not there are no matter."""
+        """Remove nodes; ignore those that do not exist."""
 
         def remove(name: str) -> None:
             with _absence_allowed():
@@ -220,17 +220,17 @@ class Cluster:
             list(together.map(remove, names))
 
     def lose_node(self, name: str) -> None:
-        """Let a fake node fall silent: after ``node_grace_s`` the cluster takes it for lost."""
+        """Stop the heartbeat of a fake node, which counts as lost after ``node_grace_s`` seconds."""
         self._ours("lose a node")
         self.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {FAKE_LABEL: "silent"}}})
 
     def return_node(self, name: str) -> None:
-        """Let a silent node speak again, and wait until it is ready."""
+        """Resume the heartbeat of a node, and wait until the node is ready."""
         self.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {FAKE_LABEL: "true"}}})
         until(lambda: name in self.ready_nodes(), f"{name} is ready again")
 
     def end_pod(self, namespace: str, name: str, exit_code: int) -> None:
-        """Let the containers of a pod on a fake node end with an exit code."""
+        """End the containers of a pod on a fake node with an exit code."""
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         statuses = self.request("GET", path)["status"]["containerStatuses"]
         ended = {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed"}
@@ -242,16 +242,16 @@ class Cluster:
     # Faults.
 
     def freeze(self) -> None:
-        """Stop the API server as a hung machine does: connections stay open and say nothing."""
+        """Stop the API server like a hung machine: connections stay open without an answer."""
         self._ours("freeze").api.signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Undo ``freeze``; nothing happens when it is not frozen."""
+        """Undo ``freeze``; do nothing when the API server is not frozen."""
         if self._plane is not None and self._plane.api.runs():
             self._plane.api.signal(signal.SIGCONT)
 
     def stop_api(self) -> None:
-        """Kill the API server; what it stored stays."""
+        """Kill the API server; its stored objects stay."""
         self._ours("lose its API server").api.kill()
 
     def start_api(self) -> None:
@@ -259,12 +259,12 @@ class Cluster:
         plane = self._ours("start its API server")
         plane.start_api()
         plane.kwok.kill()
-        self.request("DELETE", NODE_LEASES)  # a kwok that starts anew would wait until they lapse
+        self.request("DELETE", NODE_LEASES)  # a new kwok would wait until they expire
         plane.restart_clients()
 
     @contextlib.contextmanager
     def pause_kwok(self) -> Iterator[None]:
-        """As long as this lasts, fake nodes neither start nor end pods, nor show signs of life."""
+        """Suspend kwok in this block: fake nodes neither start nor end pods, and send no heartbeats."""
         kwok = self._ours("pause its fake nodes").kwok
         kwok.signal(signal.SIGSTOP)
         try:
@@ -273,13 +273,13 @@ class Cluster:
             kwok.signal(signal.SIGCONT)
 
     def _undo_faults(self) -> None:
-        """What a test that failed half-way left behind."""
+        """Undo the faults that a failed test left behind."""
         self.thaw()
         if self._plane is not None and not self._plane.api.runs():
             self.start_api()
 
     def daemons(self) -> list[Daemon]:
-        """The processes of our own cluster; none for one that was there."""
+        """The processes of a local cluster; none for an existing one."""
         return self._plane.daemons if self._plane else []
 
     def _ours(self, wish: str) -> ControlPlane:
@@ -289,7 +289,7 @@ class Cluster:
 
 
 class _Access:
-    """What a kubeconfig says of its current context: where, whom to trust, who one is."""
+    """The current context of a kubeconfig: address, authority and credentials."""
 
     def __init__(self, kubeconfig: Path, directory: Path) -> None:
         content = yaml.safe_load(kubeconfig.read_text())
@@ -312,7 +312,7 @@ def _named(content: Mapping[str, Any], kind: str, name: str) -> dict[str, Any]:
 
 
 def _file(entry: Mapping[str, str], key: str, kubeconfig: Path, directory: Path) -> Path:
-    """The file that an entry names, or one in ``directory`` with the data that it carries."""
+    """Return the file that an entry names, or one in ``directory`` with the data of the entry."""
     if key in entry:
         return kubeconfig.parent / entry[key]
     if f"{key}-data" not in entry:

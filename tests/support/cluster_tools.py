@@ -1,7 +1,4 @@
-"""The programs of the test cluster: pinned by ``tests/cluster/go.mod``, built once into a cache outside the tree.
-
-Run as a program it builds what is missing; that is what ``make tools`` does.
-"""
+"""The programs of the test cluster, pinned by ``tests/cluster/go.mod`` and built once into a cache of the user."""
 
 from __future__ import annotations
 
@@ -11,15 +8,14 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from commands import run, step
+
 MODULES = Path(__file__).parents[1] / "cluster"
 _KUBERNETES = "k8s.io/kubernetes/cmd"
-# In the order of building: the folder of its module, and its package.
+# In build order: the folder of its module, and its package.
 PROGRAMS = {
     "etcd": (".", "go.etcd.io/etcd/server/v3"),
     "kube-apiserver": (".", f"{_KUBERNETES}/kube-apiserver"),
@@ -38,13 +34,13 @@ _USUAL_GO = Path("/usr/local/go/bin/go")
 
 
 class ToolsMissingError(Exception):
-    """Programs of the test cluster are not there; the message says which, where, and how to get them."""
+    """Programs of the test cluster are missing; the message says which, their directory, and how to get them."""
 
 
 def tools(environment: Mapping[str, str] = os.environ) -> Path:
-    """The directory with the programs of the test cluster: ``KUBEBUILDER_ASSETS`` if set, else the cache.
+    """Return the directory with the programs of the test cluster: ``KUBEBUILDER_ASSETS`` if set, else the cache.
 
-    Raises ToolsMissingError when one of them is not there.
+    Raise ToolsMissingError when one of them is missing.
     """
     directory = _directory(environment)
     if missing := _missing(directory, environment):
@@ -57,10 +53,11 @@ def tools(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def build(environment: Mapping[str, str] = os.environ) -> Path:
-    """Build the programs that are missing, one at a time, and tell where they all are.
+    """Build the missing programs, one at a time, and return the directory of all.
 
-    Several processes may do so at once: one builds, the others wait for it. What was built before an interruption
-    is kept. Raises ToolsMissingError without Go, or when ``KUBEBUILDER_ASSETS`` lacks a program.
+    Several processes may call this at once: one builds, the others wait for it. Programs built before an
+    interruption are kept. Raise ToolsMissingError without Go, or when ``KUBEBUILDER_ASSETS`` lacks a program, and
+    CommandError with the compiler's output.
     """
     directory = _directory(environment)
     if environment.get("KUBEBUILDER_ASSETS") or not _missing(directory, environment):
@@ -71,14 +68,14 @@ def build(environment: Mapping[str, str] = os.environ) -> Path:
             unfinished.unlink()
         missing = _missing(directory, environment)
         if missing:
-            print("Building the test cluster's programs; once, in about 20 minutes on 2 cores", flush=True)
+            print("Building the programs of the test cluster; once, and about 20 minutes on 2 cores:", flush=True)
         for name in missing:
             _compile(name, directory, environment)
     return directory
 
 
 def cache(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where what was built once is kept: ``SPRINGTIDE_TOOLS``, else ``springtide`` in the user's cache."""
+    """Return the cache directory: ``SPRINGTIDE_TOOLS``, else ``springtide`` in the user's cache."""
     caches = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(environment.get("SPRINGTIDE_TOOLS") or caches / "springtide")
 
@@ -93,7 +90,7 @@ def _directory(environment: Mapping[str, str]) -> Path:
 
 
 def _missing(directory: Path, environment: Mapping[str, str]) -> list[str]:
-    """What is needed and not there; with a cluster of one's own (``KUBECONFIG``), only Helm is needed."""
+    """Return the required programs that are missing; with ``KUBECONFIG`` only Helm is required."""
     needed = ["helm"] if environment.get("KUBECONFIG") else list(PROGRAMS)
     return [name for name in needed if not os.access(directory / name, os.X_OK)]
 
@@ -110,15 +107,13 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _compile(name: str, directory: Path, environment: Mapping[str, str]) -> None:
-    started = time.monotonic()
-    print(f"  {name} ...", flush=True)
     unfinished = directory / f".{name}-{os.getpid()}"
     command = ["nice", "-n", str(_NICENESS), _go(environment), "build", *FLAGS, "-ldflags", _link_flags()]
     module, package = PROGRAMS[name]
     settings = {**environment, "CGO_ENABLED": "0"}
-    subprocess.run([*command, "-o", unfinished, package], cwd=MODULES / module, env=settings, check=True)
-    unfinished.replace(directory / name)
-    print(f"  {name} built in {time.monotonic() - started:.0f} s", flush=True)
+    with step(name):
+        run(*command, "-o", unfinished, package, cwd=MODULES / module, environment=settings)
+        unfinished.replace(directory / name)
 
 
 def _go(environment: Mapping[str, str]) -> str:
@@ -137,15 +132,8 @@ def _go(environment: Mapping[str, str]) -> str:
 
 
 def _link_flags() -> str:
-    """No symbols, and the version that the control plane tells its clients."""
+    """Return flags that strip symbols and set the version that the control plane reports to its clients."""
     version = re.search(r"k8s\.io/kubernetes (v(\d+)\.(\d+)\.\d+)", (MODULES / "go.mod").read_text())
     assert version is not None
     told = {"gitVersion": version[1], "gitMajor": version[2], "gitMinor": version[3]}
     return " ".join(["-s -w", *(f"-X k8s.io/component-base/version.{key}={value}" for key, value in told.items())])
-
-
-if __name__ == "__main__":
-    try:
-        build()
-    except (ToolsMissingError, subprocess.CalledProcessError) as error:
-        sys.exit(str(error))

@@ -18,7 +18,7 @@ from certificates import write_client_certificate
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from springtide.hub_extension.state_dir import LOOPBACK, free_ports
+from springtide.hub_extension.local_hub.state_dir import LOOPBACK, free_ports
 
 KWOK_CONFIG = Path(__file__).parents[1] / "cluster" / "kwok" / "kwok.yaml"
 START_TIMEOUT_S = 180.0
@@ -26,12 +26,12 @@ STOP_TIMEOUT_S = 5.0
 _TAIL_CHARACTERS = 3000
 _POLL_S = 0.1
 NODE_GRACE_S = 12
-_GOGC = "400"  # more memory, less of the processor: these programs share it with what is tested
+_GOGC = "400"  # more memory, less processor time: these programs share the processor with the tested code
 _ALL_IS_WELL = re.compile(r"I\d{4} |W\d{4} .*(Skipping API|grpc: addrConn)")
 
 
 def until(holds: Callable[[], bool], what: str, *, timeout_s: float = START_TIMEOUT_S) -> None:
-    """Wait until ``holds()``; TimeoutError says ``what`` did not come."""
+    """Wait until ``holds()`` is true; raise TimeoutError naming ``what`` if it stays false."""
     deadline = time.monotonic() + timeout_s
     while not holds():
         if time.monotonic() > deadline:
@@ -42,7 +42,7 @@ def until(holds: Callable[[], bool], what: str, *, timeout_s: float = START_TIME
 class Daemon:
     """A process that ends with the test process, however that ends, and whose log is kept.
 
-    The kernel ends it with the *thread* that started it, so all are started by one that lasts.
+    The kernel ends it with the *thread* that started it, so one permanent thread starts all of them.
     """
 
     _starter = ThreadPoolExecutor(1, thread_name_prefix="cluster")
@@ -81,13 +81,13 @@ class Daemon:
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """End it at once; nothing happens when it has ended."""
+        """Kill the process; do nothing when it has ended."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def tail(self) -> str:
-        """The end of what it logged, without the notes of a Kubernetes program that all is well."""
+        """Return the end of the log, without routine messages of Kubernetes programs."""
         if not self.log.exists():
             return ""
         lines = self.log.read_text(errors="replace").splitlines()
@@ -95,7 +95,7 @@ class Daemon:
 
 
 class ControlPlane:
-    """A control plane in a directory; starts in seconds, ends at once."""
+    """A control plane in a directory; starts within seconds and ends at once."""
 
     def __init__(self, directory: Path, tools: Path, token: str, node_grace_s: int) -> None:
         etcd_port, peer_port, api_port = free_ports(3)
@@ -123,7 +123,7 @@ class ControlPlane:
         return [self.etcd, self.api, self.controllers, self.scheduler, self.kwok]
 
     def start(self) -> None:
-        """Start everything and wait until the API server serves; RuntimeError with the logs when it does not."""
+        """Start all processes and wait until the API server serves; raise RuntimeError with the logs."""
         self._write_files()
         try:
             self.etcd.start()
@@ -140,7 +140,7 @@ class ControlPlane:
             until(lambda: self._serves(client), f"the API server serves; see {self.api.log}")
 
     def restart_clients(self) -> None:
-        """Start its clients anew; after it was away they may take a minute to notice that it is back."""
+        """Restart the clients of the API server, which may take a minute to notice that it is available again."""
         for daemon in (self.controllers, self.scheduler, self.kwok):
             daemon.kill()
             daemon.start()
@@ -155,7 +155,7 @@ class ControlPlane:
             return False
 
     def stop(self) -> None:
-        """End every process; etcd last, so that none complains."""
+        """End every process; etcd last, so that no other process logs its loss."""
         for daemon in reversed(self.daemons):
             daemon.kill()
 
@@ -198,7 +198,7 @@ class ControlPlane:
             f"--kubelet-client-key={self.kubelet_client.with_suffix('.key')}",
             "--kubelet-preferred-address-types=InternalIP",
             f"--advertise-address={LOOPBACK}",
-            "--endpoint-reconciler-type=none",  # no pod could reach it there
+            "--endpoint-reconciler-type=none",  # no pod could reach the server there
             "--event-ttl=10m",
             "--profiling=false",
         ]
@@ -231,7 +231,7 @@ class ControlPlane:
 
 
 def write_kubeconfig(path: Path, url: str, ca: Path, token: str) -> None:
-    """A kubeconfig that only its owner reads, for the bearer of ``token``."""
+    """Write a kubeconfig, readable by its owner only, for the bearer of ``token``."""
     content = {
         "apiVersion": "v1",
         "kind": "Config",

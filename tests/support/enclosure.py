@@ -1,4 +1,4 @@
-"""Namespaces of their own, so that what runs as a node of a cluster leaves nothing behind on this machine."""
+"""Separate namespaces, so that a cluster node on this machine leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -6,60 +6,42 @@ import contextlib
 import itertools
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Self
 
+from commands import run, search_path
 from control_plane import Daemon, until
 from processes import alive
+from system_packages import missing_for_nodes
 
 ENTER = Path(__file__).parents[1] / "cluster" / "node" / "enter.sh"
 CGROUPS = Path("/sys/fs/cgroup")
 PREFIX = "springtide-node"
 START_TIMEOUT_S = 60.0
 WEIGHTS = {"cpu.shares": "16384", "cpu.weight": "1600"}
-"""All pods of a node together would else get no more of a busy machine than any one process."""
-NEEDED = {
-    "buildah": "buildah",
-    "containerd": "containerd",
-    "ctr": "containerd",
-    "debootstrap": "debootstrap",
-    "ip": "iproute2",
-    "iptables": "iptables",
-    "nsenter": "util-linux",
-    "runc": "runc",
-    "setpriv": "util-linux",
-    "socat": "socat",
-    "unshare": "util-linux",
-}
+"""Processor weights of a node; without them all its pods together get as much as one process."""
 _COUNTER = itertools.count()
 
 
 class NoRealNodeError(Exception):
-    """This machine cannot run a real node; the message says what it lacks and what to do."""
+    """This machine cannot run a real node; the message says what is missing and how to get it."""
 
 
 def check_machine() -> None:
     """Raise NoRealNodeError unless this machine can build images and run containers."""
     if os.geteuid() != 0:
         raise NoRealNodeError("A real node needs root (namespaces, mounts, cgroups): run these tests as root")
-    if missing := sorted({package for name, package in NEEDED.items() if shutil.which(name, path=path()) is None}):
+    if missing := missing_for_nodes():
         raise NoRealNodeError(f"A real node needs the packages {', '.join(missing)}: run `make tools`")
-    if not Path("/usr/lib/cni/ptp").exists():
-        raise NoRealNodeError("A real node needs the package containernetworking-plugins: run `make tools`")
-
-
-def path() -> str:
-    """The programs of an administrator are looked for too, whoever runs the tests."""
-    return os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
 
 
 class Enclosure:
-    """Mount, process and host name namespaces of one's own, and a network unless another's is shared.
+    """Separate mount, process and host name namespaces, and a network namespace unless another one is shared.
 
-    Whatever runs in it ends with it, and it ends with the process that started it, however that ends.
-    ``directory`` holds what is written to ``/var/lib`` and ``/var/log`` inside.
+    All processes inside end with it, and it ends with the process that started it, however that ends.
+    ``directory`` holds the files that are written to ``/var/lib`` and ``/var/log`` inside.
     """
 
     def __init__(self, directory: Path, pause: Path, network: Enclosure | None = None) -> None:
@@ -68,24 +50,24 @@ class Enclosure:
         join = ["nsenter", f"--net=/proc/{network.pid}/ns/net"] if network else []
         own = ["--mount", "--pid", "--uts", "--ipc", *([] if network else ["--net"])]
         unshare = ["unshare", *own, "--fork", "--kill-child", "--mount-proc"]
-        self._env = {"PATH": path(), "HOME": str(directory)}
-        command = [*join, *unshare, "sh", ENTER, directory, pause]
+        self._env = {"PATH": search_path(), "HOME": str(directory)}
+        command: list[str | Path] = [*join, *unshare, "sh", ENTER, directory, pause]
         self._daemon = Daemon(command, directory / "enclosure.log", self._env)
         self._pid: int | None = None
 
     @property
     def pid(self) -> int:
-        """The first process inside."""
+        """The pid of the first process inside."""
         assert self._pid is not None, f"{self.name} was not started"
         return self._pid
 
     @property
     def root(self) -> Path:
-        """The files as they are seen inside."""
+        """The root of the file system inside."""
         return Path(f"/proc/{self.pid}/root")
 
     def start(self) -> Self:
-        """Make the namespaces; RuntimeError with what was said when that fails."""
+        """Create the namespaces; raise RuntimeError with the output when that fails."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._daemon.start()
         until(self._entered, f"{self.name} has namespaces", timeout_s=START_TIMEOUT_S)
@@ -102,11 +84,11 @@ class Enclosure:
         return self._pid is not None
 
     def command(self, *command: str | Path) -> list[str]:
-        """The command that runs ``command`` inside."""
+        """Return the command that runs ``command`` inside."""
         return ["nsenter", "--target", str(self.pid), "--all", *map(str, command)]
 
     def run(self, *command: str | Path) -> str:
-        """Run a command inside to its end; RuntimeError with what it said when it fails."""
+        """Run a command inside to completion; raise CommandError with its output when it fails."""
         return run(*self.command(*command))
 
     def daemon(self, *command: str | Path) -> Daemon:
@@ -117,30 +99,15 @@ class Enclosure:
         return daemon
 
     def stop(self) -> None:
-        """End all that runs inside."""
+        """End all processes inside."""
         self._daemon.kill()
         if self._pid is not None:
             until(lambda: not alive(self.pid), f"{self.name} has ended", timeout_s=START_TIMEOUT_S)
 
 
-def run(*command: str | Path) -> str:
-    """Run a command to its end, and tell its output; RuntimeError with what it said when it fails."""
-    done = subprocess.run(
-        [*map(str, command)],
-        env={**os.environ, "PATH": path()},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
 @contextlib.contextmanager
 def directory_of_its_own(parent: Path) -> Iterator[Path]:
-    """A directory below ``parent`` and cgroups of its name, for a node; what others left behind is removed."""
+    """Yield a directory below ``parent`` and cgroups of its name, for a node; remove those of earlier runs."""
     parent.mkdir(parents=True, exist_ok=True)
     for left in parent.glob(f"{PREFIX}-*"):
         if not Path(f"/proc/{left.name.split('-')[2]}").exists():
@@ -160,7 +127,7 @@ def directory_of_its_own(parent: Path) -> Iterator[Path]:
 
 
 def _hierarchies() -> list[Path]:
-    """The roots of the cgroup trees: one, or one for each controller."""
+    """Return the roots of the cgroup trees: one, or one for each controller."""
     if (CGROUPS / "cgroup.controllers").exists():
         return [CGROUPS]
     return [each for each in CGROUPS.iterdir() if each.is_dir() and not each.is_symlink()]
@@ -170,7 +137,7 @@ def _remove(directory: Path) -> None:
     for hierarchy in _hierarchies():
         own = hierarchy / directory.name
         if own.exists():
-            until(lambda own=own: _removed(own), f"the cgroup {own} is empty", timeout_s=START_TIMEOUT_S)
+            until(partial(_removed, own), f"the cgroup {own} is empty", timeout_s=START_TIMEOUT_S)
     shutil.rmtree(directory)
 
 

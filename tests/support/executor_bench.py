@@ -1,4 +1,4 @@
-"""An executor under test: the same bench for each of them, and the programs that its attempts run."""
+"""The common test bench of all executors, and the programs that its attempts run."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ SAVES = "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit({
 
 
 class Bench(ABC):
-    """An executor at work, and all it has told.
+    """A running executor, and all observations that it reported.
 
-    ``names_gpus`` tells whether workers are told their GPUs by name: on a cluster the node's device plugin does
-    that, if it has one.
+    ``names_gpus`` tells whether workers get the names of their GPUs: on a cluster, the node's device plugin does
+    that, if there is one.
     """
 
+    executor: Executor
     names_gpus = True
 
     def __init__(self) -> None:
@@ -43,24 +44,24 @@ class Bench(ABC):
 
     @abstractmethod
     def make(self) -> Executor:
-        """A new executor over the same state."""
+        """Return a new executor on the same state."""
 
     @property
     def python(self) -> str:
-        """The interpreter as jobs find it."""
+        """Path of the interpreter for jobs."""
         return sys.executable
 
     async def open(self) -> None:
         await self.executor.start(self._hear)
 
     async def restart(self) -> None:
-        """The service goes and comes back."""
+        """Stop the executor and start a new one on the same state."""
         await self.executor.stop()
         self.executor = self.make()
         await self.open()
 
     async def close(self) -> None:
-        """End whatever still runs."""
+        """End all running attempts."""
         for status in await self.executor.attempts():
             if status.phase is not AttemptPhase.GONE:
                 await self.executor.kill(status.key)
@@ -73,7 +74,7 @@ class Bench(ABC):
         self._news.set()
 
     async def until(self, condition: Callable[[], Any], what: str) -> Any:
-        """Wait for something to be observed."""
+        """Wait until the condition holds for the observations."""
         try:
             async with asyncio.timeout(PATIENCE):
                 while not (value := condition()):
@@ -103,7 +104,7 @@ class Bench(ABC):
         return found
 
     async def running(self, key: AttemptKey, says: bytes = b"ready\n", rank: int = 0) -> None:
-        """Wait until the attempt runs and its log contains something: a whole line, which may come in pieces."""
+        """Wait until the attempt runs and its log contains a text: a whole line, which may arrive in pieces."""
         try:
             async with asyncio.timeout(PATIENCE):
                 while True:
@@ -118,7 +119,7 @@ class Bench(ABC):
             raise AssertionError(f"{key} does not run; seen: {self.seen[-5:]}") from None
 
     async def log(self, job: str, rank: int = 0) -> str:
-        """All that a worker printed in all attempts."""
+        """Return the output of a worker in all attempts."""
         text, offset = b"", 0
         while (piece := await self.executor.read_log(job, rank, offset, 1 << 22)).data:
             text += piece.data
@@ -127,13 +128,13 @@ class Bench(ABC):
 
     @property
     def train_node(self) -> str:
-        """The node that attempts run on."""
+        """Node that attempts run on."""
         return "train"
 
     def spec(
         self, argv: Sequence[str], *, job: str = "job", attempt: int = 1, size: int = 1, **more: Any
     ) -> AttemptSpec:
-        """An attempt of ``size`` workers with one GPU each."""
+        """Return an attempt of ``size`` workers with one GPU each."""
         placement = tuple(Worker(rank, self.train_node, (rank,)) for rank in range(size))
         given: dict[str, Any] = {
             "epoch": 1,
@@ -148,10 +149,19 @@ class Bench(ABC):
         return AttemptSpec(key=AttemptKey(job, attempt), argv=tuple(argv), **given)
 
     def code(self, text: str, **more: Any) -> AttemptSpec:
-        """An attempt that runs Python code."""
+        """Return an attempt that runs Python code."""
         return self.spec((self.python, "-S", "-c", text), **more)
 
     async def run(self, spec: AttemptSpec) -> AttemptStatus:
-        """Launch and wait for the end."""
+        """Launch an attempt and wait for its end."""
         await self.executor.launch(spec)
         return await self.gone(spec.key)
+
+
+async def read_output(executor: Executor, job: str, name: str, limit: int) -> bytes | None:
+    """Return the content of a file of the job's output directory."""
+    file = await executor.open_output(job, name, limit)
+    if file is None:
+        return None
+    with file:
+        return file.read()

@@ -1,6 +1,6 @@
-"""What every executor promises, as tests that run against any of them.
+"""The contract of executors, as tests that run against each of them.
 
-A test module of an executor derives a class from `ExecutorContract` and gives a fixture ``bench``.
+A test module of an executor derives a class from `ExecutorContract` and provides a fixture ``bench``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 import json
 
 import pytest
-from executor_bench import READY, SAVES, SLEEPS, STUBBORN, Bench
+from executor_bench import READY, SAVES, SLEEPS, STUBBORN, Bench, read_output
 
 from springtide.scheduler.executors.base import (
     AttemptKey,
@@ -25,7 +25,7 @@ from springtide.scheduler.model import Environment, Worker
 
 
 class ExecutorContract:
-    """The promises of `springtide.scheduler.executors.base`."""
+    """Tests of the contract in `springtide.scheduler.executors.base`."""
 
     async def test_the_inventory_names_build_and_train_nodes_with_their_gpus(self, bench: Bench) -> None:
         nodes = await bench.executor.inventory()
@@ -206,8 +206,8 @@ class ExecutorContract:
         assert "/no/such/place" in ended.exit.detail
 
     async def test_a_gang_knows_its_ranks_and_where_to_meet(self, bench: Bench) -> None:
-        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG")
-        names += ("CUDA_VISIBLE_DEVICES",) if bench.names_gpus else ("HOSTNAME",)
+        last = "CUDA_VISIBLE_DEVICES" if bench.names_gpus else "HOSTNAME"
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG", last)
         text = f"import json, os; print(json.dumps([os.environ[name] for name in {names}]))"
         ended = await bench.run(bench.code(text, size=3))
         assert ended.exit is not None
@@ -311,12 +311,15 @@ os.symlink("result.txt", "inside")
 os.mkfifo("pipe")
 """
         await bench.run(bench.code(text))
-        read = bench.executor.read_output
+
+        async def read(job: str, name: str, limit: int) -> bytes | None:
+            return await read_output(bench.executor, job, name, limit)
+
         assert await read("job", "result.txt", 4) == b"good"
         assert await read("job", "models/best", 4) == b"good"
         assert await read("job", "missing", 4) is None
         assert await read("job", "missing/too", 4) is None
-        with pytest.raises(ExecutorError, match="larger than 3 bytes"):
+        with pytest.raises(ExecutorError, match="has 4 bytes; at most 3"):
             await read("job", "result.txt", 3)
         for name in ("passwd", "etc/passwd", "inside", "pipe", "models", "../reports.jsonl", "/etc/passwd", ""):
             with pytest.raises(ExecutorError):
@@ -336,7 +339,7 @@ os.mkfifo("pipe")
         with pytest.raises(ExecutorError, match="not the id of a job"):
             await bench.executor.launch(bench.code("pass", job=job))
         with pytest.raises(ExecutorError, match="not the id of a job"):
-            await bench.executor.read_output(job, "x", 10)
+            await bench.executor.open_output(job, "x", 10)
 
     async def test_a_paused_job_resumes_from_its_checkpoint(self, bench: Bench) -> None:
         text = """

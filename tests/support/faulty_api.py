@@ -1,4 +1,4 @@
-"""A proxy between a program and the API server, which misbehaves when told to."""
+"""A proxy between a program and the API server, with faults on request."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Fault = Callable[[web.Request], "int | None"]
 
 
 class FaultyApi:
-    """Passes requests on to the cluster's API server, but for what a test wants to go wrong.
+    """Forwards requests to the cluster's API server, except for the faults of a test.
 
-    ``before`` answers a request with a status before it reaches the server, ``after`` once the server has carried
-    it out: who asked cannot know. None lets it pass. Watches that are open while ``mute`` is set stay open and
-    never say anything any more; `expire` ends all as too old.
+    ``before`` answers a request with a status before it reaches the server, ``after`` once the server has
+    processed it: the sender cannot tell the difference. None forwards the request. Watches that are open while
+    ``mute`` is set stay open and send no further events; `expire` ends all watches as too old.
     """
 
     def __init__(self, cluster: Cluster, kubeconfig: Path) -> None:
@@ -101,7 +101,7 @@ class FaultyApi:
 
 
 async def _some(answer: aiohttp.ClientResponse) -> bytes | None:
-    """What comes within a moment; empty at the end."""
+    """Return the data that arrives within a moment; empty at the end."""
     if answer.content.at_eof():
         await asyncio.sleep(0.05)
         return b""

@@ -1,4 +1,4 @@
-"""People at a real hub: what they do in a browser and through the hub's REST API."""
+"""Users of a real hub: their actions in a browser and through the hub's REST API."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
-from hub_process import PASSWORD, HubProcess
+from hub_process import HubProcess
 
 from springtide.scheduler.client import Client, Unreachable
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def until(what: str, condition: Callable[[], T], *, seconds: float = 60) -> T:
-    """Wait until the condition holds; its value."""
+    """Wait until the condition returns a true value; return that value."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"waited {seconds:.0f} seconds in vain for {what}"
@@ -28,27 +28,25 @@ def until(what: str, condition: Callable[[], T], *, seconds: float = 60) -> T:
 
 
 class Hub(HubProcess):
-    """A hub, with what the tests ask it."""
+    """A hub, with the queries of the tests."""
 
     def __init__(self, state_dir: Path, config: str = "") -> None:
-        super().__init__(state_dir)
-        with self._config.open("a") as file:
-            file.write(config)
+        super().__init__(state_dir, config=config)
 
     def kill(self) -> None:
-        """End the hub the hard way; its service and proxy are left to themselves."""
+        """Kill the hub with SIGKILL; its service and proxy keep running."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
 
     def interrupt(self) -> None:
-        """Ctrl-C."""
+        """Send the hub SIGINT, as Ctrl-C does."""
         assert self._process is not None
         self._process.send_signal(signal.SIGINT)
         assert self._process.wait(60) == 0
 
     def service_after(self, killed: int) -> int:
-        """Wait until another service answers; its pid."""
+        """Wait until another service answers; return its pid."""
 
         def another() -> int | None:
             with contextlib.suppress(LookupError, Unreachable), self.pool() as pool:
@@ -59,11 +57,11 @@ class Hub(HubProcess):
         return until("the service", another)
 
     def pool(self) -> Client:
-        """The pool, as the hub itself sees it."""
+        """Return a client of the pool with the token of the service."""
         return Client(f"{self.url}/services/springtide", (self.state_dir / "service-token").read_text())
 
     def held(self) -> dict[tuple[str, str], int]:
-        """Build GPUs held, by user and name of the holder."""
+        """Return the number of build GPUs held, by user and name of the holder."""
         found: dict[tuple[str, str], int] = {}
         with self.pool() as pool:
             for node in pool.pool().nodes:
@@ -75,13 +73,13 @@ class Hub(HubProcess):
 
 
 class Person:
-    """Somebody with a browser and a token of her own."""
+    """A user with a browser and an API token."""
 
     def __init__(self, hub: Hub, name: str) -> None:
         self.hub, self.name = hub, name
         self.browser = httpx.Client(base_url=hub.url, follow_redirects=True, timeout=60)
         page = self.browser.get("/hub/login")
-        form = {"username": name, "password": PASSWORD, "_xsrf": page.cookies["_xsrf"]}
+        form = {"username": name, "password": hub.password, "_xsrf": page.cookies["_xsrf"]}
         self.browser.post("/hub/login", data=form).raise_for_status()
         self.api = httpx.Client(
             base_url=f"{hub.url}/hub/api/users",
@@ -94,7 +92,7 @@ class Person:
         self.api.close()
 
     def send_form(self, gpus: str, server: str = "") -> httpx.Response:
-        """Press Start on the page."""
+        """Submit the spawn form of the page."""
         path = f"/hub/spawn/{self.name}/{server}" if server else "/hub/spawn"
         self.browser.get(path)
         xsrf = next(
@@ -105,31 +103,35 @@ class Person:
         return self.browser.post(path, params={"_xsrf": xsrf}, data={"gpus": gpus})
 
     def path(self, server: str = "") -> str:
-        """Where the hub's REST API has a server."""
+        """Return the path of a server in the hub's REST API."""
         return f"{self.name}/servers/{server}" if server else f"{self.name}/server"
 
     def start(self, options: dict[str, Any] | None = None, server: str = "") -> httpx.Response:
-        """Start through the REST API."""
+        """Start a server through the REST API."""
         return self.api.post(self.path(server), json=options)
 
     def stop(self, server: str = "") -> None:
-        """Stop, and wait for the end."""
+        """Stop a server, and wait for its end."""
         self.api.request("DELETE", self.path(server)).raise_for_status()
         until(f"the end of {self.name}'s notebook", lambda: self.server(server) is None)
 
     def server(self, name: str = "") -> dict[str, Any] | None:
-        """The hub's model of a server that is running or about to."""
+        """Return the hub's model of a server that is running or starting."""
         servers: dict[str, Any] = self.api.get(self.name).json()["servers"]
         return servers.get(name)
 
-    def ready(self, name: str = "") -> int:
-        """Wait until the server is ready; its pid."""
+    def wait_until_ready(self, name: str = "") -> None:
+        """Wait until the server answers."""
         until(f"{self.name}'s notebook", lambda: (self.server(name) or {}).get("ready"), seconds=90)
+
+    def ready(self, name: str = "") -> int:
+        """Wait until the server is ready; return its pid."""
+        self.wait_until_ready(name)
         return until("its process", lambda: notebook_pid(self.hub.state_dir, self.name, name))
 
 
 def notebook_pid(state_dir: Path, user: str, server: str = "") -> int | None:
-    """The process of a notebook server, by its environment."""
+    """Return the pid of a notebook server, found by its environment."""
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             env = environment(int(entry.name)) if entry.name.isdigit() else {}
@@ -144,6 +146,6 @@ def notebook_pid(state_dir: Path, user: str, server: str = "") -> int | None:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """The environment a process was started with."""
+    """Return the environment that a process was started with."""
     pairs = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
     return dict(pair.split("=", 1) for pair in pairs if "=" in pair)

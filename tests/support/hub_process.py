@@ -15,42 +15,49 @@ from pathlib import Path
 
 import httpx
 
-from springtide.hub_extension.state_dir import free_ports
+from springtide.hub_extension.local_hub.state_dir import free_ports
 
-PASSWORD = "springtide"
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 30.0
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on, and that no outgoing connection takes meanwhile."""
+    """Return a loopback port that is not in use and that no outgoing connection takes meanwhile."""
     return free_ports(1)[0]
 
 
 class HubProcess:
-    """`springtide up` on a state directory; starts, is killed and starts again on the same one."""
+    """`springtide up` on a state directory; can be started, killed and started again on the same directory."""
 
-    def __init__(self, state_dir: Path, *, settings: dict[str, object] | None = None) -> None:
+    def __init__(self, state_dir: Path, *, settings: dict[str, object] | None = None, config: str = "") -> None:
         self.state_dir = state_dir
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = state_dir.parent / f"{state_dir.name}.log"
         self._config = state_dir.parent / f"{state_dir.name}_config.py"
         lines = [f"c.Springtide.{name} = {value!r}" for name, value in (settings or {}).items()]
-        self._config.write_text("\n".join(lines) + "\n")
+        self._config.write_text("\n".join([*lines, config]) + "\n")
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def password(self) -> str:
+        """Password that this hub created for its users."""
+        return (self.state_dir / "password").read_text().strip()
 
     @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> None:
-        """Start and wait until the hub and the pool's service answer."""
+    def command(self) -> list[str]:
+        """Return the command that starts the hub."""
         command = [sys.executable, "-m", "springtide.hub_extension.command", "up", "--port", str(self.port)]
-        command += ["--state-dir", str(self.state_dir), "--config", str(self._config)]
+        return [*command, "--state-dir", str(self.state_dir), "--config", str(self._config)]
+
+    def start(self) -> None:
+        """Start the hub, and wait until the hub and the pool's service answer."""
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            self._process = subprocess.Popen(self.command(), stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self.answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -59,13 +66,13 @@ class HubProcess:
             threading.Event().wait(0.1)
 
     def answers(self) -> bool:
-        """Whether the service answers through the proxy."""
+        """Return whether the service answers through the proxy."""
         with contextlib.suppress(httpx.HTTPError):
             return httpx.get(f"{self.url}/services/springtide/api/v1/health", timeout=2).status_code == 200
         return False
 
     def stop(self) -> None:
-        """End it as Ctrl-C does, then whatever is left of its notebooks and jobs."""
+        """Stop the hub as Ctrl-C does, then end the remaining notebooks and jobs."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
             try:
@@ -78,7 +85,7 @@ class HubProcess:
                 os.kill(pid, signal.SIGKILL)
 
     def service_pid(self) -> int:
-        """The managed service's process."""
+        """Return the pid of the managed service."""
         for pid in processes_of(self.state_dir):
             with contextlib.suppress(OSError):
                 arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -87,10 +94,10 @@ class HubProcess:
         raise LookupError("no service is running")
 
     def token(self, user: str) -> str:
-        """An API token of a user's own, made the way the hub's token page does."""
+        """Return an API token of a user, created the way the hub's token page does."""
         with httpx.Client(base_url=self.url, follow_redirects=True, timeout=30) as browser:
             page = browser.get("/hub/login")
-            form = {"username": user, "password": PASSWORD, "_xsrf": _xsrf(page.text)}
+            form = {"username": user, "password": self.password, "_xsrf": _xsrf(page.text)}
             home = browser.post("/hub/login", data=form)
             home.raise_for_status()
             page = browser.get("/hub/token")
@@ -110,7 +117,7 @@ def _xsrf(page: str) -> str:
 
 
 def processes_of(state_dir: Path) -> Iterator[int]:
-    """Processes that name the state directory on their command line or in their environment."""
+    """Yield the processes that have the state directory on their command line or in their environment."""
     mark = str(state_dir).encode()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():

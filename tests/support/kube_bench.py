@@ -1,4 +1,4 @@
-"""An executor at work on a cluster's fake nodes, for tests."""
+"""An executor on a cluster's fake nodes, for tests."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ IMAGE = "registry.test/train:1"
 
 
 class KubeBench(Bench):
-    """Fake nodes that belong to the namespace; ``options`` are those of `KubernetesSettings`.
+    """The bench with fake nodes of the namespace; ``options`` are those of `KubernetesSettings`.
 
     Each node has 8 GPUs.
     """
 
+    executor: KubernetesExecutor
     names_gpus = False
 
     def __init__(
@@ -59,14 +60,14 @@ class KubeBench(Bench):
         return self.cluster.add_fake_nodes(count, labels=given, prefix=f"{environment}-{self.namespace}")
 
     async def shut(self) -> None:
-        """Stop, and leave what runs to the namespace's end."""
+        """Stop the executor; the removal of the namespace ends the running pods."""
         await self.executor.stop()
         await self.api.close()
 
     # ---------- attempts
 
     def job(self, job: str = "job", *, gpus: int = 1, size: int = 1, slot: int = 0, **more: Any) -> AttemptSpec:
-        """An attempt on the first node, from a slot on; a gang has a worker on each slot."""
+        """Return an attempt on the first node, from a slot on; a gang has one worker on each slot."""
         node = self.train_node
         placement = tuple(
             Worker(rank, node, tuple(range(slot + rank * gpus, slot + (rank + 1) * gpus))) for rank in range(size)
@@ -74,7 +75,7 @@ class KubeBench(Bench):
         return self.spec(("train", "--now"), job=job, size=size, **{"placement": placement, **more})
 
     async def phase(self, key: AttemptKey, phase: AttemptPhase) -> AttemptStatus:
-        """Wait until an attempt is so far."""
+        """Wait until an attempt has reached a phase."""
         known = await self.status(key)
         if known is not None and known.phase is phase:
             return known
@@ -87,37 +88,37 @@ class KubeBench(Bench):
         return found
 
     async def up(self, spec: AttemptSpec) -> AttemptStatus:
-        """Launch and wait until it runs."""
+        """Launch an attempt and wait until it runs."""
         await self.executor.launch(spec)
         return await self.phase(spec.key, AttemptPhase.RUNNING)
 
-    # ---------- the cluster, as an admin sees it
+    # ---------- the cluster, from an admin's view
 
     def path(self, name: str = "", kind: str = "pods") -> str:
         return f"/api/v1/namespaces/{self.namespace}/{kind}" + (f"/{name}" if name else "")
 
     def pods(self) -> list[dict[str, Any]]:
-        """All pods of the namespace, by name."""
+        """Return all pods of the namespace, by name."""
         return sorted(self.cluster.items(self.path()), key=lambda pod: str(pod["metadata"]["name"]))
 
     def pod(self, job: str = "job", attempt: int = 1, rank: int = 0) -> dict[str, Any]:
-        """The pod of one worker."""
+        """Return the pod of one worker."""
         found: dict[str, Any] = self.cluster.request("GET", self.path(f"st-{job}-{attempt}-{rank}"))
         return found
 
     def note(self, job: str = "job", rank: int = 0, **notes: str) -> None:
-        """Tell the fake node how the pod is to end."""
+        """Annotate the pod with how the fake node is to end it."""
         annotations = {f"springtide.io/fake-{name.replace('_', '-')}": value for name, value in notes.items()}
         body = {"metadata": {"annotations": annotations}}
         self.cluster.request("PATCH", self.path(f"st-{job}-1-{rank}"), body)
 
     def end_pod(self, code: int, job: str = "job", rank: int = 0) -> None:
-        """Let a worker end."""
+        """End a worker with an exit code."""
         self.cluster.end_pod(self.namespace, f"st-{job}-1-{rank}", code)
 
 
 async def eventually(holds: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-    """Wait until something in the cluster is so."""
+    """Wait until the condition holds."""
     try:
         async with asyncio.timeout(patience):
             while not (value := await asyncio.to_thread(holds)):

@@ -1,4 +1,4 @@
-"""A hub and the pool's service beside a cluster, as processes; fake nodes have notebooks that answer here."""
+"""A hub and the pool's service beside a cluster, as processes; notebooks of fake nodes answer from here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import httpx
 from cluster import POOL_LABEL, Cluster
 from control_plane import Daemon
 
-from springtide.hub_extension.state_dir import LOOPBACK, free_ports
+from springtide.hub_extension.local_hub.state_dir import LOOPBACK, free_ports
 from springtide.scheduler.client import Client
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ c.JupyterHub.allow_named_servers = True
 c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 30, "slow_stop_timeout": 1}
 c.ConfigurableHTTPProxy.api_url = told["proxy_url"]
 c.ConfigurableHTTPProxy.pid_file = f"{told['state']}/proxy.pid"
-c.ConfigurableHTTPProxy.command = [sys.executable, "-m", "springtide.hub_extension.proxy"]
+c.ConfigurableHTTPProxy.command = [sys.executable, "-m", "springtide.hub_extension.local_hub.proxy"]
 c.JupyterHub.authenticator_class = "dummy"
 c.Authenticator.allowed_users = {name for names in told["groups"].values() for name in names}
 c.JupyterHub.load_groups = {name: {"users": users} for name, users in told["groups"].items()}
@@ -74,7 +74,7 @@ c.KubeBuildSpawner.build_nodes = told["build_nodes"]
 
 
 def until(what: str, condition: Callable[[], T], *, seconds: float = 60) -> T:
-    """Wait until the condition holds; its value."""
+    """Wait until the condition returns a true value; return that value."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"waited {seconds:.0f} seconds in vain for {what}"
@@ -83,7 +83,7 @@ def until(what: str, condition: Callable[[], T], *, seconds: float = 60) -> T:
 
 
 class KubeHub:
-    """A hub whose notebooks are pods of ``namespace``, and the pool's service that runs by itself."""
+    """A hub whose notebooks are pods of ``namespace``, and the pool's service as a separate process."""
 
     def __init__(self, directory: Path, cluster: Cluster, namespace: str, config: str = "") -> None:
         self.cluster, self.namespace, self.directory = cluster, namespace, directory
@@ -113,13 +113,13 @@ class KubeHub:
     # ---------- processes
 
     def start(self, notebook_url: str) -> None:
-        """Start hub and service; people can start notebooks when this returns."""
+        """Start hub and service; when this returns, users can start notebooks."""
         self._told["notebook_url"] = notebook_url
         self.start_service()
         self.start_hub()
 
     def start_hub(self) -> None:
-        """Start the hub, or another one in the place of the one before."""
+        """Start the hub, or replace the previous one."""
         config = self.directory / "jupyterhub_config.py"
         config.write_text(HUB)
         env = {**self.cluster.env, "KUBE_HUB": json.dumps(self._told)}
@@ -127,19 +127,19 @@ class KubeHub:
         self._until_it_answers("hub", f"{self._hub_api}/")
         self._until_it_answers("hub", f"{self.url}/hub/api/")
 
-    def start_service(self, **settings: object) -> None:
-        """Start the service, or another one in the place of the one before."""
+    def start_service(self, **settings: Any) -> None:
+        """Start the service, or replace the previous one."""
         self.begin_service(**settings)
         self.until_service_answers()
 
     def until_service_answers(self) -> None:
-        """Wait until the service is at work."""
+        """Wait until the service answers."""
         self._until_it_answers("service", f"{self.service_url}/api/v1/health")
 
-    def begin_service(self, name: str = "service", **settings: object) -> Daemon:
-        """Start a service, which may have to wait."""
+    def begin_service(self, name: str = "service", **settings: Any) -> Daemon:
+        """Start a service, which may have to wait for another one."""
         state = self.directory / "state"
-        given = {
+        given: dict[str, Any] = {
             "state_dir": str(state),
             "port": self._service_port,
             "executor": "kubernetes",
@@ -178,7 +178,7 @@ class KubeHub:
         process.kill()
 
     def close(self) -> None:
-        """End everything."""
+        """End all processes."""
         for name in list(self._processes):
             self.stop(name)
         self._starting.shutdown()
@@ -186,7 +186,7 @@ class KubeHub:
         self.pool.close()
 
     def log(self, name: str) -> str:
-        """What the hub or the service has written."""
+        """Return the log of the hub or the service."""
         return (self.directory / f"{name}.log").read_text()
 
     def _run(self, name: str, arguments: list[str], env: Mapping[str, str]) -> Daemon:
@@ -204,23 +204,23 @@ class KubeHub:
 
         until(f"the {name}", answers, seconds=START_TIMEOUT_S)
 
-    # ---------- people and their notebooks
+    # ---------- users and their notebooks
 
     def start_notebook(
-        self, user: str, options: Mapping[str, object] | None = None, server: str = ""
+        self, user: str, options: Mapping[str, Any] | None = None, server: str = ""
     ) -> httpx.Response:
         """Start a notebook through the REST API."""
         return self.api.post(_path(user, server), json=None if options is None else dict(options))
 
-    def begin_notebook(self, user: str, options: Mapping[str, object]) -> Future[httpx.Response]:
-        """Start a notebook, without waiting for what comes of it."""
+    def begin_notebook(self, user: str, options: Mapping[str, Any]) -> Future[httpx.Response]:
+        """Start a notebook without waiting for the result."""
         begun = self._starting.submit(self.start_notebook, user, options)
         until(f"{user}'s start", lambda: begun.done() or (self.server(user) or {}).get("pending"))
         return begun
 
     @contextlib.contextmanager
     def browser(self, user: str) -> Iterator[httpx.Client]:
-        """A browser in which somebody has logged in."""
+        """Yield a browser in which a user has logged in."""
         with httpx.Client(base_url=self.url, follow_redirects=True, timeout=60) as browser:
             page = browser.get("/hub/login")
             form = {"username": user, "password": "any", "_xsrf": page.cookies["_xsrf"]}
@@ -228,33 +228,33 @@ class KubeHub:
             yield browser
 
     def stop_notebook(self, user: str, server: str = "") -> None:
-        """Stop it, and wait for the end."""
+        """Stop a notebook, and wait for its end."""
         self.api.request("DELETE", _path(user, server))
         until(f"the end of {user}'s notebook", lambda: self.server(user, server) is None)
 
     def server(self, user: str, server: str = "") -> dict[str, Any] | None:
-        """The hub's model of a server that is there or about to be."""
+        """Return the hub's model of a server that is running or starting."""
         servers: dict[str, Any] = self.api.get(f"/users/{user}").json()["servers"]
         return servers.get(server)
 
     def ready(self, user: str, server: str = "") -> dict[str, Any]:
-        """Wait until the server is ready; its pod."""
+        """Wait until the server is ready; return its pod."""
         until(f"{user}'s notebook", lambda: (self.server(user, server) or {}).get("ready"))
         return self.pod(user, server)
 
     def pods(self) -> list[dict[str, Any]]:
-        """All pods of notebooks."""
+        """Return all pods of notebooks."""
         return self.cluster.items(
             f"/api/v1/namespaces/{self.namespace}/pods", labelSelector="component=singleuser-server"
         )
 
     def pod(self, user: str, server: str = "") -> dict[str, Any]:
-        """The pod of a notebook."""
+        """Return the pod of a notebook."""
         found = until(f"{user}'s pod", lambda: [each for each in self.pods() if _owner(each) == (user, server)])
         return found[0]
 
     def news_until(self, user: str, wanted: str) -> str:
-        """What the pending page shows when it first shows what is wanted."""
+        """Return the text of the pending page when it first contains ``wanted``."""
         shown = []
         with self.api.stream("GET", f"{_path(user, '')}/progress", timeout=60) as answer:
             for line in answer.iter_lines():
@@ -265,7 +265,7 @@ class KubeHub:
         raise AssertionError(f"{user} was never shown {wanted!r} but {shown}; hub:\n{self.log('hub')[-4000:]}")
 
     def held(self) -> dict[tuple[str, str], int]:
-        """Build GPUs held, by user and name of the notebook."""
+        """Return the number of build GPUs held, by user and name of the notebook."""
         found: dict[tuple[str, str], int] = {}
         for node in self.pool.pool().nodes:
             for cell in node.gpus:
@@ -276,7 +276,7 @@ class KubeHub:
 
     @cached_property
     def pool(self) -> Client:
-        """The pool, as the hub itself sees it."""
+        """Client of the pool with the token of the service."""
         return Client(self.service_url, SERVICE_TOKEN)
 
 
@@ -297,12 +297,12 @@ class _Notebook(BaseHTTPRequestHandler):
         self.wfile.write(b'{"version": "6"}')
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 @contextlib.contextmanager
 def notebooks() -> Iterator[str]:
-    """Answers as a notebook server does, for those that run on nodes which are none."""
+    """Serve the answers of notebook servers for the pods on fake nodes, which run no programs."""
     server = ThreadingHTTPServer((LOOPBACK, 0), _Notebook)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

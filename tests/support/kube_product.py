@@ -1,4 +1,4 @@
-"""The whole product on real nodes: installed by Helm, used by people through the proxy's port."""
+"""The complete product on real nodes: installed by Helm, used through the proxy's port."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 @dataclass(frozen=True)
 class Product:
-    """One release on real nodes; its parts and everybody's pods are in ``namespace``."""
+    """One release on real nodes; its components and the pods of all users are in ``namespace``."""
 
     cluster: Cluster
     nodes: Mapping[str, RealNode]
@@ -42,11 +42,11 @@ class Product:
         self._helm("install", values)
 
     def upgrade(self, values: Mapping[str, Any]) -> None:
-        """Change some values and wait until what they changed is ready."""
+        """Change some values and wait until the changed components are ready."""
         self._helm("upgrade", values, "--reuse-values")
 
     def uninstall(self) -> None:
-        """Take the release away."""
+        """Uninstall the release."""
         self.helm.run("uninstall", RELEASE, "-n", self.namespace, "--ignore-not-found")
 
     def _helm(self, command: str, values: Mapping[str, Any], *options: str) -> None:
@@ -60,37 +60,37 @@ class Product:
 
     @property
     def url(self) -> str:
-        """Where people reach the product: the proxy's port on a node."""
+        """The URL for users: the proxy's port on a node."""
         [port] = self.get(f"services/{RELEASE}-proxy")["spec"]["ports"]
         return f"http://{next(iter(self.nodes.values())).address}:{port['nodePort']}"
 
     @property
     def password(self) -> str:
-        """What the chart's notes say to log in with."""
+        """The login password that the chart's notes name."""
         return base64.b64decode(self.get(f"secrets/{RELEASE}")["data"]["user-password"]).decode()
 
     def get(self, path: str) -> dict[str, Any]:
-        """An object of the namespace."""
+        """Return an object of the namespace."""
         found: dict[str, Any] = self.cluster.request("GET", f"/api/v1/namespaces/{self.namespace}/{path}")
         return found
 
     def pods(self, **labels: str) -> list[dict[str, Any]]:
-        """The pods with these labels of ours that are not on their way out."""
+        """Return the pods with these Springtide labels that are not being deleted."""
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
         found = self.cluster.items(f"/api/v1/namespaces/{self.namespace}/pods", labelSelector=selector)
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
     def part(self, component: str) -> dict[str, Any]:
-        """The one pod of a part of the product."""
+        """Return the one pod of a component of the product."""
         [pod] = self.pods(**{"app.kubernetes.io/component": component})
         return pod
 
     def train_pods(self, job: str) -> list[dict[str, Any]]:
-        """The pods of a job."""
+        """Return the pods of a job."""
         return self.pods(**{"springtide.io/job": job})
 
     def kill(self, component: str) -> None:
-        """Kill the container of a part the hard way, behind the cluster's back."""
+        """Kill the container of a component with SIGKILL, bypassing the cluster."""
         pod = self.part(component)
         [status] = pod["status"]["containerStatuses"]
         container = status["containerID"].removeprefix("containerd://")
@@ -98,7 +98,7 @@ class Product:
         node.run("ctr", "--namespace", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", container)
 
     def words(self) -> str:
-        """How all pods are and the ends of their logs, for whoever wonders why something failed."""
+        """Return the state of all pods and the ends of their logs, for failure messages."""
         path = f"/api/v1/namespaces/{self.namespace}"
         said = []
         for pod in self.cluster.items(f"{path}/pods"):
@@ -116,7 +116,7 @@ class Product:
 def product(
     cluster: Cluster, nodes: Mapping[str, RealNode], directory: Path, projects: Mapping[str, list[str]]
 ) -> Iterator[Product]:
-    """The chart with its hub, in a namespace that takes restricted pods only; each project owns one GPU."""
+    """Yield the chart with its hub, in a namespace that accepts restricted pods only; a project owns one GPU."""
     with contextlib.ExitStack() as stack:
         namespace = stack.enter_context(cluster.namespace(RESTRICTED))
         for name in ("store", "jobs", "hub", "home"):
@@ -151,7 +151,7 @@ def _values(namespace: str, projects: Mapping[str, list[str]]) -> dict[str, Any]
 
 
 class Notebook:
-    """A notebook server of somebody's, through the proxy, and one kernel of it."""
+    """A notebook server of a user, through the proxy, with one kernel."""
 
     def __init__(self, url: str, person: Person, user: str) -> None:
         self._user = user
@@ -167,7 +167,7 @@ class Notebook:
         self._http.close()
 
     def start(self, gpus: int) -> None:
-        """Start it as the page does, and wait until it answers; AssertionError tells what the page shows."""
+        """Start the server as the page does, and wait until it answers; AssertionError has the page's content."""
         server = f"/hub/api/users/{self._user}/server"
         started = self._http.post(server, json={"gpus": gpus})
         assert started.status_code in {201, 202}, started.text
@@ -180,7 +180,7 @@ class Notebook:
         self._kernel = str(made.raise_for_status().json()["id"])
 
     def run(self, code: str) -> str:
-        """Run a cell to its end; what it printed. AssertionError when it failed, with what it said."""
+        """Run a cell to completion and return its output; raise AssertionError with its error if it fails."""
         base = str(self._http.base_url).rstrip("/").replace("http", "ws", 1)
         address = f"{base}/user/{self._user}/api/kernels/{self._kernel}/channels"
         header = {"msg_id": uuid.uuid4().hex, "msg_type": "execute_request", "version": "5.4", "username": ""}
@@ -194,7 +194,7 @@ class Notebook:
             return _printed(channels.recv, header["msg_id"])
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stop the server."""
         self._http.delete(f"/hub/api/users/{self._user}/server").raise_for_status()
 
 
@@ -215,7 +215,7 @@ def _printed(receive: Callable[[], str | bytes], request: str) -> str:
 
 
 class Member:
-    """Somebody of a project, logged in at the hub."""
+    """A member of a project, logged in at the hub."""
 
     def __init__(self, product: Product, user: str, person: Person) -> None:
         self._product = product
@@ -223,7 +223,7 @@ class Member:
         self.notebook = Notebook(product.url, person, user)
 
     def until(self, what: str, job: str, holds: Callable[[wire.Job], bool]) -> wire.Job:
-        """The job as soon as it is as wanted; the service may be away meanwhile."""
+        """Return the job as soon as the condition holds; the service may be unavailable meanwhile."""
         seen: list[wire.Job] = []
 
         def look() -> bool:
@@ -241,7 +241,7 @@ class Member:
 
 @contextlib.contextmanager
 def member(product: Product, user: str) -> Iterator[Member]:
-    """Log somebody in as people do."""
+    """Log a user in through the login page."""
     with logged_in(product.url, user, product.password) as person:
         somebody = Member(product, user, person)
         with somebody.pool, somebody.notebook:

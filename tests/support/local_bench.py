@@ -1,4 +1,4 @@
-"""A local executor at work, for tests."""
+"""A running local executor, for tests."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ if os.fork() == 0:
 os.wait()
 {then}
 """
-"""Leaves a process in a session of its own, which does ``more`` and tells its pid; then does ``then``."""
+"""Program that leaves a process in a session of its own, which does ``more`` and prints its pid; then ``then``."""
 
 
 class LocalBench(Bench):
-    """Eleven simulated GPUs; ``options`` are those of `LocalExecutor`."""
+    """The bench with eleven simulated GPUs; ``options`` are those of `LocalExecutor`."""
+
+    executor: LocalExecutor
 
     def __init__(self, state: Path, machine: Machine | None = None, **options: Any) -> None:
         self.state = state
@@ -48,15 +50,15 @@ class LocalBench(Bench):
         return LocalExecutor(self.state, self.machine, **self.options)
 
     def directory(self, key: AttemptKey) -> Path:
-        """The attempt's directory."""
+        """Return the attempt's directory."""
         return self.state / "jobs" / key.job / "attempts" / str(key.attempt)
 
     def supervisor(self, key: AttemptKey) -> int:
-        """The pid of the attempt's supervisor."""
+        """Return the pid of the attempt's supervisor."""
         return int(json.loads((self.directory(key) / "supervisor.json").read_text())["pid"])
 
     async def pids(self, job: str, count: int = 1, rank: int = 0) -> list[int]:
-        """The numbers that the job printed, once there are so many."""
+        """Wait until the job has printed ``count`` numbers, and return them."""
         found: list[int] = []
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
@@ -69,19 +71,19 @@ class LocalBench(Bench):
 
 
 async def dead(pid: int) -> None:
-    """Wait until a process is gone."""
+    """Wait until a process has ended."""
     async with asyncio.timeout(PATIENCE):
         while alive(pid):
             await asyncio.sleep(0.02)
 
 
 async def appears(path: Path) -> None:
-    """Wait until a file is there."""
+    """Wait until a file exists."""
     async with asyncio.timeout(PATIENCE):
         while not path.exists():
             await asyncio.sleep(0.02)
 
 
 def as_root() -> bool:
-    """Whether the tests may change accounts."""
+    """Return whether the tests may change accounts."""
     return os.geteuid() == 0

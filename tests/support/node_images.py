@@ -1,4 +1,8 @@
-"""The images of ``helm/images``, built without a registry and unpacked once, ready for the nodes of the tests."""
+"""The images of ``helm/images``, built without a registry and unpacked once, ready for the nodes of the tests.
+
+The base image and the layers with the packages that Springtide requires do not depend on the source tree and are
+built once; the images of the source tree are a layer on top, rebuilt in seconds after a change.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import cluster_tools
+from cluster_tools import ToolsMissingError
+from commands import run, step
 from control_plane import Daemon, until
-from enclosure import Enclosure, check_machine, directory_of_its_own, run
+from enclosure import Enclosure, check_machine, directory_of_its_own
 
 ROOT = Path(__file__).parents[2]
 CONTAINERD = ROOT / "tests" / "cluster" / "node" / "containerd.toml"
@@ -40,11 +46,12 @@ PAUSE = 'FROM scratch\nCOPY pause /pause\nUSER 65535:65535\nENTRYPOINT ["/pause"
 BLOBS = "io.containerd.content.v1.content/blobs/sha256"
 LAYERS = "io.containerd.snapshotter.v1.overlayfs/snapshots"
 HEX = "[0-9a-f]"
-CONTAINERD_TIMEOUT_S = 60.0
+CONTAINERD_TIMEOUT_S = 120.0
+KEPT = 3  # number of source trees whose images are kept
 
 
 def image(name: str) -> str:
-    """How a pod names one of ``IMAGES``; every node has them, and none can be pulled."""
+    """Return the name of one of ``IMAGES`` for pods; every node has these images, and none can be pulled."""
     assert name in IMAGES, f"{name} is none of {IMAGES}"
     return _tag(name)
 
@@ -53,36 +60,68 @@ def _tag(name: str) -> str:
     return f"localhost/springtide/{name}:test"
 
 
-@contextlib.contextmanager
-def images(programs: Path, environment: Mapping[str, str] = os.environ) -> Iterator[Path]:
-    """A directory of containerd with the images of the tree as it stands, built first where they are not.
+def build(programs: Path, environment: Mapping[str, str] = os.environ) -> None:
+    """Build the images of this source tree and unpack them, where that is not done yet.
 
-    Minutes the first time, seconds after a change of the code. Several processes may ask at once; it stays as
-    long as this lasts. Raises NoRealNodeError when this machine cannot build images.
+    Several processes may call this at once: one builds, the others wait. Raise NoRealNodeError when this machine
+    cannot build images, CommandError when a build fails, and ToolsMissingError when the source tree changed
+    meanwhile.
     """
     check_machine()
     cache = cluster_tools.cache(environment)
     cache.mkdir(parents=True, exist_ok=True)
+    ready = _unpacked_for(programs, environment)
+    if ready.exists():
+        os.utime(ready)
+        return
+    with _locked(cache / "images.lock"):
+        for unfinished in cache.glob("images-building-*-*"):
+            if not Path(f"/proc/{unfinished.name.split('-')[2]}").exists():
+                shutil.rmtree(unfinished)
+        if not ready.exists():
+            with tempfile.TemporaryDirectory(prefix=f"images-building-{os.getpid()}-", dir=cache) as scratch:
+                buildah = _build(programs, cache, Path(scratch), environment)
+                if _unpacked_for(programs, environment) != ready:
+                    raise ToolsMissingError("The tree changed while its images were built: run `make tools` again")
+                with step("images unpacked for the nodes"):
+                    _unpack(buildah, ready, programs, cache)
+        _remove_unused(cache)
+
+
+@contextlib.contextmanager
+def images(programs: Path, environment: Mapping[str, str] = os.environ) -> Iterator[Path]:
+    """Yield a containerd directory with the images of this source tree, which is kept until the block is left.
+
+    Raise NoRealNodeError when this machine cannot run nodes, and ToolsMissingError when the images of this source
+    tree are not built.
+    """
+    check_machine()
+    ready = _unpacked_for(programs, environment)
     with contextlib.ExitStack() as held:
-        with _locked(cache / "images.lock"):
-            for unfinished in cache.glob("images-building-*-*"):
-                if not Path(f"/proc/{unfinished.name.split('-')[2]}").exists():
-                    shutil.rmtree(unfinished)
-            ready = cache / f"images-{_digest(programs)}"
-            if not ready.exists():
-                with tempfile.TemporaryDirectory(prefix=f"images-building-{os.getpid()}-", dir=cache) as scratch:
-                    _unpack(_build(programs, cache, Path(scratch), environment), ready, programs, cache)
+        with contextlib.suppress(FileNotFoundError):
             held.enter_context(_locked(ready / "lock", shared=True))
-            for older in _unpacked(cache):
-                if older != ready:
-                    with _locked(older / "lock", wait=False) as unused:
-                        if unused:
-                            shutil.rmtree(older)
+        if not (ready / "containerd").exists():
+            raise ToolsMissingError(
+                f"There are no images of the nodes built from this tree ({ready}): run `make tools`"
+            )
+        os.utime(ready)
         yield ready / "containerd"
 
 
+def _unpacked_for(programs: Path, environment: Mapping[str, str]) -> Path:
+    return cluster_tools.cache(environment) / f"images-{_digest(programs)}"
+
+
+def _remove_unused(cache: Path) -> None:
+    """Remove all images except those of the source trees used last, and those in use."""
+    for older in _unpacked(cache)[KEPT:]:
+        with _locked(older / "lock", wait=False) as unused:
+            if unused:
+                shutil.rmtree(older)
+
+
 def copy_images(unpacked: Path, target: Path) -> None:
-    """A directory of containerd for one node, which shares the files of the images with ``unpacked``."""
+    """Create a containerd directory for one node, which shares the files of the images with ``unpacked``."""
     layers = unpacked / LAYERS
 
     def link_or_copy(shared: str, own: str) -> None:
@@ -117,7 +156,7 @@ def start_containerd(enclosure: Enclosure) -> Daemon:
 
 @contextlib.contextmanager
 def _locked(path: Path, *, shared: bool = False, wait: bool = True) -> Iterator[bool]:
-    """Hold a lock; tells whether it is held, which it always is for those who wait."""
+    """Hold a lock; yield whether it is held, which is always true with ``wait``."""
     with path.open("w") as lock:
         try:
             fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
@@ -140,11 +179,12 @@ def _digest(programs: Path) -> str:
 
 
 def _unpacked(cache: Path) -> list[Path]:
-    return list(cache.glob(f"images-{HEX * 12}"))
+    """Return the unpacked images of all trees, those used last first."""
+    return sorted(cache.glob(f"images-{HEX * 12}"), key=lambda path: path.stat().st_mtime, reverse=True)
 
 
 class _Buildah:
-    """buildah with a store of its own; what it mounts is gone with each command."""
+    """buildah with a store of its own; its mounts end with each command."""
 
     def __init__(self, store: Path, scratch: Path) -> None:
         self._scratch = scratch
@@ -164,7 +204,7 @@ class _Buildah:
         self("build", *policy, *options, context)
 
     def archive(self, tag: str, content: Path) -> Path:
-        """An archive of an image that is meant for a containerd with this content, and has what is not in it."""
+        """Return an archive of an image for a containerd with this content, with the layers that are not in it."""
         layout = self._scratch / "archives" / tag.replace("/", "-").replace(":", "-")
         blobs = layout / "blobs" / "sha256"
         blobs.mkdir(parents=True)
@@ -185,8 +225,8 @@ def _build(programs: Path, cache: Path, scratch: Path, environment: Mapping[str,
     base = _base(buildah, scratch, environment)
     options = ["--build-arg", f"BASE={base}", *_pip_options(scratch, environment)]
     for name in IMAGES:
-        print(f"Building the image {name}", flush=True)
-        buildah.build(_tag(name), ROOT / "helm" / "images" / name / "Dockerfile", ROOT, *options)
+        with step(f"image {name}"):
+            buildah.build(_tag(name), ROOT / "helm" / "images" / name / "Dockerfile", ROOT, *options)
     context = scratch / "pause"
     context.mkdir()
     shutil.copy2(programs / "pause", context)
@@ -196,27 +236,30 @@ def _build(programs: Path, cache: Path, scratch: Path, environment: Mapping[str,
 
 
 def _base(buildah: _Buildah, scratch: Path, environment: Mapping[str, str]) -> str:
-    """The stand-in for ``python:3.11-slim``: Debian's own Python on Debian."""
+    """Return the replacement for ``python:3.11-slim``: Debian's own Python on Debian."""
     mirror = environment.get("DEBIAN_MIRROR") or "http://deb.debian.org/debian"
     tag = f"localhost/springtide/base:{hashlib.sha256(f'{SUITE} {BASE_PACKAGES}'.encode()).hexdigest()[:12]}"
     if not buildah.has(tag):
-        print("Building the base image from Debian's packages; once, and about 2 minutes", flush=True)
-        system = scratch / "system"
-        run("debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", SUITE, system, mirror)
-        for left in ("var/cache/apt/archives", "var/lib/apt/lists"):
-            shutil.rmtree(system / left)
-            (system / left).mkdir()
-        (system / "Dockerfile").write_text('FROM scratch\nADD system.tar /\nCMD ["python3"]\n')
-        context = scratch / "base"
-        context.mkdir()
-        shutil.move(system / "Dockerfile", context)
-        run("tar", "--create", "--file", context / "system.tar", "--directory", system, ".")
-        buildah.build(tag, context / "Dockerfile", context)
+        with step("base image from Debian's packages"):
+            _build_base(buildah, tag, scratch, mirror)
     return tag
 
 
+def _build_base(buildah: _Buildah, tag: str, scratch: Path, mirror: str) -> None:
+    system = scratch / "system"
+    run("debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", SUITE, system, mirror)
+    for left in ("var/cache/apt/archives", "var/lib/apt/lists"):
+        shutil.rmtree(system / left)
+        (system / left).mkdir()
+    context = scratch / "base"
+    context.mkdir()
+    (context / "Dockerfile").write_text('FROM scratch\nADD system.tar /\nCMD ["python3"]\n')
+    run("tar", "--create", "--file", context / "system.tar", "--directory", system, ".")
+    buildah.build(tag, context / "Dockerfile", context)
+
+
 def _pip_options(scratch: Path, environment: Mapping[str, str]) -> list[str]:
-    """pip inside a build finds packages where pip finds them here; nothing of it stays in an image."""
+    """Return options that make pip inside a build use the same package index as pip here, not stored in images."""
     settings: dict[str, dict[str, str]] = {"global": {}}
     for line in run(sys.executable, "-m", "pip", "config", "list").splitlines():
         key, _, value = line.partition("=")
@@ -244,21 +287,15 @@ def _continued(value: str) -> str:
 
 
 def _unpack(buildah: _Buildah, ready: Path, programs: Path, cache: Path) -> None:
-    """Bring the images into a directory of containerd: an older one, a copy of one in use, or a new one."""
+    """Import the images into a containerd directory: a copy of the newest one, or a new one."""
     with directory_of_its_own(cache / "nodes") as directory:
         own = directory / "lib" / "containerd"
         own.parent.mkdir()
-        for older in _unpacked(cache):
-            with _locked(older / "lock", wait=False) as unused:
-                if unused and not own.exists():
-                    (older / "containerd").rename(own)
-                    shutil.rmtree(older)
-        in_use = _unpacked(cache)
-        if in_use and not own.exists():
-            run("cp", "--archive", "--link", in_use[0] / "containerd", own)
+        if older := _unpacked(cache):
+            run("cp", "--archive", "--link", older[0] / "containerd", own)
             for database in own.rglob("*.db"):
                 database.unlink()
-                shutil.copy2(in_use[0] / "containerd" / database.relative_to(own), database)
+                shutil.copy2(older[0] / "containerd" / database.relative_to(own), database)
         enclosure = Enclosure(directory, programs / "pause").start()
         try:
             daemon = start_containerd(enclosure)
@@ -269,12 +306,13 @@ def _unpack(buildah: _Buildah, ready: Path, programs: Path, cache: Path) -> None
             enclosure.stop()
         finished = directory / "images"
         finished.mkdir()
+        (finished / "lock").touch()
         own.rename(finished / "containerd")
         finished.rename(ready)
 
 
 def _import(archives: Iterable[Path], enclosure: Enclosure) -> None:
-    """Take images in. Those they replace stay until all are there, or layers of both could be thrown away."""
+    """Import images. Replaced images stay until the end, because layers that both share could be deleted."""
 
     def images(command: str, *arguments: str | Path) -> str:
         return enclosure.run("ctr", "--namespace", "k8s.io", "images", command, *arguments)

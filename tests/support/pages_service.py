@@ -1,4 +1,4 @@
-"""The service in a thread (engine, store, executor, API, pages), people in place of a hub, and their windows."""
+"""The service in a thread (engine, store, executor, API, pages), users without a hub, and their windows."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from tornado.web import Application, RequestHandler, StaticFileHandler
 
 from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.api.routes import Pool
-from springtide.hub_extension.auth import needs_xsrf
-from springtide.hub_extension.caller import Caller
-from springtide.hub_extension.site import Hub, Site
+from springtide.hub_extension.service.site import Hub, Site
+from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler import model, wire
-from springtide.scheduler.engine import Engine, EngineSettings, JobFilter
+from springtide.scheduler.engine import Engine, EngineSettings, JobFilter, open_engine
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store
@@ -40,7 +39,7 @@ UNFINISHED = frozenset(state.value for state in model.JobState if not state.fina
 
 
 class Windows:
-    """Browser windows of people; what their scripts throw, or the policy of the page forbids, is kept."""
+    """Browser windows of users; errors of scripts and violations of the content security policy are recorded."""
 
     def __init__(self, browser: Browser, usual: BrowserContext) -> None:
         self._browser = browser
@@ -50,7 +49,7 @@ class Windows:
         self.errors: list[str] = []
 
     def open(self, **options: Any) -> Page:
-        """A new window; with ``options`` in a browser context of its own."""
+        """Open a window and return it; with ``options`` in a browser context of its own."""
         context = self._usual
         if options:
             context = self._browser.new_context(**{"viewport": WIDE, **options})
@@ -67,7 +66,7 @@ class Windows:
             self.errors.append(message.text)
 
     def close(self) -> None:
-        """Close them all; nobody stays logged in."""
+        """Close all windows and log all users out."""
         for page in self._pages:
             page.close()
         for context in self._contexts:
@@ -77,7 +76,7 @@ class Windows:
 
 
 class People:
-    """Who is who, in place of a hub: a cookie is a person's name. With a hub: see the story."""
+    """Users without a hub: the cookie is the user's name. Tests with a hub are in ``tests/story``."""
 
     def __init__(self) -> None:
         self.groups = {"vision": ["susan"], "nlp": ["joe"], "speech": ["jemma"]}
@@ -86,12 +85,12 @@ class People:
         name = handler.get_cookie(PERSON)
         if not name:
             return None
-        headers = handler.request.headers
-        mode, site = headers.get("Sec-Fetch-Mode", ""), headers.get("Sec-Fetch-Site", "")
-        if needs_xsrf(str(handler.request.method), mode, site):
-            handler.check_xsrf_cookie()
+        handler.check_xsrf_cookie()
         groups = frozenset(group for group, names in self.groups.items() if name in names)
         return Caller(name, groups, admin=name == "admin", token=name)
+
+    async def servers(self, user: str) -> frozenset[str]:  # noqa: ARG002 - no user has a notebook
+        return frozenset()
 
     async def members(self, *, fresh: bool = False) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002 - always fresh
         return {group: tuple(names) for group, names in self.groups.items()}
@@ -110,7 +109,7 @@ class People:
 
 
 class Service:
-    """The service with engine, store, executor and pages in a thread of its own, as browsers meet it."""
+    """The service with engine, store, executor and pages in a thread of its own, as browsers see it."""
 
     def __init__(self, state: Path) -> None:
         self._state = state
@@ -134,7 +133,7 @@ class Service:
         self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it in the service's loop."""
+        """Run a coroutine in the service's event loop."""
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         return future.result(PATIENCE_S)
 
@@ -142,8 +141,7 @@ class Service:
         store = Store.open(f"sqlite:///{self._state / 'springtide.sqlite'}", self._state)
         self._stack.callback(store.close)
         executor = LocalExecutor(self._state, discover(11, 3))
-        self.engine = Engine(store, executor, EngineSettings(policy=model.Settings(grace=2.0)))
-        await self.engine.start()
+        self.engine = await open_engine(store, executor, EngineSettings(policy=model.Settings(grace=2.0)))
         self._stack.push_async_callback(self.engine.stop)
         self._stack.push_async_callback(self._end_jobs)
         for name in self.people.groups:
@@ -187,23 +185,23 @@ class Service:
             await asyncio.sleep(0.02)
 
     def submit(self, user: str, *argv: str, **fields: Any) -> wire.Job:
-        """A job of somebody's; by default one that runs until it is told to stop."""
+        """Submit a job of a user; by default one that runs until it is asked to stop."""
         project = next(group for group, names in self.people.groups.items() if user in names)
         submission = wire.Submission(argv=list(argv) or ["sleep", "600"], **fields)
         return self.run(self.engine.submit(submission, user, project))
 
     def until(self, job: str, wanted: Callable[[wire.Job], bool]) -> wire.Job:
-        """The job, as soon as it is as wanted."""
+        """Return the job as soon as the condition holds."""
         deadline = time.monotonic() + PATIENCE_S
-        while not wanted(found := self.engine.job(job)):
+        while not wanted(found := self.run(self.engine.job(job))):
             assert time.monotonic() < deadline, found
             threading.Event().wait(0.02)
         return found
 
     def end_streams(self) -> None:
-        """Cut every connection."""
+        """Close every connection."""
         self.run(self._server.close_all_connections())
 
     def end_jobs(self) -> None:
-        """Cancel what is left and see it gone."""
+        """Cancel the remaining jobs and wait for their end."""
         self.run(self._end_jobs())

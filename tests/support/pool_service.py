@@ -1,7 +1,7 @@
-"""The pool's service as a process for tests: everything real, but a token is simply its user's name.
+"""The pool's service as a process for tests: all parts are real, except that a token is its user's name.
 
 ``python pool_service.py STATE_DIR [IMAGE...]`` prints its address and serves until its standard input is closed;
-then it ends all jobs and leaves. Where images are named, jobs may ask for them.
+then it ends all jobs and exits. Jobs may request the images named.
 """
 
 import asyncio
@@ -9,16 +9,19 @@ import sys
 import time
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
+from typing import cast
 
 from tornado.netutil import bind_sockets
+from tornado.web import RequestHandler
 
 from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.api.routes import Pool
-from springtide.hub_extension.caller import Caller
-from springtide.hub_extension.runtime import serve
-from springtide.hub_extension.site import Site
+from springtide.hub_extension.service.runtime import serve
+from springtide.hub_extension.service.site import Site
+from springtide.hub_extension.web.caller import Caller
+from springtide.hub_extension.web.hub import Groups
 from springtide.scheduler import model, wire
-from springtide.scheduler.engine import Engine, EngineSettings, JobFilter
+from springtide.scheduler.engine import EngineSettings, JobFilter, open_engine
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store
@@ -32,10 +35,13 @@ UNFINISHED = JobFilter(states=frozenset(state.value for state in model.JobState 
 
 
 class People:
-    async def caller(self, handler):
+    async def caller(self, handler: RequestHandler) -> Caller | None:
         name = handler.request.headers.get("Authorization", "").removeprefix("token ")
         groups = frozenset(project for project, (_, names) in PROJECTS.items() if name in names)
         return Caller(name, groups, token=name) if groups or name == "stranger" else None
+
+    async def servers(self, user: str) -> frozenset[str]:  # noqa: ARG002 - no user has a notebook
+        return frozenset()
 
     async def members(self, **_fresh: bool):
         return {project: names for project, (_, names) in PROJECTS.items()}
@@ -47,18 +53,18 @@ async def main(state, *images: str):
         stack.callback(store.close)
         policy = model.Settings(grace=10.0, min_runtime=0.0)
         settings = EngineSettings(policy=policy, images=images or None)
-        engine = Engine(store, LocalExecutor(state, discover(BUILD + TRAIN, BUILD)), settings)
-        await engine.start()
+        engine = await open_engine(store, LocalExecutor(state, discover(BUILD + TRAIN, BUILD)), settings)
         stack.push_async_callback(engine.stop)
         stack.push_async_callback(end_jobs, engine)
         for name, (quota, _) in PROJECTS.items():
             await engine.create_project(name, wire.ProjectEdit(quota=quota, build_quota=0), "test", members={})
         buckets = Buckets(1000.0, 1000, asyncio.get_running_loop().time)
-        pool = Pool(engine, People(), buckets, MAX_BODY, 10.0, "0", time.time)
+        pool = Pool(engine, cast("Groups", People()), buckets, MAX_BODY, 10.0, "0", time.time)
         sockets = bind_sockets(0, "127.0.0.1")
+        address = f"http://127.0.0.1:{sockets[0].getsockname()[1]}{PREFIX}"
         server = serve(Site(pool, People(), PREFIX, b"secret", 60.0), sockets)
         stack.callback(server.stop)
-        print(f"http://127.0.0.1:{sockets[0].getsockname()[1]}{PREFIX}", flush=True)
+        print(address, flush=True)
         await asyncio.to_thread(sys.stdin.read)
 
 

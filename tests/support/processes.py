@@ -1,4 +1,4 @@
-"""What is left of a process."""
+"""The state of processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def alive(pid: int) -> bool:
-    """Whether a process does anything any more; one that nobody has waited for yet does not."""
+    """Return whether a process is running; an ended process that its parent has not waited for is not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):

@@ -1,10 +1,10 @@
-"""Real nodes for a test cluster: kubelets on containerd, in namespaces of their own, whose pods really run.
+"""Real nodes for a test cluster: kubelets on containerd, in separate namespaces, whose pods run.
 
     with NodeNetwork.start(cluster, tools()) as network, network.node("train", gpus=2) as node: ...
 
 Pods of all nodes reach each other by IP, Services by ClusterIP and by name, and the API server by
 ``kubernetes.default``; this machine reaches pods by IP and Services by NodePort at ``node.address``. The GPUs are
-simulated: they are counted and given away, nothing more.
+simulated: they are only counted and allocated.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from typing import Any, Self
 
 import cluster_tools
 from cluster import Cluster, ClusterError
+from commands import run, search_path
 from control_plane import Daemon, until
-from enclosure import Enclosure, directory_of_its_own, path, run
+from enclosure import Enclosure, directory_of_its_own
 from node_images import copy_images, images, start_containerd
 
 DOMAIN = "cluster.local"
@@ -41,30 +42,30 @@ class Subnets:
 
     @property
     def link(self) -> str:
-        """The name of this machine's end of the cable to the nodes."""
+        """The name of this machine's end of the virtual cable to the nodes."""
         return f"springtide{self.number}"
 
     @property
     def machine(self) -> str:
-        """This machine, as the nodes see it."""
+        """The address of this machine for the nodes."""
         return f"10.213.{self.number}.1"
 
     def node(self, place: int) -> str:
-        """The node at a place from 0 to ``MOST_NODES`` - 1."""
+        """Return the address of the node at a place from 0 to ``MOST_NODES`` - 1."""
         return f"10.213.{self.number}.{2 + place}"
 
     @property
     def pods(self) -> str:
-        """All pods of the network."""
+        """The addresses of all pods of the network."""
         return f"10.214.{self.number}.0/24"
 
     def pods_of(self, place: int) -> str:
-        """The pods of the node at a place."""
+        """Return the addresses of the pods of the node at a place."""
         return f"10.214.{self.number}.{place * 256 // MOST_NODES}/{24 + (MOST_NODES - 1).bit_length()}"
 
 
 class NodeNetwork:
-    """What the real nodes of a cluster share: a network, the addresses and names of Services, a way to the API."""
+    """The shared parts of a cluster's real nodes: network, addresses and names of Services, route to the API."""
 
     def __init__(self, cluster: Cluster, programs: Path, directory: Path, unpacked: Path) -> None:
         self._cluster = cluster
@@ -80,9 +81,9 @@ class NodeNetwork:
     @classmethod
     @contextlib.contextmanager
     def start(cls, cluster: Cluster, programs: Path) -> Iterator[Self]:
-        """A network for the nodes of ``cluster``; at the end nothing of it is left on this machine.
+        """Yield a network for the nodes of ``cluster``, which is removed from this machine at the end.
 
-        Raises NoRealNodeError when this machine cannot run nodes.
+        Raise NoRealNodeError when this machine cannot run nodes.
         """
         cache = cluster_tools.cache()
         with images(programs) as unpacked, directory_of_its_own(cache / "nodes") as directory:
@@ -95,7 +96,7 @@ class NodeNetwork:
 
     @contextlib.contextmanager
     def node(self, name: str, gpus: int = 0, labels: Mapping[str, str] | None = None) -> Iterator[RealNode]:
-        """A node that is ready, has the images, and counts ``gpus`` simulated GPUs; removed at the end."""
+        """Yield a ready node with the images and ``gpus`` simulated GPUs; it is removed at the end."""
         with directory_of_its_own(self._cache) as directory:
             node = RealNode(self._cluster, self._programs, self, directory, name, next(self._places))
             if node.is_first:
@@ -117,7 +118,7 @@ class NodeNetwork:
         self._daemons.append(self.enclosure.daemon(self._programs / "coredns", "-conf", corefile))
 
     def _start_proxy(self, node: str) -> None:
-        """Serve the addresses of Services on all nodes, in the name of the first, for which the proxy waits."""
+        """Serve the addresses of Services on all nodes, as the first node, for which the proxy waits."""
         config = self.enclosure.directory / "kube-proxy.json"
         config.write_text(json.dumps(self._proxy(node), indent=2))
         self._daemons.append(self.enclosure.daemon(self._programs / "kube-proxy", "--config", config))
@@ -129,7 +130,7 @@ class NodeNetwork:
         return "default/kubernetes:https" in self.enclosure.run("iptables-save", "-t", "nat")
 
     def _connect(self) -> None:
-        """Lay a cable between this machine and the nodes, with addresses that nobody has."""
+        """Connect this machine and the nodes by a virtual cable with unused addresses."""
         for number in range(256):
             self.subnets = Subnets(number)
             with contextlib.suppress(RuntimeError):
@@ -147,13 +148,13 @@ class NodeNetwork:
         run("ip", "route", "add", here.pods, "via", here.node(0))
 
     def _open_way_to_api(self) -> None:
-        """The API server, which listens on this machine's loopback, at the same port of the nodes."""
+        """Make the API server on this machine's loopback reachable at the same port of the nodes."""
         socket = self.enclosure.directory / "api.socket"
         port = self._api_port
         self._relay = Daemon(
             ["socat", f"UNIX-LISTEN:{socket},fork", f"TCP:127.0.0.1:{port}"],
             self.enclosure.directory / "relay.log",
-            {"PATH": path()},
+            {"PATH": search_path()},
         )
         self._relay.start()
         until(socket.exists, "the way to the API server is open")
@@ -164,7 +165,7 @@ class NodeNetwork:
         return int(self._cluster.url.rpartition(":")[2])
 
     def _announce_api(self) -> None:
-        """The endpoint of the Service ``kubernetes``, as pods reach it."""
+        """Write the endpoint of the Service ``kubernetes`` with the address that pods can reach."""
         name = f"kubernetes-{self.subnets.link}"
         slice_of_one = {
             "metadata": {"name": name, "labels": {"kubernetes.io/service-name": "kubernetes"}},
@@ -211,7 +212,7 @@ SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 
 
 class RealNode:
-    """A node whose pods really run."""
+    """A node that runs its pods."""
 
     def __init__(
         self, cluster: Cluster, programs: Path, network: NodeNetwork, directory: Path, name: str, place: int
@@ -228,7 +229,7 @@ class RealNode:
 
     @contextlib.contextmanager
     def running(self, unpacked: Path) -> Iterator[None]:
-        """As long as this lasts, the node is there."""
+        """Run the node while the block lasts."""
         library = self._enclosure.directory / "lib"
         copy_images(unpacked, library / "containerd")
         (library / "cni-networks").mkdir()
@@ -248,14 +249,14 @@ class RealNode:
         self._cluster.request("PATCH", f"/api/v1/nodes/{self.name}", {"metadata": {"labels": dict(labels)}})
 
     def set_gpus(self, count: int) -> None:
-        """Let the node count so many simulated GPUs."""
+        """Set the number of the node's simulated GPUs."""
         counted = {GPU_RESOURCE: str(count)}
         path = f"/api/v1/nodes/{self.name}"
         self._cluster.request("PATCH", f"{path}/status", {"status": {"capacity": counted, "allocatable": counted}})
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """As long as this lasts, pods that nobody pinned elsewhere may come here; it counts its own GPUs again."""
+        """Let pods that are not pinned elsewhere run here in this block; restore the node's GPUs first."""
         path = f"/api/v1/nodes/{self.name}"
         self.set_gpus(self.gpus)
         self._cluster.request("PATCH", path, {"spec": {"unschedulable": False}})
@@ -265,11 +266,11 @@ class RealNode:
             self._cluster.request("PATCH", path, {"spec": {"unschedulable": True}})
 
     def run(self, *command: str) -> str:
-        """Run a command on the node, as its administrator."""
+        """Run a command on the node as its administrator."""
         return self._enclosure.run(*command)
 
     def logs(self) -> list[Path]:
-        """What to read when something is wrong with the node."""
+        """Return the logs that help to find errors of the node."""
         return [self._enclosure.directory / f"{name}.log" for name in ("kubelet", "containerd")]
 
     def _start_kubelet(self) -> None:
@@ -343,10 +344,10 @@ class RealNode:
 def volume(
     cluster: Cluster, directory: Path, *, storage_class: str = "", claim: tuple[str, str] | None = None
 ) -> Iterator[str]:
-    """A PersistentVolume that is a directory of this machine, which every real node sees; tells its name.
+    """Create a PersistentVolume for a directory of this machine that every real node sees; return its name.
 
-    It is for the ``claim`` (namespace, name), which is made as well, or for whichever claim of ``storage_class``
-    comes. Its owner is the user of the images.
+    It is for the ``claim`` (namespace, name), which is created as well, or for any claim of ``storage_class``. Its
+    owner is the user of the images.
     """
     directory.mkdir(parents=True, exist_ok=True)
     run("chown", f"{OWNER}:{GROUP}", directory)

@@ -1,4 +1,4 @@
-"""Pods on a real node, and what they say and how they end."""
+"""Pods on a real node, their output and their exit codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ USER = 1000
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """Pods on one real node, in one namespace that allows none but restricted ones."""
+    """Pods on one real node, in one namespace that accepts restricted pods only."""
 
     cluster: Cluster
     node: RealNode
@@ -37,7 +37,7 @@ class Pods:
         metadata: dict[str, Any] | None = None,
         **spec: Any,
     ) -> str:
-        """Create a pod that runs a Python program in the notebook image; tells its name."""
+        """Create a pod that runs a Python program in the notebook image; return its name."""
         body = {
             "metadata": {"name": name, **(metadata or {})},
             "spec": {
@@ -79,7 +79,7 @@ class Pods:
         return str(self.cluster.request("GET", f"{self.path}/{name}/log"))
 
     def wait(self, name: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The pod as soon as it is as wanted; AssertionError with its status and log when it never is."""
+        """Return the pod as soon as the condition holds; an AssertionError has its status and log."""
         deadline = time.monotonic() + TIMEOUT_S
         while not holds(pod := self.get(name)):
             assert time.monotonic() < deadline, (pod["status"], self._log_if_any(name))
@@ -93,18 +93,18 @@ class Pods:
             return f"no log: {error}"
 
     def says(self, name: str, words: str) -> None:
-        """Wait until the pod has printed something."""
+        """Wait until the pod has printed a text."""
         self.wait(name, lambda pod: _runs_or_ran(pod) and words in self.log(name))
 
     def exit_code(self, name: str) -> int:
-        """Wait until the pod's program has ended, and tell how."""
+        """Wait until the pod's program has ended, and return its exit code."""
         pod = self.wait(name, lambda pod: ended(pod) is not None)
         code = ended(pod)
         assert code is not None
         return code
 
     def run(self, name: str, program: str, *arguments: str, **options: Any) -> str:
-        """Run a program to its end, which must be a good one, and tell what it printed."""
+        """Run a program to completion and return its output; its exit code has to be 0."""
         self.create(name, program, *arguments, **options)
         code, said = self.exit_code(name), self.log(name)
         assert code == 0, said
@@ -112,7 +112,7 @@ class Pods:
 
 
 def ended(pod: dict[str, Any]) -> int | None:
-    """The exit code of a pod's one container; None as long as it has not ended."""
+    """Return the exit code of a pod's one container; None while it has not ended."""
     for status in pod["status"].get("containerStatuses", []):
         if "terminated" in status["state"]:
             return int(status["state"]["terminated"]["exitCode"])

@@ -1,4 +1,4 @@
-"""Small pools to plan on: one node of 8 GPUs and two projects, unless a test says otherwise."""
+"""Small pools to plan on: one node of 8 GPUs and two projects, unless a test specifies others."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ ROTATING = Settings(order=Order.LEAST_SERVED)
 
 
 def on(node: str, *gpus: int, rank: int = 0) -> Placement:
-    """The placement of one worker."""
+    """Return the placement of one worker."""
     return (Worker(rank, node, gpus),)
 
 
 def running(name: str, project: str, placement: Placement, started: float = 0.0, **more: Any) -> Job:
-    """A job that runs with all its workers, unless ``workers`` says that it wants more."""
+    """Return a job that runs with all its workers, unless ``workers`` requests more."""
     gpus = len(placement[0].gpus)
     return Job(
         name,
@@ -49,7 +49,7 @@ def running(name: str, project: str, placement: Placement, started: float = 0.0,
 
 
 def waiting(name: str, project: str, gpus: int = 1, workers: int = 1, **more: Any) -> Job:
-    """A job that was submitted just now and needs all its workers."""
+    """Return a job that was submitted just now and needs all its workers."""
     more = {"min_workers": workers, "submitted": NOW, **more}
     return Job(name, project, name=name, gpus=gpus, workers=workers, **more)
 
@@ -61,17 +61,17 @@ def pool(
     settings: Settings = CALM,
     projects: Sequence[Project] = (),
 ) -> Snapshot:
-    """A pool with these jobs; ``projects`` are those of ``quotas``, oldest first."""
+    """Return a pool with these jobs; ``projects`` are those of ``quotas``, oldest first."""
     given = {"a": 4, "b": 4} if quotas is None else quotas
     made = (Project(name, quota=quota, age=age) for age, (name, quota) in enumerate(given.items()))
     return Snapshot(NOW, tuple(nodes), tuple(projects) or tuple(made), jobs, settings)
 
 
 def plan(*jobs: Job, now: float = NOW, **more: Any) -> Plan:
-    """What the policy decides in such a pool."""
+    """Return the plan of the policy for such a pool."""
     return Planner(pool(*jobs, **more)).plan(now)
 
 
 def kinds(decided: Plan) -> list[tuple[str, str]]:
-    """The decisions, each as its kind and its job."""
+    """Return the decisions, each as its kind and its job."""
     return [(type(decision).__name__, decision.job) for decision in decided.decisions]

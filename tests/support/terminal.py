@@ -1,4 +1,4 @@
-"""The ``springtide`` command in a terminal, as a process of its own."""
+"""The ``springtide`` command in a terminal, as a separate process."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Done:
 
     @property
     def json(self) -> Any:
-        """What it printed, which is one piece of JSON."""
+        """The output, which is one JSON document."""
         assert self.code == 0, self.err
         return json.loads(self.out)
 
 
 class Run(Protocol):
-    """Runs the command as somebody."""
+    """Runs the command as a user."""
 
     def __call__(self, *words: str, user: str = "susan") -> Done: ...
 

@@ -179,7 +179,7 @@ class Model:
 
     def __init__(self) -> None:
         self.weight = 0
-        self.optimizer = SimpleNamespace(built=False, build=lambda _: setattr(self.optimizer, "built", True))
+        self.optimizer: Any = SimpleNamespace(built=False, build=lambda _: setattr(self.optimizer, "built", True))
         self.trainable_variables: list[Any] = []
         self._initial_epoch = 0
 

@@ -148,10 +148,17 @@ def test_a_part_that_never_comes_is_an_error_and_harms_nothing(tmp_path: Path, m
 def test_everything_is_on_disk_before_it_counts(tmp_path: Path, monkeypatch) -> None:
     events: list[str] = []
     sync, rename = os.fsync, Path.rename
-    monkeypatch.setattr(
-        os, "fsync", lambda file: (events.append(str(Path(f"/proc/self/fd/{file}").readlink())), sync(file))[1]
-    )
-    monkeypatch.setattr(Path, "rename", lambda self, to: (events.append("rename"), rename(self, to))[1])
+
+    def synced(file: int) -> None:
+        events.append(str(Path(f"/proc/self/fd/{file}").readlink()))
+        sync(file)
+
+    def renamed(source: Path, to: Path) -> Path:
+        events.append("rename")
+        return rename(source, to)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "rename", renamed)
     Checkpoints(tmp_path).save("x", 1)
     names = [Path(event).name for event in events]
     assert names == ["state.pkl", "manifest.json", ".00000001.1.new", "rename", tmp_path.name]

@@ -1,21 +1,19 @@
 from __future__ import annotations
 
 import functools
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pool_process import running_service
 
 from springtide.scheduler.client import Client, PoolError
 from springtide.widgets.connection import Connection
 from springtide.widgets.shared_pool import Pool
 
 UNFINISHED = "queued,starting,running,pausing,paused"
-SERVICE = Path(__file__).parents[1] / "support/pool_service.py"
 
 
 @pytest.fixture(scope="session")
@@ -23,27 +21,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a real service: 4 simulated train GPUs; susan and joe in vision, jemma in speech."""
     with running_service(tmp_path_factory.mktemp("pool")) as url:
         yield url
-
-
-@contextmanager
-def running_service(state: Path, *images: str) -> Iterator[str]:
-    """The address of a real service that runs meanwhile."""
-    log = state / "service.log"
-    with log.open("wb") as errors:
-        process = subprocess.Popen(
-            [sys.executable, str(SERVICE), str(state), *images],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-        )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    url = process.stdout.readline().decode().strip()
-    assert url, log.read_text()
-    yield url
-    process.stdin.close()
-    assert process.wait(60) == 0, log.read_text()
-    process.stdout.close()
 
 
 @pytest.fixture(scope="session")

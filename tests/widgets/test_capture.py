@@ -1,5 +1,6 @@
 """What is submitted is what was there at the moment of submission."""
 
+import functools
 import importlib
 import json
 import pickle
@@ -12,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from springtide.scheduler import capture as scheduler_capture
-from springtide.scheduler.capture import Here
+from springtide.scheduler.capture import Here, submission
 from springtide.scheduler.capture.sources import Caps, tree
-from springtide.widgets.capture import capture, capture_cell
 from springtide.widgets.errors import CaptureError
-from springtide.widgets.options import Options, check_size, submission
+from springtide.widgets.submission.capture import capture, capture_cell
+from springtide.widgets.submission.options import check_size
 
 
 @pytest.fixture
@@ -59,6 +60,35 @@ def run(captured, tmp_path):
 
 
 # ---------- commands
+
+
+named_lambda = lambda x: x  # noqa: E731
+
+
+def adds(a, b):
+    return a + b
+
+
+@pytest.mark.parametrize(
+    ("work", "arguments", "name"),
+    [
+        (adds, (1, 2), "adds"),
+        (functools.partial(adds, 1), (2,), "adds"),
+        (named_lambda, (1,), "named_lambda"),
+        (functools.partial(named_lambda, 1), (), "named_lambda"),
+    ],
+)
+def test_a_job_is_named_after_its_function(here, work, arguments, name):
+    assert capture(work, arguments, {}, here).name == name
+
+
+def test_a_lambda_without_a_name_is_called_so(here):
+    assert capture(lambda: 1, (), {}, here).name == "lambda"
+
+
+def test_what_is_no_work_is_named_with_its_type(here):
+    with pytest.raises(CaptureError, match="42 is an int"):
+        capture(42, (), {}, here)  # type: ignore[arg-type] # that is the test
 
 
 def test_a_script_runs_as_it_was_when_it_was_submitted(here, tmp_path):
@@ -299,7 +329,7 @@ def test_a_job_over_the_size_cap_names_what_is_large(here):
         return data, rate
 
     captured = capture(train, (b"x" * 2**21, 0.1), {}, here)
-    request = submission(captured, Options(gpus=4), "key")
+    request = submission(captured, {"gpus": 4}, "key")
     with pytest.raises(CaptureError, match=r"Largest: payload\.pkl 2\.0 MiB, argument 1 2\.0 MiB.*its path"):
         check_size(request, 2**20, captured.sizes)
     check_size(request, 2**22, captured.sizes)

@@ -1,21 +1,25 @@
 """The live card, the pool at a glance and the form, fed by a real service."""
 
 import importlib
+import math
 import sys
 import textwrap
 import threading
+import time
+from typing import Any
 
 import ipywidgets
 import pytest
 
-from springtide.scheduler.client import PoolError, Unreachable
-from springtide.scheduler.wire import Problem
-from springtide.widgets import form as form_module
-from springtide.widgets import listener as listener_module
-from springtide.widgets.card import Card, PoolCard, card
+from springtide.scheduler.client import Client, PoolError, Unreachable
+from springtide.scheduler.wire import OPTIONS, Problem
+from springtide.widgets.display import feed as feed_module
+from springtide.widgets.display import listener as listener_module
+from springtide.widgets.display.card import Card, PoolCard, card
+from springtide.widgets.display.listener import Listener, listener
 from springtide.widgets.errors import OptionError
-from springtide.widgets.form import JobForm, parse_arguments
-from springtide.widgets.listener import Listener, listener
+from springtide.widgets.form.arguments import parse_arguments
+from springtide.widgets.form.form import JobForm
 
 SLEEP = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(600)"]
 REPORTING = """
@@ -56,6 +60,60 @@ def test_a_card_lives_until_its_job_has_ended(pool, workdir, card_of, until):
     assert shown.colour is not None
     until(lambda: not listener(pool.connection.client).active)
     assert not [thread for thread in threading.enumerate() if thread.name == "springtide" and not thread.daemon]
+
+
+BUSY = """
+import time
+from springtide.training import current_job
+for step in range(40):
+    current_job().report(step=step + 1, of=40, loss=1 / (step + 1))
+    print("line", step, flush=True)
+    time.sleep(0.05)
+"""
+
+
+def test_a_card_draws_what_is_pushed_and_fetches_only_what_events_do_not_tell(
+    pool, workdir, card_of, until, calls
+):
+    shown = card_of(pool.submit([sys.executable, "-c", BUSY]))
+    until(lambda: shown.job["state"] == "running" and shown.points and shown.log)
+    calls.clear()
+    began, version = time.monotonic(), shown.version
+    until(lambda: shown.job["state"] == "succeeded" and "line 39" in shown.log)
+    rounds = (time.monotonic() - began) / feed_module.FETCH_PACE_S
+    assert calls.count("job") <= 1
+    assert calls.count("pool") == 0
+    assert calls.count("points") <= rounds + 2
+    assert calls.count("log") <= rounds + 4
+    assert shown.version - version > 4
+    assert shown.job["progress"]["step"] == 40
+    assert [point["step"] for point in shown.points] == list(range(1, 41))
+
+
+def test_a_card_asks_for_everything_after_a_break(pool, workdir, card_of, until, calls):
+    shown = card_of(pool.submit(SLEEP))
+    until(lambda: shown.job["state"] == "running" and "here" in shown.log)
+    calls.clear()
+    shown._view_count = 1
+    shown._view_count = 0
+    assert not listener(pool.connection.client).active
+    shown._view_count = 1
+    until(lambda: {"job", "log", "points"} <= set(calls))
+
+
+@pytest.fixture
+def calls(pool, monkeypatch):
+    """The names of the client's calls that were made since the last look."""
+    made = []
+    for name in ("job", "points", "log", "pool"):
+        real = getattr(Client, name)
+
+        def counted(client, *args: object, _real=real, _name=name, **kwargs: object):
+            made.append(_name)
+            return _real(client, *args, **kwargs)
+
+        monkeypatch.setattr(Client, name, counted)
+    return made
 
 
 def test_a_card_stops_when_nobody_looks_and_goes_on_when_somebody_does(pool, workdir, card_of, until):
@@ -130,7 +188,7 @@ def test_a_handle_shows_its_card_with_text_and_table_beside(pool, workdir, card_
 
 
 def test_without_widgets_there_is_text_and_a_table(pool, workdir, monkeypatch):
-    monkeypatch.setitem(sys.modules, "springtide.widgets.card", None)
+    monkeypatch.setitem(sys.modules, "springtide.widgets.display.card", None)
     job = pool.submit(SLEEP)
     assert set(job._repr_mimebundle_()) == {"text/plain", "text/html"}
     assert set(pool._repr_mimebundle_()) == {"text/plain", "text/html"}
@@ -153,12 +211,17 @@ def test_the_pool_at_a_glance_follows(pool, workdir, until):
 class Looking:
     """Looks at one job's news; raises what it is told to."""
 
+    due = math.inf
+
     def __init__(self, *answers: object) -> None:
         self.answers = list(answers)
-        self.error = None
+        self.error: Any = None
 
-    def hears(self, _event):
+    def hear(self, _event):
         return True
+
+    def forget(self):
+        pass
 
     def refresh(self):
         answer = self.answers.pop(0) if self.answers else False
@@ -191,7 +254,7 @@ def test_who_comes_when_the_last_one_leaves_is_shown_the_pool_as_it_is(pool, unt
     """The first look does not wait for the stream, which says nothing here."""
     client = pool.connection.client
     monkeypatch.setattr(client, "events", lambda stop: iter(stop.wait, True))
-    served = Listener(client)
+    served: Any = Listener(client)
     for _ in range(20):
         leaves, comes = Looking(True), Looking(True)
         served.add(leaves)
@@ -224,26 +287,65 @@ def test_the_form_offers_functions_of_files_beside_the_notebook(pool, workdir, m
     assert form.function.options == ("learn",)
 
 
-def test_the_form_offers_only_what_may_be_asked_for(form):
-    assert form.project.options == ("vision",)
-    assert (form.gpus.min, form.gpus.max) == (1, 4)
+def test_the_form_has_a_field_for_every_option(form):
+    assert {name for name in OPTIONS if form.fields[name] is not None} == OPTIONS.keys()
+    assert form.fields["project"].options == (("vision", "vision"),)
     assert form.function.options == ("double",)
-    assert form.priority.value == "train"
-    form.gpus.value = 4
-    assert form.workers.max == 1
+    assert form.fields["priority"].value == "train"
+    form.fields["gpus"].value = 4
     assert "2 of this job&#x27;s 4 GPUs would be borrowed" in form.advice.value
     assert "simulated" in form.advice.value
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("gpus", 400, "up to 4 GPUs in vision, not 400"),
+        ("gpus", 0, "gpus is 0; expected"),
+        ("workers", 9, "not 9 workers with 1 GPU each"),
+        ("time_limit", "soon", "time_limit is &#x27;soon&#x27;; expected a duration"),
+        ("env", "A", "expected NAME=VALUE"),
+        ("min_workers", "two", "min_workers is"),
+    ],
+)
+def test_the_form_says_at_once_which_value_is_wrong_and_changes_none(form, name, value, words):
+    form.arguments.value = "1"
+    assert not form.button.disabled
+    form.fields[name].value = value
+    assert words in form.notice.value
+    assert form.button.disabled
+    assert form.fields[name].value == value
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"), [("1 +", "cannot be read"), ("1, 2, 3", "cannot be called like this")]
+)
+def test_the_form_says_at_once_that_arguments_do_not_fit(form, typed, words):
+    form.arguments.value = typed
+    assert words in form.notice.value
+    assert form.button.disabled
+
+
 def test_the_form_says_when_a_job_would_start_that_cannot_start_at_once(form, pool, workdir, until):
-    running = pool.submit("sleep 600", gpus=3, time_limit=1000)
+    running = pool.submit("sleep 600", gpus=3, time_limit="20m")
     until(lambda: running.state == "running")
     form.refresh()
-    form.gpus.value = 4
+    form.fields["gpus"].value = 4
     until(lambda: form.start.value)
     assert form.start.value.startswith("It would likely start ")
-    form.gpus.value = 1
+    form.fields["gpus"].value = 1
     assert not form.start.value
+
+
+def test_the_forms_options_reach_the_job(form, pool, until):
+    form.kind.value, form.command.value = "command", "sleep 600"
+    form.fields["time_limit"].value, form.fields["retries"].value = "1h30m", 2
+    form.fields["preemptible"].value, form.fields["name"].value = False, "long"
+    form.button.click()
+    until(lambda: form.cards.children or form.notice.value)
+    assert not form.notice.value
+    job = form.cards.children[0].job
+    assert (job["time_limit"], job["retries"], job["preemptible"], job["name"]) == (5400.0, 2, False, "long")
 
 
 def test_the_form_says_what_is_missing_and_submits_nothing(form):
@@ -276,7 +378,7 @@ def test_the_form_tells_a_mistake_as_text(form, workdir, until):
 
 
 def test_somebody_without_a_project_is_told_so(pool_of, workdir):
-    made = form_module.JobForm(pool_of("stranger").connection, None, dict)
+    made = JobForm(pool_of("stranger").connection, None, dict)
     assert "no project" in made.box.children[0].value
 
 

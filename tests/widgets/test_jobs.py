@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from springtide.widgets import handle
+import springtide.widgets.job as job_module
 from springtide.widgets.connection import PoolError
 from springtide.widgets.errors import (
     CaptureError,
@@ -23,8 +23,7 @@ from springtide.widgets.errors import (
     SpringtideError,
     UntrustedResultError,
 )
-from springtide.widgets.handle import Job, WaitInterrupted
-from springtide.widgets.options import Options
+from springtide.widgets.job import Job, WaitInterrupted
 
 SLEEP = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(600)"]
 PAUSING = textwrap.dedent("""
@@ -113,7 +112,7 @@ def test_a_notebook_is_executed_and_kept(pool, workdir):
 
 def test_a_cell_runs_with_the_variables_it_reads(pool, workdir):
     namespace = {"__name__": "__main__", "factor": 6, "secret": object()}
-    job = pool.submit_cell("answer = factor * 7\nanswer", namespace, (), Options(gpus=1))
+    job = pool.submit_cell("answer = factor * 7\nanswer", namespace, (), {"gpus": 1})
     assert job.wait(quiet=True).result() == 42
     assert "answer" not in namespace
 
@@ -131,7 +130,7 @@ def test_an_exception_in_the_job_comes_back_with_its_traceback(pool, workdir):
     finally:
         sys.path.remove(str(workdir))
         del sys.modules["model"]
-    with pytest.raises(JobFailedError, match="train failed with exit code 1") as caught:
+    with pytest.raises(JobFailedError, match=r"Job train failed\. It ended with exit code 1\. See") as caught:
         job.wait(quiet=True).result()
     assert "ZeroDivisionError: division by zero" in str(caught.value)
     assert "return 1 / rate" in caught.value.traceback
@@ -224,14 +223,14 @@ def test_interrupting_the_wait_leaves_the_job_running(pool, workdir, until, monk
     until(lambda: job.state == "running")
     looks = []
 
-    class Interrupting(handle.JobWatch):
+    class Interrupting(job_module.JobFeed):
         def refresh(self):
             looks.append(self)
             if len(looks) == 1:
                 os.kill(os.getpid(), signal.SIGINT)
             return super().refresh()
 
-    monkeypatch.setattr(handle, "JobWatch", Interrupting)
+    monkeypatch.setattr(job_module, "JobFeed", Interrupting)
     with pytest.raises(WaitInterrupted, match=rf"The job goes on.*{job.id}"):
         job.wait(quiet=True)
     assert job.state == "running"
@@ -295,12 +294,16 @@ def test_the_pool_says_when_a_job_would_start_without_submitting_it(pool, workdi
     said = pool.when(gpus=4, name="idea")
     assert said.forecast.job.likely is not None
     assert repr(said).startswith("It would likely start ")
-    assert [job.name for job in pool.jobs(state="queued")._known] == []
+    assert [job.name for job in pool.jobs(state="queued").infos] == []
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"gpu": 1}, "`gpu` is no option"), ({"gpus": 0}, "gpus has to be"), ({"gpus": 100}, "largest train node")],
+    [
+        ({"gpu": 1}, "`gpu` is no option"),
+        ({"gpus": 0}, "gpus is 0; expected a whole number from 1"),
+        ({"gpus": 100}, "largest train node"),
+    ],
 )
 def test_what_could_not_be_submitted_has_no_start(pool, options, words):
     with pytest.raises(SpringtideError, match=words):

@@ -117,7 +117,7 @@ def test_a_notebooks_function_fails_with_its_own_line(kernel):
     ("cell", "kind", "words"),
     [
         ("pool.submit('python missing.py')", "CaptureError", "missing.py does not exist"),
-        ("pool.submit('python', gpus=0)", "OptionError", "gpus has to be a whole number"),
+        ("pool.submit('python', gpus=0)", "OptionError", "gpus is 0; expected a whole number"),
         ("pool.submit(['true'], gpus=99)", "PoolError", "99"),
         ("%%train --gpu 4\n1", "OptionError", "%%train"),
         ("import threading\nlock = threading.Lock()\npool.submit(lambda: lock)", "CaptureError", "global `lock`"),
@@ -130,6 +130,22 @@ def test_a_mistake_is_one_sentence_without_a_traceback(kernel, cell, kind, words
     (line,) = shown.error["traceback"]
     assert words in line
     assert "Traceback" not in line
+
+
+@pytest.mark.parametrize("cell", ["%%train --help", "%%train -h\n", "%%train --help\n1 + 1"])
+def test_the_magic_shows_its_options_with_and_without_a_cell(kernel, pool, cell):
+    kernel.run("%load_ext springtide.widgets")
+    before = len(pool.jobs())
+    shown = kernel.run(cell)
+    assert not shown.error
+    assert "--gpus N" in shown.text
+    assert len(pool.jobs()) == before
+
+
+def test_a_cell_without_code_is_refused_by_the_magic(kernel):
+    kernel.run("%load_ext springtide.widgets")
+    shown = kernel.run("%%train --gpus 2")
+    assert "the cell is empty" in "".join(shown.error["traceback"])
 
 
 def test_interrupting_the_kernel_ends_the_waiting_only(kernel, pool):

@@ -1,20 +1,26 @@
 """What is an option, what is the function's own, and what is refused before anything is sent."""
 
 import ast
+import inspect
 import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from IPython.core.completer import provisionalcompleter
+from IPython.core.interactiveshell import InteractiveShell
 
-from springtide.scheduler.capture import Here
-from springtide.widgets.capture import capture
+from springtide.scheduler.capture import Here, submission
+from springtide.scheduler.wire import OPTIONS
 from springtide.widgets.errors import NotOnHubError, OptionError
 from springtide.widgets.magics import train as magic
-from springtide.widgets.names import needed_names
-from springtide.widgets.options import Options, submission
-from springtide.widgets.shared_pool import Pool, split_keywords
+from springtide.widgets.shared_pool import Pool
+from springtide.widgets.submission.capture import capture
+from springtide.widgets.submission.keywords import split_keywords
+from springtide.widgets.submission.names import needed_names
+from springtide.widgets.submission.options import checked
 
 
 def greedy(gpus, rate=0.1):
@@ -27,14 +33,14 @@ def plain(rate=0.1):
 
 def test_keywords_that_are_no_options_go_to_the_function():
     options, own = split_keywords(plain, None, {"gpus": 4, "rate": 0.2})
-    assert (options.gpus, own) == (4, {"rate": 0.2})
+    assert (options["gpus"], own) == (4, {"rate": 0.2})
 
 
 def test_a_name_that_is_both_has_to_be_said_clearly():
     with pytest.raises(OptionError, match="kwargs="):
         split_keywords(greedy, None, {"gpus": 4})
     options, own = split_keywords(greedy, {"gpus": 2}, {"gpus": 4})
-    assert (options.gpus, own) == (4, {"gpus": 2})
+    assert (options["gpus"], own) == (4, {"gpus": 2})
 
 
 @pytest.mark.parametrize("work", [plain, "python train.py"])
@@ -46,20 +52,40 @@ def test_a_misspelt_option_is_named_with_the_right_one(work):
 @pytest.mark.parametrize(
     "wrong",
     [{"gpus": 0}, {"gpus": -1}, {"gpus": 2.5}, {"gpus": True}, {"gpus": "4"}, {"workers": float("nan")},
-     {"retries": -1}, {"name": 3}, {"env": {"A": 1}}, {"priority": 1.5}],
+     {"retries": -1}, {"name": 3}, {"env": {"A": 1}}, {"priority": 1.5}, {"rotate": "yes"}, {"time_limit": "soon"},
+     {"time_limit": 0}, {"grace": "2h"}, {"gpu_types": [1]}],
 )  # fmt: skip
-def test_an_option_of_the_wrong_kind_is_refused_by_its_name(tmp_path, wrong):
-    captured = capture(plain, (), {}, Here(tmp_path))
-    with pytest.raises(OptionError, match=f"{next(iter(wrong))} has to be"):
-        submission(captured, Options(**wrong), "key")
+def test_an_option_of_the_wrong_kind_is_refused_by_its_name(wrong):
+    with pytest.raises(OptionError, match=f"{next(iter(wrong))} is .*; expected "):
+        checked(wrong)
 
 
 def test_options_reach_the_request(tmp_path):
     captured = capture(plain, (), {}, Here(tmp_path))
-    request = submission(captured, Options(gpus=4, time_limit=timedelta(hours=2), gpu_types="v100"), "key")
+    options = checked({"gpus": 4, "time_limit": timedelta(hours=2), "gpu_types": "v100", "env": {"A": "1"}})
+    request = submission(captured, options, "key")
     assert (request.name, request.gpus, request.time_limit, request.key) == ("plain", 4, 7200.0, "key")
     assert request.gpu_types == ["v100"]
+    assert request.env == {**captured.env, "A": "1"}
     assert request.cwd == str(tmp_path)
+
+
+def test_the_signature_of_submit_shows_every_option_with_its_default():
+    shown = inspect.signature(Pool().submit).parameters
+    assert [name for name in shown if name in OPTIONS] == list(OPTIONS)
+    assert (shown["gpus"].default, shown["priority"].default, shown["time_limit"].default) == (1, "train", None)
+    assert all(f"``{name}``: {option.help[:20]}" in Pool.submit.__doc__ for name, option in OPTIONS.items())
+
+
+@pytest.mark.parametrize("use_jedi", [True, False])
+@pytest.mark.parametrize("call", ["pool.submit(f, gp", "pool.when(gp"])
+def test_tab_completion_offers_the_options(call, use_jedi):
+    shell = InteractiveShell()
+    shell.Completer.use_jedi = use_jedi
+    shell.user_ns.update(pool=Pool(), f=plain)
+    with provisionalcompleter():
+        found = {completion.text for completion in shell.Completer.completions(call, len(call))}
+    assert {"gpus=", "gpu_types="} <= found
 
 
 def test_away_from_a_hub_one_sentence_says_what_to_do(monkeypatch):
@@ -82,28 +108,55 @@ class Sent(Pool):
 
 class Shell:
     def __init__(self) -> None:
-        self.user_ns = {}
-        self.user_ns_hidden = {}
+        self.user_ns: dict[str, Any] = {}
+        self.user_ns_hidden: dict[str, Any] = {}
 
 
 def test_the_magics_line_becomes_options():
     pool, shell = Sent(), Shell()
     line = "--gpus 4 --workers 2 --name 'two words' --priority high --time-limit 2h --env A=1 --env B=2 --to job"
     assert magic(shell, line, "1", pool) == "handle"
-    wanted = Options(
-        gpus=4, workers=2, name="two words", priority="high", time_limit=7200, env={"A": "1", "B": "2"}
-    )
-    assert pool.options == wanted
+    assert pool.options == {
+        "gpus": 4, "workers": 2, "name": "two words", "priority": "high", "time_limit": 7200.0,
+        "env": {"A": "1", "B": "2"},
+    }  # fmt: skip
     assert shell.user_ns == {"job": "handle"}
 
 
+def test_spellings_of_before_stay_good():
+    pool = Sent()
+    line = "--gpu-types a100 v100 --not-preemptible --no-rotate --grace 30s --priority 60 --retries 2"
+    magic(Shell(), line, "1", pool)
+    assert pool.options == {
+        "gpu_types": ["a100", "v100"], "preemptible": False, "rotate": False, "grace": 30.0, "priority": 60,
+        "retries": 2,
+    }  # fmt: skip
+
+
+def test_help_lists_every_option_and_sends_nothing():
+    pool = Sent()
+    said: list[Any] = []
+    assert magic(Shell(), "--help", "", pool, said.append) is None
+    assert not hasattr(pool, "options")
+    assert all(option.flag in said[0] for option in OPTIONS.values())
+    assert "--to VARIABLE" in said[0]
+
+
 @pytest.mark.parametrize(
-    "line", ["--gpus four", "--gpu 4", "--time-limit soon", "--env A", "--to 4x", "--name 'open", "stray"]
+    "line",
+    ["--gpus four", "--gpu 4", "--time-limit soon", "--env A", "--gpus 0", "--to 4x", "--name 'open", "stray"],
 )
 def test_a_wrong_line_is_a_sentence_and_sends_nothing(line):
     pool = Sent()
-    with pytest.raises(OptionError, match="%%train"):
+    with pytest.raises(OptionError, match=r"^%%train: (?!.*%%train:).*(`%%train --help`|variable)"):
         magic(Shell(), line, "1", pool)
+    assert not hasattr(pool, "options")
+
+
+def test_an_empty_cell_sends_nothing():
+    pool = Sent()
+    with pytest.raises(OptionError, match="the cell is empty"):
+        magic(Shell(), "--gpus 2", "\n", pool)
     assert not hasattr(pool, "options")
 
 

@@ -1,19 +1,20 @@
 """Without widgets, jobs and the pool are text and tables, and nobody's text can break out of them."""
 
 import io
+from typing import Any
 
 import pytest
 
 from springtide.scheduler.wire import GpuRef, Job, PoolView, Progress, ProjectChoice, ProjectView, Reason, Starts
-from springtide.widgets import bar, plain, words
-from springtide.widgets.advice import advice, problem
-from springtide.widgets.watch import LOG_BYTES, LOG_LINES, Tail, thin
+from springtide.widgets.display import phrases, plain, progress_bar
+from springtide.widgets.display.feed import LOG_BYTES, LOG_LINES, Tail, thin
+from springtide.widgets.form.advice import advice, problem
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e & \"quoted\" 'x'\n\x07"
 
 
-def job(**changes: object):
-    fields = {
+def job(**changes: Any):
+    fields: dict[str, Any] = {
         "id": "42", "name": "digits", "kind": "function", "user": "susan", "project": "vision", "state": "running",
         "priority": 50, "preemptible": True, "workers": 1, "gpus": 4, "min_workers": 1, "submitted": 0.0,
         "argv": [],
@@ -28,8 +29,8 @@ def held(count, borrowed):
     return job(held=refs, progress=Progress(step=41, of=60, values={"loss": 0.25}))
 
 
-def project(**changes: object):
-    fields = {
+def project(**changes: Any):
+    fields: dict[str, Any] = {
         "name": "vision", "parent": None, "quota": 2, "limit": None, "weight": 1, "priority": 100,
         "build_quota": 1, "fair_share": 2, "held": 1, "borrowed": 0, "waiting": 0, "running_jobs": 1,
         "waiting_jobs": 0,
@@ -62,11 +63,11 @@ def test_text_shows_hostile_text_on_one_line():
 
 
 def test_a_log_keeps_its_lines_and_colours_and_nothing_else():
-    assert words.clean_lines("a\x1b[31mb\x1b[0m\n\x1b]0;title\x07\tc\u202e\x08") == "a\x1b[31mb\x1b[0m\n\tc"
+    assert phrases.clean_lines("a\x1b[31mb\x1b[0m\n\x1b]0;title\x07\tc\u202e\x08") == "a\x1b[31mb\x1b[0m\n\tc"
 
 
 def test_a_job_says_state_progress_gpus_and_why():
-    waiting = job(state="queued", place=2, reason=Reason(code="x", text="All 8 GPUs are held."))
+    waiting = job(state="queued", place=2, reason=Reason(code="x", text="All 8 GPUs are held. Number 2 in line."))
     assert (
         plain.job_text(held(8, 6), 0.0) == "Job digits (42): ▶ running, step 41 of 60, 8 GPUs, 6 of them borrowed"
     )
@@ -76,6 +77,16 @@ def test_a_job_says_state_progress_gpus_and_why():
 def test_empty_lists_say_what_to_do_next():
     assert "pool.submit" in plain.jobs_text([])
     assert "pool.submit" in plain.jobs_html([])
+
+
+def test_a_long_list_of_jobs_is_cut_with_the_number_of_the_rest():
+    jobs = [job(name=f"job {number}") for number in range(130)]
+    text, html = plain.jobs_text(jobs), plain.jobs_html(jobs)
+    for shown in (text, html):
+        assert "job 99" in shown
+        assert "job 100" not in shown
+        assert "… and 30 jobs more." in shown
+    assert "more." not in plain.jobs_text(jobs[:100])
 
 
 def test_the_pool_lists_quota_held_borrowed_and_waiting():
@@ -99,7 +110,7 @@ class Terminal(io.StringIO):
 
 def test_the_bar_is_rewritten_in_place_on_a_terminal():
     out = Terminal()
-    shown = bar.Bar(out)
+    shown = progress_bar.Bar(out)
     shown.show(job(state="queued", reason=Reason(code="x", text="A long reason why the job waits")))
     shown.show(held(4, 0))
     shown.close()
@@ -110,7 +121,7 @@ def test_the_bar_is_rewritten_in_place_on_a_terminal():
 
 def test_the_bar_is_one_line_per_state_elsewhere():
     out = io.StringIO()
-    shown = bar.Bar(out)
+    shown = progress_bar.Bar(out)
     for _ in range(3):
         shown.show(held(4, 0))
     shown.show(job(state="succeeded"))
@@ -121,8 +132,8 @@ def test_the_bar_is_one_line_per_state_elsewhere():
 # ---------- advice
 
 
-def choice(**changes: object):
-    fields = {
+def choice(**changes: Any):
+    fields: dict[str, Any] = {
         "name": "vision",
         "quota": 2,
         "limit": None,
@@ -142,7 +153,7 @@ def choice(**changes: object):
         (1, 4, 6, "All 4 GPUs would be borrowed: when their owner asks for them, the job pauses"),
         (1, 1, 6, "The GPU would be borrowed: when its owner asks for it, the job pauses"),
         (4, 3, 0, "waits only until borrowed GPUs have come back"),
-        (1, 4, 0, "waits in line"),
+        (1, 4, 0, "starts once enough GPUs are free"),
         (None, 4, 4, "unlimited quota"),
     ],
 )
@@ -151,7 +162,8 @@ def test_the_form_says_what_would_be_borrowed(quota, gpus, free, words):
 
 
 @pytest.mark.parametrize(
-    ("gpus", "workers", "words"), [(5, 1, "up to 4 GPUs"), (4, 3, "up to 8 GPUs; 3 with 4 each"), (4, 2, "")]
+    ("gpus", "workers", "words"),
+    [(5, 1, "up to 4 GPUs in vision, not 5."), (4, 3, "up to 8 GPUs, not 3 workers"), (4, 2, "")],
 )
 def test_the_form_refuses_what_can_never_run(gpus, workers, words):
     assert words in problem(choice(), gpus, workers)
@@ -169,7 +181,8 @@ def test_the_cards_log_is_capped_in_lines_and_bytes():
 
 
 def test_the_cards_curve_keeps_its_first_and_last_point():
-    kept = thin(range(10_000), 400)
+    numbers: Any = range(10_000)
+    kept: Any = thin(numbers, 400)
     assert len(kept) == 400
     assert (kept[0], kept[-1]) == (0, 9_999)
 

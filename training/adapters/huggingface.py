@@ -13,13 +13,13 @@ from springtide.training.job import Job, current_job
 
 
 def latest(job: Optional[Job] = None) -> Optional[str]:
-    """The newest checkpoint for ``resume_from_checkpoint``, None if there is none."""
+    """Return the newest checkpoint for ``resume_from_checkpoint``, None if there is none."""
     found = (current_job() if job is None else job).restore()
     return None if found is None else str(found.path)
 
 
 def callback(job: Optional[Job] = None) -> Any:
-    """A callback that reports what is logged, keeps each checkpoint saved, and pauses between two steps."""
+    """Return a callback that reports logged values, keeps each saved checkpoint, and pauses between two steps."""
     framework: Any = import_module("transformers")
     mine = current_job() if job is None else job
 
@@ -50,7 +50,7 @@ def callback(job: Optional[Job] = None) -> Any:
 
 
 def _link(source: str, target: str) -> str:
-    """The same file under a second name where that is possible, which takes no time and no room."""
+    """Hard-link the file to a second name, which takes no time and no disk space; copy it where that fails."""
     try:
         os.link(source, target)
     except OSError:

@@ -12,10 +12,10 @@ FILE = "latest.weights.h5"
 
 
 def callback(job: Optional[Job] = None, *, every_epochs: int = 1) -> Any:
-    """A callback that loads the newest checkpoint, reports and saves after epochs, and pauses between two batches.
+    """Return a callback that loads the newest checkpoint, reports and saves after epochs, and can pause.
 
-    The model has to be built before ``fit``. After a pause in the middle of an epoch that epoch begins again, with
-    the weights it had.
+    It pauses between two batches. The model has to be built before ``fit``. After a pause in the middle of an
+    epoch, that epoch starts again with the weights at the pause.
     """
     framework: Any = import_module("keras")
     mine = current_job() if job is None else job
@@ -31,7 +31,7 @@ def callback(job: Optional[Job] = None, *, every_epochs: int = 1) -> Any:
                     optimizer.build(self.model.trainable_variables)
                 self.model.load_weights(str(found.path / FILE))
                 self.epoch = int(found.step or 0)
-                self.model._initial_epoch = self.epoch  # noqa: SLF001 - as Keras' own BackupAndRestore does
+                self.model._initial_epoch = self.epoch  # noqa: SLF001 - like Keras' own BackupAndRestore
 
         def on_train_batch_end(self, _batch: int, _logs: Any = None) -> None:
             if mine.should_pause():

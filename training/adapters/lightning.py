@@ -12,13 +12,13 @@ FILE = "lightning.ckpt"
 
 
 def latest(job: Optional[Job] = None) -> Optional[str]:
-    """The newest checkpoint for ``ckpt_path``, None if there is none."""
+    """Return the newest checkpoint for ``ckpt_path``, None if there is none."""
     found = (current_job() if job is None else job).restore()
     return None if found is None else str(found.path / FILE)
 
 
 def callback(job: Optional[Job] = None, *, every_epochs: int = 1, shards: bool = False) -> Any:
-    """A Lightning callback that reports, saves after each ``every_epochs`` epochs, and pauses between two batches.
+    """Return a callback that reports, saves after each ``every_epochs`` epochs, and pauses between two batches.
 
     ``shards`` is for strategies in which every process writes its own part of a checkpoint.
     """

@@ -11,15 +11,15 @@ FILE = "state.pt"
 
 
 class Resumable:
-    """Everything a loop has to carry over a pause: whatever has ``state_dict`` and ``load_state_dict``.
+    """The objects that a loop keeps over a pause: any with ``state_dict`` and ``load_state_dict``.
 
         parts = Resumable(model=model, optimizer=optimizer)
         for epoch in range(parts.restore(), 200):
             loss = train(model)
             parts.done(epoch + 1, of=200, loss=loss)
 
-    Random number generators are carried over as well, so that a resumed training is as one that never paused.
-    ``every`` is the number of steps from checkpoint to checkpoint.
+    The state of the random number generators is kept as well, so that a resumed training equals one without a
+    pause. ``every`` is the number of steps between checkpoints.
     """
 
     def __init__(self, job: Optional[Job] = None, *, every: int = 1, **parts: Any) -> None:
@@ -29,7 +29,7 @@ class Resumable:
         self._torch: Any = import_module("torch")
 
     def restore(self) -> int:
-        """Load the newest checkpoint, if there is one; how many steps are done."""
+        """Load the newest checkpoint, if there is one; return the number of completed steps."""
         found = self.job.restore()
         if found is None:
             return 0
@@ -42,7 +42,7 @@ class Resumable:
         return int(state["step"])
 
     def done(self, step: int, *, of: Optional[int] = None, **values: Any) -> None:
-        """So many steps are done: report, save when it is time, and save and exit when a pause is asked for."""
+        """Report the completed steps, save when a checkpoint is due, and save and exit when asked to pause."""
         self.job.report(step=step, of=of, **values)
         pause = self.job.should_pause(step) and step != of
         if pause or step % self._every == 0 or step == of:

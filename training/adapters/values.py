@@ -1,4 +1,4 @@
-"""What frameworks log, as plain numbers."""
+"""Conversion of the values that frameworks log into plain numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Dict, Mapping
 
 
 def plain(values: Mapping[str, Any]) -> Dict[str, float]:
-    """Those of the values that are numbers, or hold exactly one."""
+    """Return those of the values that are numbers, or hold exactly one."""
     found: Dict[str, float] = {}
     for name, value in values.items():
         if isinstance(value, (str, bytes, bool)):

@@ -1,22 +1,25 @@
 """The picture language: plain ES modules and style sheets, the same for notebook cards and pages.
 
-Pages are served the files as they are. A notebook's card is one module made of them by `bundle`.
+Pages are served the files as they are. A notebook's card is one module made of them by `bundle`. The folders, from
+the lowest to the highest: ``base`` (elements, words, marks), ``charts``, ``views`` (cards, logs, the pool at a
+glance), ``notebook`` (the widgets' modules). ``styles`` has the style sheets.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from importlib.resources import files
 
-_IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z_]+\.js)";\n', re.MULTILINE)
+_IMPORT = re.compile(r'^import \{[^}]*\} from "(\.{1,2}/[a-z_/]+\.js)";\n', re.MULTILINE)
 _SHEETS = ("tokens.css", "bars.css", "card.css", "charts.css")
 
 
 def bundle(*names: str) -> str:
-    """One ES module of the named modules and all they import, each before those that import it.
+    """Return one ES module of the named modules and all they import, each before those that import it.
 
-    Import lines are dropped, so top-level names are unique across the modules of this folder. Raises
-    `FileNotFoundError` for a module that does not exist.
+    Names are paths in this folder. Import lines are dropped, so top-level names are unique across all modules.
+    Raise `FileNotFoundError` for a module that does not exist, and `ImportError` for a circle.
     """
     placed: dict[str, str] = {}
     for name in names:
@@ -25,8 +28,8 @@ def bundle(*names: str) -> str:
 
 
 def stylesheet() -> str:
-    """All style sheets as one."""
-    return "\n".join(_text(name) for name in _SHEETS)
+    """Return all style sheets as one."""
+    return "\n".join(_text(f"styles/{name}") for name in _SHEETS)
 
 
 def _place(name: str, placed: dict[str, str], importers: tuple[str, ...]) -> None:
@@ -36,9 +39,9 @@ def _place(name: str, placed: dict[str, str], importers: tuple[str, ...]) -> Non
         raise ImportError(f"{' imports '.join((*importers, name))}: a circle")
     source = _text(name)
     for imported in _IMPORT.findall(source):
-        _place(imported, placed, (*importers, name))
+        _place(posixpath.normpath(f"{posixpath.dirname(name)}/{imported}"), placed, (*importers, name))
     placed[name] = _IMPORT.sub("", source)
 
 
 def _text(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return files(__package__).joinpath(*name.split("/")).read_text(encoding="utf-8")

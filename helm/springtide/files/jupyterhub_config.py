@@ -7,7 +7,7 @@ from pathlib import Path
 from traitlets.config import Config
 
 from springtide.hub_extension import configure
-from springtide.hub_extension.single import TEMPLATES
+from springtide.hub_extension.local_hub.single import TEMPLATES
 
 c = get_config()  # noqa: F821
 chart = json.loads(Path(__file__).with_name("hub.json").read_text())

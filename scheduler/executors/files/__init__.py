@@ -1,1 +1,1 @@
-"""What is on disk of a job, wherever it runs: where it lies, and how it is written and read."""
+"""The files of a job, for all executors: their layout, and how they are written and read."""

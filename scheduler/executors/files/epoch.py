@@ -1,4 +1,4 @@
-"""Whose acts are obeyed: those of the newest owner of the store."""
+"""Fencing of executors: only the newest owner of the store may make requests."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from springtide.scheduler.executors.supervisor.records import write_record
 
 
 class EpochGate:
-    """Keeps the newest epoch that acted beside the jobs, and lets no older one act."""
+    """Records the newest epoch that made a request in the directory of jobs, and refuses older ones."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._mine: int | None = None
+        self._last: int | None = None
+
+    def newest(self) -> int:
+        """Return the newest epoch that made a request, 0 if none has."""
+        return int((read_record(self._layout.jobs, self._layout.epoch.name) or {}).get("epoch", 0))
 
     def check(self, epoch: int | None = None) -> None:
-        """Raises `StaleEpochError` for an act of a former owner; None is the epoch we ourselves acted in last."""
-        mine = self._mine if epoch is None else epoch
-        if mine is None:
+        """Raise `StaleEpochError` for an epoch of a former owner; None stands for the last epoch of this gate."""
+        own = self._last if epoch is None else epoch
+        if own is None:
             return
-        seen = (read_record(self._layout.jobs, self._layout.epoch.name) or {}).get("epoch", 0)
-        if mine < seen:
-            raise StaleEpochError(f"The pool has a newer owner (epoch {seen}, not {mine}).")
-        self._mine = mine
-        if mine > seen:
+        seen = self.newest()
+        if own < seen:
+            raise StaleEpochError(f"The pool has a newer owner (epoch {seen}, not {own}).")
+        self._last = own
+        if own > seen:
             with opened(self._layout.jobs) as directory:
-                write_record(directory, self._layout.epoch.name, {"epoch": mine})
+                write_record(directory, self._layout.epoch.name, {"epoch": own})

@@ -1,4 +1,4 @@
-"""Where everything of a job lies, and how the records of an attempt are read and written."""
+"""The layout of the state directory, and the records of attempts in it."""
 
 from __future__ import annotations
 
@@ -27,31 +27,36 @@ class JobPlaces:
 
     @property
     def code(self) -> Path:
+        """Directory of the submitted files."""
         return self.root / "code"
 
     @property
     def work(self) -> Path:
-        """The job's own directory, which it starts in unless it asks for another."""
+        """The working directory of the job, unless it requests another."""
         return self.root / "work"
 
     @property
     def checkpoints(self) -> Path:
+        """Directory of the checkpoints."""
         return self.root / "checkpoints"
 
     @property
     def output(self) -> Path:
+        """Directory of what the job leaves for its user."""
         return self.root / "output"
 
     @property
     def reports(self) -> Path:
+        """File of the reports of all attempts."""
         return self.root / "reports.jsonl"
 
     @property
     def attempts(self) -> Path:
+        """Directory of the attempts, by number."""
         return self.root / "attempts"
 
     def numbers(self) -> list[int]:
-        """The attempts that there are, in order."""
+        """Return the numbers of the attempts, in order."""
         try:
             names = [path.name for path in self.attempts.iterdir()]
         except FileNotFoundError:
@@ -61,38 +66,40 @@ class JobPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The part of the state directory that the executor keeps."""
+    """The part of the state directory that the executor uses."""
 
     state: Path
 
     @property
     def jobs(self) -> Path:
+        """Directory of the jobs, by id."""
         return self.state / "jobs"
 
     @property
     def epoch(self) -> Path:
+        """File of the newest epoch that acted."""
         return self.jobs / ".epoch"
 
     def job(self, job: str) -> JobPlaces:
-        """Raises `ExecutorError` for what cannot be the id of a job."""
+        """Return the paths of a job. Raises `ExecutorError` if this cannot be the id of a job."""
         if not _JOB.fullmatch(job):
             raise ExecutorError(f"{job!r} is not the id of a job.")
         return JobPlaces(self.jobs / job)
 
     def attempt(self, key: AttemptKey) -> Path:
-        """The attempt's directory."""
+        """Return the directory of an attempt. Raises `ExecutorError` for a number below 1."""
         if key.attempt < 1:
             raise ExecutorError(f"Attempts are numbered from 1; {key.attempt} is not one.")
         return self.job(key.job).attempts / str(key.attempt)
 
     def all_jobs(self) -> list[str]:
-        """Ids of all jobs that have a directory."""
+        """Return the ids of all jobs that have a directory."""
         return sorted(path.name for path in self.jobs.iterdir() if _JOB.fullmatch(path.name))
 
 
 @contextmanager
 def opened(directory: Path) -> Iterator[int]:
-    """A descriptor of the directory."""
+    """Open a directory and yield its descriptor."""
     handle = os.open(directory, DIRECTORY)
     try:
         yield handle
@@ -101,16 +108,16 @@ def opened(directory: Path) -> Iterator[int]:
 
 
 def read_record(directory: Path, name: str) -> dict[str, Any] | None:
-    """A record of the attempt; None if it is not there or was torn by a crash of the machine."""
+    """Return a record of an attempt, None if it does not exist or a crash of the machine left it incomplete."""
     try:
-        found = json.loads((directory / name).read_bytes())
+        decoded = json.loads((directory / name).read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return decoded if isinstance(decoded, dict) else None
 
 
 def read_exit(directory: Path) -> Exit | None:
-    """How the attempt ended, None if that is not recorded."""
+    """Return how the attempt ended, None if that is not recorded."""
     record = read_record(directory, "exit.json")
     if record is None:
         return None
@@ -129,23 +136,23 @@ def read_exit(directory: Path) -> Exit | None:
 
 
 def leave_request(directory: Path, name: str) -> None:
-    """Make the empty file that asks for a pause or a kill; that works on a full disk too."""
+    """Create the empty file that requests a pause or a kill; that works on a full disk too."""
     with opened(directory) as handle:
         leave(handle, name)
 
 
 def record_exit(directory: Path, ended: Exit) -> Exit | None:
-    """Record how an attempt ended that no supervisor runs, and return the record that holds now.
+    """Record the end of an attempt that has no supervisor, and return the record that is valid now.
 
-    None if a supervisor runs it after all. Never replaces a record.
+    A record that exists is not replaced. Returns None if the attempt has a supervisor.
     """
     with opened(directory) as handle:
         lock = take_lock(handle)
         if lock is None:
             return None
         try:
-            known = read_exit(directory)
-            if known is None:
+            recorded = read_exit(directory)
+            if recorded is None:
                 write_record(
                     handle,
                     "exit.json",
@@ -159,15 +166,15 @@ def record_exit(directory: Path, ended: Exit) -> Exit | None:
                         "detail": ended.detail,
                     },
                 )
-            return known or ended
+            return recorded or ended
         finally:
             os.close(lock)
 
 
 def make_places(places: JobPlaces, files: Mapping[str, bytes], owner: tuple[int, int] | None) -> None:
-    """Make what the job itself writes to, and its files; what is there already stays as it is.
+    """Create the directories that the job writes to, and its files; what exists is left as it is.
 
-    Raises `ExecutorError` for names of files that are none, OSError if the disk does not take it.
+    Raises `ExecutorError` for invalid names of files, `OSError` if the disk cannot be written to.
     """
     for path in (places.work, places.checkpoints, places.output):
         make_directory(path, 0o700, owner)

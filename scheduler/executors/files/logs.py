@@ -15,7 +15,7 @@ from springtide.scheduler.executors.files.plain import open_plain
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """An open piece of one attempt's log; ``start`` counts from the beginning of that attempt."""
+    """An open file of one attempt's log; ``start`` is its offset in the log of that attempt."""
 
     file: int
     start: int
@@ -23,7 +23,7 @@ class Segment:
 
 
 def _cuts(directory: Path, rank: int) -> list[int]:
-    """Where the pieces begin that were cut off the log."""
+    """Return the offsets of the files that were cut off the log."""
     prefix = f"log.{rank}."
     try:
         names = [path.name for path in directory.iterdir()]
@@ -36,7 +36,7 @@ def _cuts(directory: Path, rank: int) -> list[int]:
 
 @contextmanager
 def segments(directory: Path, rank: int) -> Iterator[list[Segment]]:
-    """The pieces of an attempt's log, oldest first, as they were at one moment."""
+    """Open the files of an attempt's log, oldest first, as they were at one moment."""
     found: list[Segment] = []
     try:
         while True:
@@ -59,18 +59,18 @@ def segments(directory: Path, rank: int) -> Iterator[list[Segment]]:
 
 
 def attempt_size(directory: Path, rank: int) -> int:
-    """How many bytes the worker printed in this attempt."""
+    """Return the number of bytes that the worker printed in this attempt."""
     with segments(directory, rank) as found:
         return found[-1].start + found[-1].size if found else 0
 
 
 def job_size(places: JobPlaces, rank: int) -> int:
-    """How many bytes the worker printed in all attempts."""
+    """Return the number of bytes that the worker printed in all attempts."""
     return sum(attempt_size(places.attempts / str(number), rank) for number in places.numbers())
 
 
 def read_log(places: JobPlaces, rank: int, offset: int, limit: int) -> LogPiece:
-    """Up to ``limit`` bytes of one attempt from ``offset`` on, or from the next byte that was kept."""
+    """Return up to ``limit`` bytes of one attempt, from ``offset`` or from the next byte that was kept."""
     numbers = places.numbers()
     sizes = [attempt_size(places.attempts / str(number), rank) for number in numbers]
     total = sum(sizes)

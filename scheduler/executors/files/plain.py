@@ -1,4 +1,4 @@
-"""Reading and writing in directories whose contents somebody else may control."""
+"""Reading and writing in directories whose contents the job may control."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST_PART = 255
 
 
 def relative_parts(name: str) -> tuple[str, ...]:
-    """The parts of a path that stays inside its directory; raises `ExecutorError` for any other."""
+    """Return the parts of a path that stays inside its directory. Raises `ExecutorError` for any other."""
     parts = PurePosixPath(name).parts
     if (
         not parts
@@ -35,16 +35,16 @@ def relative_parts(name: str) -> tuple[str, ...]:
 
 
 def open_plain(root: Path, parts: Iterable[str], owner: int | None = None) -> int | None:
-    """Open a plain file below ``root`` for reading, following no links; None if there is none.
+    """Open a plain file below ``root`` for reading, following no links; return None if there is none.
 
-    Raises `ExecutorError` if something else is there, or if the file is not ``owner``'s.
+    Raises `ExecutorError` if it is not a plain file, or if the file is not owned by ``owner``.
     """
-    *way, last = parts
-    shown = "/".join((*way, last))
+    *parents, last = parts
+    shown = "/".join((*parents, last))
     try:
         directory = os.open(root, DIRECTORY)
         try:
-            for part in way:
+            for part in parents:
                 below = os.open(part, DIRECTORY, dir_fd=directory)
                 os.close(directory)
                 directory = below
@@ -65,19 +65,19 @@ def open_plain(root: Path, parts: Iterable[str], owner: int | None = None) -> in
 
 
 def write_tree(root: Path, files: Mapping[str, bytes], owner: tuple[int, int] | None) -> None:
-    """Make the directory ``root`` with these files in it, all or nothing; nothing if it is there already.
+    """Create the directory ``root`` with these files, atomically; do nothing if it exists.
 
-    Until it is complete nobody but this process's account can reach into it, so no link can be slipped in. Scripts
-    (``#!``) can be executed. Raises `ExecutorError` for names that do not stay inside or clash.
+    Until it is complete only this process's account has access to it, so that nothing can be replaced by a link.
+    Scripts (``#!``) are executable. Raises `ExecutorError` for names that leave the directory or clash.
     """
     if root.exists():
         return
-    beside = root.with_name(f"{root.name}.new")
-    if beside.exists():
-        shutil.rmtree(beside)
-    beside.mkdir(mode=0o700)
+    temporary = root.with_name(f"{root.name}.new")
+    if temporary.exists():
+        shutil.rmtree(temporary)
+    temporary.mkdir(mode=0o700)
     for name, content in sorted(files.items()):
-        path = beside.joinpath(*relative_parts(name))
+        path = temporary.joinpath(*relative_parts(name))
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             mode = 0o700 if content.startswith(b"#!") else 0o600
@@ -89,16 +89,16 @@ def write_tree(root: Path, files: Mapping[str, bytes], owner: tuple[int, int] | 
             opened.flush()
             os.fsync(file)
     if owner is not None:
-        for place, _, names in os.walk(beside, topdown=False):
+        for folder, _, names in os.walk(temporary, topdown=False):
             for name in names:
-                os.chown(Path(place, name), *owner)
-            os.chown(place, *owner)
-    beside.rename(root)
+                os.chown(Path(folder, name), *owner)
+            os.chown(folder, *owner)
+    temporary.rename(root)
     sync(root.parent)
 
 
 def make_directory(path: Path, mode: int, owner: tuple[int, int] | None = None) -> None:
-    """Make a directory of this mode and owner; one that is there stays as it is."""
+    """Create a directory with this mode and owner; do nothing if it exists."""
     try:
         path.mkdir(mode=0o700)
     except FileExistsError:
@@ -109,7 +109,7 @@ def make_directory(path: Path, mode: int, owner: tuple[int, int] | None = None) 
 
 
 def sync(directory: Path) -> None:
-    """Put the entries of a directory on disk."""
+    """Flush the entries of a directory to disk."""
     handle = os.open(directory, DIRECTORY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""The lines a job reports. They come from the job, so nothing in them is believed without a look."""
+"""The reports of a job. The job writes them, so every field is validated."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from typing import Any
 from springtide.scheduler.executors.base import ExecutorError, Report
 from springtide.scheduler.executors.files.plain import open_plain
 
-LONGEST_LINE = 16 * 1024
-MOST_VALUES = 64
-LONGEST_NAME = 128
-BATCH = 1 << 19
-MOST_READ = 1 << 24
+MAX_LINE = 16 * 1024
+MAX_VALUES = 64
+MAX_NAME = 128
+READ_SIZE = 1 << 19
+"""Number of bytes that are read from the file at a time."""
+MAX_READ = 1 << 24
+"""Maximum number of bytes that one call of `read` reads."""
 
 
 def _number(value: Any) -> float | None:
@@ -29,37 +31,42 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def _attempt(value: Any, newest: int) -> int:
+    """Return the number of an attempt that exists: ``value`` if it is one, else the newest."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= newest else newest
+
+
 def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
-    """A line as a report, None if it is not one. What it says of time and attempt may not lie ahead of ours."""
-    if len(line) > LONGEST_LINE:
+    """Return the report in a line, None if it is not one; a later time or attempt than the present is replaced."""
+    if len(line) > MAX_LINE:
         return None
     try:
-        said = json.loads(line)
+        decoded = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict):
+    if not isinstance(decoded, dict):
         return None
     values: dict[str, float] = {}
-    given = said.get("values")
-    for name, value in list(given.items())[:MOST_VALUES] if isinstance(given, dict) else ():
+    given = decoded.get("values")
+    for name, value in list(given.items())[:MAX_VALUES] if isinstance(given, dict) else ():
         number = _number(value)
-        if number is not None and 0 < len(name) <= LONGEST_NAME:
+        if number is not None and 0 < len(name) <= MAX_NAME:
             values[name] = number
-    told, at = said.get("attempt"), _number(said.get("at"))
+    at = _number(decoded.get("at"))
     return Report(
         seq=seq,
         at=now if at is None else min(at, now),
-        attempt=told if isinstance(told, int) and not isinstance(told, bool) and 1 <= told <= attempt else attempt,
-        step=_number(said.get("step")),
-        of=_number(said.get("of")),
+        attempt=_attempt(decoded.get("attempt"), attempt),
+        step=_number(decoded.get("step")),
+        of=_number(decoded.get("of")),
         values=values,
-        saved=said.get("saved") is True,
+        saved=decoded.get("saved") is True,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Reports that were read, and where to read on."""
+    """Reports that were read, the offset after them, and whether there may be more."""
 
     reports: tuple[Report, ...]
     offset: int
@@ -67,9 +74,9 @@ class Batch:
 
 
 def read(path: Path, after: int, limit: int, attempt: int, now: float) -> Batch:
-    """Up to ``limit`` reports from byte ``after``; each one's ``seq`` is the byte at which its line ends.
+    """Read up to ``limit`` reports from the offset ``after``; the ``seq`` of a report is the offset of its end.
 
-    A last line without its end is left for the next time. Reads no more than `MOST_READ` bytes.
+    A last line without its end is left out. At most `MAX_READ` bytes are read.
     """
     try:
         file = open_plain(path.parent, (path.name,))
@@ -80,10 +87,10 @@ def read(path: Path, after: int, limit: int, attempt: int, now: float) -> Batch:
     try:
         found: list[Report] = []
         offset = after
-        while len(found) < limit and offset - after < MOST_READ:
-            data = os.pread(file, BATCH, offset)
+        while len(found) < limit and offset - after < MAX_READ:
+            data = os.pread(file, READ_SIZE, offset)
             end = data.rfind(b"\n") + 1
-            if end == 0 and len(data) <= LONGEST_LINE:
+            if end == 0 and len(data) <= MAX_LINE:
                 return Batch(tuple(found), offset)
             for line in data[: end or len(data)].splitlines(keepends=True):
                 offset += len(line)

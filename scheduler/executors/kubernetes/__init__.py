@@ -1,4 +1,5 @@
-"""Runs attempts as pods of a cluster, one pod per worker.
+"""The executor that runs attempts as pods of a cluster, one pod per worker.
 
-`executor` needs the packages of the extra ``kubernetes``; `settings` do not, and are read on one machine too.
+`executor` needs the packages of the extra ``kubernetes``; `settings` does not, and is read on a single machine
+too.
 """

@@ -1,23 +1,21 @@
-"""What is known of an attempt from its pods; pure."""
+"""The state of an attempt, derived from its pods; pure."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, Exit, ExitKind
 from springtide.scheduler.executors.kubernetes.ends import WorkerEnd, disruption, end_of, started_of
-from springtide.scheduler.executors.kubernetes.manifests import Order
-from springtide.scheduler.executors.kubernetes.seen import Pod
+from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
+from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.model import Placement, Worker
-
-AGAIN = 75
-"""The exit code that says: checkpointed, run me again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the service itself decided about an attempt that cannot go on."""
+    """Why the executor gave up an attempt."""
 
     kind: ExitKind
     detail: str
@@ -25,27 +23,28 @@ class Verdict:
 
 @dataclass(slots=True)
 class Attempt:
-    """An attempt: its pods as they were last seen, who of its workers started and ended, and what was asked of it.
+    """An attempt: its pods as they were last seen, the starts and ends of its workers, and the requests for it.
 
-    ``order`` is None for one that was found in the cluster. ``asked`` is ``pause`` or ``kill``; ``evicted`` says
-    why somebody else deletes one of its pods; ``verdict`` is ours. ``making`` is set while its pods are made,
-    ``ending`` once they are to go, ``concluding`` once they are gone; ``told`` is the status that was told last.
-    ``since`` and ``troubled`` are when it was launched and since when it is in trouble.
+    ``record`` is None for an attempt that was found in the cluster. ``requested`` is ``pause`` or ``kill``;
+    ``eviction`` says why something else deletes one of its pods; ``verdict`` is the executor's own. ``creating``
+    is set while its pods are created, ``ending`` once they are to be deleted, ``concluding`` once all have ended;
+    ``reported`` is the status that was reported last. ``launched_at`` and ``failing_since`` are on the event
+    loop's clock.
     """
 
     key: AttemptKey
     size: int
     grace: float
-    order: Order | None = None
-    asked: str | None = None
-    evicted: str = ""
+    record: LaunchRecord | None = None
+    requested: str | None = None
+    eviction: str = ""
     verdict: Verdict | None = None
     ending: bool = False
-    making: bool = False
+    creating: bool = False
     concluding: bool = False
-    told: AttemptStatus | None = None
-    since: float = 0.0
-    troubled: float | None = None
+    reported: AttemptStatus | None = None
+    launched_at: float = 0.0
+    failing_since: float | None = None
     workers: dict[int, Worker] = field(default_factory=dict)
     pods: dict[int, Pod] = field(default_factory=dict)
     started: dict[int, float] = field(default_factory=dict)
@@ -53,51 +52,64 @@ class Attempt:
     status: AttemptStatus = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.order is not None:
-            self.workers = {worker.rank: worker for worker in self.order.spec.placement}
+        if self.record is not None:
+            self.workers = {worker.rank: worker for worker in self.record.spec.placement}
         self.status = AttemptStatus(self.key, AttemptPhase.STARTING, placement=self.placement)
 
     @property
     def placement(self) -> Placement:
-        """Where its workers sit, as far as is known."""
+        """The placement of its workers, as far as it is known."""
         return tuple(self.workers[rank] for rank in sorted(self.workers))
 
     @property
     def gone(self) -> bool:
+        """Whether all its pods are proven to have ended."""
         return self.status.phase is AttemptPhase.GONE
 
     @property
     def exists(self) -> bool:
-        """Whether there is, or was, anything of it in the cluster, or it was found that there never can be."""
+        """Whether a pod of it exists or existed, or it was refused before any was created."""
         return bool(self.pods or self.ends) or self.gone
 
     @property
-    def complete(self) -> bool:
-        """Whether nothing more of it is to be made, or somebody is at it."""
-        stopped = self.gone or self.ending or self.asked is not None
-        return stopped or self.making or self.order is None or len(self.pods) >= self.size
+    def needs_pods(self) -> bool:
+        """Whether pods are missing that nothing creates yet."""
+        stopped = self.gone or self.ending or self.requested is not None
+        return not stopped and not self.creating and self.record is not None and len(self.pods) < self.size
 
     @property
-    def over(self) -> bool:
-        """Whether every worker is proven to have ended. One that was not made is not going to be any more."""
-        if self.making:
+    def all_ended(self) -> bool:
+        """Whether every worker is proven to have ended; pods that do not exist are not created any more."""
+        if self.creating:
             return False
-        return len(self.ends) >= (len(self.pods) if self.asked or self.ending else self.size)
+        return len(self.ends) >= (len(self.pods) if self.requested or self.ending else self.size)
 
     @property
-    def live(self) -> Iterable[tuple[int, Pod]]:
-        """The pods that may still run something."""
+    def live_pods(self) -> Iterable[tuple[int, Pod]]:
+        """The pods that may still run something, with the ranks of their workers."""
         return [(rank, pod) for rank, pod in self.pods.items() if rank not in self.ends]
 
-    def see(self, rank: int, pod: Pod, worker: Worker | None) -> None:
-        """Take in how a pod is now."""
+    @property
+    def failed(self) -> WorkerEnd | None:
+        """The first end of a worker that did not succeed."""
+        failures = [end for end in self.ends.values() if not end.succeeded]
+        return min(failures, key=lambda end: end.at) if failures else None
+
+    @property
+    def checkpointed(self) -> bool:
+        """Whether its first failed worker saved a checkpoint and asked to be run again."""
+        failed = self.failed
+        return failed is not None and failed.code == os.EX_TEMPFAIL
+
+    def observe_pod(self, rank: int, pod: Pod, worker: Worker | None) -> None:
+        """Record the present state of a worker's pod; ``worker`` is its placement if that is known."""
         self.pods[rank] = pod
         if worker is not None and rank not in self.workers:
             self.workers[rank] = worker
         if rank in self.ends:
             return
-        if pod.metadata.deletion_timestamp is not None and not (self.asked or self.ending or self.evicted):
-            self.evicted = disruption(pod)
+        if pod.metadata.deletion_timestamp is not None and not (self.requested or self.ending or self.eviction):
+            self.eviction = disruption(pod)
         started = started_of(pod)
         if started is not None:
             self.started.setdefault(rank, started)
@@ -105,18 +117,12 @@ class Attempt:
         if end is not None:
             self.ends[rank] = end
 
-    def end(self, rank: int, end: WorkerEnd) -> None:
-        """Take in that a worker has ended whose pod does not tell it."""
+    def record_end(self, rank: int, end: WorkerEnd) -> None:
+        """Record the end of a worker whose pod does not show it."""
         self.ends.setdefault(rank, end)
 
-    @property
-    def failed(self) -> WorkerEnd | None:
-        """The first end of a worker that is more than being done."""
-        bad = [end for end in self.ends.values() if not end.clean]
-        return min(bad, key=lambda end: end.at) if bad else None
-
-    def stand(self) -> bool:
-        """Bring the status up to what is known, short of its end; whether that changed it."""
+    def update_phase(self) -> bool:
+        """Set the status to running once all workers have started; return whether that changed it."""
         if self.gone or len(self.started) < self.size or self.status.phase is AttemptPhase.RUNNING:
             return False
         started = max(self.started.values())
@@ -124,20 +130,19 @@ class Attempt:
         return True
 
     def conclude(self, now: float) -> None:
-        """It is over: say how it ended."""
+        """Set the status to gone, with the exit that follows from the ends of the workers."""
         started = max(self.started.values()) if len(self.started) >= self.size else None
-        ended = self._exit(now)
-        self.status = AttemptStatus(self.key, AttemptPhase.GONE, started, ended, self.placement)
+        self.status = AttemptStatus(self.key, AttemptPhase.GONE, started, self._exit(now), self.placement)
 
     def _exit(self, now: float) -> Exit:
         at = max((end.at for end in self.ends.values()), default=now)
-        paused = self.asked == "pause"
-        killed = self.asked is not None and any(end.killed for end in self.ends.values())
+        paused = self.requested == "pause"
+        killed = self.requested is not None and any(end.killed for end in self.ends.values())
         if self.verdict is not None:
             return Exit(self.verdict.kind, at, paused=paused, detail=self.verdict.detail)
         failed = self.failed
         if failed is None:
             return Exit(ExitKind.EXITED, at, code=0, paused=paused, killed=killed)
-        if self.evicted and self.asked is None:
-            return Exit(ExitKind.LOST, at, failed.code, failed.signal, detail=self.evicted)
+        if self.eviction and self.requested is None:
+            return Exit(ExitKind.LOST, at, failed.code, failed.signal, detail=self.eviction)
         return Exit(failed.kind, at, failed.code, failed.signal, paused, killed, failed.detail)

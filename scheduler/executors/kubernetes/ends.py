@@ -1,4 +1,4 @@
-"""How a worker's pod ended, from what the cluster says of it; pure."""
+"""How a worker ended, from the state of its pod; pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from datetime import datetime
 import msgspec
 
 from springtide.scheduler.executors.base import ExitKind
-from springtide.scheduler.executors.kubernetes.seen import Pod, Terminated
+from springtide.scheduler.executors.kubernetes.objects.api_types import ContainerStateTerminated, Pod
 from springtide.scheduler.executors.supervisor.pod import RAN_ALREADY, REFUSED, SIGNALLED
 
 NOT_STARTED = "It was asked to stop before it started."
-NO_CONTAINER = ("StartError", "ContainerCannotRun")
-MEMORY = "It used more memory than it may."
-NEAR = 2.0
-"""Seconds by which a worker's own time may differ from its node's."""
+OUT_OF_MEMORY = "It used more memory than it may."
+CLOCK_DIFFERENCE = 2.0
+"""Largest difference between a worker's own end time and its node's for which the worker's is used, in seconds."""
+_NOT_STARTABLE = ("StartError", "ContainerCannotRun")
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerEnd:
-    """How one worker ended; ``killed`` tells that it did not go by itself."""
+    """The end of one worker; ``killed`` says that it did not stop within its grace period."""
 
     kind: ExitKind
     at: float
@@ -30,13 +30,13 @@ class WorkerEnd:
     detail: str = ""
 
     @property
-    def clean(self) -> bool:
-        """Whether the worker did what it was to do."""
+    def succeeded(self) -> bool:
+        """Whether the worker exited with 0."""
         return self.kind is ExitKind.EXITED and self.code == 0
 
 
-class Told(msgspec.Struct, frozen=True):
-    """What a supervisor leaves as termination message."""
+class TerminationMessage(msgspec.Struct, frozen=True):
+    """What a supervisor writes to the termination log of its container."""
 
     kind: ExitKind
     at: float
@@ -47,12 +47,12 @@ class Told(msgspec.Struct, frozen=True):
 
 
 def lost(at: float, why: str) -> WorkerEnd:
-    """The end of a worker that vanished."""
+    """Return the end of a worker that vanished."""
     return WorkerEnd(ExitKind.LOST, at, detail=why)
 
 
 def started_of(pod: Pod) -> float | None:
-    """When the worker was started, None if it was not yet."""
+    """Return when the worker started, in seconds since the epoch; None if it has not."""
     state = pod.state
     if state.running is not None:
         return _seconds(state.running.started_at)
@@ -62,58 +62,61 @@ def started_of(pod: Pod) -> float | None:
 
 
 def end_of(pod: Pod) -> WorkerEnd | None:
-    """How the worker ended, None while it is not proven to have."""
+    """Return how the worker ended, None while its end is not proven."""
     if not pod.ended:
         return None
     deleted = _seconds(pod.metadata.deletion_timestamp)
     terminated = pod.state.terminated
-    at = (_seconds(terminated.finished_at) if terminated else None) or deleted or _latest(pod)
+    at = (_seconds(terminated.finished_at) if terminated else None) or deleted or _last_transition(pod)
     if not pod.spec.node_name:
         return WorkerEnd(ExitKind.EXITED, at, detail=NOT_STARTED)
     if pod.status.reason:
         return lost(at, f"The cluster ended its pod: {pod.status.message or pod.status.reason}")
     if terminated is None or terminated.reason == "ContainerStatusUnknown":
-        return lost(at, f"Its pod is gone from its node {pod.spec.node_name}{_disruption(pod)}.")
-    return _own_end(terminated, at)
+        return lost(at, f"Its pod is gone from its node {pod.spec.node_name}{_disruption_target(pod)}.")
+    return _container_end(terminated, at)
 
 
-def _own_end(terminated: Terminated, at: float) -> WorkerEnd:
+def _container_end(terminated: ContainerStateTerminated, at: float) -> WorkerEnd:
     code = terminated.exit_code
-    if terminated.reason in NO_CONTAINER:
+    if terminated.reason in _NOT_STARTABLE:
         why = terminated.message or terminated.reason
         return WorkerEnd(ExitKind.REFUSED, at, detail=f"The job's container cannot be started: {why}")
-    told = _told(terminated)
-    if told is not None:
-        when = told.at if abs(told.at - at) <= NEAR else at
-        detail = told.detail or (MEMORY if terminated.reason == "OOMKilled" else "")
-        return WorkerEnd(told.kind, when, told.code, told.signal, told.killed, detail)
+    message = _termination_message(terminated)
+    if message is not None:
+        own_time = abs(message.at - at) <= CLOCK_DIFFERENCE
+        detail = message.detail or (OUT_OF_MEMORY if terminated.reason == "OOMKilled" else "")
+        return WorkerEnd(
+            message.kind, message.at if own_time else at, message.code, message.signal, message.killed, detail
+        )
     if code == RAN_ALREADY:
         return lost(at, "It had run already, and nothing is known of how it ended.")
-    said = MEMORY if terminated.reason == "OOMKilled" else terminated.message.strip()[-1000:]
+    detail = OUT_OF_MEMORY if terminated.reason == "OOMKilled" else terminated.message.strip()[-1000:]
     if code > SIGNALLED:
-        return WorkerEnd(ExitKind.EXITED, at, signal=code - SIGNALLED, killed=code == SIGNALLED + 9, detail=said)
-    return WorkerEnd(ExitKind.EXITED, at, code=code, detail=said)
+        killed = code == SIGNALLED + 9
+        return WorkerEnd(ExitKind.EXITED, at, signal=code - SIGNALLED, killed=killed, detail=detail)
+    return WorkerEnd(ExitKind.EXITED, at, code=code, detail=detail)
 
 
-def _told(terminated: Terminated) -> Told | None:
-    """What the supervisor said, as far as the container's exit code bears it out."""
+def _termination_message(terminated: ContainerStateTerminated) -> TerminationMessage | None:
+    """Return the supervisor's message, None if there is none or the container's exit code contradicts it."""
     try:
-        told = msgspec.json.decode(terminated.message, type=Told)
+        message = msgspec.json.decode(terminated.message, type=TerminationMessage)
     except (msgspec.DecodeError, msgspec.ValidationError):
         return None
-    if told.kind is ExitKind.EXITED:
-        expected = (told.code or 0) if told.signal is None else SIGNALLED + told.signal
+    if message.kind is ExitKind.EXITED:
+        expected = (message.code or 0) if message.signal is None else SIGNALLED + message.signal
     else:
         expected = REFUSED
-    return told if terminated.exit_code == expected else None
+    return message if terminated.exit_code == expected else None
 
 
 def disruption(pod: Pod) -> str:
-    """Why somebody else is ending the pod, in words."""
-    return f"Its pod was deleted by somebody else{_disruption(pod)}."
+    """Return a sentence that says why something other than the executor deletes the pod."""
+    return f"Its pod was deleted by somebody else{_disruption_target(pod)}."
 
 
-def _disruption(pod: Pod) -> str:
+def _disruption_target(pod: Pod) -> str:
     condition = pod.condition("DisruptionTarget")
     if condition is None or condition.status != "True":
         return ""
@@ -124,8 +127,8 @@ def _seconds(moment: datetime | None) -> float | None:
     return None if moment is None else moment.timestamp()
 
 
-def _latest(pod: Pod) -> float:
-    """The last time that the cluster noted of the pod."""
-    noted = [each.last_transition_time for each in pod.status.conditions]
-    times = [_seconds(moment) for moment in (*noted, pod.metadata.creation_timestamp)]
+def _last_transition(pod: Pod) -> float:
+    """Return the last time in the pod's status, in seconds since the epoch."""
+    transitions = [each.last_transition_time for each in pod.status.conditions]
+    times = [_seconds(moment) for moment in (*transitions, pod.metadata.creation_timestamp)]
     return max((moment for moment in times if moment is not None), default=0.0)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from springtide.scheduler.executors.base import (
     AttemptKey,
@@ -24,13 +24,13 @@ from springtide.scheduler.executors.base import (
 )
 from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.reader import Reader
-from springtide.scheduler.executors.kubernetes import manifests, names
+from springtide.scheduler.executors.kubernetes.api_stalls import ApiStalls
 from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
-from springtide.scheduler.executors.kubernetes.backlog import Backlog
-from springtide.scheduler.executors.kubernetes.orders import Orders
-from springtide.scheduler.executors.kubernetes.pods import Pods
+from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
+from springtide.scheduler.executors.kubernetes.monitor import AttemptMonitor
+from springtide.scheduler.executors.kubernetes.objects import manifests, names
+from springtide.scheduler.executors.kubernetes.pods import PodControl
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
-from springtide.scheduler.executors.kubernetes.surveillance import Surveillance
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.kube import Api, ApiError
 from springtide.scheduler.model import Node
@@ -38,17 +38,18 @@ from springtide.scheduler.model import Node
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-AT_ONCE = 32
-"""Attempts that are being launched at a time; the others wait for their turn."""
+CONCURRENT_LAUNCHES = 32
+"""Maximum number of attempts that are launched at a time; the others wait."""
 THREADS = 4
+"""Number of threads that write to the volume of jobs."""
 
 
 class KubernetesExecutor(Executor):
     """Runs attempts as pods of a cluster, one for each worker.
 
-    The cluster is the truth of what runs: every pod carries a finalizer until its end is on record, so nothing
-    that ended while the service was away is missed. The jobs' files lie on a volume that service and pods share.
-    ``now`` is the wall clock.
+    The cluster is the source of truth: every pod has a finalizer until its end is recorded in the store, so no end
+    is missed while the service is away. The jobs' files are on a volume that service and pods share. ``now`` is
+    the wall clock.
     """
 
     name = "kubernetes"
@@ -58,19 +59,20 @@ class KubernetesExecutor(Executor):
         self._api = api
         self._now = now
         root = os.geteuid() == 0
-        self._orders = Orders(settings, (settings.run_as, settings.fs_group) if root else None)
-        self._layout = self._orders.layout
+        self._records = LaunchRecords(settings, (settings.run_as, settings.fs_group) if root else None)
+        self._layout = self._records.layout
         self._reader = Reader(self._layout, now)
         self._epoch = EpochGate(self._layout)
-        self._backlog = Backlog()
-        self._pods = Pods(api, settings, self._backlog)
+        self._stalls = ApiStalls()
+        self._pods = PodControl(api, settings, self._stalls)
         self._locks: dict[AttemptKey, asyncio.Lock] = {}
-        self._turns = asyncio.Semaphore(AT_ONCE)
-        self._begun = AsyncExitStack()
+        self._launches = asyncio.Semaphore(CONCURRENT_LAUNCHES)
+        self._started = AsyncExitStack()
 
-    # ---------- beginning and end
+    # ---------- start and stop
 
     async def start(self, listener: Callable[[Observation], None]) -> None:
+        """Prepare the volume, list nodes and pods, and follow them from there."""
         settings = self._settings
         if os.geteuid() not in (0, settings.run_as):
             raise ExecutorError(
@@ -78,69 +80,75 @@ class KubernetesExecutor(Executor):
                 f"as the same user, not as {os.geteuid()}."
             )
         if bool(settings.jobs_claim) == bool(settings.jobs_host_path):
-            raise ExecutorError("One of jobs_claim and jobs_host_path has to say where the files of jobs lie.")
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="orders")
-        self._begun.callback(self._threads.shutdown, wait=False)
+            raise ExecutorError("Set one of jobs_claim and jobs_host_path: the volume with the files of jobs.")
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="launch-records")
+        self._started.callback(self._threads.shutdown, wait=False)
         try:
-            await self._in_thread(self._orders.prepare)
+            await self._in_thread(self._records.prepare_volume)
         except OSError as error:
             raise ExecutorError(f"{settings.state_dir} cannot be used: {error.strerror}.") from error
-        self._watch = Surveillance(
-            settings, self._api, self._pods, self._orders, self._backlog, tell=listener, now=self._now
+        self._monitor = AttemptMonitor(
+            settings, self._api, self._pods, self._records, self._stalls, report=listener, now=self._now
         )
-        self._begun.push_async_callback(self._watch.close)
+        self._started.push_async_callback(self._monitor.close)
         try:
-            await self._watch.begin()
+            await self._monitor.start()
         except ApiError as error:
             await self.stop()
             raise ExecutorError(f"The cluster cannot be used: {error}") from error
 
-    async def stop(self) -> None:
-        await self._begun.aclose()
+    async def newest_epoch(self) -> int:
+        """Return the newest epoch that launched an attempt here, 0 if there is none."""
+        return await asyncio.to_thread(self._epoch.newest)
 
-    # ---------- acts
+    async def stop(self) -> None:
+        """Stop following the cluster; pods go on."""
+        await self._started.aclose()
+
+    # ---------- launch, pause, kill
 
     async def launch(self, spec: AttemptSpec) -> None:
+        """Record the attempt on the volume, then create its pods and, for a gang, its Service."""
         key = spec.key
         self._layout.attempt(key)
         names.check_job(key.job)
         self._epoch.check(spec.epoch)
-        async with self._turns, self._lock(key):
-            attempt = self._watch.attempts.get(key)
+        async with self._launches, self._lock(key):
+            attempt = self._monitor.attempts.get(key)
             if attempt is None:
-                attempt = await self._ordered(spec)
-            if not attempt.complete:
-                await self._watch.complete(attempt)
+                attempt = await self._new_attempt(spec)
+            if attempt.needs_pods:
+                await self._monitor.create_pods(attempt)
 
-    async def _ordered(self, spec: AttemptSpec) -> Attempt:
-        """A new attempt that is on the volume; one that can never start has ended at once."""
-        if await self._in_thread(self._orders.finished, spec.key):
+    async def _new_attempt(self, spec: AttemptSpec) -> Attempt:
+        """Return a new attempt whose record is on the volume; one that can never start is concluded at once."""
+        if await self._in_thread(self._records.is_done, spec.key):
             raise ExecutorError(f"Attempt {spec.key.attempt} of {spec.key.job} has run already.")
         try:
             self._check_nodes(spec)
             image = manifests.choose_image(spec.image, self._settings)
-            order = self._orders.make(spec, image, self._watch.pool.home_of(spec.user))
-            await self._in_thread(self._orders.write, order, spec.files)
+            record = self._records.make_record(spec, image, self._monitor.cluster.home_of(spec.user))
+            await self._in_thread(self._records.save_record, record, spec.files)
         except ExecutorError as refused:
             kind = ExitKind.LOST if isinstance(refused, NodeGoneError) else ExitKind.REFUSED
             attempt = Attempt(spec.key, len(spec.placement), spec.grace, verdict=Verdict(kind, str(refused)))
             attempt.ending = True
             attempt.workers = {worker.rank: worker for worker in spec.placement}
-            self._watch.attempts[spec.key] = attempt
-            await self._watch.conclude(attempt)
+            self._monitor.attempts[spec.key] = attempt
+            await self._monitor.conclude(attempt)
             return attempt
         except OSError as error:
             why = error.strerror or str(error)
-            raise ExecutorError(f"The job could not be put on disk: {why} ({self._layout.jobs}).") from error
-        attempt = Attempt(spec.key, len(spec.placement), spec.grace, order)
-        self._watch.attempts[spec.key] = attempt
+            raise ExecutorError(f"The job's files cannot be written: {why} ({self._layout.jobs}).") from error
+        attempt = Attempt(spec.key, len(spec.placement), spec.grace, record)
+        self._monitor.attempts[spec.key] = attempt
         return attempt
 
     def _check_nodes(self, spec: AttemptSpec) -> None:
-        inventory = self._watch.pool.inventory
+        inventory = self._monitor.cluster.inventory
         for worker in spec.placement:
             node = inventory.train_node(worker.node)
-            if node is None and inventory.ever_had(worker.node):
+            if node is None and inventory.has_seen(worker.node):
                 raise NodeGoneError(f"The node {worker.node} has left the pool.")
             if node is None:
                 raise ExecutorError(f"There is no train node {worker.node!r} in the cluster.")
@@ -148,82 +156,91 @@ class KubernetesExecutor(Executor):
                 raise ExecutorError(f"Node {node.name!r} has {node.gpus} GPUs, not those numbered {worker.gpus}.")
 
     async def pause(self, key: AttemptKey) -> None:
-        await self._ask(key, "pause")
+        """Record the request, then delete the pods with the grace period of the job."""
+        await self._request_end(key, "pause")
 
     async def kill(self, key: AttemptKey) -> None:
-        await self._ask(key, "kill")
+        """Record the request, then delete the pods with a grace period of a few seconds."""
+        await self._request_end(key, "kill")
 
-    async def _ask(self, key: AttemptKey, request: str) -> None:
-        """Leave a request for the attempt, and ask the cluster to end its pods."""
+    async def _request_end(self, key: AttemptKey, request: str) -> None:
+        """Record a request for the attempt, and ask the cluster to delete its pods."""
         self._epoch.check()
         async with self._lock(key):
-            attempt = self._watch.attempts.get(key)
+            attempt = self._monitor.attempts.get(key)
             if attempt is None:
-                if await self._in_thread(self._orders.finished, key):
+                if await self._in_thread(self._records.is_done, key):
                     return
                 raise ExecutorError(f"Attempt {key.attempt} of {key.job} is not known here.")
             if attempt.gone:
                 return
-            if attempt.asked != "kill":
-                attempt.asked = request
+            if attempt.requested != "kill":
+                attempt.requested = request
             try:
-                await self._in_thread(self._orders.ask, key, attempt.asked)
+                await self._in_thread(self._records.record_request, key, attempt.requested)
             except OSError as error:
                 raise ExecutorError(f"The job cannot be asked to stop: {error.strerror}.") from error
-            grace = max(1.0, attempt.grace) if attempt.asked == "pause" else KILL_AFTER
+            grace = max(1.0, attempt.grace) if attempt.requested == "pause" else KILL_AFTER
             try:
-                await self._watch.end(attempt, grace + manifests.MARGIN)
+                await self._monitor.delete_pods(attempt, grace + manifests.KILL_MARGIN)
             except ApiError as error:
                 raise ExecutorError(f"The cluster cannot be asked to end the job: {error}") from error
 
     async def discard(self, key: AttemptKey) -> None:
+        """Mark the attempt as done on the volume, and release its pods from their finalizer."""
         async with self._lock(key):
-            attempt = self._watch.attempts.get(key)
+            attempt = self._monitor.attempts.get(key)
             if attempt is None:
                 return
             if not attempt.gone:
                 raise ExecutorError(f"Attempt {key.attempt} of {key.job} has not ended.")
-            await self._in_thread(self._orders.finish, key)
+            await self._in_thread(self._records.mark_done, key)
             await self._release(attempt)
         self._locks.pop(key, None)
 
     async def _release(self, attempt: Attempt) -> None:
-        """Let everything go that the cluster keeps of an attempt."""
+        """Release the pods of an attempt, and delete its Service."""
         try:
-            await asyncio.gather(*(self._pods.release(pod) for pod in attempt.pods.values()))
+            await asyncio.gather(*(self._pods.release_pod(pod) for pod in attempt.pods.values()))
             if attempt.size > 1 and attempt.pods:
-                await self._pods.remove_service(attempt.key)
+                await self._pods.delete_service(attempt.key)
         except ApiError as error:
             raise ExecutorError(f"The pods of {attempt.key.job} cannot be released: {error}") from error
-        self._watch.forget(attempt.key)
+        self._monitor.discard(attempt.key)
 
     async def remove(self, job: str) -> None:
+        """Release all pods of an ended job, and delete its files."""
         self._layout.job(job)
-        mine = [attempt for key, attempt in self._watch.attempts.items() if key.job == job]
-        if any(not attempt.gone for attempt in mine):
+        attempts = [attempt for key, attempt in self._monitor.attempts.items() if key.job == job]
+        if any(not attempt.gone for attempt in attempts):
             raise ExecutorError(f"The job {job} has not ended.")
-        for attempt in mine:
+        for attempt in attempts:
             await self._release(attempt)
-        await self._in_thread(self._orders.remove, job)
+        await self._in_thread(self._records.remove_job, job)
 
-    # ---------- what there is
+    # ---------- state and files
 
     async def inventory(self) -> tuple[Node, ...]:
-        return self._watch.nodes()
+        """Return the nodes of the cluster that are labelled for the pool."""
+        return self._monitor.nodes()
 
     async def attempts(self) -> tuple[AttemptStatus, ...]:
-        known = self._watch.attempts
-        return tuple(known[key].status for key in sorted(known) if known[key].exists)
+        """Return the attempts that have or had pods, or were refused before."""
+        attempts = self._monitor.attempts
+        return tuple(attempts[key].status for key in sorted(attempts) if attempts[key].exists)
 
     async def read_log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:
-        self._watch.hurry(job)
+        """Return part of the log, and have its growth looked for sooner."""
+        self._monitor.hurry(job)
         return await self._reader.log(job, rank, offset, limit)
 
     async def read_reports(self, job: str, after: int, limit: int) -> tuple[Report, ...]:
-        self._watch.hurry(job)
+        """Return reports, and have new ones looked for sooner."""
+        self._monitor.hurry(job)
         return await self._reader.reports(job, after, limit)
 
-    async def read_output(self, job: str, name: str, limit: int) -> bytes | None:
+    async def open_output(self, job: str, name: str, limit: int) -> BinaryIO | None:
+        """Open a file of the output directory on the jobs' volume."""
         return await self._reader.output(job, name, limit)
 
     # ---------- underneath
@@ -236,4 +253,4 @@ class KubernetesExecutor(Executor):
 
 
 class NodeGoneError(ExecutorError):
-    """The planned node was in the pool, and is not any more."""
+    """The planned node has left the pool."""

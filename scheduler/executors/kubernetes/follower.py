@@ -1,4 +1,4 @@
-"""Looks at the files of running attempts. They grow on other machines, so nobody tells when."""
+"""Polls the files of running attempts: they grow on other machines, which send no notification."""
 
 from __future__ import annotations
 
@@ -9,96 +9,101 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from springtide.scheduler.backoff import Backoff, no_jitter
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, Observation
-from springtide.scheduler.executors.files.growth import Growth
+from springtide.scheduler.executors.files.tail import Tail
 
 log = logging.getLogger(__name__)
 
 INTERVAL = 0.25
-"""Seconds between two looks at an attempt whose files grow, or that somebody reads."""
-LONGEST = 10.0
-OFTEN = 16
-"""So many workers an attempt may have to be looked at that often."""
+"""Shortest polling interval of an attempt, in seconds."""
+LONGEST_INTERVAL = 10.0
+WORKERS_PER_INTERVAL = 16
+"""Number of workers above which the shortest polling interval of an attempt grows with its size."""
 BATCH = 64
+"""Maximum number of attempts that are polled before others have their turn."""
 
 
 @dataclass(slots=True)
 class _Followed:
-    growth: Growth
+    tail: Tail
     due: float
-    least: float
-    pause: float
+    intervals: Backoff
     new: bool = True
 
 
 class Follower:
-    """Follows attempts until they are forgotten: often those that grow, ever more rarely those that do not.
+    """Polls attempts until they end: often while their files grow, ever more rarely while they do not.
 
-    ``tell`` gets what grew; ``now`` is the wall clock for reports. The looking is done in a thread of its own.
+    ``report`` gets the observations; ``now`` is the wall clock for reports. Files are read in a thread of its own.
     """
 
-    def __init__(self, tell: Callable[[Observation], None], now: Callable[[], float]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[Observation], None], now: Callable[[], float]) -> None:
+        self._report = report
         self._now = now
         self._loop = asyncio.get_running_loop()
         self._followed: dict[AttemptKey, _Followed] = {}
         self._heap: list[tuple[float, AttemptKey]] = []
-        self._more = asyncio.Event()
+        self._changed = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="follower")
         self._task = self._loop.create_task(self._run(), name="follower")
 
     async def close(self) -> None:
-        """Follow nothing any more."""
+        """Stop polling."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._thread.shutdown()
 
-    def follow(self, key: AttemptKey, growth: Growth, size: int) -> None:
-        """Begin to follow an attempt of ``size`` workers; a large one is looked at less often."""
+    def follow(self, key: AttemptKey, tail: Tail, size: int) -> None:
+        """Poll an attempt of ``size`` workers from now on, unless it is polled already."""
         if key not in self._followed:
-            least = min(LONGEST, INTERVAL * max(1.0, size / OFTEN))
-            self._followed[key] = _Followed(growth, self._loop.time(), least, least)
-            self._push(key)
+            shortest = min(LONGEST_INTERVAL, INTERVAL * max(1.0, size / WORKERS_PER_INTERVAL))
+            self._followed[key] = _Followed(
+                tail, self._loop.time(), Backoff(shortest, LONGEST_INTERVAL, jitter=no_jitter)
+            )
+            self._schedule(key)
 
-    async def forget(self, key: AttemptKey, growth: Growth) -> None:
-        """Follow an attempt no more; what it left untold is told before this returns."""
+    async def finish(self, key: AttemptKey, tail: Tail) -> None:
+        """Stop polling an attempt that has ended, after reporting the rest of its files."""
         followed = self._followed.pop(key, None)
-        known = followed.growth if followed is not None else growth
-        fresh = followed is None or followed.new
-        for observation in await self._loop.run_in_executor(self._thread, _last, known, self._now(), fresh):
-            self._tell(observation)
+        last = followed.tail if followed is not None else tail
+        unread = followed is None or followed.new
+        for observation in await self._loop.run_in_executor(self._thread, _read_rest, last, self._now(), unread):
+            self._report(observation)
 
-    def drop(self, key: AttemptKey) -> None:
-        """Follow an attempt no more."""
+    def unfollow(self, key: AttemptKey) -> None:
+        """Stop polling an attempt."""
         self._followed.pop(key, None)
 
     def hurry(self, key: AttemptKey) -> None:
-        """Somebody reads of this attempt: look at it soon, and often for a while."""
+        """Poll an attempt soon and often again, because a user reads its output."""
         followed = self._followed.get(key)
-        if followed is not None and followed.pause > followed.least:
-            followed.pause = followed.least
-            followed.due = self._loop.time() + followed.least
-            self._push(key)
+        if followed is not None:
+            followed.intervals.reset()
+            due = self._loop.time() + followed.intervals.next_delay()
+            if due < followed.due:
+                followed.due = due
+                self._schedule(key)
 
-    def _push(self, key: AttemptKey) -> None:
+    def _schedule(self, key: AttemptKey) -> None:
         heapq.heappush(self._heap, (self._followed[key].due, key))
-        self._more.set()
+        self._changed.set()
 
     async def _run(self) -> None:
         while True:
-            batch = self._due()
+            batch = self._pop_due()
             if batch:
-                await self._look(batch)
+                await self._poll(batch)
                 continue
-            self._more.clear()
+            self._changed.clear()
             timeout = max(0.0, self._heap[0][0] - self._loop.time()) if self._heap else None
             try:
                 async with asyncio.timeout(timeout):
-                    await self._more.wait()
+                    await self._changed.wait()
             except TimeoutError:
                 continue
 
-    def _due(self) -> list[AttemptKey]:
+    def _pop_due(self) -> list[AttemptKey]:
         now = self._loop.time()
         batch: list[AttemptKey] = []
         while self._heap and self._heap[0][0] <= now and len(batch) < BATCH:
@@ -108,40 +113,41 @@ class Follower:
                 batch.append(key)
         return batch
 
-    async def _look(self, batch: list[AttemptKey]) -> None:
-        looked = [(key, self._followed[key]) for key in batch]
-        todo = [(each.growth, each.new) for _, each in looked]
-        found = await self._loop.run_in_executor(self._thread, _look_all, todo, self._now())
-        for (key, followed), (observations, grew) in zip(looked, found, strict=True):
+    async def _poll(self, batch: list[AttemptKey]) -> None:
+        polled = [(key, self._followed[key]) for key in batch]
+        tails = [(each.tail, each.new) for _, each in polled]
+        results = await self._loop.run_in_executor(self._thread, _read_all, tails, self._now())
+        for (key, followed), (observations, grew) in zip(polled, results, strict=True):
             followed.new = False
             if self._followed.get(key) is not followed:
                 continue
             for observation in observations:
-                self._tell(observation)
-            followed.pause = followed.least if grew else min(LONGEST, followed.pause * 2)
-            followed.due = self._loop.time() + followed.pause
-            self._push(key)
+                self._report(observation)
+            if grew:
+                followed.intervals.reset()
+            followed.due = self._loop.time() + followed.intervals.next_delay()
+            self._schedule(key)
 
 
-def _look_all(todo: list[tuple[Growth, bool]], now: float) -> list[tuple[list[Observation], bool]]:
-    return [_look(growth, now, new) for growth, new in todo]
+def _read_all(tails: list[tuple[Tail, bool]], now: float) -> list[tuple[list[Observation], bool]]:
+    return [_read(tail, now, new) for tail, new in tails]
 
 
-def _look(growth: Growth, now: float, new: bool) -> tuple[list[Observation], bool]:
+def _read(tail: Tail, now: float, new: bool) -> tuple[list[Observation], bool]:
     try:
         if new:
-            growth.read_all(now)
-        return growth.look(now)
+            tail.read_history(now)
+        return tail.read_new(now)
     except (OSError, ExecutorError) as error:
         log.warning("The files of a job cannot be read: %s", error)
         return [], False
 
 
-def _last(growth: Growth, now: float, new: bool) -> list[Observation]:
+def _read_rest(tail: Tail, now: float, new: bool) -> list[Observation]:
     try:
         if new:
-            growth.read_all(now)
-        return growth.last_looks(now)
+            tail.read_history(now)
+        return tail.read_rest(now)
     except (OSError, ExecutorError) as error:
         log.warning("The files of a job cannot be read: %s", error)
         return []

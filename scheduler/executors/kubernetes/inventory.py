@@ -1,4 +1,4 @@
-"""The nodes of the pool, from what the cluster says of its nodes and of other people's pods; pure."""
+"""The nodes of the pool, from the cluster's nodes and the pods that are not jobs; pure."""
 
 from __future__ import annotations
 
@@ -7,106 +7,106 @@ from dataclasses import replace
 from typing import Any
 
 from springtide.scheduler.executors.base import ExecutorError
-from springtide.scheduler.executors.kubernetes.manifests import pod_tolerations
-from springtide.scheduler.executors.kubernetes.seen import ClusterNode, Pod, Taint
+from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod, Taint
+from springtide.scheduler.executors.kubernetes.objects.manifests import pod_tolerations
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.model import Environment, Gpu, Node
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-SIMULATED = "springtide.io/simulated-gpus"
-KEEPS_AWAY = ("NoSchedule", "NoExecute")
-ANY_TYPE = "gpu"
-STATIC_KEYS = {"name", "gpus", "gpu_type", "environment", "labels"}
+SIMULATED_GPUS = "springtide.io/simulated-gpus"
+REPELLING_EFFECTS = ("NoSchedule", "NoExecute")
+DEFAULT_GPU_TYPE = "gpu"
+STATIC_NODE_KEYS = {"name", "gpus", "gpu_type", "environment", "labels"}
 
 
 class Inventory:
-    """The pool's nodes, with the GPUs that somebody else uses or that are out of order.
+    """The pool's nodes, with the GPUs that are out of order or used by pods that are not jobs.
 
-    GPUs are numbered slots: which device a pod gets is decided on the node. So it matters only how many slots are
-    taken; they are chosen among those that no job holds, and stay chosen.
+    GPUs are numbered slots: the node decides which device a pod gets, so only the number of taken slots matters.
+    The slots that count as taken are chosen among those that no job holds, and stay chosen.
     """
 
     def __init__(self, settings: KubernetesSettings) -> None:
         self._settings = settings
         self._nodes = {node.name: node for node in map(static_node, settings.static_nodes)}
-        self._broken: dict[str, int] = {}
-        self._foreign: dict[str, dict[str, int]] = {}
-        self._chosen: dict[str, frozenset[int]] = {}
-        self._ever = set(self._nodes)
+        self._unhealthy: dict[str, int] = {}
+        self._other_use: dict[str, dict[str, int]] = {}
+        self._taken_slots: dict[str, frozenset[int]] = {}
+        self._seen = set(self._nodes)
 
-    def saw_node(self, before: ClusterNode | None, after: ClusterNode | None) -> bool:
-        """Take in how a node is now; whether that matters."""
+    def update_node(self, before: ClusterNode | None, after: ClusterNode | None) -> bool:
+        """Record the present state of a node; return whether the inventory changed."""
         name = (after or before or ClusterNode()).metadata.name
-        known = self._nodes.get(name), self._broken.get(name)
+        previous = self._nodes.get(name), self._unhealthy.get(name)
         node = pool_node(after, self._settings) if after is not None else None
         if after is None or node is None:
             self._nodes.pop(name, None)
-            self._broken.pop(name, None)
+            self._unhealthy.pop(name, None)
         else:
             self._nodes[name] = node
-            self._broken[name] = max(
+            self._unhealthy[name] = max(
                 0, node.gpus - _count(after.status.allocatable.get(self._settings.gpu_resource))
             )
-            self._ever.add(name)
-        return (self._nodes.get(name), self._broken.get(name)) != known
+            self._seen.add(name)
+        return (self._nodes.get(name), self._unhealthy.get(name)) != previous
 
-    def saw_foreign(self, before: Pod | None, after: Pod | None) -> bool:
-        """Take in how a pod of somebody else is now; whether that matters."""
-        was, now = (self._use(pod) for pod in (before, after))
+    def update_other_pod(self, before: Pod | None, after: Pod | None) -> bool:
+        """Record the present state of a pod that is not a job's; return whether the inventory changed."""
+        was, now = (self._gpu_use(pod) for pod in (before, after))
         if was == now:
             return False
         if was is not None:
-            self._foreign.get(was[0], {}).pop(was[1], None)
+            self._other_use.get(was[0], {}).pop(was[1], None)
         if now is not None:
-            self._foreign.setdefault(now[0], {})[now[1]] = now[2]
+            self._other_use.setdefault(now[0], {})[now[1]] = now[2]
         return True
 
-    def _use(self, pod: Pod | None) -> tuple[str, str, int] | None:
-        """Node, pod and number of the GPUs that the pod uses, None if it uses none."""
+    def _gpu_use(self, pod: Pod | None) -> tuple[str, str, int] | None:
+        """Return node, pod uid and number of GPUs of a pod that uses GPUs, None of any other."""
         if pod is None or pod.ended:
             return None
         gpus = gpus_of(pod, self._settings.gpu_resource)
         return (pod.spec.node_name, pod.metadata.uid, gpus) if gpus else None
 
-    def ever_had(self, name: str) -> bool:
-        """Whether the node is, or was since we began, one of the pool."""
-        return name in self._ever
+    def has_seen(self, name: str) -> bool:
+        """Return whether the node is in the pool, or was since the service started."""
+        return name in self._seen
 
     def train_node(self, name: str) -> Node | None:
-        """The train node of this name, None if there is none now."""
+        """Return the train node of this name, None if there is none now."""
         node = self._nodes.get(name)
         return node if node is not None and node.environment is Environment.TRAIN else None
 
     def nodes(self, held: Mapping[str, Collection[int]], *, fresh: bool) -> tuple[Node, ...]:
-        """All nodes; ``held`` are the slots that jobs hold. What is not ``fresh`` takes nothing new."""
+        """Return all nodes; ``held`` are the slots that jobs hold. Unless ``fresh``, none is available."""
         return tuple(
             replace(
                 node,
                 available=node.available and fresh,
-                taken=self._taken(node, held.get(node.name, ())),
+                taken=self._choose_taken(node, held.get(node.name, ())),
             )
             for _, node in sorted(self._nodes.items())
         )
 
-    def _taken(self, node: Node, held: Collection[int]) -> frozenset[int]:
-        wanted = self._broken.get(node.name, 0)
-        if node.environment is Environment.TRAIN:  # what runs on build nodes are notebooks
-            wanted += sum(self._foreign.get(node.name, {}).values())
+    def _choose_taken(self, node: Node, held: Collection[int]) -> frozenset[int]:
+        count = self._unhealthy.get(node.name, 0)
+        if node.environment is Environment.TRAIN:  # pods on build nodes are notebooks
+            count += sum(self._other_use.get(node.name, {}).values())
         free = [index for index in reversed(range(node.gpus)) if index not in held]
-        before = self._chosen.get(node.name, frozenset())
+        before = self._taken_slots.get(node.name, frozenset())
         free.sort(key=lambda index: index not in before)
-        chosen = self._chosen[node.name] = frozenset(free[:wanted])
+        chosen = self._taken_slots[node.name] = frozenset(free[:count])
         return chosen
 
 
 def pool_node(node: ClusterNode, settings: KubernetesSettings) -> Node | None:
-    """A node as one of the pool, None if it is not one: it says nothing of its environment, or has no GPUs."""
+    """Return the pool's view of a node, None if the node has no environment label or no GPUs."""
     labels = node.metadata.labels
     gpus = _count(node.status.capacity.get(settings.gpu_resource))
     environment = labels.get(settings.environment_label)
     if environment not in tuple(Environment) or gpus == 0:
         return None
-    gpu_type = next((labels[label] for label in settings.gpu_type_labels if label in labels), ANY_TYPE)
+    gpu_type = next((labels[label] for label in settings.gpu_type_labels if label in labels), DEFAULT_GPU_TYPE)
     return Node(
         name=node.metadata.name,
         gpus=gpus,
@@ -114,35 +114,35 @@ def pool_node(node: ClusterNode, settings: KubernetesSettings) -> Node | None:
         environment=Environment(environment),
         labels={level: labels[label] for label, level in settings.topology.items() if label in labels},
         available=ready(node) and not node.spec.unschedulable and _tolerated(node.spec.taints, settings),
-        devices=_slots(node.metadata.name, gpus, gpu_type, simulated=labels.get(SIMULATED) == "true"),
+        devices=_slots(node.metadata.name, gpus, gpu_type, simulated=labels.get(SIMULATED_GPUS) == "true"),
     )
 
 
-def static_node(told: Mapping[str, Any]) -> Node:
-    """A node as the admin tells it. Raises `ExecutorError` for what cannot be one."""
-    wrong = ", ".join(sorted(set(told) - STATIC_KEYS))
+def static_node(given: Mapping[str, Any]) -> Node:
+    """Return a node of the setting ``static_nodes``. Raises `ExecutorError` if it is malformed."""
+    wrong = ", ".join(sorted(set(given) - STATIC_NODE_KEYS))
     try:
-        name, gpus = str(told["name"]), int(told["gpus"])
-        gpu_type = str(told.get("gpu_type", ANY_TYPE))
-        environment = Environment(told.get("environment", "train"))
-        labels = {str(level): str(value) for level, value in told.get("labels", {}).items()}
+        name, gpus = str(given["name"]), int(given["gpus"])
+        gpu_type = str(given.get("gpu_type", DEFAULT_GPU_TYPE))
+        environment = Environment(given.get("environment", "train"))
+        labels = {str(level): str(value) for level, value in given.get("labels", {}).items()}
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         wrong = wrong or str(error)
     if wrong:
         raise ExecutorError(
-            f"static_nodes: {dict(told)!r} is not a node ({wrong}). Expected name, gpus, and if need be gpu_type, "
-            f"environment (train or build) and labels."
+            f"static_nodes: {dict(given)!r} is not a node ({wrong}). Expected name and gpus, and optionally "
+            f"gpu_type, environment (train or build) and labels."
         )
     return Node(name, gpus, gpu_type, environment, labels, devices=_slots(name, gpus, gpu_type))
 
 
 def ready(node: ClusterNode) -> bool:
-    """Whether the node says that it works."""
+    """Return whether the node's condition ``Ready`` is true."""
     return any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
 
 
-def silent_since(node: ClusterNode) -> float | None:
-    """Since when nothing is heard of the node, None if it speaks."""
+def unreachable_since(node: ClusterNode) -> float | None:
+    """Return since when the node is unreachable, in seconds since the epoch; None if it is not."""
     for each in node.status.conditions:
         if each.type == "Ready" and each.status == "Unknown" and each.last_transition_time is not None:
             return each.last_transition_time.timestamp()
@@ -150,19 +150,20 @@ def silent_since(node: ClusterNode) -> float | None:
 
 
 def out_of_service(node: ClusterNode) -> bool:
-    """Whether somebody vouches that the node stands still."""
+    """Return whether the node has the taint by which an admin asserts that it is shut down."""
     return any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
 
 
 def gpus_of(pod: Pod, resource: str) -> int:
-    """The GPUs that a pod takes."""
+    """Return the number of GPUs that a pod requests."""
     return sum(_count(container.resources.requests.get(resource)) for container in pod.spec.containers)
 
 
 def _tolerated(taints: Collection[Taint], settings: KubernetesSettings) -> bool:
     tolerations = pod_tolerations(settings)
     return all(
-        taint.effect not in KEEPS_AWAY or any(_tolerates(each, taint) for each in tolerations) for taint in taints
+        taint.effect not in REPELLING_EFFECTS or any(_tolerates(each, taint) for each in tolerations)
+        for taint in taints
     )
 
 

@@ -1,4 +1,4 @@
-"""What an admin says about the cluster."""
+"""The settings of the Kubernetes executor."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from typing import Any
 class KubernetesSettings:
     """Where and how jobs run on a cluster.
 
-    ``namespace`` is where the pods are made, ``pool`` names this installation among others of the cluster. The
-    files of jobs lie in ``jobs/`` below ``state_dir``, on a volume that pods reach too: the claim ``jobs_claim``,
-    or for a cluster of one node the directory ``jobs_host_path`` of that node; ``jobs_sub_path`` is where
-    ``state_dir`` lies within the volume.
+    Pods are created in ``namespace``; ``pool`` distinguishes this installation from others in the cluster. The
+    files of jobs are in ``jobs/`` below ``state_dir``, on a volume that pods mount too: the volume claim
+    ``jobs_claim``, or for a cluster of one node the directory ``jobs_host_path`` of that node; ``jobs_sub_path``
+    is the path of ``state_dir`` within the volume.
 
-    ``images`` are patterns (``*`` stands for anything); the first is the default and has none. ``gpu_resource`` is
-    what nodes call their GPUs. ``node_selector`` chooses the nodes of the pool by labels, ``environment_label``
-    says what a node is for (``train`` or ``build``), ``gpu_type_labels`` are tried in turn for the type of its
-    GPUs, ``topology`` maps labels to levels. ``static_nodes`` (``name``, ``gpus`` and if need be ``gpu_type``,
-    ``environment``, ``labels``) stand for the nodes where listing them is not allowed.
+    ``images`` are patterns (``*`` matches any text); the first is the default image and has no ``*``.
+    ``gpu_resource`` is the name of the extended resource. ``node_selector`` selects the nodes of the pool by
+    labels; ``environment_label`` is the label that says whether a node is for ``train`` or ``build``; the first of
+    ``gpu_type_labels`` that a node has is the type of its GPUs; ``topology`` maps labels to levels.
+    ``static_nodes`` (``name``, ``gpus``, and optionally ``gpu_type``, ``environment``, ``labels``) are used in
+    place of the cluster's nodes where the service may not list them.
 
     ``run_as`` and ``fs_group`` are user and group of a job's processes; the service runs as the same user, or as
-    root. A job gets ``cpu_per_gpu`` cores and ``memory_per_gpu`` GiB for each GPU. ``home_path`` is where homes
-    are mounted, in notebooks and jobs. An unreachable node's pods count as running until the node is deleted or
-    tainted ``out-of-service``; where something else makes sure that such a node stands still, ``lost_after`` is
-    the number of seconds after which they are taken for gone. Where the admin lets nobody reach the pods of jobs,
-    ``network_policy`` lets those of a gang reach each other.
+    root. A job gets ``cpu_per_gpu`` cores and ``memory_per_gpu`` GiB for each GPU. Homes are mounted at
+    ``home_path``, in notebooks and jobs. Pods of an unreachable node count as running until the node is deleted or
+    tainted ``out-of-service``; where something else shuts such nodes down, they count as ended after
+    ``lost_after`` seconds. Where the pods of jobs are isolated, ``network_policy`` lets those of a gang reach each
+    other.
     """
 
     namespace: str

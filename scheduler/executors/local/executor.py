@@ -9,9 +9,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO
 
+from springtide.scheduler.executors.accounts import AccountError, Accounts
 from springtide.scheduler.executors.base import (
     AttemptKey,
     AttemptSpec,
@@ -37,9 +39,10 @@ from springtide.scheduler.executors.files.layout import (
 from springtide.scheduler.executors.files.reader import Reader
 from springtide.scheduler.executors.local.foreign import Foreign
 from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
+from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.local.supervision import Supervision
 from springtide.scheduler.executors.local.tracked import Tracked, track
-from springtide.scheduler.model import Node
+from springtide.scheduler.model import Environment, Node
 from springtide.scheduler.telemetry import Machine
 
 LOG_CAP = 64 << 20
@@ -47,7 +50,7 @@ NOT_STARTED = "It was asked to stop before it started."
 
 
 def service_environment() -> dict[str, str]:
-    """What a job finds where all run as the service's own account: where Python is, and nothing of the service."""
+    """Return the environment of jobs under the service's own account, without the service's settings."""
     kept = {name: os.environ[name] for name in ("HOME", "USER", "LOGNAME", "SHELL", "TZ") if name in os.environ}
     path = f"{Path(sys.executable).parent}:{SYSTEM_PATH}"
     return {**kept, "PATH": path, "LANG": "C.UTF-8", "PYTHONUNBUFFERED": "1"}
@@ -56,9 +59,9 @@ def service_environment() -> dict[str, str]:
 class LocalExecutor(Executor):
     """Runs attempts as processes of this machine.
 
-    ``accounts`` is ``"service"`` where one trusted user owns everything, or ``"own"``: each job runs as the
-    account that is named like its user, for which the service has to run as root. ``base_env``, ``limits``,
-    ``log_cap`` and ``cgroup`` are as in `Launcher`. ``now`` tells the time.
+    ``accounts`` are those that jobs run as, for which the service has to run as root; None where all users trust
+    each other and jobs run as the service's own account. ``base_env``, ``limits`` and ``log_cap`` are as in
+    `Launcher`. ``now`` tells the time.
     """
 
     name = "local"
@@ -68,108 +71,111 @@ class LocalExecutor(Executor):
         state_dir: Path,
         machine: Machine,
         *,
-        accounts: Literal["own", "service"] = "service",
+        accounts: Accounts | None = None,
         base_env: Mapping[str, str] | None = None,
-        limits: Mapping[str, tuple[int, int]] | None = None,
+        limits: Limits | None = None,
         log_cap: int = LOG_CAP,
-        cgroup: Path | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._layout = Layout(Path(state_dir).absolute())
         self._machine = machine
-        self._own_accounts = accounts == "own"
+        self._accounts = accounts
+        self._limits = limits or Limits()
         self._launcher = Launcher(
             layout=self._layout,
             nodes=machine.nodes,
-            own_accounts=self._own_accounts,
+            accounts=accounts,
             base_env=service_environment() if base_env is None else base_env,
-            limits=limits or {},
+            limits=self._limits,
             log_cap=log_cap,
-            cgroup=cgroup,
         )
         self._now = now
         self._reader = Reader(self._layout, now)
         self._epoch = EpochGate(self._layout)
         self._locks: dict[AttemptKey, asyncio.Lock] = {}
-        self._begun = AsyncExitStack()
+        self._started = AsyncExitStack()
 
-    # ---------- beginning and end
+    # ---------- start and stop
 
     async def start(self, listener: Callable[[Observation], None]) -> None:
-        if self._own_accounts and os.geteuid() != 0:
-            raise ExecutorError("Jobs can run as their users' own accounts only if the service runs as root.")
-        self._make_root()
+        """Adopt the attempts of the state directory, and start supervisors that were ordered and never ran."""
+        await asyncio.to_thread(self._make_root)
+        await asyncio.to_thread(self._limits.prepare)
         try:
             self._supervision = Supervision(self._launcher, listener, self._ended, self._now)
         except OSError as error:
             raise ExecutorError(f"The kernel gives no inotify instance: {error.strerror}.") from error
-        self._begun.push_async_callback(self._supervision.close)
+        self._started.push_async_callback(self._supervision.close)
         self._foreign = Foreign(self._machine, self._held, lambda: listener(InventoryChanged()))
-        self._begun.callback(self._foreign.close)
+        self._started.callback(self._foreign.close)
         for tracked in await asyncio.to_thread(self._scan):
             self._supervision.adopt(tracked, quietly=True)
             if not tracked.gone and read_record(tracked.directory, "supervisor.json") is None:
                 self._supervision.spawn(tracked)
-        await self._foreign.look()
+        await self._foreign.check()
+
+    async def newest_epoch(self) -> int:
+        """Return the newest epoch that launched an attempt here, 0 if there is none."""
+        return await asyncio.to_thread(self._epoch.newest)
 
     async def stop(self) -> None:
-        await self._begun.aclose()
+        """Stop following supervisors; they go on."""
+        await self._started.aclose()
 
     def _make_root(self) -> None:
-        mode = 0o711 if self._own_accounts else 0o700
+        """Create the directory of jobs, which other accounts can enter only if jobs run as these."""
         try:
-            self._layout.state.mkdir(parents=True, exist_ok=True, mode=mode)
-            self._layout.jobs.mkdir(exist_ok=True, mode=mode)
+            if self._accounts is not None:
+                self._accounts.prepare()
+                return
+            for path in (self._layout.state, self._layout.jobs):
+                path.mkdir(parents=True, exist_ok=True, mode=0o700)
+                path.chmod(0o700)
+        except AccountError as error:
+            raise ExecutorError(str(error)) from error
         except OSError as error:
-            raise ExecutorError(f"{self._layout.jobs} cannot be made: {error.strerror}.") from error
-        if self._own_accounts:
-            self._layout.jobs.chmod(mode)
-            for path in (self._layout.state, *self._layout.state.parents):
-                if not path.stat().st_mode & 0o001:
-                    raise ExecutorError(
-                        f"Jobs of other accounts cannot reach their files: {path} may not be entered by others. "
-                        f"Allow it (chmod o+x {path}) or put the state directory elsewhere."
-                    )
+            raise ExecutorError(f"{self._layout.jobs} cannot be created: {error.strerror}.") from error
 
     def _scan(self) -> list[Tracked]:
         jobs = ((job, self._layout.job(job)) for job in self._layout.all_jobs())
         keys = [AttemptKey(job, number) for job, places in jobs for number in places.numbers()]
-        found = [self._load(key) for key in keys if not (self._layout.attempt(key) / DISCARDED).exists()]
-        return [tracked for tracked in found if tracked is not None]
+        loaded = [self._load(key) for key in keys if not (self._layout.attempt(key) / DISCARDED).exists()]
+        return [tracked for tracked in loaded if tracked is not None]
 
     def _load(self, key: AttemptKey) -> Tracked | None:
-        """An attempt as it lies on disk; None if it was never ordered completely, and so never started."""
+        """Return an attempt from its records; None if they are incomplete, so that it never started."""
         directory = self._layout.attempt(key)
         spec = read_spec(directory)
         if spec is None and read_exit(directory) is None:
             return None
         tracked = track(key, directory, self._layout.job(key.job), spec or {})
-        tracked.growth.read_all(self._now())
+        tracked.tail.read_history(self._now())
         return tracked
 
-    # ---------- acts
+    # ---------- launch, pause, kill
 
     async def launch(self, spec: AttemptSpec) -> None:
+        """Put the attempt on disk, then start its supervisor unless its GPUs are taken by other processes."""
         key = spec.key
         directory = self._layout.attempt(key)
         self._epoch.check(spec.epoch)
         async with self._lock(key):
             if key not in self._supervision.tracked:
                 try:
-                    tracked = await asyncio.to_thread(self._order, spec, directory)
+                    tracked = await asyncio.to_thread(self._prepare, spec, directory)
                 except OSError as error:
                     why = error.strerror or str(error)
                     raise ExecutorError(
-                        f"The job could not be put on disk: {why} ({self._layout.jobs})."
+                        f"The job's files cannot be written: {why} ({self._layout.jobs})."
                     ) from error
                 self._supervision.adopt(tracked)
             tracked = self._supervision.tracked[key]
-            if tracked.gone or tracked.handle is not None or await self._taken(tracked):
+            if tracked.gone or tracked.handle is not None or await self._is_taken(tracked):
                 return
             self._supervision.spawn(tracked)
 
-    def _order(self, spec: AttemptSpec, directory: Path) -> Tracked:
-        """Put the attempt on disk unless it is there; one that can never start gets its exit at once."""
+    def _prepare(self, spec: AttemptSpec, directory: Path) -> Tracked:
+        """Write the attempt's files unless they exist; record the exit of one that can never start."""
         tracked = self._load(spec.key)
         if tracked is None:
             self._launcher.make_places(spec)
@@ -181,25 +187,27 @@ class LocalExecutor(Executor):
             assert tracked is not None
         return tracked
 
-    async def _taken(self, tracked: Tracked) -> bool:
-        """Whether something outside the pool is on the attempt's GPUs; then it is recorded as lost."""
-        await self._foreign.look()
+    async def _is_taken(self, tracked: Tracked) -> bool:
+        """Return whether processes outside the pool use the attempt's GPUs; if so, record it as lost."""
+        await self._foreign.check()
         pids = sorted({pid for uuid in tracked.uuids for pid in self._foreign.taken.get(uuid, ())})
         if not pids:
             return False
         detail = f"Something outside the pool uses its GPUs (process {', '.join(map(str, pids))})."
         record_exit(tracked.directory, Exit(ExitKind.LOST, self._now(), detail=detail))
-        self._supervision.look(tracked)
+        self._supervision.refresh(tracked)
         return tracked.gone
 
     async def pause(self, key: AttemptKey) -> None:
-        await self._ask(key, "pause")
+        """Write the request to the attempt's directory, and signal its supervisor."""
+        await self._request_end(key, "pause")
 
     async def kill(self, key: AttemptKey) -> None:
-        await self._ask(key, "kill")
+        """Write the request to the attempt's directory, and signal its supervisor."""
+        await self._request_end(key, "kill")
 
-    async def _ask(self, key: AttemptKey, request: str) -> None:
-        """Leave a request in the attempt's directory and have its supervisor look at it."""
+    async def _request_end(self, key: AttemptKey, request: str) -> None:
+        """Write a request to the attempt's directory, and signal its supervisor."""
         self._epoch.check()
         async with self._lock(key):
             tracked = self._supervision.tracked.get(key)
@@ -211,13 +219,17 @@ class LocalExecutor(Executor):
                 leave_request(tracked.directory, request)
             except OSError as error:
                 raise ExecutorError(f"The job cannot be asked to stop: {error.strerror}.") from error
-            if self._supervision.ask(tracked) or read_record(tracked.directory, "supervisor.json") is not None:
+            if (
+                self._supervision.signal_supervisor(tracked)
+                or read_record(tracked.directory, "supervisor.json") is not None
+            ):
                 return
             ended = Exit(ExitKind.EXITED, self._now(), paused=request == "pause", detail=NOT_STARTED)
             record_exit(tracked.directory, ended)
-            self._supervision.look(tracked)
+            self._supervision.refresh(tracked)
 
     async def discard(self, key: AttemptKey) -> None:
+        """Mark the attempt's directory as discarded."""
         async with self._lock(key):
             tracked = self._supervision.tracked.get(key)
             if tracked is None:
@@ -225,43 +237,54 @@ class LocalExecutor(Executor):
             if not tracked.gone:
                 raise ExecutorError(f"Attempt {key.attempt} of {key.job} has not ended.")
             await asyncio.to_thread((tracked.directory / DISCARDED).touch)
-            self._supervision.forget(key)
+            self._supervision.discard(key)
         self._locks.pop(key, None)
 
     async def remove(self, job: str) -> None:
+        """Delete the directory of an ended job."""
         places = self._layout.job(job)
-        mine = [tracked for key, tracked in self._supervision.tracked.items() if key.job == job]
-        if any(not tracked.gone for tracked in mine):
+        attempts = [tracked for key, tracked in self._supervision.tracked.items() if key.job == job]
+        if any(not tracked.gone for tracked in attempts):
             raise ExecutorError(f"The job {job} has not ended.")
-        for tracked in mine:
-            self._supervision.forget(tracked.key)
+        for tracked in attempts:
+            self._supervision.discard(tracked.key)
         with suppress(FileNotFoundError):
             await asyncio.to_thread(shutil.rmtree, places.root)
 
-    # ---------- what there is
+    # ---------- state and files
 
     async def inventory(self) -> tuple[Node, ...]:
-        return self._foreign.nodes()
+        """Return the nodes that the GPUs of this machine are divided into, with the limits of jobs on them."""
+        as_root = self._accounts is None and os.geteuid() == 0
+        limits = self._limits.described(as_root=as_root)
+        return tuple(
+            replace(node, limits=limits) if node.environment is Environment.TRAIN else node
+            for node in self._foreign.nodes()
+        )
 
     async def attempts(self) -> tuple[AttemptStatus, ...]:
+        """Return the attempts that are followed."""
         tracked = self._supervision.tracked
         return tuple(tracked[key].status for key in sorted(tracked))
 
     async def read_log(self, job: str, rank: int, offset: int, limit: int) -> LogPiece:
+        """Return part of the log that the supervisors wrote."""
         return await self._reader.log(job, rank, offset, limit)
 
     async def read_reports(self, job: str, after: int, limit: int) -> tuple[Report, ...]:
+        """Return reports that the job wrote."""
         return await self._reader.reports(job, after, limit)
 
-    async def read_output(self, job: str, name: str, limit: int) -> bytes | None:
+    async def open_output(self, job: str, name: str, limit: int) -> BinaryIO | None:
+        """Open a file of the output directory."""
         return await self._reader.output(job, name, limit)
 
     # ---------- underneath
 
     def _ended(self, tracked: Tracked) -> None:
-        """GPUs became free: see that nothing outside the pool is on them before they are given away."""
+        """Check the GPUs that became free for processes outside the pool, before they are used again."""
         if tracked.uuids:
-            self._supervision.begin(self._foreign.look)
+            self._supervision.run_in_background(self._foreign.check)
 
     def _held(self) -> set[str]:
         tracked = self._supervision.tracked.values()

@@ -1,4 +1,4 @@
-"""GPUs that something outside the pool computes on."""
+"""GPUs on which processes outside the pool compute."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from springtide.scheduler.backoff import Backoff
 from springtide.scheduler.model import Environment, Node
 from springtide.scheduler.telemetry import Machine
 
-SOONEST = 1.0
-LATEST = 30.0
+FIRST_DELAY = 1.0
+LONGEST_DELAY = 30.0
 
 
 class Foreign:
-    """Knows which train GPUs are taken, and waits for those who took them to leave.
+    """The train GPUs that processes outside the pool use, in ``taken``.
 
-    It looks when asked to, and when a process it saw has ended. Only for processes that cannot be watched (of
-    another container) does it look again by the clock, ever more rarely. Build GPUs are not looked at: what runs
-    there are notebooks.
+    The GPUs are checked on request, and when a process that used one has ended. Processes that cannot be watched,
+    because they are in another container, are polled with a back-off. Build GPUs are not checked: notebooks use
+    them.
     """
 
     def __init__(self, machine: Machine, held: Callable[[], Collection[str]], changed: Callable[[], None]) -> None:
@@ -36,19 +37,19 @@ class Foreign:
         self._lock = asyncio.Lock()
         self._handles: dict[int, int] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._delay = SOONEST
+        self._backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
         self._tasks: set[asyncio.Task[None]] = set()
         self.taken: dict[str, frozenset[int]] = {}
 
     def nodes(self) -> tuple[Node, ...]:
-        """The machine's nodes with what is taken."""
+        """Return the machine's nodes with their taken GPUs."""
         return tuple(
             replace(node, taken=frozenset(gpu.index for gpu in node.devices if gpu.uuid in self.taken))
             for node in self._machine.nodes
         )
 
-    async def look(self) -> None:
-        """Look at the GPUs that no attempt holds, and tell if it changed who is on them."""
+    async def check(self) -> None:
+        """Check the GPUs that no attempt holds, and report if other ones are taken than before."""
         if not self._real:
             return
         async with self._lock:
@@ -56,48 +57,47 @@ class Foreign:
             users = await asyncio.to_thread(self._machine.users, [uuid for uuid in self._real if uuid not in held])
             taken = {uuid: pids for uuid, pids in users.items() if pids}
             before, self.taken = self.taken, taken
-            self._follow({pid for pids in taken.values() for pid in pids})
+            self._watch_processes({pid for pids in taken.values() for pid in pids})
             if before.keys() != taken.keys():
                 self._changed()
 
     def close(self) -> None:
-        """Wait for nobody any more."""
-        self._follow(set())
+        """Stop watching processes."""
+        self._watch_processes(set())
         for task in self._tasks:
             task.cancel()
 
-    def _follow(self, pids: set[int]) -> None:
+    def _watch_processes(self, pids: set[int]) -> None:
         loop = asyncio.get_running_loop()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         for pid in self._handles.keys() - pids:
-            self._drop(pid)
-        unseen = False
+            self._unwatch(pid)
+        unwatchable = False
         for pid in pids - self._handles.keys():
             try:
                 handle = os.pidfd_open(pid)
             except OSError:
-                unseen = True
+                unwatchable = True
             else:
                 self._handles[pid] = handle
-                loop.add_reader(handle, self._left, pid)
-        if unseen:
-            self._timer = loop.call_later(self._delay, self._look_soon)
-            self._delay = min(LATEST, self._delay * 2)
+                loop.add_reader(handle, self._process_ended, pid)
+        if unwatchable:
+            self._timer = loop.call_later(self._backoff.next_delay(), self._check_soon)
         else:
-            self._delay = SOONEST
+            self._backoff.reset()
 
-    def _drop(self, pid: int) -> None:
+    def _unwatch(self, pid: int) -> None:
         handle = self._handles.pop(pid)
         asyncio.get_running_loop().remove_reader(handle)
         os.close(handle)
 
-    def _left(self, pid: int) -> None:
-        self._drop(pid)
-        self._look_soon()
+    def _process_ended(self, pid: int) -> None:
+        self._unwatch(pid)
+        self._check_soon()
 
-    def _look_soon(self) -> None:
-        task = asyncio.get_running_loop().create_task(self.look())
+    def _check_soon(self) -> None:
+        task = asyncio.get_running_loop().create_task(self.check())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,4 +1,4 @@
-"""Puts everything an attempt needs on disk, and starts its supervisor."""
+"""Writes the files of an attempt, and starts its supervisor."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from springtide.scheduler.executors import supervisor
+from springtide.scheduler.executors.accounts import Account, AccountError, Accounts
+from springtide.scheduler.executors.accounts.ownership import hand_over
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
 from springtide.scheduler.executors.environment import (
     command,
@@ -26,7 +28,7 @@ from springtide.scheduler.executors.environment import (
 )
 from springtide.scheduler.executors.files.layout import JobPlaces, Layout, make_places, opened
 from springtide.scheduler.executors.files.plain import make_directory, sync
-from springtide.scheduler.executors.local.accounts import Account, own_account
+from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.supervisor.records import write_record
 from springtide.scheduler.model import Environment, Gpu, Node, Worker
 
@@ -39,37 +41,39 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 class Launcher:
     """How attempts are started here.
 
-    ``own_accounts``: each job runs as the account named like its user, else as the service's own. ``base_env`` is
-    what every job finds in its environment; ``limits`` are names of `resource` with soft and hard limit;
-    ``log_cap`` bounds each worker's log per attempt, in bytes; ``cgroup`` is a directory of cgroup v2 that was
-    delegated to the service.
+    ``accounts``: each job runs as its user's account of these, without them as the service's own. ``base_env`` is
+    what every job finds in its environment; ``log_cap`` bounds each worker's log per attempt, in bytes.
     """
 
     layout: Layout
     nodes: tuple[Node, ...]
-    own_accounts: bool
+    accounts: Accounts | None
     base_env: Mapping[str, str]
-    limits: Mapping[str, tuple[int, int]]
+    limits: Limits
     log_cap: int
-    cgroup: Path | None
 
     def make_places(self, spec: AttemptSpec) -> Path:
-        """Make the attempt's directory; where the job writes belongs to its account later."""
+        """Create the attempt's directory; what the job writes to is given to its account later."""
         places = self.layout.job(spec.key.job)
         directory = self.layout.attempt(spec.key)
-        mode = 0o711 if self.own_accounts else 0o700
+        mode = 0o700 if self.accounts is None else 0o711
         for path in (places.root, places.attempts, directory):
             make_directory(path, mode)
+            path.chmod(mode)
         return directory
 
     def prepare(self, spec: AttemptSpec, directory: Path) -> None:
         """Write the job's files and the attempt's ``spec.json``.
 
-        Raises `ExecutorError` for what can never be started, OSError if the disk does not take it.
+        Raises `ExecutorError` if the attempt can never start, `OSError` if the disk cannot be written to.
         """
         places = self.layout.job(spec.key.job)
-        account = own_account(spec.user) if self.own_accounts else None
+        account = self._account(spec.user)
         owner = account.owner if account else None
+        if owner is not None:
+            for path in (places.work, places.checkpoints, places.output, places.code, places.reports):
+                if os.path.lexists(path):
+                    hand_over(path, owner)
         make_places(places, spec.files, owner)
         record = self._record(spec, places, directory, account)
         with opened(directory) as handle:
@@ -78,10 +82,19 @@ class Launcher:
         sync(places.root)
         sync(self.layout.jobs)
 
+    def _account(self, user: str) -> Account | None:
+        """Return the account of the job, None for the service's own. Raises `ExecutorError` if none is allowed."""
+        if self.accounts is None:
+            return None
+        try:
+            return self.accounts.of(user)
+        except AccountError as error:
+            raise ExecutorError(str(error)) from error
+
     def start(self, directory: Path) -> int:
-        """Start the attempt's supervisor, in a session of its own; its pid."""
+        """Start the attempt's supervisor in a session of its own; return its pid."""
         silent = [
-            (os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0)  # the three that it inherits
+            (os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0)  # the only ones that it inherits
             for descriptor in (0, 1, 2)
         ]
         return os.posix_spawn(
@@ -102,7 +115,8 @@ class Launcher:
         resolved = JobPlaces(places.root.resolve())
         code = resolved.code
         gpus = [self._gpus(worker) for worker in spec.placement]
-        base = {**self.base_env, **(_account_environment(account) if account else {})}
+        cgroup = self.limits.cgroup
+        base = {**self.base_env, **(account.environment if account else {})}
         return {
             "job": spec.key.job,
             "attempt": spec.key.attempt,
@@ -123,9 +137,10 @@ class Launcher:
             ],
             "account": account.record if account else None,
             "grace": spec.grace,
-            "limits": {name: list(limits) for name, limits in self.limits.items()},
+            "limits": {name: list(limits) for name, limits in self.limits.rlimits().items()},
             "log_cap": self.log_cap,
-            "cgroup": str(self.cgroup / f"{spec.key.job}.{spec.key.attempt}") if self.cgroup else None,
+            "cgroup": str(cgroup / f"{spec.key.job}.{spec.key.attempt}") if cgroup else None,
+            "cgroup_files": self.limits.files(len(spec.placement)) if cgroup else {},
         }
 
     def _gpus(self, worker: Worker) -> list[Gpu]:
@@ -137,18 +152,8 @@ class Launcher:
         raise ExecutorError(f"There is no train node {worker.node!r} on this machine.")
 
 
-def _account_environment(account: Account) -> dict[str, str]:
-    return {
-        "PATH": SYSTEM_PATH,
-        "HOME": account.home,
-        "USER": account.name,
-        "LOGNAME": account.name,
-        "SHELL": account.shell,
-    }
-
-
 def _gangs(spec: AttemptSpec) -> list[dict[str, str]]:
-    """What each worker of a gang finds beside its GPUs; nothing for a job of one worker."""
+    """Return the rendezvous variables of each worker; none for a job of one worker."""
     size = len(spec.placement)
     if spec.workers == 1:
         return [{}] * size
@@ -166,9 +171,9 @@ def _free_ports(count: int) -> list[int]:
 
 
 def read_spec(directory: Path) -> dict[str, Any] | None:
-    """The ``spec.json`` of an attempt, None if it never came to be complete."""
+    """Return the ``spec.json`` of an attempt, None if it is missing or incomplete."""
     try:
-        found = json.loads((directory / "spec.json").read_bytes())
+        decoded = json.loads((directory / "spec.json").read_bytes())
     except (FileNotFoundError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return decoded if isinstance(decoded, dict) else None

@@ -1,4 +1,4 @@
-"""What is left of an attempt whose supervisor died."""
+"""The processes that a dead supervisor left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GONE = ("Z", "X")
 
 
 def _marked(pid: int, pause_file: Path) -> bool:
-    """Whether the process's environment says that it is the attempt's: the path of the pause file names that."""
+    """Return whether the environment of the process has the attempt's pause file, which identifies the attempt."""
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -23,8 +23,10 @@ def _marked(pid: int, pause_file: Path) -> bool:
 
 
 def _of_session(each: Process, sessions: Mapping[int, int]) -> bool:
-    """Whether the process is in a worker's session (``sessions`` maps their leaders to when those started). The
-    number of a session is not used again while anybody is in it: one whose leader is gone is still the worker's.
+    """Return whether the process is in a worker's session; ``sessions`` maps their leaders to their start times.
+
+    The kernel does not reuse the number of a session that has processes: without its leader it is the worker's
+    too.
     """
     if each.session not in sessions:
         return False
@@ -33,10 +35,12 @@ def _of_session(each: Process, sessions: Mapping[int, int]) -> bool:
 
 
 def leftovers(pause_file: Path, uid: int, sessions: Mapping[int, int], since: int) -> list[Process]:
-    """Live processes of the attempt: of its account, started since its supervisor was, and marked by their
-    environment or in a worker's session, where they may have overwritten that.
+    """Return the live processes of the attempt.
+
+    These are of its account, started after its supervisor, and have the attempt's mark in their environment or are
+    in a worker's session, in case they have overwritten the mark.
     """
-    found = []
+    live = []
     for each in processes():
         if each.state in _GONE or each.start < since:
             continue
@@ -45,13 +49,13 @@ def leftovers(pause_file: Path, uid: int, sessions: Mapping[int, int], since: in
         except OSError:
             continue
         if owner == uid and (_marked(each.pid, pause_file) or _of_session(each, sessions)):
-            found.append(each)
-    return found
+            live.append(each)
+    return live
 
 
 def kill_leftovers(pause_file: Path, uid: int, sessions: Mapping[int, int], since: int) -> bool:
-    """Kill what is left; whether anything was."""
-    found = leftovers(pause_file, uid, sessions, since)
-    for each in found:
+    """Kill the processes of the attempt; return whether there were any."""
+    live = leftovers(pause_file, uid, sessions, since)
+    for each in live:
         send(each, signal.SIGKILL)
-    return bool(found)
+    return bool(live)

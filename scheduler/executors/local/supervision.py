@@ -1,4 +1,4 @@
-"""Follows the supervisors of attempts: what they record is told, what they leave behind is ended."""
+"""Follows the supervisors of attempts: reports what they record, and ends the processes that dead ones left."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from springtide.scheduler.backoff import Backoff
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExecutorError, Observation
 from springtide.scheduler.executors.files.layout import opened, read_exit, read_record
 from springtide.scheduler.executors.local.launch import Launcher
@@ -21,27 +22,27 @@ from springtide.scheduler.executors.supervisor.table import boot_id, process
 
 log = logging.getLogger(__name__)
 
-SOONEST = 0.02
-LATEST = 1.0
+FIRST_DELAY = 0.02
+LONGEST_DELAY = 1.0
 
 
 class Supervision:
     """The attempts that are not discarded, by key in ``tracked``.
 
-    ``tell`` gets what is observed; ``ended`` is called after an attempt was told to be gone.
+    ``report`` gets what is observed; ``on_end`` is called after an attempt was reported as gone.
     """
 
     def __init__(
         self,
         launcher: Launcher,
-        tell: Callable[[Observation], None],
-        ended: Callable[[Tracked], None],
+        report: Callable[[Observation], None],
+        on_end: Callable[[Tracked], None],
         now: Callable[[], float],
     ) -> None:
         self.tracked: dict[AttemptKey, Tracked] = {}
         self._launcher = launcher
-        self._tell = tell
-        self._ended = ended
+        self._report = report
+        self._on_end = on_end
         self._now = now
         self._boot = boot_id()
         self._loop = asyncio.get_running_loop()
@@ -49,39 +50,39 @@ class Supervision:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
-        """Let go of everything; what runs goes on."""
+        """Stop following; supervisors and jobs go on."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for key in list(self.tracked):
-            self.forget(key)
+            self.discard(key)
         self._watcher.close()
 
     def adopt(self, tracked: Tracked, *, quietly: bool = False) -> None:
-        """Begin to follow an attempt as it lies on disk; ``quietly`` does not tell its status."""
+        """Follow an attempt with its records on disk; ``quietly`` does not report its status."""
         self.tracked[tracked.key] = tracked
-        self.look(tracked, quietly=quietly)
+        self.refresh(tracked, quietly=quietly)
         if not tracked.gone:
             self._watcher.watch(tracked.key, tracked.directory, tracked.places.reports)
 
-    def forget(self, key: AttemptKey) -> None:
-        """Follow an attempt no more."""
+    def discard(self, key: AttemptKey) -> None:
+        """Stop following an attempt."""
         tracked = self.tracked.pop(key)
-        self._watcher.forget(key)
+        self._watcher.unwatch(key)
         if tracked.handle is not None:
-            self._let_go(tracked)
+            self._unwatch_supervisor(tracked)
 
     def spawn(self, tracked: Tracked) -> None:
-        """Start a supervisor. If the attempt has one already, the new one leaves at once."""
+        """Start a supervisor, which exits at once if the attempt has one. Raises `ExecutorError`."""
         try:
             pid = self._launcher.start(tracked.directory)
         except OSError as error:
             raise ExecutorError(f"The job's supervisor could not be started: {error.strerror}.") from error
-        self._hold(tracked, os.pidfd_open(pid))
+        self._watch_supervisor(tracked, os.pidfd_open(pid))
 
-    def look(self, tracked: Tracked, *, quietly: bool = False) -> None:
-        """Bring the status up to what the records say, and tell."""
+    def refresh(self, tracked: Tracked, *, quietly: bool = False) -> None:
+        """Update the status from the records, and report it if it changed."""
         if tracked.gone:
             return
         before = tracked.status
@@ -89,30 +90,30 @@ class Supervision:
         record = read_record(tracked.directory, "supervisor.json")
         started = record.get("started") if record else None
         if ended is not None:
-            self._watcher.forget(tracked.key)
-            for observation in tracked.growth.last_looks(self._now()):
-                self._tell(observation)
-            tracked.stand(AttemptPhase.GONE, started, ended)
+            self._watcher.unwatch(tracked.key)
+            for observation in tracked.tail.read_rest(self._now()):
+                self._report(observation)
+            tracked.set_phase(AttemptPhase.GONE, started, ended)
         elif record is not None:
             if tracked.handle is None:
                 self._follow(tracked, record)
             if started is not None:
-                tracked.stand(AttemptPhase.RUNNING, started)
+                tracked.set_phase(AttemptPhase.RUNNING, started)
         if tracked.status != before and not quietly:
-            self._tell(tracked.status)
+            self._report(tracked.status)
         if tracked.gone:
-            self._ended(tracked)
+            self._on_end(tracked)
 
-    def ask(self, tracked: Tracked) -> bool:
-        """Tell its supervisor to look what it is asked for; False if none is known to live."""
+    def signal_supervisor(self, tracked: Tracked) -> bool:
+        """Signal the supervisor to read the requests; return False if none is known to live."""
         if tracked.handle is None:
             return False
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(tracked.handle, signal.SIGTERM)
         return True
 
-    def begin(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do something in the background for as long as this is open."""
+    def run_in_background(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do ``work`` in the background, until `close` at the latest."""
 
         async def run() -> None:
             try:
@@ -127,7 +128,7 @@ class Supervision:
     # ---------- supervisors
 
     def _follow(self, tracked: Tracked, record: dict[str, Any]) -> None:
-        """Hold on to the supervisor of the record if it lives, else settle what it left."""
+        """Watch the supervisor of the record if it lives, else settle what it left."""
         handle = self._handle_of(record)
         if handle is None:
             self._settle_soon(tracked)
@@ -135,7 +136,7 @@ class Supervision:
         self._take_over(tracked, handle)
 
     def _handle_of(self, record: dict[str, Any]) -> int | None:
-        """A pidfd of the very process that wrote the record, None if that is gone."""
+        """Return a pidfd of the process that wrote the record, None if that has ended."""
         if record.get("boot") != self._boot:
             return None
         try:
@@ -149,43 +150,44 @@ class Supervision:
         return handle
 
     def _take_over(self, tracked: Tracked, handle: int) -> None:
-        """Hold on to a supervisor that was not started here, and pass on what was asked while nobody held it."""
-        self._hold(tracked, handle)
+        """Watch a supervisor that another service started, and pass on requests that were made meanwhile."""
+        self._watch_supervisor(tracked, handle)
         if any((tracked.directory / request).exists() for request in ("pause", "kill")):
-            self.ask(tracked)
+            self.signal_supervisor(tracked)
 
-    def _hold(self, tracked: Tracked, handle: int) -> None:
+    def _watch_supervisor(self, tracked: Tracked, handle: int) -> None:
         tracked.handle = handle
-        self._loop.add_reader(handle, self._supervisor_left, tracked)
+        self._loop.add_reader(handle, self._supervisor_ended, tracked)
 
-    def _let_go(self, tracked: Tracked) -> None:
+    def _unwatch_supervisor(self, tracked: Tracked) -> None:
         assert tracked.handle is not None
         self._loop.remove_reader(tracked.handle)
         os.close(tracked.handle)
         tracked.handle = None
 
-    def _supervisor_left(self, tracked: Tracked) -> None:
+    def _supervisor_ended(self, tracked: Tracked) -> None:
         assert tracked.handle is not None
         with suppress(ChildProcessError):
             os.waitid(os.P_PIDFD, tracked.handle, os.WEXITED | os.WNOHANG)
-        self._let_go(tracked)
+        self._unwatch_supervisor(tracked)
         if not tracked.gone:
             if read_exit(tracked.directory) is not None:
-                self.look(tracked)
+                self.refresh(tracked)
             else:
                 self._settle_soon(tracked)
 
-    # ---------- what a dead supervisor leaves
+    # ---------- dead supervisors
 
     def _settle_soon(self, tracked: Tracked) -> None:
         if not tracked.settling:
             tracked.settling = True
-            self.begin(lambda: self._settle(tracked))
+            self.run_in_background(lambda: self._settle(tracked))
 
     async def _settle(self, tracked: Tracked) -> None:
-        """End what is left of an attempt without supervisor and record that it is lost, unless another has it."""
+        """End the processes of an attempt and record its loss, unless a new supervisor has taken it over."""
         try:
-            for pause in _pauses():
+            backoff = _backoff()
+            while True:
                 with _lock(tracked) as alone:
                     if alone:
                         if read_exit(tracked.directory) is None:
@@ -197,10 +199,10 @@ class Supervision:
                     if handle is not None:
                         self._take_over(tracked, handle)
                         break
-                await asyncio.sleep(pause)
+                await asyncio.sleep(backoff.next_delay())
         finally:
             tracked.settling = False
-        self.look(tracked)
+        self.refresh(tracked)
 
     async def _end_leftovers(self, tracked: Tracked) -> None:
         record = read_record(tracked.directory, "supervisor.json")
@@ -208,10 +210,11 @@ class Supervision:
             return
         sessions = dict(record.get("workers", ()))
         pause_file = tracked.directory.resolve() / "pause"
-        for pause in _pauses():
+        backoff = _backoff()
+        while True:
             if not await asyncio.to_thread(kill_leftovers, pause_file, tracked.uid, sessions, record["start"]):
                 return
-            await asyncio.sleep(pause)
+            await asyncio.sleep(backoff.next_delay())
 
     async def _record_lost(self, tracked: Tracked) -> None:
         record = read_record(tracked.directory, "supervisor.json")
@@ -225,36 +228,37 @@ class Supervision:
             detail += f" ({(tracked.directory / 'supervisor.err').read_text(encoding='utf-8')[-500:].strip()})"
         paused = (tracked.directory / "pause").exists()
         ended = {"kind": "lost", "at": self._now(), "paused": paused, "detail": detail}
-        for pause in _pauses():
+        backoff = _backoff()
+        while True:
             try:
                 with opened(tracked.directory) as directory:
                     write_record(directory, "exit.json", ended)
             except OSError as error:
-                log.warning("The end of %s cannot be recorded, trying again: %s", tracked.key, error)
-                await asyncio.sleep(pause)
+                log.warning("The end of %s cannot be recorded yet: %s", tracked.key, error)
+                await asyncio.sleep(backoff.next_delay())
             else:
                 return
 
-    # ---------- growth
+    # ---------- files
 
     def _recorded(self, key: AttemptKey) -> None:
         if key in self.tracked:
-            self.look(self.tracked[key])
+            self.refresh(self.tracked[key])
 
     def _grew(self, key: AttemptKey) -> bool:
         return key in self.tracked and self._flush(self.tracked[key])
 
     def _flush(self, tracked: Tracked) -> bool:
-        """Tell how far log and reports have come; whether they had grown."""
-        observed, grew = tracked.growth.look(self._now())
+        """Report new log sizes and reports; return whether there were any."""
+        observed, grew = tracked.tail.read_new(self._now())
         for observation in observed:
-            self._tell(observation)
+            self._report(observation)
         return grew
 
 
 @contextmanager
 def _lock(tracked: Tracked) -> Iterator[bool]:
-    """Whether the attempt has no supervisor; while that is so none can start."""
+    """Yield whether the attempt has no supervisor; if so, none can start within the context."""
     with opened(tracked.directory) as directory:
         lock = take_lock(directory)
     try:
@@ -264,9 +268,5 @@ def _lock(tracked: Tracked) -> Iterator[bool]:
             os.close(lock)
 
 
-def _pauses() -> Iterator[float]:
-    """How long to wait before the next try, for ever."""
-    pause = SOONEST
-    while True:
-        yield pause
-        pause = min(LATEST, pause * 1.5)
+def _backoff() -> Backoff:
+    return Backoff(FIRST_DELAY, LONGEST_DELAY, factor=1.5)

@@ -1,4 +1,4 @@
-"""What the executor remembers of an attempt that is not discarded."""
+"""The state of an attempt that is not discarded."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from springtide.scheduler.executors.base import (
     AttemptStatus,
     Exit,
 )
-from springtide.scheduler.executors.files.growth import Growth
 from springtide.scheduler.executors.files.layout import JobPlaces
+from springtide.scheduler.executors.files.tail import Tail
 from springtide.scheduler.model import Placement, Worker
 
 
 @dataclass(slots=True)
 class Tracked:
-    """An attempt: where it lies, how it stands, who supervises it, and how far its files were followed.
+    """An attempt: its files, its status, its supervisor, and the position up to which its files were read.
 
-    ``handle`` is the pidfd of its supervisor while that is known to live.
+    ``handle`` is the pidfd of its supervisor, None unless that is known to live. ``settling`` is set while the
+    processes that a dead supervisor left are ended.
     """
 
     key: AttemptKey
@@ -31,22 +32,22 @@ class Tracked:
     uuids: frozenset[str]
     status: AttemptStatus
     placement: Placement
-    growth: Growth
+    tail: Tail
     handle: int | None = None
     settling: bool = False
 
     @property
     def gone(self) -> bool:
-        """Whether all its processes are proven gone."""
+        """Whether all its processes are proven to have ended."""
         return self.status.phase is AttemptPhase.GONE
 
-    def stand(self, phase: AttemptPhase, started: float | None, ended: Exit | None = None) -> None:
-        """Note how the attempt stands."""
+    def set_phase(self, phase: AttemptPhase, started: float | None, ended: Exit | None = None) -> None:
+        """Set the status of the attempt."""
         self.status = AttemptStatus(self.key, phase, started, ended, self.placement)
 
 
 def track(key: AttemptKey, directory: Path, places: JobPlaces, spec: dict[str, Any]) -> Tracked:
-    """An attempt as its ``spec.json`` tells it; an empty one was refused."""
+    """Return an attempt from its ``spec.json``, which is empty if the attempt was refused."""
     workers = spec.get("workers", ())
     placement = tuple(Worker(worker["rank"], worker["node"], tuple(worker["gpus"])) for worker in workers)
     return Tracked(
@@ -57,5 +58,5 @@ def track(key: AttemptKey, directory: Path, places: JobPlaces, spec: dict[str, A
         uuids=frozenset(spec.get("uuids", ())),
         status=AttemptStatus(key, AttemptPhase.STARTING, placement=placement),
         placement=placement,
-        growth=Growth(key, directory, places, [worker.rank for worker in placement]),
+        tail=Tail(key, directory, places, [worker.rank for worker in placement]),
     )

@@ -1,4 +1,4 @@
-"""Tells when the files of live attempts change. Nothing wakes up while nothing changes."""
+"""Notifies of changes in the files of live attempts, by inotify: no polling while nothing changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from asyncinotify import Inotify, Mask
 from springtide.scheduler.executors.base import AttemptKey
 
 INTERVAL = 0.2
-"""Seconds between two looks at an attempt whose log or reports grow."""
+"""Shortest time between two notifications for an attempt whose log or reports grow, in seconds."""
 
 _RECORDS = Mask.MOVED_TO | Mask.DONT_FOLLOW
 _GROWTH = Mask.MODIFY | Mask.CREATE | Mask.DONT_FOLLOW
@@ -29,15 +29,15 @@ class _Watched:
 
 
 class Watcher:
-    """Watches attempts' directories.
+    """Watches the directories of attempts.
 
-    ``recorded`` is called when a record appeared; ``grew`` when a log or the reports may have grown, at most once
-    per `INTERVAL` and attempt, and always once more after the last growth. It answers whether they really had.
+    ``on_record`` is called when a record was written, ``on_growth`` when a log or the reports may have grown: at
+    most once per `INTERVAL` and attempt, and once more after the last growth. It returns whether they had grown.
     """
 
-    def __init__(self, recorded: Callable[[AttemptKey], None], grew: Callable[[AttemptKey], bool]) -> None:
-        self._recorded = recorded
-        self._grew = grew
+    def __init__(self, on_record: Callable[[AttemptKey], None], on_growth: Callable[[AttemptKey], bool]) -> None:
+        self._on_record = on_record
+        self._on_growth = on_growth
         self._loop = asyncio.get_running_loop()
         self._watched: dict[AttemptKey, _Watched] = {}
         self._keys: dict[int, AttemptKey] = {}
@@ -47,17 +47,17 @@ class Watcher:
     def close(self) -> None:
         """Stop watching."""
         for key in list(self._watched):
-            self.forget(key)
+            self.unwatch(key)
         self._loop.remove_reader(self._inotify.fd)
         self._inotify.close()
 
     def watch(self, key: AttemptKey, directory: Path, reports: Path) -> None:
-        """Begin to watch an attempt, and look at once."""
+        """Watch an attempt from now on, and report its present state."""
         if key not in self._watched:
             self._watched[key] = _Watched(directory, reports)
-            self._look(key)
+            self._report_growth(key)
 
-    def forget(self, key: AttemptKey) -> None:
+    def unwatch(self, key: AttemptKey) -> None:
         """Stop watching an attempt."""
         watched = self._watched.pop(key, None)
         if watched is None:
@@ -71,29 +71,29 @@ class Watcher:
         for number in watched.numbers:
             self._keys.pop(number, None)
 
-    def _set(self, key: AttemptKey, *, growth: bool) -> None:
+    def _set_watches(self, key: AttemptKey, *, growth: bool) -> None:
         watched = self._watched[key]
-        wanted = (
+        masks = (
             (watched.directory, _RECORDS | _GROWTH if growth else _RECORDS),
             (watched.reports, _GROWTH if growth else _QUIET),
         )
-        for path, mask in wanted:
+        for path, mask in masks:
             with suppress(FileNotFoundError):
                 number = self._inotify.add_watch(path, mask).wd
                 watched.numbers.add(number)
                 self._keys[number] = key
 
-    def _look(self, key: AttemptKey) -> None:
-        """Look now, and then either again after a while or, if nothing grew, when something does."""
+    def _report_growth(self, key: AttemptKey) -> None:
+        """Report growth now, and again after `INTERVAL` if there was any, else when something grows."""
         watched = self._watched[key]
         watched.timer = None
-        if not self._grew(key):
-            self._set(key, growth=True)
-            if not self._grew(key):
+        if not self._on_growth(key):
+            self._set_watches(key, growth=True)
+            if not self._on_growth(key):
                 return
         if key in self._watched:
-            self._set(key, growth=False)
-            watched.timer = self._loop.call_later(INTERVAL, self._look, key)
+            self._set_watches(key, growth=False)
+            watched.timer = self._loop.call_later(INTERVAL, self._report_growth, key)
 
     def _read(self) -> None:
         recorded: dict[AttemptKey, None] = {}
@@ -111,7 +111,7 @@ class Watcher:
             if Mask.MODIFY in event.mask or Mask.CREATE in event.mask:
                 grown[key] = None
         for key in recorded:
-            self._recorded(key)
+            self._on_record(key)
         for key in grown:
             if key in self._watched and self._watched[key].timer is None:
-                self._look(key)
+                self._report_growth(key)

@@ -1,4 +1,4 @@
-"""Started as a program: the package is beside us, and nothing else is to be found."""
+"""Entry point of the program: imports the package from its own directory and nothing else."""
 
 import sys
 from importlib import import_module
@@ -8,8 +8,8 @@ sys.path.append(here.rpartition("/")[0])
 directory = sys.argv[1]
 try:
     code = import_module("supervisor.attempt").main(directory, *map(int, sys.argv[2:]))
-except BaseException as trouble:
+except BaseException as error:
     with open(f"{directory}/supervisor.err", "a", encoding="utf-8") as report:  # noqa: PTH123 - light to start
-        report.write(f"{type(trouble).__name__}: {trouble}\n")
+        report.write(f"{type(error).__name__}: {error}\n")
     raise
 sys.exit(code)

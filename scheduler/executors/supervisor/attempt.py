@@ -13,24 +13,25 @@ from contextlib import suppress
 from typing import Any
 
 from .log import Log
-from .pod import RAN_ALREADY, exit_code, in_pod, pass_on, tell
+from .pod import RAN_ALREADY, copy_output, exit_code, in_pod, write_termination_message
 from .records import FULL, Names, exists, leave, take_lock, write_record
 from .table import boot_id, descendants, process, send
 from .worker import ANSWERED, IGNORED, refusal, run_worker
 
 KILL_AFTER = 5.0
-"""Seconds between SIGTERM and SIGKILL where no grace period was promised."""
-AGAIN = 75
-"""The exit code that says: checkpointed, run me again."""
+"""Time between SIGTERM and SIGKILL where no grace period applies, in seconds."""
 REQUESTS = ("kill", "pause")
+"""The requests for an attempt, the stronger one first."""
 RESCAN = 0.02
+"""First interval at which processes that survived SIGKILL are killed again, in seconds."""
 RESERVED = 4096
+"""Size of the exit record that is reserved on disk, in bytes."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Supervisor:
-    """Starts the workers of one attempt, carries their output, ends them when asked, and tells how they ended."""
+    """Starts the workers of one attempt, logs their output, ends them on request, and records how they ended."""
 
     def __init__(self, directory: int, spec: dict[str, Any], record: dict[str, Any], names: Names) -> None:
         self.directory = directory
@@ -58,8 +59,8 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
     def run(self) -> dict[str, Any]:
-        """Run the attempt to its end; the exit record."""
-        self._look_for_requests()
+        """Run the attempt to its end; return the exit record."""
+        self._read_requests()
         if self.asked:
             return self._ended("exited", detail="It was asked to stop before it started.")
         problem = self._start()
@@ -75,19 +76,17 @@ class Supervisor:
             write_record(self.directory, self.names.record, self.record, durable=False)
         self._reserve()
         while self._reap():
-            self._decide()
+            self._end_if_due()
             self._wait()
         self._drain()
         code, number = self.failed or (0, None)
         return self._ended("exited", code=code, number=number)
 
     def _start(self) -> str | None:
-        """Start all workers; None, or why one of them could not be."""
+        """Start all workers; return None, or why one of them could not be started."""
         if self.spec["cgroup"]:
             try:
-                os.mkdir(self.spec["cgroup"])  # noqa: PTH102
-            except FileExistsError:
-                pass
+                self._make_cgroup(self.spec["cgroup"])
             except OSError as error:
                 return refusal(self.spec, "control group", error.strerror or str(error))
         parent = os.getpid()
@@ -116,8 +115,16 @@ class Supervisor:
                 problem = refusal(self.spec, *said.split("\n", 1))
         return problem
 
+    def _make_cgroup(self, path: str) -> None:
+        """Make the attempt's control group, with its limits."""
+        with suppress(FileExistsError):
+            os.mkdir(path)  # noqa: PTH102
+        for name, value in self.spec["cgroup_files"].items():
+            with open(f"{path}/{name}", "w", encoding="ascii") as file:  # noqa: PTH123
+                file.write(value)
+
     def _reserve(self) -> None:
-        """Take the room of the exit record now, so that a full disk cannot swallow it."""
+        """Reserve disk space for the exit record, so that it can be written when the disk is full."""
         with suppress(OSError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             file = os.open(f"{self.names.exit}.new", flags, 0o600, dir_fd=self.directory)
@@ -129,20 +136,20 @@ class Supervisor:
         timeout = None if self.deadline is None else max(0.0, self.deadline - time.monotonic()) * 1000 + 1
         for file, _ in self.poll.poll(timeout):
             if file == self.wake:
-                self._hear_signals()
-                self._look_for_requests()
+                self._read_signals()
+                self._read_requests()
             else:
                 self._copy(file)
 
-    def _hear_signals(self) -> None:
-        """Take note of what woke us; in a pod SIGTERM without a request is somebody's who cannot leave one."""
+    def _read_signals(self) -> None:
+        """Read the signals; in a pod, SIGTERM without a request is the kubelet's and requests a pause."""
         with suppress(BlockingIOError):
             asked = signal.SIGTERM in os.read(self.wake, 4096)
             if asked and self.pod and not any(exists(self.directory, request) for request in REQUESTS):
                 leave(self.directory, "pause")
 
     def _copy(self, file: int) -> bool:
-        """Carry what a worker printed into its log; False when there is no more for now."""
+        """Copy output of a worker to its log; return False when there is no more for now."""
         try:
             data = os.read(file, 1 << 16)
         except BlockingIOError:
@@ -150,7 +157,7 @@ class Supervisor:
         if data:
             self.logs[file].write(data)
             if self.pod:
-                pass_on(data)
+                copy_output(data)
         else:
             self.poll.unregister(file)
             os.close(file)
@@ -163,7 +170,10 @@ class Supervisor:
                 pass
 
     def _reap(self) -> bool:
-        """Note who ended; False once no process is left below, which also proves it: orphans come to us."""
+        """Record the workers that ended; return False once no descendant is left.
+
+        Orphans become children of this process, so none can be missed.
+        """
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -176,17 +186,17 @@ class Supervisor:
                 code = os.waitstatus_to_exitcode(status)
                 self.failed = (code, None) if code >= 0 else (None, -code)
 
-    def _look_for_requests(self) -> None:
+    def _read_requests(self) -> None:
         for request in REQUESTS:
             if self.asked not in ("kill", request) and exists(self.directory, request):
                 self.asked = request
                 self._end(self.spec["grace"] if request == "pause" else KILL_AFTER)
                 return
 
-    def _decide(self) -> None:
+    def _end_if_due(self) -> None:
         now = time.monotonic()
         if self.failed is not None and not self.ending:
-            self._end(self.spec["grace"] if self.failed[0] == AGAIN else KILL_AFTER)
+            self._end(self.spec["grace"] if self.failed[0] == os.EX_TEMPFAIL else KILL_AFTER)
         if not self.workers and not self.leftovers:
             self.leftovers = True
             for each in descendants(os.getpid()):
@@ -200,7 +210,7 @@ class Supervisor:
             self.rescan = min(1.0, self.rescan * 1.5)
 
     def _end(self, seconds: float) -> None:
-        """Ask every worker to end, and say when patience does."""
+        """Ask every worker to end, within this many seconds."""
         self.ending = True
         deadline = time.monotonic() + seconds
         self.deadline = deadline if self.deadline is None else min(self.deadline, deadline)
@@ -209,7 +219,7 @@ class Supervisor:
                 os.kill(pid, signal.SIGTERM)
 
     def _force(self) -> None:
-        """Kill everything below, however it has forked; again and again until `_reap` finds nothing left."""
+        """Kill all descendants; called again until `_reap` finds none left."""
         if self.spec["cgroup"]:
             with (
                 suppress(OSError),
@@ -239,7 +249,7 @@ class Supervisor:
 def main(path: str, rank: int | None = None) -> int:
     """Run the attempt in the directory ``path``, in a pod its worker ``rank``, unless it runs or has run already.
 
-    The exit code to leave with.
+    Return the exit code of the process.
     """
     os.closerange(3, 256)
     os.umask(0o077)
@@ -258,7 +268,7 @@ def main(path: str, rank: int | None = None) -> int:
     write_record(directory, names.record, record)
     ended = Supervisor(directory, spec, record, names).run()
     if names.rank is not None:
-        tell(spec["message"], ended)
+        write_termination_message(spec["message"], ended)
     while True:
         try:
             write_record(directory, names.exit, ended)

@@ -1,4 +1,4 @@
-"""A worker's log, which never grows beyond its cap."""
+"""The log of a worker, of limited size."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from .records import FULL
 
 
 class Log:
-    """A worker's output, in at most two files of half the cap: ``log.<rank>`` and, cut before it,
-    ``log.<rank>.<start>``, which is named by the number of bytes that came before it.
+    """The output of a worker, in at most two files of half the cap.
+
+    These are ``log.<rank>`` and the part before it, ``log.<rank>.<start>``, where ``start`` is its offset in
+    bytes.
     """
 
     def __init__(self, directory: int, rank: int, cap: int) -> None:
@@ -23,7 +25,7 @@ class Log:
         self.file = self._open(self.name)
 
     def write(self, data: bytes) -> None:
-        """Append; what a full disk does not take is dropped, counted, and told when there is room again."""
+        """Append; count the bytes that a full disk refuses, and write a notice when there is room again."""
         notice = f"\n… {self.lost} bytes dropped: the disk was full …\n".encode() if self.lost else b""
         missing = len(notice) + len(data) - self._append(notice + data)
         if missing <= len(data):
@@ -31,38 +33,38 @@ class Log:
         self.lost += min(missing, len(data))
 
     def _append(self, data: bytes) -> int:
-        """How many bytes the disk took."""
-        taken = 0
+        """Append as far as the disk has room; return the number of bytes that were written."""
+        done = 0
         try:
-            while taken < len(data):
+            while done < len(data):
                 if self.size >= self.segment:
                     self._rotate()
-                written = os.write(self.file, data[taken : taken + self.segment - self.size])
+                written = os.write(self.file, data[done : done + self.segment - self.size])
                 self.size += written
-                taken += written
+                done += written
         except OSError as error:
             if error.errno not in FULL:
                 raise
-        return taken
+        return done
 
     def _open(self, name: str) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         return os.open(name, flags, 0o600, dir_fd=self.directory)
 
     def _rotate(self) -> None:
-        cut, beside = f"{self.name}.{self.start}", f"{self.name}.new"
-        file = self._open(beside)
+        cut, temporary = f"{self.name}.{self.start}", f"{self.name}.new"
+        file = self._open(temporary)
         os.rename(self.name, cut, src_dir_fd=self.directory, dst_dir_fd=self.directory)
-        os.rename(beside, self.name, src_dir_fd=self.directory, dst_dir_fd=self.directory)
+        os.rename(temporary, self.name, src_dir_fd=self.directory, dst_dir_fd=self.directory)
         os.close(self.file)
         self.file = file
         if self.older:
             os.unlink(self.older, dir_fd=self.directory)
-            self._tell_dropped(cut)
+            self._write_notice(cut)
         self.older, self.start, self.size = cut, self.start + self.size, 0
 
-    def _tell_dropped(self, name: str) -> None:
-        """Say at the head of what is kept how much is missing, in place of its first bytes."""
+    def _write_notice(self, name: str) -> None:
+        """Replace the first bytes of the log by a notice of how many bytes were dropped."""
         notice = f"… {self.start} bytes dropped …\n".encode()
         file = os.open(name, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=self.directory)
         os.pwrite(file, notice, 0)

@@ -1,4 +1,4 @@
-"""What is different where the supervisor is process 1 of a pod."""
+"""What the supervisor does only as process 1 of a pod."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from contextlib import suppress
 from typing import Any
 
 REFUSED = 126
-"""The exit code of a worker that could not be started."""
+"""Exit code for a worker that could not be started."""
 RAN_ALREADY = 70
-"""The exit code of a supervisor that found that its worker had run before."""
+"""Exit code of a supervisor whose worker has run before."""
 SIGNALLED = 128
+"""Base of the exit codes of workers that a signal killed; the number of the signal is added."""
 LONGEST_MESSAGE = 3500
-"""Bytes of a termination message; the cluster keeps 4096."""
+"""Maximum size of a termination message, in bytes; the cluster keeps 4096."""
 
 
 def in_pod(spec: dict[str, Any], worker: dict[str, Any]) -> dict[str, str]:
-    """What a worker finds: the environment of its image, over it the job's, over that its place in the gang.
+    """Return a worker's environment: that of its image, overridden by the job's and by its index in the gang.
 
-    GPUs that a device plugin gave by name are shown to CUDA by these names.
+    GPUs that a device plugin allocated by name are made visible to CUDA under these names.
     """
     gang = {name: value.replace("{place}", str(worker["place"])) for name, value in spec["gang"].items()}
     environment = {**os.environ, **spec["env"], **gang}
@@ -29,15 +30,15 @@ def in_pod(spec: dict[str, Any], worker: dict[str, Any]) -> dict[str, str]:
     return environment
 
 
-def pass_on(data: bytes) -> None:
-    """Print what the worker printed, as far as somebody takes it: its log has it all."""
+def copy_output(data: bytes) -> None:
+    """Copy output of the worker to standard output; what cannot be written now is only in the log."""
     with suppress(OSError):
         os.set_blocking(1, False)
         os.write(1, data)
 
 
-def tell(path: str, ended: dict[str, Any]) -> None:
-    """Leave the exit record as the pod's termination message."""
+def write_termination_message(path: str, ended: dict[str, Any]) -> None:
+    """Write the exit record as the pod's termination message."""
     message = json.dumps({**ended, "detail": ended["detail"][: LONGEST_MESSAGE // 4]}).encode()
     with suppress(OSError):
         file = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
@@ -46,7 +47,7 @@ def tell(path: str, ended: dict[str, Any]) -> None:
 
 
 def exit_code(ended: dict[str, Any]) -> int:
-    """The code to leave with: that of the job, as a shell would tell it."""
+    """Return the exit code of the supervisor: that of the job, as a shell returns it."""
     if ended["kind"] != "exited":
         return REFUSED
     if ended["signal"] is not None:

@@ -18,7 +18,7 @@ class Process(NamedTuple):
 
 
 def process(pid: int) -> Process | None:
-    """The process ``pid`` as it is now, None if there is none."""
+    """Return the present state of the process ``pid``, None if there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - pathlib would double the start time
             line = file.read()
@@ -29,13 +29,13 @@ def process(pid: int) -> Process | None:
 
 
 def processes() -> list[Process]:
-    """The process table."""
+    """Return all processes."""
     found = (process(int(name)) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
     return [each for each in found if each is not None]
 
 
 def descendants(root: int) -> list[Process]:
-    """All processes below ``root``."""
+    """Return all descendants of the process ``root``."""
     children: dict[int, list[Process]] = {}
     for each in processes():
         children.setdefault(each.parent, []).append(each)
@@ -49,7 +49,7 @@ def descendants(root: int) -> list[Process]:
 
 
 def send(target: Process, number: int) -> bool:
-    """Send a signal to exactly this process; False if it is gone, whoever has its pid now."""
+    """Send a signal to this process; return False if it has ended, also if another process has its pid."""
     try:
         handle = os.pidfd_open(target.pid)
     except OSError:
@@ -67,6 +67,6 @@ def send(target: Process, number: int) -> bool:
 
 
 def boot_id() -> str:
-    """Names this run of the machine's kernel."""
+    """Return the id of the present boot of the machine."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
         return file.read().strip()

@@ -1,4 +1,4 @@
-"""Between fork and exec: how a process of ours becomes a worker of the job."""
+"""The steps of a worker's process between fork and exec."""
 
 from __future__ import annotations
 
@@ -9,23 +9,16 @@ import signal
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from .account import become, forbid_new_privileges
+
 ANSWERED = (signal.SIGTERM, signal.SIGCHLD)
 IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
 
 _PR_SET_PDEATHSIG = 1
-_PR_SET_NO_NEW_PRIVS = 38
-
-
-def become(account: dict[str, Any]) -> None:
-    """Give up this process's rights for those of the account, for good."""
-    os.setgroups(account["groups"])
-    os.setresgid(account["gid"], account["gid"], account["gid"])
-    os.setresuid(account["uid"], account["uid"], account["uid"])
-    ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 def run_worker(spec: dict[str, Any], env: dict[str, str], output: int, trouble: int, parent: int) -> NoReturn:
-    """In the forked child: become the worker, or say through ``trouble`` what stood in the way."""
+    """Become the worker, in the forked child; write the reason to ``trouble`` if that fails."""
     stage = "session"
     try:
         os.setsid()
@@ -49,6 +42,7 @@ def run_worker(spec: dict[str, Any], env: dict[str, str], output: int, trouble: 
         stage = "account"
         if spec["account"]:
             become(spec["account"])
+            forbid_new_privileges()
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(1)
@@ -63,7 +57,7 @@ def run_worker(spec: dict[str, Any], env: dict[str, str], output: int, trouble: 
 
 
 def refusal(spec: dict[str, Any], stage: str, why: str) -> str:
-    """The sentence that says why a worker could not be started."""
+    """Return the sentence that says why a worker could not be started."""
     if stage == "program":
         return f"The program {spec['argv'][0]!r} cannot be run: {why}."
     if stage == "directory":

@@ -86,7 +86,7 @@ def start_existing_hub(helm: Helm, machine: Machine, ports: Ports) -> str:
     config = hub_config(machine, ports)
     config["JupyterHub"] |= {"bind_url": Ports.url(ports.proxy), "authenticator_class": "shared-password"}
     config["SharedPasswordAuthenticator"] = {"user_password": PASSWORD}
-    proxy = [sys.executable, "-m", "springtide.hub_extension.proxy"]
+    proxy = [sys.executable, "-m", "springtide.hub_extension.local_hub.proxy"]
     config["ConfigurableHTTPProxy"] = {"command": proxy, "api_url": Ports.url(ports.api)}
     shown["hub"]["config"] = config
     values, file = machine.directory / "values.json", machine.directory / "jupyterhub_config.py"
@@ -108,7 +108,8 @@ def test_people_log_in_reach_the_pool_and_start_a_notebook_on_their_quota(hub_ur
         logged_in(hub_url, "susan") as susan,
         Client(f"{hub_url}/services/springtide", susan.token, timeout=60) as pool,
     ):
-        page = susan.browser.get("/services/springtide/pool")
+        opened = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+        page = susan.browser.get("/services/springtide/pool", headers=opened)
         assert page.is_success
         assert page.url.path == "/services/springtide/pool"
         assert [project.name for project in pool.me().projects] == ["vision"]

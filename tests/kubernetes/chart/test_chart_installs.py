@@ -12,8 +12,6 @@ import pytest
 from chart import CLAIMS, Helm, HelmError, of_kind, shown_values, volumes, write_config
 from cluster import Cluster, ClusterError
 from control_plane import until
-from kubernetes_asyncio.client import ApiClient
-from kubernetes_asyncio.config import kube_config
 from traitlets.config.loader import PyFileConfigLoader
 
 from springtide.spawner.kube import KubeBuildSpawner
@@ -195,14 +193,14 @@ def test_the_notebooks_of_the_hub_are_restricted_pods(
     directory = write_config(objects, "springtide-hub", tmp_path / "hub")
     for name in ("SPRINGTIDE_SERVICE_TOKEN", "SPRINGTIDE_USER_PASSWORD", "SPRINGTIDE_ADMIN_PASSWORD"):
         monkeypatch.setenv(name, "x" * 40)
-    monkeypatch.setattr(kube_config, "KUBE_CONFIG_DEFAULT_LOCATION", str(cluster.kubeconfig))
+    location = "kubernetes_asyncio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"  # of KubeSpawner's client
+    monkeypatch.setattr(location, str(cluster.kubeconfig))
     config = PyFileConfigLoader("jupyterhub_config.py", path=str(directory)).load_config()
     assert config.JupyterHub.spawner_class is KubeBuildSpawner
 
     async def notebook() -> Any:
         spawner = KubeBuildSpawner(_mock=True, config=config)
-        async with ApiClient() as plain:
-            return plain.sanitize_for_serialization(await spawner.get_pod_manifest())
+        return spawner.api.api_client.sanitize_for_serialization(await spawner.get_pod_manifest())
 
     made = asyncio.run(notebook())
     assert made["spec"]["nodeSelector"] == {"springtide.io/environment": "build"}
@@ -232,7 +230,7 @@ def test_the_api_server_takes_every_object_as_it_stands(
             "networkPolicy": {"serviceFrom": [{"namespaceSelector": {}}], "proxyFrom": [{"podSelector": {}}]},
         },
     }
-    values = {**shown_values(), **more}[name]
+    values: Any = {**shown_values(), **more}[name]
     for made in helm_there.template(values, namespace=home):
         path = path_of(made, home)
         cluster.request("POST", path, made, dryRun="All", fieldValidation="Strict")

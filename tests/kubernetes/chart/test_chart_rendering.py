@@ -12,7 +12,7 @@ import pytest
 import yaml
 from chart import CHART, Helm, HelmError, of_kind, pods_of, shown_values
 
-from springtide.hub_extension.cluster_settings import cluster_settings
+from springtide.hub_extension.cluster.settings import cluster_settings
 
 EVERYTHING: dict[str, Any] = {
     "imagePullSecrets": ["registry"],

@@ -12,7 +12,7 @@ from kube_bench import KubeBench
 
 @pytest.fixture
 async def bench(cluster: Cluster, namespace: str, tmp_path: Path) -> AsyncIterator[KubeBench]:
-    """One node for training, and the executor at work."""
+    """A started executor, and one train node."""
     bench = KubeBench(cluster, namespace, tmp_path / "state")
     bench.add_nodes(1)
     await bench.open()

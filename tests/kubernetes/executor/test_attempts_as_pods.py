@@ -1,4 +1,4 @@
-"""An attempt's life as pods of a cluster, from launch to discard."""
+"""Attempts as pods of a cluster, from launch to discard."""
 
 from __future__ import annotations
 

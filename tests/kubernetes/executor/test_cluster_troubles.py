@@ -1,4 +1,4 @@
-"""What the cluster, and others in it, do to attempts: each is told for what it is."""
+"""What the cluster and its other users do to attempts: lost nodes, evictions, quotas, pods that cannot start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cluster import Cluster
 from kube_bench import KubeBench, eventually
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExitKind, InventoryChanged
-from springtide.scheduler.executors.kubernetes import surveillance, troubles
+from springtide.scheduler.executors.kubernetes import monitor, start_failures
 from springtide.scheduler.model import Environment, Worker
 
 KEY = AttemptKey("job", 1)
@@ -20,8 +20,8 @@ KEY = AttemptKey("job", 1)
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surveillance, "ROUND", 0.2)
-    monkeypatch.setattr(troubles, "NO_ROOM", 1.0)
+    monkeypatch.setattr(monitor, "SCAN_INTERVAL", 0.2)
+    monkeypatch.setattr(start_failures, "UNSCHEDULABLE_PATIENCE", 1.0)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ async def test_where_silent_nodes_are_fenced_their_jobs_are_lost_in_time(make_be
     ended = (await bench.gone(KEY)).exit
     assert ended is not None
     assert ended.kind is ExitKind.LOST
-    assert "Nothing was heard" in ended.detail
+    assert "has been unreachable" in ended.detail
 
 
 async def test_the_inventory_tells_types_topology_and_what_others_take(bench: KubeBench) -> None:
@@ -183,8 +183,8 @@ async def test_a_stop_never_hits_a_pod_that_took_the_name(bench: KubeBench) -> N
     await eventually(lambda: not bench.pods(), "the pod is gone")
     spec = {"containers": [{"name": "x", "image": "x"}], "nodeName": f"train-{bench.namespace}-0"}
     bench.cluster.request("POST", bench.path(), {"metadata": {"name": "st-job-1-0"}, "spec": spec})
-    await bench.executor._pods.stop(surveillance.Pod(metadata=_meta(old)), 0)
-    await bench.executor._pods.release(surveillance.Pod(metadata=_meta(old)))
+    await bench.executor._pods.delete_pod(monitor.Pod(metadata=_meta(old)), 0)
+    await bench.executor._pods.release_pod(monitor.Pod(metadata=_meta(old)))
     assert bench.pod()["metadata"].get("deletionTimestamp") is None
     bench.executor = bench.make()
     await bench.open()
@@ -192,7 +192,7 @@ async def test_a_stop_never_hits_a_pod_that_took_the_name(bench: KubeBench) -> N
 
 def _meta(pod: dict[str, Any]) -> Any:
     meta = pod["metadata"]
-    return surveillance.Pod().metadata.__class__(
+    return monitor.Pod().metadata.__class__(
         name=meta["name"], uid=meta["uid"], finalizers=tuple(meta["finalizers"])
     )
 
@@ -265,7 +265,7 @@ async def test_a_job_finds_the_home_of_its_user(bench: KubeBench) -> None:
     }
     bench.cluster.request("POST", bench.path(kind="persistentvolumeclaims"), claim)
     async with asyncio.timeout(30):
-        while bench.executor._watch.pool.home_of("susan") is None:
+        while bench.executor._monitor.cluster.home_of("susan") is None:
             await asyncio.sleep(0.05)
     await bench.executor.launch(bench.job(cwd="/home/jovyan/project"))
     pod = await eventually(bench.pod, "there is a pod")

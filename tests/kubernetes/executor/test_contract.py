@@ -1,4 +1,4 @@
-"""The executor for clusters, held to the contract of all executors: real pods on a real node."""
+"""The contract of all executors, for the Kubernetes executor with real pods on a real node."""
 
 from __future__ import annotations
 

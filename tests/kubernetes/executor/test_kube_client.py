@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,16 @@ from faulty_api import FaultyApi
 
 from springtide.scheduler.kube import (
     LEASES,
-    NAMESPACES,
     SERVICES,
     Api,
     ApiError,
+    Informer,
     Lease,
     LeaseLostError,
-    Mirror,
     Resource,
     api,
     connect,
 )
-from springtide.scheduler.kube.connect import ConfiguredLogin
 
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 
@@ -57,7 +55,7 @@ async def test_refusals_say_what_is_wrong(client: Api, namespace: str) -> None:
     made = await client.create(CONFIG_MAPS, namespace, config("one"))
     with pytest.raises(ApiError) as exists:
         await client.create(CONFIG_MAPS, namespace, config("one"))
-    assert (exists.value.status, exists.value.reason, exists.value.passing) == (409, "AlreadyExists", False)
+    assert (exists.value.status, exists.value.reason, exists.value.transient) == (409, "AlreadyExists", False)
     await client.patch(CONFIG_MAPS, namespace, "one", {"data": {"n": "2"}})
     with pytest.raises(ApiError) as conflict:
         await client.replace(CONFIG_MAPS, namespace, "one", made)
@@ -88,7 +86,7 @@ async def test_long_lists_come_whole(client: Api, namespace: str, monkeypatch: p
     assert len(odd) == 5
 
 
-async def test_a_mirror_tells_every_difference_once(client: Api, namespace: str) -> None:
+async def test_an_informer_tells_every_difference_once(client: Api, namespace: str) -> None:
     told: list[tuple[str, str]] = []
 
     def changed(before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
@@ -102,99 +100,132 @@ async def test_a_mirror_tells_every_difference_once(client: Api, namespace: str)
 
     await client.create(CONFIG_MAPS, namespace, config("there", mine="yes"))
     await client.create(CONFIG_MAPS, namespace, config("foreign"))
-    mirror = Mirror(client, CONFIG_MAPS, namespace, labels="mine=yes", changed=changed)
-    await mirror.start()
-    assert mirror.fresh
+    informer = Informer(client, CONFIG_MAPS, namespace, labels="mine=yes", on_change=changed)
+    await informer.start()
+    assert informer.fresh
     assert told == [("new", "there")]
     await client.create(CONFIG_MAPS, namespace, config("later", mine="yes"))
     await until_told(("new", "later"))
     await client.patch(CONFIG_MAPS, namespace, "later", {"data": {"n": "2"}})
     await until_told(("changed", "later"))
-    assert mirror.items[namespace, "later"]["data"] == {"n": "2"}
+    assert informer.items[namespace, "later"]["data"] == {"n": "2"}
     await client.patch(CONFIG_MAPS, namespace, "later", {"metadata": {"labels": None}})
     await until_told(("gone", "later"))
     await client.delete(CONFIG_MAPS, namespace, "there")
     await until_told(("gone", "there"))
-    assert dict(mirror.items) == {}
-    await mirror.stop()
+    assert dict(informer.items) == {}
+    await informer.stop()
 
 
-async def test_a_mirror_finds_what_it_missed_when_its_watch_became_too_old(
+async def test_an_informer_finds_what_it_missed_when_its_watch_became_too_old(
     cluster: Cluster, namespace: str, tmp_path: Path
 ) -> None:
     async with FaultyApi(cluster, tmp_path / "kubeconfig") as faults:
-        client = Api(ConfiguredLogin(faults.kubeconfig), watch=3, silence=5)
+        client = connect(faults.kubeconfig, watch_seconds=3, watch_overdue=5)
         for name in ("stays", "goes"):
             await client.create(CONFIG_MAPS, namespace, config(name, mine="yes"))
-        mirror = Mirror(client, CONFIG_MAPS, namespace, labels="mine=yes")
-        await mirror.start()
+        informer = Informer(client, CONFIG_MAPS, namespace, labels="mine=yes")
+        await informer.start()
         faults.mute = True
         await client.delete(CONFIG_MAPS, namespace, "goes")
         await client.create(CONFIG_MAPS, namespace, config("comes", mine="yes"))
         faults.expire()
         faults.mute = False
         async with asyncio.timeout(30):
-            while {name for _, name in mirror.items} != {"stays", "comes"}:
+            while {name for _, name in informer.items} != {"stays", "comes"}:
                 await asyncio.sleep(0.05)
-        await mirror.stop()
+        await informer.stop()
         await client.close()
 
 
-async def test_a_mirror_knows_how_long_it_has_heard_nothing(client: Api, namespace: str) -> None:
+async def test_an_informer_knows_how_long_it_has_heard_nothing(client: Api, namespace: str) -> None:
     now = 100.0
-    mirror = Mirror(client, CONFIG_MAPS, namespace, clock=lambda: now)
-    assert not mirror.fresh
-    await mirror.start()
-    assert (mirror.fresh, mirror.seconds_since_event) == (True, 0.0)
-    await mirror.stop()
+    informer = Informer(client, CONFIG_MAPS, namespace, clock=lambda: now)
+    assert not informer.fresh
+    await informer.start()
+    assert (informer.fresh, informer.seconds_since_event) == (True, 0.0)
+    await informer.stop()
     now += 61
-    assert (mirror.fresh, mirror.seconds_since_event) == (False, 61.0)
+    assert (informer.fresh, informer.seconds_since_event) == (False, 61.0)
 
 
-async def test_a_cluster_that_is_not_there_is_told_apart(tmp_path: Path) -> None:
-    nowhere = connect(tmp_path / "none")
-    with pytest.raises(ApiError, match="cannot be found") as missing:
-        await nowhere.list(NAMESPACES)
-    assert missing.value.status == 0
-    outside = connect(None)
-    with pytest.raises(ApiError, match="environment of a pod"):
-        await outside.list(NAMESPACES)
+def lease(client: Api, namespace: str, holder: str, clock: Callable[[], float], duration: float = 15.0) -> Lease:
+    return Lease(client, namespace, "service", holder, duration=duration, clock=clock)
 
 
-async def test_a_lease_is_held_by_one_and_passed_on(client: Api, namespace: str) -> None:
-    first = Lease(client, namespace, "service", "one", duration=4.0)
-    await first.acquire()
-    waiting: list[str] = []
-    second = Lease(client, namespace, "service", "two", duration=4.0)
-    other = asyncio.create_task(second.acquire(waiting.append))
-    keeping = asyncio.create_task(first.keep())
-    await asyncio.sleep(5.0)
-    assert not other.done()
-    assert waiting == ["one"]
-    keeping.cancel()
-    await asyncio.gather(keeping, return_exceptions=True)
-    await first.release()
-    async with asyncio.timeout(30):
-        await other
-    assert (await client.get(LEASES, namespace, "service"))["spec"]["holderIdentity"] == "two"
-    with pytest.raises(LeaseLostError, match="another service"):
-        async with asyncio.timeout(30):
-            await first.keep()
+async def test_a_lease_that_is_renewed_is_held_by_one_for_as_long_as_that(client: Api, namespace: str) -> None:
+    now = 0.0
+    first, second = (lease(client, namespace, holder, lambda: now) for holder in ("one", "two"))
+    assert await first.try_acquire() is None
+    for _ in range(10):
+        assert await second.try_acquire() == "one"
+        now += 14
+        assert await first.renew()
+    assert await second.try_acquire() == "one"
+    spec = (await client.get(LEASES, namespace, "service"))["spec"]
+    assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("one", 0)
 
 
-async def test_a_lease_whose_holder_died_is_taken_over(client: Api, namespace: str) -> None:
-    await Lease(client, namespace, "service", "dead", duration=1.0).acquire()
-    heir = Lease(client, namespace, "service", "heir", duration=1.0)
-    async with asyncio.timeout(30):
-        await heir.acquire()
+async def test_a_lease_that_is_not_renewed_is_taken_over_and_lost_to_its_holder(
+    client: Api, namespace: str
+) -> None:
+    now = 0.0
+    dead, heir = (lease(client, namespace, holder, lambda: now) for holder in ("dead", "heir"))
+    assert await dead.try_acquire() is None
+    assert await heir.try_acquire() == "dead"
+    now += 14.9
+    assert await heir.try_acquire() == "dead"
+    now += 0.1
+    assert await heir.try_acquire() is None
     spec = (await client.get(LEASES, namespace, "service"))["spec"]
     assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("heir", 1)
+    with pytest.raises(LeaseLostError, match="another service"):
+        await dead.renew()
+
+
+async def test_a_lease_whose_age_is_unknown_is_not_taken_at_first_sight(client: Api, namespace: str) -> None:
+    """The times in the object are from another clock and do not count, only the changes that are seen."""
+    dead = Lease(client, namespace, "service", "dead", now=lambda: 0.0)
+    await dead.acquire()
+    assert await lease(client, namespace, "heir", lambda: 1e9).try_acquire() == "dead"
+
+
+async def test_a_lease_that_is_given_up_is_taken_at_once(client: Api, namespace: str) -> None:
+    first, second = (lease(client, namespace, holder, lambda: 0.0) for holder in ("one", "two"))
+    await first.acquire()
+    assert await second.try_acquire() == "one"
+    await first.release()
+    assert await second.try_acquire() is None
+
+
+async def test_who_waits_for_a_lease_is_told_for_whom_once_and_gets_it(client: Api, namespace: str) -> None:
+    first = Lease(client, namespace, "service", "one", duration=1.0)
+    await first.acquire()
+    waiting: list[str] = []
+    second = Lease(client, namespace, "service", "two", duration=1.0)
+    async with asyncio.timeout(30):
+        await second.acquire(waiting.append)
+    assert waiting == ["one"]
 
 
 async def test_a_lease_that_was_deleted_is_lost(client: Api, namespace: str) -> None:
-    lease = Lease(client, namespace, "service", "one", duration=1.0)
-    await lease.acquire()
+    held = Lease(client, namespace, "service", "one", duration=1.0)
+    await held.acquire()
     await client.delete(LEASES, namespace, "service")
     with pytest.raises(LeaseLostError, match="deleted"):
         async with asyncio.timeout(30):
-            await lease.keep()
+            await held.renew_until_lost()
+
+
+async def test_a_lease_is_lost_when_it_expires_although_a_request_for_it_hangs(
+    client: Api, cluster: Cluster, namespace: str
+) -> None:
+    held = Lease(client, namespace, "service", "one", duration=1.0)
+    await held.acquire()
+    cluster.freeze()
+    try:
+        with pytest.raises(LeaseLostError, match="could not be renewed for 1 s"):
+            async with asyncio.timeout(10):
+                await held.renew_until_lost()
+    finally:
+        cluster.thaw()

@@ -1,4 +1,4 @@
-"""What is asked of the cluster, as a function of what is wanted."""
+"""The API objects of an attempt, and the launch records that they are made from."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
-from springtide.scheduler.executors.kubernetes import manifests, names
-from springtide.scheduler.executors.kubernetes.orders import Orders
+from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
+from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.model import Worker
 
@@ -29,12 +29,14 @@ def spec(**more: Any) -> AttemptSpec:
     )
 
 
-def order(settings: KubernetesSettings = SETTINGS, home: str | None = None, **more: Any) -> manifests.Order:
-    return Orders(settings, None).make(spec(**more), "hub/train:1", home)
+def record(
+    settings: KubernetesSettings = SETTINGS, home: str | None = None, **more: Any
+) -> manifests.LaunchRecord:
+    return LaunchRecords(settings, None).make_record(spec(**more), "hub/train:1", home)
 
 
 def pod(settings: KubernetesSettings = SETTINGS, place: int = 0, **more: Any) -> dict[str, Any]:
-    return manifests.pod(order(settings, **more), place, settings)
+    return manifests.pod(record(settings, **more), place, settings)
 
 
 def test_a_pod_says_whose_it_is_and_stays_until_its_end_is_on_record() -> None:
@@ -57,7 +59,7 @@ def test_a_pod_goes_to_its_node_and_nowhere_else() -> None:
 
 
 def test_a_pod_fits_the_restricted_standard() -> None:
-    """What the Pod Security Standard asks for, by its own list."""
+    """Each rule of the Pod Security Standard ``restricted``."""
     made = pod(home="claim-susan")["spec"]
     (container,) = made["containers"]
     assert made["securityContext"]["runAsNonRoot"]
@@ -110,14 +112,14 @@ def test_a_silent_node_does_not_drop_the_pod_behind_our_back() -> None:
 def test_a_worker_alone_needs_no_place_to_meet() -> None:
     alone = pod(placement=(Worker(0, "n1", (0,)),), workers=1)["spec"]
     assert "subdomain" not in alone
-    service = manifests.service(order(), SETTINGS)
+    service = manifests.service(record(), SETTINGS)
     assert service["metadata"]["name"] == "st-abc-3" == pod()["spec"]["subdomain"]
     assert service["spec"]["selector"] == {names.JOB: "abc", names.ATTEMPT: "3"}
 
 
 def test_another_order_has_another_digest() -> None:
-    assert order().digest == order().digest
-    assert len({order().digest, order(argv=("other",)).digest, order(home="x").digest}) == 3
+    assert record().digest == record().digest
+    assert len({record().digest, record(argv=("other",)).digest, record(home="x").digest}) == 3
 
 
 def test_the_image_is_the_jobs_own_or_the_first_of_the_admin() -> None:
@@ -129,23 +131,23 @@ def test_the_image_is_the_jobs_own_or_the_first_of_the_admin() -> None:
 
 @pytest.mark.parametrize("job", ["", "Upper", "a_b", "-a", "a-", "a.b", "x" * 41])
 def test_what_cannot_be_part_of_a_name_is_no_job(job: str) -> None:
-    with pytest.raises(ExecutorError, match="not the id of a job"):
+    with pytest.raises(ExecutorError, match="cannot be the id of a job"):
         names.check_job(job)
 
 
 def test_an_order_is_read_as_it_was_written(tmp_path: Path) -> None:
-    orders = Orders(replace(SETTINGS, state_dir=tmp_path), None)
-    orders.prepare()
-    made = orders.make(spec(env={"A": "{code}/x"}), "hub/train:1", None)
-    orders.write(made, {"main.py": b"pass"})
-    assert orders.read(made.key) == made
-    assert orders.read(AttemptKey("abc", 4)) is None
-    assert (tmp_path / orders.program / "supervisor" / "__main__.py").exists()
+    records = LaunchRecords(replace(SETTINGS, state_dir=tmp_path), None)
+    records.prepare_volume()
+    made = records.make_record(spec(env={"A": "{code}/x"}), "hub/train:1", None)
+    records.save_record(made, {"main.py": b"pass"})
+    assert records.load_record(made.key) == made
+    assert records.load_record(AttemptKey("abc", 4)) is None
+    assert (tmp_path / records.program / "supervisor" / "__main__.py").exists()
     assert (tmp_path / "jobs" / "abc" / "code" / "main.py").read_bytes() == b"pass"
 
 
 def test_the_workers_of_a_gang_reach_each_other_where_nobody_else_reaches_them() -> None:
-    made = manifests.network_policy(order(), SETTINGS)
+    made = manifests.network_policy(record(), SETTINGS)
     gang = {"matchLabels": {names.JOB: "abc", names.ATTEMPT: "3"}}
     assert made["metadata"]["name"] == names.gang_name(AttemptKey("abc", 3))
     assert made["metadata"]["namespace"] == "pool"

@@ -1,4 +1,4 @@
-"""The supervisor as it runs in a pod: one worker, SIGTERM asks for a pause, the exit code is the job's."""
+"""The supervisor in a pod: it runs one worker, SIGTERM requests a pause, and its exit code is the job's."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from cluster import until
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExitKind
 from springtide.scheduler.executors.kubernetes.ends import end_of
-from springtide.scheduler.executors.kubernetes.orders import Orders
-from springtide.scheduler.executors.kubernetes.seen import (
-    Container,
+from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
+from springtide.scheduler.executors.kubernetes.objects.api_types import (
     ContainerState,
-    Meta,
+    ContainerStateTerminated,
+    ContainerStatus,
+    ObjectMeta,
     Pod,
     PodSpec,
     PodStatus,
-    Terminated,
 )
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.model import Worker
@@ -36,20 +36,20 @@ STUBBORN = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{READ
 
 
 class InPod:
-    """A supervisor with its places where a pod would have them, as far as a process can tell."""
+    """A supervisor as a process, with the files that a pod would mount."""
 
     def __init__(self, state: Path, code: str, *, size: int = 1, grace: float = 20.0) -> None:
         settings = KubernetesSettings("pool", "springtide", state, ("image",), jobs_claim="jobs")
-        orders = Orders(settings, None)
-        orders.prepare()
+        records = LaunchRecords(settings, None)
+        records.prepare_volume()
         placement = tuple(Worker(rank, "n1", (rank,)) for rank in range(size))
         key = AttemptKey("abc", 1)
         spec = AttemptSpec(
             key, 1, "a job", "vision", "susan", (sys.executable, "-S", "-c", code), placement, size, grace
         )
-        orders.write(orders.make(spec, "image", None), {})
-        self.directory = orders.layout.attempt(key)
-        self.program = state / orders.program / "supervisor"
+        records.save_record(records.make_record(spec, "image", None), {})
+        self.directory = records.layout.attempt(key)
+        self.program = state / records.program / "supervisor"
         self.message = state / "termination-log"
         self.message.touch()
         record = json.loads((self.directory / "spec.json").read_text())
@@ -75,11 +75,11 @@ class InPod:
         until(lambda: "ready\n" in self.log(), "the job is ready")
 
     def told(self, code: int) -> Any:
-        """What the executor makes of the container's end."""
-        ended = Terminated(exit_code=code, reason="Error", message=self.message.read_text())
-        container = Container(ContainerState(terminated=ended))
+        """Return the end that the executor derives from the container's state."""
+        ended = ContainerStateTerminated(exit_code=code, reason="Error", message=self.message.read_text())
+        container = ContainerStatus(ContainerState(terminated=ended))
         status = PodStatus(phase="Failed", container_statuses=(container,))
-        return end_of(Pod(Meta(), PodSpec(node_name="n1"), status))
+        return end_of(Pod(ObjectMeta(), PodSpec(node_name="n1"), status))
 
 
 @pytest.fixture

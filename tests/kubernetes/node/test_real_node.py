@@ -66,9 +66,8 @@ def test_a_program_runs_in_the_notebook_image_and_its_log_and_exit_code_are_read
 
 
 def test_the_service_image_has_the_service_and_the_hub(pods: Pods) -> None:
-    program = (
-        "import jupyterhub, kubernetes_asyncio, psycopg, springtide.hub_extension, springtide.spawner; print('y')"
-    )
+    modules = "jupyterhub, kubernetes.aio, psycopg, springtide.hub_extension, springtide.spawner"
+    program = f"import {modules}; print('y')"
     assert pods.run("service", program, container={"image": image("service")}) == "y\n"
 
 

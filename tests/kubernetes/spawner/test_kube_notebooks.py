@@ -171,13 +171,16 @@ def test_a_deleted_pod_has_stopped_and_its_gpus_are_free(hub: KubeHub) -> None:
 
 
 def test_the_pending_page_tells_why_and_the_place_in_line(hub: KubeHub) -> None:
+    created = {}
     for user in ("susan", "joe"):
         hub.begin_notebook(user, {"gpus": 1, "profile": "vision", "memory": "absurd"})
-        hub.pod(user)
-    told = hub.news_until("susan", "No node has room")
+        metadata = hub.pod(user)["metadata"]
+        created[user] = metadata["creationTimestamp"], metadata["uid"]  # whole seconds: both may be the same
+    first, second = sorted(created, key=lambda user: created[user])
+    told = hub.news_until(first, "No node has room")
     assert "1 node has too little free memory" in told
     assert "Your notebook is number 1 in line." in told
-    hub.news_until("joe", "number 2 in line")
+    hub.news_until(second, "number 2 in line")
 
 
 def test_a_pod_that_ends_before_it_is_ready_is_told_at_once(hub: KubeHub) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,7 +19,7 @@ from cluster import Cluster, ClusterError, until
 
 from springtide.hub_extension.train_jobs import TrainJobs
 from springtide.scheduler import model, wire
-from springtide.scheduler.engine import Engine, EngineSettings, JobFilter
+from springtide.scheduler.engine import EngineSettings, JobFilter, open_engine
 from springtide.scheduler.executors.base import InventoryChanged
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.kube import Api, connect
@@ -83,9 +84,9 @@ class Pool:
             store = Store.open(f"sqlite:///{self.directory}/springtide.sqlite", self.directory)
             stack.callback(store.close)
             projects = {"vision": {"quota": 4}, "speech": {"quota": 0}}
-            executor = LocalExecutor(self.directory, self.machine)
-            self.engine = Engine(store, executor, self.settings, projects=projects)
-            await self.engine.start()
+            machine: Any = self.machine
+            executor = LocalExecutor(self.directory, machine)
+            self.engine = await open_engine(store, executor, self.settings, projects=projects)
             stack.push_async_callback(self.engine.stop)
             api = connect(self.kubeconfig)
             stack.push_async_callback(api.close)
@@ -97,13 +98,13 @@ class Pool:
             self._stack = stack.pop_all()
 
     def _count(self, api: Api) -> None:
-        ask = api._request
+        ask: Any = api._request
 
-        async def counted(*given: object, **more: object):
+        async def counted(*given: object, **more: Any):
             self.requests += 1
             return await ask(*given, **more)
 
-        api._request = counted
+        vars(api)["_request"] = counted
 
     def lose_everything(self) -> None:
         """Forget all jobs, while stopped."""
@@ -117,7 +118,7 @@ class Pool:
 
     def add_gpus(self, count: int) -> None:
         self.machine.grow(count)
-        self.engine._inbox.tell(InventoryChanged())
+        self.engine._parts.mailbox.post(InventoryChanged())
 
     async def stop(self) -> None:
         await self._stack.aclose()
@@ -130,7 +131,7 @@ class Pool:
         return (await self.engine.jobs(JobFilter(), None, 100)).items
 
     async def job(self, uid: str, user: str = "kubernetes:vision") -> wire.Job:
-        found = await self.engine.submitted(user, uid)
+        found = await self.engine.job_of_key(user, uid)
         assert found is not None
         return found
 
@@ -157,10 +158,10 @@ class Team:
         return await asyncio.to_thread(self.cluster.request, method, path, body, **more)
 
     async def label(self, **labels: str | None) -> None:
-        given = {f"springtide.io/{name}": value for name, value in labels.items()}
+        given: dict[str, Any] = {f"springtide.io/{name}": value for name, value in labels.items()}
         await self.ask("PATCH", f"/api/v1/namespaces/{self.namespace}", {"metadata": {"labels": given}})
 
-    async def apply(self, name: str = "digits", metadata: dict | None = None, **spec: object):
+    async def apply(self, name: str = "digits", metadata: dict | None = None, **spec: Any):
         """A TrainJob that waits for a file of its name and then ends well, unless another command is given."""
         spec.setdefault("command", [sys.executable, "{code}/wait.py", str(self.directory / name), "0"])
         spec.setdefault("files", {"wait.py": WAITS})
@@ -209,7 +210,7 @@ class Team:
         except TimeoutError:
             pytest.fail(f"{name} is still there: {yaml.safe_dump(await self.get(name))}")
 
-    async def row(self, name: str = "digits") -> dict[str, object]:
+    async def row(self, name: str = "digits") -> dict[str, Any]:
         """The line that ``kubectl get trainjobs`` prints, by column."""
         headers = {"Accept": TABLE}
         client = self.cluster._client

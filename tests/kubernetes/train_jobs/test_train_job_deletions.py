@@ -40,8 +40,8 @@ async def test_deleting_by_force_cancels_too(pool, team):
 async def test_a_deletion_that_is_told_after_an_answer_of_later_is_not_missed(pool, team):
     made = await team.apply()
     before = await team.until("running")
-    for mirror in pool.front._mirrors.values():
-        await mirror.stop()
+    for informer in pool.front._informers.values():
+        await informer.stop()
     await team.delete()
     deleted = await team.get()
     pool.hear(msgspec.structs.replace(await pool.job(made["metadata"]["uid"]), held=[]))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from msgspec import inspect
 
-from springtide.hub_extension.train_jobs.manifest import TrainJobSpec, in_manifest, submission_of
+from springtide.hub_extension.train_jobs.manifest import in_manifest, submission_of
 from springtide.hub_extension.train_jobs.owner import Owner, owner_of, served
+from springtide.hub_extension.train_jobs.schema import TrainJobSpec
 from springtide.scheduler.refusal import Refusal
 
 CRD = Path(__file__).parents[3] / "helm/springtide/crds/trainjob.yaml"
@@ -44,9 +46,9 @@ def test_every_field_reaches_the_submission():
             gpuTypes=["a100"],
             require="rack",
             prefer="island",
-            timeLimitSeconds=60,
+            timeLimit="1m",
             retries=3,
-            graceSeconds=1.5,
+            grace=1.5,
             env={"A": "b"},
             workingDirectory="/home/jovyan",
             files={"train.py": "print('ü')"},
@@ -57,8 +59,16 @@ def test_every_field_reaches_the_submission():
     assert (made.image, made.gpus, made.workers, made.min_workers) == ("registry.test/train:1", 2, 4, 2)
     assert (made.priority, made.preemptible, made.rotate) == ("high", False, False)
     assert (made.gpu_types, made.require, made.prefer) == (["a100"], "rack", "island")
-    assert (made.time_limit, made.retries, made.grace) == (60, 3, 1.5)
+    assert (made.time_limit, made.retries, made.grace) == ("1m", 3, 1.5)
     assert (made.env, made.cwd, made.files) == ({"A": "b"}, "/home/jovyan", {"train.py": "print('ü')".encode()})
+
+
+def test_the_earlier_names_of_durations_stay_good_but_not_beside_the_new_ones():
+    made = submission_of(manifest(timeLimitSeconds=60, graceSeconds=1.5), OWNER)
+    assert (made.time_limit, made.grace) == (60, 1.5)
+    refusal = refused(timeLimitSeconds=60, timeLimit="2m")
+    assert refusal.field == "spec.timeLimitSeconds"
+    assert "both set" in refusal.message
 
 
 def test_what_is_left_out_is_what_the_pool_takes_for_granted():
@@ -70,7 +80,8 @@ def test_what_is_left_out_is_what_the_pool_takes_for_granted():
 def test_the_schema_and_the_spec_know_the_same_fields_and_defaults():
     schema = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     spec = schema["properties"]["spec"]
-    fields = {field.encode_name: field for field in inspect.type_info(TrainJobSpec).fields}
+    told: Any = inspect.type_info(TrainJobSpec)
+    fields = {field.encode_name: field for field in told.fields}
     assert spec["properties"].keys() == fields.keys()
     assert spec["required"] == [name for name, field in fields.items() if field.required]
     defaults = {name: known["default"] for name, known in spec["properties"].items() if "default" in known}
@@ -96,6 +107,8 @@ def test_the_schema_and_the_spec_know_the_same_fields_and_defaults():
         ({"gpus": "2"}, "spec.gpus", "a whole number from 1"),
         ({"minWorkers": 0}, "spec.minWorkers", "a whole number from 1"),
         ({"timeLimitSeconds": 0}, "spec.timeLimitSeconds", "a number above 0"),
+        ({"timeLimit": 0}, "spec.timeLimit", "a number above 0"),
+        ({"timeLimit": "soon"}, "spec.timeLimit", "a duration such as 90"),
         ({"env": {"A": 1}}, "spec.env", "expected text"),
         ({"files": {"a": {"b": "c"}}}, "spec.files", "expected text"),
     ],
@@ -123,7 +136,7 @@ def test_a_close_name_is_suggested():
 
 def test_the_pools_refusals_name_the_manifests_fields():
     assert in_manifest(Refusal(422, "invalid", "…", field="min_workers")).field == "spec.minWorkers"
-    assert in_manifest(Refusal(422, "invalid", "…", field="time_limit")).field == "spec.timeLimitSeconds"
+    assert in_manifest(Refusal(422, "invalid", "…", field="time_limit")).field == "spec.timeLimit"
     assert in_manifest(Refusal(422, "invalid", "…", field="cwd")).field == "spec.workingDirectory"
     assert in_manifest(Refusal(422, "invalid", "…", field="image")).field == "spec.image"
     assert in_manifest(Refusal(429, "too_many_jobs", "…")).field is None

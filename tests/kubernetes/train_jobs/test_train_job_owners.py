@@ -32,7 +32,7 @@ async def test_a_forged_status_gives_no_power_over_others_jobs(pool, team):
     await team.until("forgotten")
     await team.delete()
     await team.until_gone()
-    assert (await pool.engine.find(theirs.id)).state in {"queued", "starting", "running"}
+    assert (await pool.engine.job(theirs.id)).state in {"queued", "starting", "running"}
 
 
 async def test_another_pools_namespace_is_left_alone_until_it_is_ours(pool, team):

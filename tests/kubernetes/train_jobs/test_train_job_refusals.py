@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from cluster import ClusterError
@@ -11,7 +12,7 @@ from train_job_objects import finalizers, state, told
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings
 
-REFUSED = {
+REFUSED: Any = {
     "host-network": ({"hostNetwork": True}, "PodField", "spec.hostNetwork: A TrainJob cannot set hostNetwork"),
     "project": ({"project": "speech"}, "Forbidden", 'asks for the project "speech"'),
     "user": ({"user": "root"}, "Forbidden", 'asks for the user "root"'),
@@ -20,10 +21,12 @@ REFUSED = {
     "gpus": ({"gpus": 64}, "Invalid", "the largest train node has 4"),
     "priority": ({"priority": "urgent"}, "Invalid", "There is no priority 'urgent'"),
     "directory": ({"workingDirectory": "work"}, "Invalid", "spec.workingDirectory"),
+    "time": ({"timeLimit": "soon"}, "Invalid", "spec.timeLimit"),
+    "grace": ({"grace": "2h"}, "Invalid", "spec.grace"),
     "files": ({"files": {"../escape": "x"}}, "Invalid", "spec.files"),
     "env": ({"env": {"A=B": "x"}}, "Invalid", "spec.env"),
 }
-WRONG = (
+WRONG: Any = (
     ({"gpus": 0}, "spec.gpus"),
     ({"gpus": -1}, "spec.gpus"),
     ({"gpus": 1.5}, "spec.gpus"),
@@ -46,6 +49,13 @@ async def test_what_a_manifest_cannot_have_is_refused_in_its_conditions(pool, te
         assert words in told(found)["Accepted"][2], name
         assert words in found["status"]["reason"], name
     assert await pool.jobs() == []
+
+
+async def test_durations_are_seconds_or_text(pool, team):
+    for name, limit in {"text": "1h30m", "number": 5400}.items():
+        await team.apply(name, timeLimit=limit)
+        found = await team.until_true(lambda found: found.get("status", {}).get("jobId"), name)
+        assert (await pool.engine.job(found["status"]["jobId"])).time_limit == 5400
 
 
 async def test_a_manifest_that_claims_another_project_is_refused(pool, team):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -17,10 +18,10 @@ class Desk:
     """Counts what was done; each piece of work waits for `go` if `held`."""
 
     def __init__(self) -> None:
-        self.done = Counter()
-        self.busy = Counter()
+        self.done: Counter[str] = Counter()
+        self.busy: Counter[str] = Counter()
         self.most = 0
-        self.errors = []
+        self.errors: list[Any] = []
         self.go = asyncio.Event()
         self.go.set()
 

@@ -1,0 +1,1 @@
+"""Settings and parts that exist only on a Kubernetes cluster."""

@@ -1,0 +1,112 @@
+"""Validation of the admin's settings of the cluster."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, get_type_hints
+
+import msgspec
+from msgspec import inspect
+
+from springtide.hub_extension.api.intake import words
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+
+SETTING: Final = "Springtide.kubernetes"
+SET_ELSEWHERE: Final = {"state_dir": "Springtide.state_dir", "images": "Springtide.images"}
+POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+"""File in a pod that holds the name of the pod's namespace."""
+POOL: Final = "springtide"
+PULL_POLICIES: Final = (None, "Always", "IfNotPresent", "Never")
+
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+
+
+class ClusterSettingsError(Exception):
+    """The settings of the cluster are invalid; the message is one sentence."""
+
+
+def cluster_settings(
+    given: Mapping[str, Any], *, state_dir: Path, images: tuple[str, ...], pod_namespace: Path = POD_NAMESPACE
+) -> KubernetesSettings:
+    """Return the settings of the executor. Raises `ClusterSettingsError` naming the key that is wrong.
+
+    The default of ``namespace`` is the namespace of this pod, that of ``pool`` is ``springtide``.
+    """
+    kinds = {name: kind for name, kind in get_type_hints(KubernetesSettings).items() if name not in SET_ELSEWHERE}
+    checked = {key: _checked(key, value, kinds) for key, value in given.items()}
+    settings = KubernetesSettings(
+        namespace=checked.pop("namespace", None) or _own_namespace(pod_namespace),
+        pool=checked.pop("pool", POOL),
+        state_dir=state_dir,
+        images=images,
+        **checked,
+    )
+    wrong = next(_faults(settings), None)
+    if wrong is not None:
+        raise ClusterSettingsError(f"{SETTING}: {wrong}.")
+    return settings
+
+
+def _checked(key: str, value: object, kinds: Mapping[str, Any]) -> Any:
+    if key in SET_ELSEWHERE:
+        raise ClusterSettingsError(f"{SETTING} has the key {key!r}; set {SET_ELSEWHERE[key]} instead.")
+    if key not in kinds:
+        close = difflib.get_close_matches(str(key), kinds, n=1)
+        hint = f"Did you mean {close[0]}?" if close else f"Known are: {', '.join(sorted(kinds))}."
+        raise ClusterSettingsError(f"{SETTING} has an unknown key {key!r}. {hint}")
+    try:
+        return msgspec.convert(value, kinds[key])
+    except msgspec.ValidationError:
+        wanted = words(inspect.type_info(kinds[key]))
+        raise ClusterSettingsError(f"{SETTING}: {key} is {value!r:.80}; expected {wanted}.") from None
+
+
+def _own_namespace(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        raise ClusterSettingsError(
+            f"{SETTING} has no namespace. It says in which namespace jobs run; only a service that runs in a pod "
+            "of the cluster can do without."
+        ) from None
+
+
+def _faults(settings: KubernetesSettings) -> Iterator[str]:
+    """Yield a description of each invalid value."""
+    for key in ("namespace", "pool"):
+        value = getattr(settings, key)
+        if not _NAME.fullmatch(value):
+            yield f"{key} is {value!r}; expected at most 63 small letters, digits and dashes"
+    volumes = [key for key in ("jobs_claim", "jobs_host_path") if getattr(settings, key)]
+    if len(volumes) != 1:
+        what = "both jobs_claim and jobs_host_path are" if volumes else "neither jobs_claim nor jobs_host_path is"
+        yield f"{what} given; jobs keep their files on one volume"
+    sub_path = PurePosixPath(settings.jobs_sub_path)
+    if sub_path.is_absolute() or ".." in sub_path.parts:
+        yield f"jobs_sub_path is {settings.jobs_sub_path!r}; expected a path within the volume"
+    for key in ("jobs_host_path", "home_path"):
+        path = getattr(settings, key)
+        if path and not (path.startswith("/") and ".." not in PurePosixPath(path).parts):
+            yield f"{key} is {path!r}; expected an absolute path"
+    if settings.run_as < 1:
+        yield f"run_as is {settings.run_as}; jobs never run as root, so expected a user's number from 1"
+    if settings.fs_group < 0:
+        yield f"fs_group is {settings.fs_group}; expected a group's number from 0"
+    for key in ("cpu_per_gpu", "memory_per_gpu", "lost_after"):
+        number = getattr(settings, key)
+        if number is not None and not 0 < number < float("inf"):
+            yield f"{key} is {number}; expected a number above 0, or nothing"
+    if settings.image_pull_policy not in PULL_POLICIES:
+        yield f"image_pull_policy is {settings.image_pull_policy!r}; expected Always, IfNotPresent or Never"
+    for node in settings.static_nodes:
+        gpus = node.get("gpus")
+        if (
+            not isinstance(node.get("name"), str)
+            or isinstance(gpus, bool)
+            or not isinstance(gpus, int)
+            or gpus < 0
+        ):
+            yield f"static_nodes has {node}; expected a name and a whole number of gpus"

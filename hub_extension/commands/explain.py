@@ -1,0 +1,138 @@
+"""``springtide explain``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from springtide.hub_extension.commands.jobs import asked
+from springtide.hub_extension.commands.text import json_option, one_line, print_json
+from springtide.scheduler.client import Client, PoolError
+from springtide.scheduler.client.times import expectation, prospect
+from springtide.scheduler.wire import Forecast, Job, ProjectView, Starts, WhatIf, Wish
+from springtide.scheduler.wording import ago, duration, gpus
+
+WAITING = frozenset({"queued", "paused"})
+HIGH_PRIORITY = 75
+WHY = ("state", "cause", "detail")
+"""Roles of the sentences of a reason that tell why."""
+
+
+class Alternative(msgspec.Struct, frozen=True):
+    """What would be if the job were sent again with other options."""
+
+    options: str
+    forecast: Forecast
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What `springtide explain` knows: a waiting job has ``starts``, its sender ``alternatives`` too."""
+
+    job: Job
+    project: ProjectView | None
+    starts: Starts | None
+    alternatives: list[Alternative]
+
+
+@click.command()
+@click.argument("job_id", metavar="JOB")
+@json_option
+def explain(job_id: str, *, as_json: bool) -> None:
+    """Tell why a job waits, runs or has ended, and what would change it.
+
+    For a waiting job of your own this also asks the pool when the job would start if it were sent again with
+    fewer GPUs, as an elastic job, or with a higher priority.
+    """
+    with Client() as client:
+        found = explained(client, job_id)
+    if as_json:
+        print_json(found)
+        return
+    for line in told(found, time.time()):
+        click.echo(one_line(line) if not line.startswith(" ") else f"  {one_line(line)}")
+
+
+def explained(client: Client, job_id: str) -> Explanation:
+    """Return what the pool says about a job. Raise `PoolError` for a job that the caller may not see."""
+    job = client.job(job_id)
+    project = next((each for each in client.pool().projects if each.name == job.project), None)
+    if job.state not in WAITING or job.held_by_user:
+        return Explanation(job, project, None, [])
+    starts = client.forecast(WhatIf(starts=[job.id])).starts.get(job.id)
+    mine = client.me().name == job.user
+    return Explanation(job, project, starts, [*_alternatives(client, job)] if mine else [])
+
+
+def _alternatives(client: Client, job: Job) -> Iterator[Alternative]:
+    for options, wish in variants(job):
+        try:
+            yield Alternative(options, client.when(wish))
+        except PoolError:
+            continue  # what the project may not ask for is no alternative
+
+
+def variants(job: Job) -> Iterator[tuple[str, Wish]]:
+    """Yield smaller, elastic and more urgent requests of the job, by their options of `springtide submit`."""
+    wish = Wish(
+        project=job.project,
+        gpus=job.gpus,
+        workers=job.workers,
+        min_workers=job.min_workers,
+        priority=job.priority,
+        preemptible=job.preemptible,
+        time_limit=job.time_limit,
+    )
+    if job.gpus > 1:
+        yield f"--gpus {job.gpus // 2}", msgspec.structs.replace(wish, gpus=job.gpus // 2)
+    if job.min_workers > 1:
+        yield "--min-workers 1", msgspec.structs.replace(wish, min_workers=1)
+    if job.priority < HIGH_PRIORITY:
+        yield "--priority high", msgspec.structs.replace(wish, priority="high")
+
+
+def told(found: Explanation, now: float) -> Iterator[str]:
+    """Yield the lines that are printed."""
+    job = found.job
+    yield f"{job.name or job.id} ({job.id}) of {job.user} in {job.project}, GPUs {asked(job)}: {job.state}"
+    sections = {
+        "Why": job.error or _said(job, *WHY),
+        "What would change it": f"springtide resume {job.id}" if job.held_by_user else _said(job, "change"),
+        "When": " ".join(
+            [_said(job, "next", "place"), "" if found.starts is None else expectation(found.starts, now)]
+        ).strip(),
+        "Attempt": _attempt(job, now),
+        "Project": "" if found.project is None or job.ended else _standing(found.project),
+    }
+    for title, text in sections.items():
+        if text:
+            yield f"  {title}: {text}"
+    if found.alternatives:
+        yield "Sent again with other options:"
+        for each in found.alternatives:
+            yield f"  {each.options}: {prospect(each.forecast)}"
+
+
+def _said(job: Job, *roles: str) -> str:
+    sentences = [] if job.reason is None else job.reason.sentences
+    return " ".join(each.text for each in sentences if each.role in roles)
+
+
+def _attempt(job: Job, now: float) -> str:
+    if not job.attempts:
+        return ""
+    last = job.attempts[-1]
+    if last.ended is None:
+        why = "" if last.why is None else last.why.text
+        return f"{last.number}, for {duration(now - (last.started or last.created))}. {why}".rstrip()
+    why = "" if last.ended_why is None else last.ended_why.text
+    return f"{last.number}, {last.state} {ago(last.ended, now)}. {why}".rstrip()
+
+
+def _standing(project: ProjectView) -> str:
+    quota = "an unlimited quota" if project.quota is None else f"a quota of {gpus(project.quota)}"
+    limit = "" if project.limit is None else f" and a limit of {project.limit}"
+    held = f"{project.held} ({project.borrowed} borrowed) of a fair share of {project.fair_share}"
+    return f"{project.name} has {quota}{limit}, holds {held}, and waits for {project.waiting}."

@@ -1,0 +1,1 @@
+"""Parts of `springtide up`, which runs a JupyterHub on one machine."""

@@ -1,0 +1,195 @@
+"""The hub's proxy in Python, with streaming of answers.
+
+The library's own handler reads an answer to its end before it forwards it, at most ten at a time and for at most
+20 seconds each: it forwards no event stream, and a few streams block all other requests. This module forwards
+answers as they arrive. The library's handler also omits the subprotocol of a WebSocket that the target chose, so
+that browsers close the connection, and forwards binary messages as text; this module forwards both correctly.
+Connections without a request are closed after a time-out, and when there are too many connections.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from functools import partial
+from http.client import responses
+from typing import Any
+from urllib.parse import urlsplit
+
+from configurable_http_proxy import cli, configproxy
+from configurable_http_proxy.configproxy import PythonProxy
+from configurable_http_proxy.handlers import ProxyHandler
+from tornado.httpclient import AsyncHTTPClient
+from tornado.httpserver import HTTPServer
+from tornado.httputil import HTTPHeaders, parse_response_start_line
+from tornado.iostream import StreamClosedError
+from tornado.web import HTTPError
+from tornado.websocket import WebSocketClientConnection
+
+from springtide.hub_extension.web.hosts import guard
+from springtide.hub_extension.web.server import Server
+
+MOST_REQUESTS = 10_000
+NO_LIMIT = 2**62
+HEALTH = "/_chp_healthz"
+OF_ONE_CONNECTION = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "te", "trailer", "transfer-encoding"}
+)
+OF_THE_WHOLE_ORIGIN = frozenset({"cross-origin-opener-policy", "service-worker-allowed"})
+"""Headers that a user's server may not send, because they have effects beyond its own pages.
+
+With the ``Cross-Origin-Opener-Policy`` of the pool's pages, a page of that server would keep its reference to a
+page of the pool that it opens in another window, and could read that page. With ``Service-Worker-Allowed`` a
+script of that server could intercept the requests of all pages of the origin.
+"""
+
+
+class StreamingHandler(ProxyHandler):
+    """Handler that forwards a request, and streams the answer back no faster than the browser takes it.
+
+    The hub states with each route whether the target is a user's server. On a shared origin, a user's server must
+    not affect pages outside its own path.
+    """
+
+    def prepare(self) -> None:
+        """Refuse a service worker's script from outside a user's own path, as it would control pages of others.
+
+        Raises `HTTPError` 403.
+        """
+        if "Service-Worker" in self.request.headers:
+            self.find_target()
+            if not (self.from_user and self.request.path.startswith(f"{self._own_path()}/")):
+                raise HTTPError(403, "A service worker may work for the pages of one user's server only.")
+
+    def find_target(self) -> None:
+        """Look up the route of the request by its path and, if each user has a host name, by its host."""
+        host = self.request.host_name if self.proxy.host_routing else None
+        self.target = self.proxy.target_for_req(host, self.request.path)
+
+    async def get_target_url(self, path: str | None = None) -> str | None:  # noqa: ARG002 - the path as it was sent
+        """Return the address to forward the request to; if there is no route, answer 404 and return None."""
+        self.find_target()
+        if self.target is None:
+            await self.handle_proxy_error(404, err=None)
+            return None
+        target = urlsplit(str(self.target["target"]))
+        return target._replace(
+            path=target.path.rstrip("/") + self.request.path,
+            query="&".join(filter(None, [target.query, self.request.query])),
+        ).geturl()
+
+    def _own_path(self) -> str:
+        """Return the path of the target's route, without the host name that it may begin with."""
+        prefix: str = self.target["prefix"]
+        return "/" + prefix.split("/", 2)[2] if self.proxy.host_routing else prefix
+
+    async def call_proxy(self, path: str | None = None) -> None:
+        """Send the target's answer, or the hub's error page if the target does not answer."""
+        url = await self.get_target_url(path)
+        if url is None:
+            return
+        request = self._get_proxy_request(url)
+        request.request_timeout = 0
+        request.decompress_response = False
+        request.header_callback = Head(self).line
+        request.streaming_callback = self.pass_on
+        try:
+            await AsyncHTTPClient().fetch(request, raise_error=False)
+        except StreamClosedError:
+            self.give_up()
+        except Exception as error:  # noqa: BLE001 - whatever the target does, the browser gets an answer
+            if self._headers_written:
+                self.give_up()
+            else:
+                await self.handle_proxy_error(503, error)
+        else:
+            await self.finish()
+
+    def select_subprotocol(self, subprotocols: list[str]) -> str | None:
+        """Return the target's choice among the browser's ``subprotocols``; None if it chose none of them."""
+        target: WebSocketClientConnection | None = self.ws_client
+        chosen = None if target is None else target.selected_subprotocol
+        return chosen if chosen in subprotocols else None
+
+    def on_message(self, message: str | bytes) -> None:
+        """Forward a message from the browser with its type, text or binary."""
+        if self.ws_client:
+            self.proxy.update_last_activity(self.target["prefix"])
+            self.ws_client.write_message(message, binary=isinstance(message, bytes))
+
+    async def pass_on(self, piece: bytes) -> None:
+        """Send a chunk to the browser, and wait until it is written.
+
+        Raises `StreamClosedError` if the browser has closed the connection.
+        """
+        self.write(piece)
+        await self.flush()
+
+    @property
+    def from_user(self) -> bool:
+        """Return whether the target is the server of a user, as the hub states when it adds the route."""
+        return self.target is not None and "user" in (self.proxy.get_route(self.target["prefix"]) or {})
+
+    def give_up(self) -> None:
+        """Close the connection of an incomplete answer, so that it is not mistaken for a complete one."""
+        if not self._finished:
+            self.detach().close()
+
+
+class Head:
+    """Parser of an answer's status line and headers, which begins the handler's own answer with them."""
+
+    def __init__(self, handler: StreamingHandler) -> None:
+        self._handler = handler
+        self._lines: list[str] = []
+
+    def line(self, text: str) -> None:
+        """Process the next line; an empty line ends the headers."""
+        if text.strip():
+            self._lines.append(text)
+            return
+        status, *fields = self._lines
+        self._lines = []
+        start = parse_response_start_line(status.strip())
+        if start.code >= 200:
+            self._begin(start.code, start.reason, HTTPHeaders.parse("".join(fields)))
+
+    def _begin(self, code: int, reason: str, headers: HTTPHeaders) -> None:
+        handler = self._handler
+        handler.clear()
+        handler.set_status(code, reason or responses.get(code, "Unknown"))
+        for name in ("Server", "Date", "Content-Type"):
+            handler.clear_header(name)
+        left_out = OF_ONE_CONNECTION | (OF_THE_WHOLE_ORIGIN if handler.from_user else frozenset())
+        for name, value in headers.get_all():
+            if name.lower() not in left_out:
+                handler.add_header(name, value)
+        handler.flush().add_done_callback(lambda sent: sent.exception())
+
+
+class GuardedProxy(PythonProxy):
+    """The library's proxy, which serves the host names ``allowed_hosts`` only, or any if these are empty.
+
+    With ``host_routing`` the first part of a route is a host name.
+    """
+
+    def __init__(self, options: dict[str, Any], *, allowed_hosts: Sequence[str], host_routing: bool) -> None:
+        super().__init__({**options, "host_routing": host_routing})
+        guard(self.proxy_app, allowed_hosts, health=HEALTH)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the library's command with `StreamingHandler` and the additional options of this module."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--allowed-host", action="append", default=[], metavar="NAME")
+    parser.add_argument("--host-routing", action="store_true")  # the library's own option wants a value
+    own, others = parser.parse_known_args(arguments)
+    configproxy.ProxyHandler = StreamingHandler
+    cli.PythonProxy = partial(GuardedProxy, allowed_hosts=own.allowed_host, host_routing=own.host_routing)
+    AsyncHTTPClient.configure(None, max_clients=MOST_REQUESTS, max_body_size=NO_LIMIT)
+    HTTPServer.configure(Server, files_each=2)
+    cli.main(args=others)
+
+
+if __name__ == "__main__":
+    main()

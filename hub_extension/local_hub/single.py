@@ -1,0 +1,119 @@
+"""Configuration of the hub on one machine: all users' files in the state directory, all servers on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from subprocess import CalledProcessError
+from typing import Any
+
+from traitlets.config import Config
+
+from springtide.hub_extension.local_hub import demo
+from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir
+from springtide.hub_extension.web.hosts import LOOPBACK_NAMES
+
+PROXY = "springtide.hub_extension.local_hub.proxy"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+"""Directory of the examples, at the same relative path in a checkout and in an installation of the wheel."""
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+"""Directory of templates that extend the hub's pages by links to the pool's pages."""
+FIRST_NOTEBOOK = "examples/digits/digits.ipynb"
+QUIET = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
+"""Default settings of JupyterLab, without the question whether to fetch news."""
+AS_INSTALLED = {"buildCheck": False}
+"""Settings of JupyterLab that skip the check whether it must be rebuilt, which takes seconds at each start."""
+COPY = """
+import pathlib, shutil, sys, tempfile
+source, *left_out = sys.argv[1:]
+if not pathlib.Path("examples").exists():
+    with tempfile.TemporaryDirectory(dir=".", prefix=".examples-") as made:
+        copy = shutil.copytree(source, pathlib.Path(made) / "examples", ignore=shutil.ignore_patterns(*left_out))
+        copy.rename("examples")
+"""
+"""Program that copies a directory into its working directory, atomically."""
+LEFT_OUT = ("__pycache__", ".ipynb_checkpoints", "output", "*.pyc")
+
+
+def prepare(
+    c: Config, *, state_dir: str, port: int, hub_port: int, proxy_port: int, allowed_hosts: Sequence[str] = ()
+) -> None:
+    """Configure the hub and the demonstration: its users and, on the first start, the members of its projects.
+
+    ``allowed_hosts`` are names of this machine in addition to those of the loopback address.
+    """
+    state = StateDir(Path(state_dir))
+    c.JupyterHub.bind_url = f"http://{LOOPBACK}:{port}"
+    c.JupyterHub.hub_bind_url = f"http://{LOOPBACK}:{hub_port}"
+    c.JupyterHub.db_url = f"sqlite:///{state.hub / 'jupyterhub.sqlite'}"
+    c.JupyterHub.cookie_secret_file = str(state.hub / "cookie-secret")
+    c.JupyterHub.cleanup_servers = False
+    c.JupyterHub.spawner_class = "springtide-simple"
+    c.JupyterHub.template_paths = [str(TEMPLATES)]
+    c.ConfigurableHTTPProxy.api_url = f"http://{LOOPBACK}:{proxy_port}"
+    c.ConfigurableHTTPProxy.pid_file = str(state.hub / "proxy.pid")
+    c.ConfigurableHTTPProxy.command = [sys.executable, "-m", PROXY]
+    _prepare_notebooks(c, state)
+    c.Springtide.allowed_hosts = [*LOOPBACK_NAMES, *allowed_hosts]
+    _prepare_story(c, state)
+
+
+def _prepare_notebooks(c: Config, state: StateDir) -> None:
+    logs = state.hub / "notebooks"
+    logs.mkdir(mode=0o700, exist_ok=True)
+    c.LocalNotebook.log_dir = str(logs)
+    c.SimpleLocalProcessSpawner.home_dir_template = str(state.homes / "{username}")
+    c.Spawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
+    if os.geteuid() == 0:
+        c.Spawner.args = ["--allow-root"]
+    else:
+        c.Springtide.accounts = "shared"
+    settings = _for_all(state.path / "jupyter") / "labconfig"
+    _for_all(settings)
+    for name, content in (("default_setting_overrides.json", QUIET), ("page_config.json", AS_INSTALLED)):
+        (settings / name).write_text(json.dumps(content))
+        (settings / name).chmod(0o644)
+    c.Spawner.environment = {
+        "PATH": _first(str(Path(sys.executable).parent), "PATH"),
+        "JUPYTER_CONFIG_PATH": _first(str(settings.parent), "JUPYTER_CONFIG_PATH"),
+    }
+    if (EXAMPLES.parent / FIRST_NOTEBOOK).exists():
+        c.Spawner.default_url = f"/lab/tree/{FIRST_NOTEBOOK}"
+    c.Spawner.pre_spawn_hook = give_examples
+
+
+def _for_all(directory: Path) -> Path:
+    """Create a directory that all accounts may read, and return it."""
+    directory.mkdir(exist_ok=True)
+    directory.chmod(0o755)
+    return directory
+
+
+def _first(place: str, variable: str) -> str:
+    return os.pathsep.join(filter(None, [place, os.environ.get(variable)]))
+
+
+def _prepare_story(c: Config, state: StateDir) -> None:
+    c.JupyterHub.authenticator_class = "dummy"
+    c.DummyAuthenticator.password = state.password()
+    c.Authenticator.allowed_users = {person.name for person in demo.PEOPLE}
+    c.Authenticator.admin_users = {demo.ADMIN}
+    if not (state.hub / "jupyterhub.sqlite").exists():
+        c.JupyterHub.load_groups = demo.groups()
+    c.Springtide.projects = demo.projects()
+    c.Springtide.build_gpus = demo.BUILD_GPUS
+
+
+def give_examples(spawner: Any) -> None:
+    """Copy the examples into a home directory that has none yet, with the permissions of its owner."""
+    if not EXAMPLES.is_dir() or Path(spawner.user_env({})["HOME"], "examples").exists():
+        return
+    try:
+        spawner.run_as_user([sys.executable, "-I", "-S", "-c", COPY, str(EXAMPLES), *LEFT_OUT])
+    except CalledProcessError as error:
+        spawner.log.warning(
+            "%s has no examples: %s", spawner.user.name, error.stderr.decode(errors="replace")[-500:]
+        )

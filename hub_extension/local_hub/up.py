@@ -1,0 +1,339 @@
+"""Start of a hub on this machine, with JupyterHub, a proxy in Python and the service, by one command."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO, TypeAlias
+
+from jupyterhub.app import JupyterHub
+from jupyterhub.auth import Authenticator, DummyAuthenticator
+from jupyterhub.services.service import Service
+from tornado.httpserver import HTTPServer
+
+from springtide.hub_extension.accounts import account_name
+from springtide.hub_extension.local_hub import demo
+from springtide.hub_extension.local_hub.single import PROXY
+from springtide.hub_extension.local_hub.state_dir import StateDir, StateError, port_is_free
+from springtide.hub_extension.web.auth import SERVICE
+from springtide.hub_extension.web.hosts import guard
+from springtide.hub_extension.web.server import Server
+from springtide.scheduler.client import Client
+from springtide.scheduler.wire import PoolView
+
+CONFIG = """\
+# Written by `springtide up` at every start. Yours goes into a file of its own: springtide up --config FILE
+from springtide.hub_extension import configure
+from springtide.hub_extension.local_hub.single import prepare
+
+c = get_config()  # noqa: F821
+prepare(c, **{prepared!r})
+{theirs}configure(c, **{settings!r})
+"""
+LARGEST_LOG = 10_000_000
+SAID_BY_SERVICE = "springtide: "
+START_AGAIN_AFTER = 1.0
+"""Delay between the end of the service and its next start, in seconds."""
+ORPHANS_LEAVE_WITHIN = 20.0
+"""Maximum time in which a service whose hub was killed must free its port, in seconds."""
+PROXY_LEAVES_WITHIN = 5.0
+"""Maximum time to wait for the end of the proxy after SIGTERM, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Description of a hub that users can log in to.
+
+    ``password`` and ``password_file`` are None if each user has an individual password.
+    """
+
+    url: str
+    state_dir: str
+    log: str
+    users: tuple[str, ...]
+    admins: tuple[str, ...]
+    password: str | None
+    accounts: str
+    password_file: str | None
+    pool: PoolView
+
+
+Ready: TypeAlias = Callable[[TextIO, Running], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of the command line. ``settings`` (``c.Springtide.<name>``) take precedence over all others.
+
+    ``allowed_hosts`` are names of this machine that requests may use in addition to those of the loopback address.
+    """
+
+    state_dir: Path
+    port: int = 8000
+    config: Path | None = None
+    verbose: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+class Hub(JupyterHub):
+    """JupyterHub that tells when it is ready. Answers under names of ``Springtide.allowed_hosts`` only."""
+
+    ready: Callable[[JupyterHub], None]
+
+    def init_proxy(self) -> None:
+        """Pass the allowed host names to Springtide's proxy; another proxy is not changed."""
+        super().init_proxy()
+        command = getattr(self.proxy, "command", [])
+        if PROXY in command:
+            self.proxy.command = [*command, *(f"--allowed-host={name}" for name in self._allowed_hosts)]
+
+    def init_tornado_settings(self) -> None:
+        """Show the demonstration's users on the login page, as long as they share a password."""
+        if isinstance(self.authenticator, DummyAuthenticator):
+            people = [*users_of(self.authenticator), *sorted(self.authenticator.admin_users)]
+            self.template_vars.setdefault("demonstration", people)
+        super().init_tornado_settings()
+
+    def init_tornado_application(self) -> None:
+        """Refuse requests for other host names."""
+        super().init_tornado_application()
+        guard(self.tornado_application, self._allowed_hosts)
+
+    @property
+    def _allowed_hosts(self) -> list[str]:
+        return list(self.config.Springtide.get("allowed_hosts", ()))
+
+    async def start(self) -> None:
+        """Start the hub and its services, then call ``ready``."""
+        await super().start()
+        self._kept = [asyncio.ensure_future(keep(s)) for s in self._service_map.values() if s.managed]
+        await asyncio.to_thread(self.ready, self)
+
+    async def shutdown_cancel_tasks(self, sig: signal.Signals | None = None) -> None:
+        """Stop the hub and its services, even after an error such as that of a missing or full database."""
+        try:
+            await super().shutdown_cancel_tasks(sig)
+        except Exception:
+            self.log.exception("The hub leaves without having put everything in order")
+            self._stop_event_loop()
+
+
+def up(options: Options, ready: Ready) -> int:
+    """Run the hub until it is stopped, and return the exit code. Calls ``ready`` once users can log in.
+
+    Notebooks and jobs continue to run when the hub stops, and the next hub on the same state directory finds them.
+    Raises `StateError` if the state directory or a port cannot be used, or if the hub does not start.
+    """
+    state = StateDir(options.state_dir)
+    with locked(state):
+        config = prepare(state, options)
+        HTTPServer.configure(Server)
+        os.environ["SPRINGTIDE_STATE_DIR"] = str(state.path)
+        log = state.hub / "hub.log"
+        written = log.stat().st_size if log.exists() else 0
+        with contextlib.nullcontext(sys.stdout) if options.verbose else output_to(log) as terminal:
+            came_up = False
+
+            def tell(hub: JupyterHub) -> None:
+                nonlocal came_up
+                came_up = True
+                ready(terminal, running(hub, state, log))
+
+            Hub.ready = staticmethod(tell)
+            try:
+                code = _run(["-f", str(config)])
+            finally:
+                stop_orphaned_proxy(state.hub / "proxy.pid")
+        if code and not came_up and not options.verbose:
+            raise StateError(f"The hub did not come up. {last_words(log, written)}")
+    return code
+
+
+async def keep(service: Service) -> None:
+    """Restart a service as soon as it has ended; the hub itself checks every 30 seconds only."""
+    while True:
+        await ended(service.proc.pid)
+        await asyncio.sleep(START_AGAIN_AFTER)
+        if service.spawner._poll_callback is None:  # noqa: SLF001 - the hub's mark of a service that it stops
+            return
+        await service.spawner.poll_and_notify()
+        await asyncio.sleep(0)
+
+
+async def ended(pid: int) -> None:
+    """Wait until a child process has ended, without reaping it: the hub does that."""
+    done = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    loop.add_reader(handle, done.set)
+    try:
+        await done.wait()
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
+
+
+def running(hub: JupyterHub, state: StateDir, log: Path) -> Running:
+    """Return the description of a hub that has started. Raises `Unreachable` if the service does not answer."""
+    people = hub.authenticator
+    shared = isinstance(people, DummyAuthenticator)
+    with Client(hub.config.BuildQuota.service_url, state.secret("service-token")) as client:
+        return Running(
+            url=hub.proxy.public_url.rstrip("/"),
+            state_dir=str(state.path),
+            log=str(log),
+            users=users_of(people),
+            admins=tuple(sorted(people.admin_users)),
+            password=people.password if shared else None,
+            password_file=str(state.password_file) if shared and people.password == state.password() else None,
+            accounts=_accounts(hub.config.Springtide.accounts),
+            pool=client.pool(),
+        )
+
+
+def _accounts(mode: str) -> str:
+    """Return a sentence about the accounts that notebooks and jobs run as."""
+    if mode == "own":
+        return "each person's notebooks and jobs run as an account of her own"
+    name = account_name()
+    return f"ALL notebooks and jobs run as {name}: whoever logs in acts as {name}"
+
+
+def users_of(people: Authenticator) -> tuple[str, ...]:
+    """Return the names of users who may log in and are no admins, users of the demonstration first."""
+    return tuple(sorted(people.allowed_users - people.admin_users, key=_in_order_of_the_story))
+
+
+def _in_order_of_the_story(name: str) -> tuple[bool, int, str]:
+    names = [person.name for person in demo.PEOPLE]
+    return (name not in names, names.index(name) if name in names else 0, name)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        Hub.launch_instance(arguments)
+    except KeyboardInterrupt:
+        return 0
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    return 0
+
+
+def prepare(state: StateDir, options: Options) -> Path:
+    """Write the hub's configuration file and return its path, once all ports are free.
+
+    Raises `StateError` if a port is in use.
+    """
+    stop_orphaned_proxy(state.hub / "proxy.pid")
+    ports = state.ports([SERVICE, "hub", "proxy"], taken=[options.port])
+    _need(options.port, "Choose another with --port, or stop the program that uses it.")
+    for name in (SERVICE, "hub", "proxy"):
+        way_out = (
+            "Running notebooks know this port, so another is not chosen by itself: stop the program that uses "
+            f"it, or remove {state.path / 'ports.json'} and restart the notebooks."
+        )
+        _need(ports[name], way_out, patience=ORPHANS_LEAVE_WITHIN if name == SERVICE else 0)
+    prepared = {
+        "state_dir": str(state.path),
+        "port": options.port,
+        "hub_port": ports["hub"],
+        "proxy_port": ports["proxy"],
+        "allowed_hosts": options.allowed_hosts,
+    }
+    theirs = "" if options.config is None else f"load_subconfig({str(options.config.resolve())!r})  # noqa: F821\n"
+    settings = {**options.settings, "state_dir": str(state.path), "port": ports[SERVICE]}
+    file = state.hub / "jupyterhub_config.py"
+    file.touch(mode=0o600)
+    file.write_text(CONFIG.format(prepared=prepared, theirs=theirs, settings=settings))
+    return file
+
+
+def _need(port: int, way_out: str, patience: float = 0) -> None:
+    until = time.monotonic() + patience
+    while not port_is_free(port):
+        if time.monotonic() >= until:
+            raise StateError(f"Port {port} is in use by another program. {way_out}")
+        time.sleep(0.1)
+
+
+def stop_orphaned_proxy(pid_file: Path) -> None:
+    """Stop a proxy that outlived its hub; a process of another program with the same pid is not stopped."""
+    with contextlib.suppress(OSError, ValueError), contextlib.ExitStack() as opened:
+        pid = int(pid_file.read_text())
+        pid_file.unlink()
+        handle = os.pidfd_open(pid)
+        opened.callback(os.close, handle)
+        if PROXY.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+            signal.pidfd_send_signal(handle, signal.SIGTERM)
+            select.select([handle], [], [], PROXY_LEAVES_WITHIN)
+
+
+@contextlib.contextmanager
+def locked(state: StateDir) -> Iterator[None]:
+    """Hold the lock of the state directory. Raises `StateError` if another hub holds it."""
+    with (state.hub / "up.lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise StateError(
+                f"Another `springtide up` (process {lock.read().strip() or 'unknown'}) uses the state directory "
+                f"{state.path}. Stop that one, or choose another directory with --state-dir."
+            ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        yield
+
+
+@contextlib.contextmanager
+def output_to(log: Path) -> Iterator[TextIO]:
+    """Redirect the output of this process and its children to ``log``, and yield the terminal for messages."""
+    if log.exists() and log.stat().st_size > LARGEST_LOG:
+        log.replace(log.with_suffix(".log.1"))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    before = {number: os.dup(number) for number in (0, 1, 2)}
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for number, replacement in ((0, nothing), (1, file), (2, file)):
+        os.dup2(replacement, number)
+    os.close(nothing)
+    os.close(file)
+    try:
+        with os.fdopen(os.dup(before[1]), "w") as terminal:
+            yield terminal
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, descriptor in before.items():
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+
+
+def last_words(log: Path, since: int, lines: int = 15) -> str:
+    """Return why the hub did not start: the service's message, or else the last ``lines`` of the log.
+
+    ``since`` is the offset in the log at which the start began, in bytes.
+    """
+    with log.open("rb") as file:
+        file.seek(min(since, log.stat().st_size))
+        written = file.read().decode(errors="replace").splitlines()
+    shown = ["".join(c for c in line if c.isprintable()) for line in written]
+    said = [line.removeprefix(SAID_BY_SERVICE) for line in shown if line.startswith(SAID_BY_SERVICE)]
+    if said:
+        return said[-1]
+    return f"The end of {log} may tell why:\n\n" + "\n".join(shown[-lines:])

@@ -1,0 +1,178 @@
+"""HTML pages with the hub's look: the hub's templates and style sheet around those of the service."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader
+from jupyterhub._data import DATA_FILES_PATH
+from tornado.web import HTTPError, StaticFileHandler
+
+from springtide.hub_extension.web.handler import HEADERS, NOTHING_POLICY, PageHandler, SiteHandler, page_policy
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.wire import Problem
+
+HERE: Final = Path(__file__).parent
+VISUALS: Final = HERE.parent.parent / "widgets" / "visuals"
+
+_INLINE_SCRIPT = re.compile(r"<script(?![^>]*\bsrc=)[^>]*>.*?</script>", re.DOTALL | re.IGNORECASE)
+
+
+class HubTemplates(FileSystemLoader):
+    """Loader of the hub's templates without inline scripts, which the pages' Content-Security-Policy forbids."""
+
+    def get_source(self, environment: Environment, template: str) -> Any:
+        """Return the template's source; see `jinja2.BaseLoader.get_source`."""
+        source, name, fresh = super().get_source(environment, template)
+        return _INLINE_SCRIPT.sub("", source), name, fresh
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """The logged-in user, as the hub's templates show it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Addresses that pages use: ``prefix`` of the service and ``hub_prefix``, both with slashes at both ends.
+
+    ``hub_host`` is the origin of the hub's pages, empty if it is the service's own.
+    """
+
+    prefix: str
+    hub_prefix: str
+    hub_host: str
+    templates: Environment
+
+    def hub_static(self, path: str, *, include_version: bool = True) -> str:  # noqa: ARG002 - the hub's signature
+        """Return the path of a static file of the hub, served on every origin, the page's included."""
+        return f"{self.hub_prefix}static/{path}"
+
+
+class Page(PageHandler):
+    """One page: a template whose script loads its data from the pool's API."""
+
+    def initialize(self, **settings: Any) -> None:
+        """Store the ``site``, the name ``page`` of the template, and whether it is for ``admins_only``."""
+        super().initialize(**settings)
+        self._site: Site = settings["site"]
+        self._page: str = settings["page"]
+        self._admins_only: bool = settings.get("admins_only", False)
+
+    async def get(self, job: str = "") -> None:
+        """Send the page. Raises `Refusal` 403 for a page of administrators that another caller requests."""
+        caller = self.current_user
+        if self._admins_only and not caller.admin:
+            raise Refusal(
+                403,
+                "forbidden",
+                "Only administrators of the pool see this page.",
+                hint="Ask an administrator to change projects and quotas.",
+            )
+        await self.finish(self._rendered(self._page, job=job, xsrf_token=self.xsrf_token.decode("ascii")))
+
+    def write_problem(self, problem: Problem) -> None:
+        """Show the problem on a page with the look of the others."""
+        self.finish(self._rendered("problem", problem=problem))
+
+    def _rendered(self, page: str, **given: Any) -> str:
+        site, caller = self._site, self.current_user
+        hub = site.hub_host + site.hub_prefix
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.set_header("Content-Security-Policy", page_policy(images_of=site.hub_host))
+        return site.templates.get_template(f"{page}.html").render(
+            page=page,
+            user=None if caller is None else Viewer(caller.name),
+            admin=caller is not None and caller.admin,
+            prefix=site.prefix,
+            base_url=hub,
+            logo_url=f"{hub}home",
+            login_url=f"{hub}login",
+            logout_url=f"{hub}logout",
+            static_url=site.hub_static,
+            **given,
+        )
+
+
+class NotFoundPage(Page):
+    """Handler of unknown addresses: answers browsers with a page, and programs in the API's format."""
+
+    async def prepare(self) -> None:
+        """Raise `HTTPError` 404, also for callers who are not logged in."""
+        await self.identify()
+        raise HTTPError(404)
+
+    def write_problem(self, problem: Problem) -> None:
+        """Show the problem as a page to a browser, and as JSON to other clients."""
+        if "text/html" in self.request.headers.get("Accept", ""):
+            super().write_problem(problem)
+        else:
+            SiteHandler.write_problem(self, problem)
+
+
+class Files(StaticFileHandler):
+    """Handler of scripts and style sheets, which are public and revalidated at each use."""
+
+    def set_extra_headers(self, _path: str) -> None:
+        """Require browsers to revalidate files, so that all files change together at an upgrade."""
+        self.set_header("Cache-Control", "no-cache")
+
+    def set_default_headers(self) -> None:
+        """Set the security headers of the service's other answers: no page may frame or open a file."""
+        self.set_header("Content-Security-Policy", NOTHING_POLICY)
+        for name, value in HEADERS.items():
+            self.set_header(name, value)
+
+    @classmethod
+    def get_absolute_path(cls, root: str, path: str) -> str:
+        """Return the path of a file, which need not exist. Raises `HTTPError` 404 for a name with a null byte."""
+        if "\0" in path:
+            raise HTTPError(404)
+        return str(super().get_absolute_path(root, path))
+
+    def validate_absolute_path(self, root: str, absolute_path: str) -> str | None:
+        """Return the path of a script, style sheet or image. Raises `HTTPError` 404 for other files."""
+        if Path(absolute_path).suffix not in {".js", ".css", ".svg"}:
+            raise HTTPError(404)
+        return super().validate_absolute_path(root, absolute_path)
+
+
+def page_handlers(
+    prefix: str, hub_prefix: str = "/hub/", hub_host: str = ""
+) -> list[tuple[str, type[Any], dict[str, Any]]]:
+    """Return the handlers of all pages and their files, for an application with the settings of `SiteHandler`.
+
+    ``prefix`` is the service's, ``hub_prefix`` the hub's, as browsers see them; ``hub_host`` is the hub's origin
+    if it differs from the service's.
+    """
+    prefix = f"/{prefix.strip('/')}/".replace("//", "/")
+    hub_prefix = f"/{hub_prefix.strip('/')}/".replace("//", "/")
+    site = Site(prefix, hub_prefix, hub_host, _templates())
+    at = re.escape(prefix)
+    return [
+        (rf"{at}(?:jobs/?)?", Page, {"site": site, "page": "jobs"}),
+        (rf"{at}jobs/([\w.~-]{{1,128}})", Page, {"site": site, "page": "job"}),
+        (rf"{at}pool", Page, {"site": site, "page": "pool"}),
+        (rf"{at}admin", Page, {"site": site, "page": "projects", "admins_only": True}),
+        (rf"{at}static/visuals/(.+)", Files, {"path": str(VISUALS)}),
+        (rf"{at}static/(.+)", Files, {"path": str(HERE / "static")}),
+        (rf"{at}(?!api/).+", NotFoundPage, {"site": site, "page": "problem"}),
+    ]
+
+
+def _templates() -> Environment:
+    hub = Path(DATA_FILES_PATH)
+    loader: BaseLoader = ChoiceLoader(
+        [FileSystemLoader(HERE / "templates"), HubTemplates(hub / "templates")],
+    )
+    environment = Environment(loader=loader, autoescape=True)
+    environment.globals["modules"] = sorted(
+        str(path.relative_to(VISUALS)) for path in VISUALS.rglob("*.js") if path.parent.name != "notebook"
+    )
+    environment.globals["theme_switch"] = (hub / "static" / "js" / "darkmode.js").exists()
+    return environment

@@ -1,0 +1,133 @@
+/** One job: its card, its life, its curves, its attempts, its log, and what it runs. */
+
+import { CurveKeeper } from "./jobs/curves.js";
+import { drawAttempts, drawFacts, drawSource } from "./jobs/job_parts.js";
+import { LogKeeper } from "./jobs/log_keeper.js";
+import { call, calmly, followEvents, oncePerFrame, showMessage, site } from "./site.js";
+import { h, patch } from "./visuals/base/dom.js";
+import { emptyState } from "./visuals/base/glyphs.js";
+import { renderJobCard } from "./visuals/views/job_card.js";
+import { waits } from "./visuals/base/job_words.js";
+import { renderLog } from "./visuals/views/log_view.js";
+import { curveNames, renderLossCurve } from "./visuals/charts/loss_curve.js";
+import { clean, clockNow } from "./visuals/base/words.js";
+
+const MOST_CURVES = 6;
+const LOOK_AGAIN_S = 30;
+const path = `jobs/${encodeURIComponent(site.job)}`;
+
+const shown = { job: null, colour: null, simulated: false, notice: null };
+const redraw = oncePerFrame(draw);
+const curves = new CurveKeeper(redraw);
+const log = new LogKeeper(path, redraw);
+const reread = calmly(read, 0.5);
+let events = 0;
+
+start();
+
+async function start() {
+  try {
+    const pool = await call("GET", "pool");
+    shown.simulated = pool.simulated;
+    shown.job = await call("GET", path);
+    shown.colour = pool.projects.find((project) => project.name === shown.job.project)?.colour ?? null;
+  } catch (error) {
+    drawMissing(error);
+    return;
+  }
+  redraw();
+  followEvents({ job: hearEvent, progress: hearProgress, log: () => log.read(), again: readAll }, site.job);
+  log.read();
+  setInterval(redraw, 1000);
+  setInterval(lookAgain, 1000 * LOOK_AGAIN_S);
+}
+
+/** Looking is what keeps the expected start of a waiting job up to date. */
+function lookAgain() {
+  if (waits(shown.job) && !document.hidden) reread();
+}
+
+function drawMissing(error) {
+  const page = document.getElementById("page");
+  page.removeAttribute("aria-busy");
+  page.replaceChildren();
+  if (error.status !== 404) return showMessage(error);
+  document.querySelector("h1").textContent = "Not found";
+  const jobs = h("a", { href: site.prefix }, "My jobs");
+  return patch(page, emptyState(clean(error.message), "It may be somebody else's, or have been removed since. ", jobs));
+}
+
+function readAll() {
+  reread();
+  log.read();
+}
+
+async function read() {
+  const then = events;
+  const job = await call("GET", path).catch(() => null);
+  if (job && then === events) shown.job = job;
+  redraw();
+}
+
+/** An event is newer than an answer that was asked for before it. */
+function hearEvent(job) {
+  events += 1;
+  hear(job);
+}
+
+/** Events have the latest attempts only, and not what the job runs. */
+function hear(job) {
+  const first = job.attempts[0]?.number ?? Infinity;
+  const earlier = shown.job.attempts.filter((attempt) => attempt.number < first);
+  shown.job = { ...job, source: shown.job.source, attempts: [...earlier, ...job.attempts] };
+  shown.notice = null;
+  if (waits(job) && !job.starts) reread();
+  log.read();
+  redraw();
+}
+
+function hearProgress(data) {
+  shown.job = { ...shown.job, progress: data.progress ?? data };
+  redraw();
+}
+
+function act(name) {
+  return async () => {
+    shown.notice = null;
+    try {
+      const then = events;
+      const job = await call("POST", `${path}/${name}`);
+      if (then === events) hear(job);
+    } catch (error) {
+      shown.notice = error.message;
+    }
+    redraw();
+  };
+}
+
+function draw() {
+  const { job, colour } = shown;
+  const points = curves.of(job);
+  const now = clockNow();
+  const title = clean(job.name) || job.id;
+  document.title = `${title} · Springtide`;
+  document.querySelector("h1").textContent = title;
+  document.getElementById("page").removeAttribute("aria-busy");
+  const actions = job.user === site.user || site.admin ? { pause: act("pause"), resume: act("resume"), cancel: act("cancel") } : {};
+  const card = { job, now, points, colour, simulated: shown.simulated, notice: shown.notice, log: null };
+  const names = curveNames(points).slice(1, 1 + MOST_CURVES);
+  patch(
+    document.getElementById("page"),
+    h("p", { key: "back" }, h("a", { href: site.prefix }, "← My jobs")),
+    h("article", { key: "card", class: "st-large", draw: (node) => renderJobCard(node, card, actions) }),
+    names.length > 0 && section("curves", "More reports", h("div", { class: "st-curves" }, names.map((name) => h("div", { key: name, draw: (node) => renderLossCurve(node, { points, name, colour }) })))),
+    section("log", "Log", h("div", { draw: (node) => renderLog(node, log.data(job), log.actions) })),
+    section("attempts", "Attempts", drawAttempts(job, now)),
+    section("what", "What it runs", drawSource(job)),
+    section("facts", "What it asked for", drawFacts(job, now)),
+  );
+}
+
+function section(key, title, content) {
+  return h("section", { key, class: "st-section", "data-testid": `section-${key}` }, h("h2", {}, title), content);
+}

@@ -1,0 +1,91 @@
+/** The quieter parts of a job's page: attempts, what it runs, what it asked for. */
+
+import { h } from "../visuals/base/dom.js";
+import { stateMark, when } from "../visuals/base/glyphs.js";
+import { askWords, told } from "../visuals/base/job_words.js";
+import { amount, clean, cleanLines, count, duration } from "../visuals/base/words.js";
+
+const ATTEMPT_HEADS = ["attempt", "state", "started", "ran for", "GPUs", "why it started", "why it stopped"];
+
+/** The table of a job's attempts, the newest first. */
+export function drawAttempts(job, now) {
+  if (!job.attempts.length) return h("p", { class: "st-muted" }, "None yet: the first one begins when the job starts.");
+  return h(
+    "div",
+    { class: "table-responsive" },
+    h(
+      "table",
+      { class: "table st-table st-attempts", "data-testid": "attempts" },
+      h("thead", {}, h("tr", {}, ATTEMPT_HEADS.map((head) => h("th", { key: head, scope: "col" }, head)))),
+      h("tbody", {}, job.attempts.toReversed().map((attempt) => drawAttemptRow(attempt, now))),
+    ),
+  );
+}
+
+function drawAttemptRow(attempt, now) {
+  const from = attempt.started ?? attempt.created;
+  return h(
+    "tr",
+    { key: attempt.number, "data-testid": "attempt-row" },
+    h("td", { "data-label": ATTEMPT_HEADS[0] }, attempt.number),
+    h("td", { "data-label": ATTEMPT_HEADS[1] }, stateMark(attempt.state)),
+    h("td", { "data-label": ATTEMPT_HEADS[2] }, when(from, now)),
+    h("td", { "data-label": ATTEMPT_HEADS[3] }, duration((attempt.ended ?? now) - from)),
+    h("td", { "data-label": ATTEMPT_HEADS[4] }, gpuWords(attempt.gpus)),
+    h("td", { "data-label": ATTEMPT_HEADS[5], class: "st-across" }, [...told(attempt.why), Number.isFinite(attempt.resumed_from) && `Went on from step ${amount(attempt.resumed_from)}.`].filter(Boolean).join(" ")),
+    h("td", { "data-label": ATTEMPT_HEADS[6], class: "st-across" }, [...told(attempt.ended_why), exitWords(attempt)].filter(Boolean).join(" ")),
+  );
+}
+
+function gpuWords(gpus) {
+  const borrowed = gpus.filter((gpu) => gpu.borrowed).length;
+  const places = gpus.map((gpu) => clean(gpu.label)).join(", ");
+  return [h("span", { key: "count", title: places }, count(gpus.length, "GPU")), borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, `, ${borrowed} borrowed`)];
+}
+
+function exitWords(attempt) {
+  if (attempt.state === "paused" || saysExit(attempt.ended_why)) return "";
+  if (attempt.exit_signal) return `Ended by signal ${attempt.exit_signal}.`;
+  return attempt.exit_code ? `Exit code ${attempt.exit_code}.` : "";
+}
+
+/** Whether a reason tells how the process ended. */
+function saysExit(why) {
+  return why?.params?.code !== undefined || why?.params?.signal !== undefined;
+}
+
+/** The command and the source of a job. */
+export function drawSource(job) {
+  const command = job.argv.map(quoted).join(" ");
+  const source = cleanLines(job.source ?? "").trim();
+  return [
+    h("pre", { key: "argv", class: "st-log st-code", tabindex: 0, "data-testid": "job-argv" }, command),
+    source && source !== command && h("pre", { key: "source", class: "st-log st-code", tabindex: 0, "data-testid": "job-source" }, cleanLines(job.source)),
+  ];
+}
+
+function quoted(part) {
+  const words = cleanLines(part);
+  return /^[\w@%+=:,./{}-]+$/.test(words) ? words : `'${words.replaceAll("'", `'"'"'`)}'`;
+}
+
+/** What the job asked for and what it used, as a list. */
+export function drawFacts(job, now) {
+  const facts = [
+    ["GPUs", askWords(job)],
+    ["Priority", `${job.priority}, ${job.preemptible ? "may be paused for others" : "never paused for others"}`],
+    ...(job.image ? [["Image", cleanLines(job.image)]] : []),
+    ["Submitted", when(job.submitted, now)],
+    ["First started", job.started ? when(job.started, now) : "not yet"],
+    ["Last saved", job.saved ? when(job.saved, now) : "never"],
+    ["Time limit", job.time_limit ? duration(job.time_limit) : "none"],
+    ["Failures", `${job.failures || "none"}, ${job.retries ? count(job.retries, "retry", "retries") : "no retries"} allowed`],
+    ["GPU time used", duration(job.gpu_seconds)],
+    ["Id", job.id],
+  ];
+  return h(
+    "dl",
+    { class: "st-facts" },
+    facts.map(([name, value]) => h("div", { key: name }, h("dt", {}, name), h("dd", {}, value))),
+  );
+}

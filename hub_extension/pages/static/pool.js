@@ -1,0 +1,140 @@
+/** The pool, live: who holds which GPU, how projects stand, and the tide of the last hours. */
+
+import { attempted, call, calmly, followEvents, jobPath, oncePerFrame, site } from "./site.js";
+import { h, patch } from "./visuals/base/dom.js";
+import { emptyState, projectMark, stateMark } from "./visuals/base/glyphs.js";
+import { renderPoolBar } from "./visuals/charts/pool_bar.js";
+import { renderPoolGlance } from "./visuals/views/pool_glance.js";
+import { renderTideChart } from "./visuals/charts/tide_chart.js";
+import { clean, clockNow, count } from "./visuals/base/words.js";
+
+const SPANS = { "1 hour": 3600, "6 hours": 6 * 3600, "1 day": 86400, "7 days": 7 * 86400 };
+const HISTORY_EVERY_S = 5;
+const HISTORY_ANYWAY_MS = 30_000;
+
+const HOLDER_HEADS = ["who", "what", "state", "GPUs", "where"];
+
+const shown = { pool: null, history: null, mine: [], span: "1 hour" };
+const redraw = oncePerFrame(draw);
+const rereadHistory = calmly(readHistory, HISTORY_EVERY_S);
+
+start();
+
+async function start() {
+  const me = await attempted(() => call("GET", "me"));
+  shown.mine = (me?.projects ?? []).map((project) => project.name);
+  await readAll();
+  followEvents({ pool: hear, admin: readAll, again: readAll });
+  setInterval(rereadHistory, HISTORY_ANYWAY_MS);
+}
+
+async function readAll() {
+  shown.pool = (await attempted(() => call("GET", "pool"))) ?? shown.pool;
+  redraw();
+  rereadHistory();
+}
+
+async function readHistory() {
+  const end = clockNow();
+  const asked = shown.span;
+  const query = new URLSearchParams({ start: end - SPANS[asked], end });
+  const history = await attempted(() => call("GET", `history?${query}`));
+  if (history && asked === shown.span) shown.history = history;
+  redraw();
+}
+
+function hear(pool) {
+  shown.pool = pool;
+  redraw();
+  rereadHistory();
+}
+
+function draw() {
+  const { pool, history } = shown;
+  if (!pool) return;
+  const page = document.getElementById("page");
+  page.removeAttribute("aria-busy");
+  const colours = Object.fromEntries(pool.projects.map((project) => [project.name, project.colour]));
+  const open = (id) => window.location.assign(jobPath(id));
+  patch(
+    page,
+    section("glance", "Projects", h("div", { draw: (node) => renderPoolGlance(node, { pool, mine: shown.mine }) })),
+    section("gpus", "GPUs", h("div", { draw: (node) => renderPoolBar(node, { pool }, { open }) })),
+    section("tide", "Tide", drawSpans(), history && h("div", { key: "chart", draw: (node) => renderTideChart(node, { history, colours }) })),
+    section("holders", "Who holds what", drawHolders(pool, colours)),
+  );
+}
+
+function section(key, title, ...content) {
+  return h("section", { key, class: "st-section", "data-testid": `section-${key}` }, h("h2", {}, title), content);
+}
+
+function drawSpans() {
+  const choose = (event) => {
+    shown.span = event.target.value;
+    readHistory();
+  };
+  return h(
+    "label",
+    { key: "span", class: "st-span" },
+    "Last ",
+    h("select", { class: "form-select form-select-sm", "data-testid": "tide-span", on: { change: choose } }, Object.keys(SPANS).map((span) => h("option", { key: span, value: span }, span))),
+  );
+}
+
+function drawHolders(pool, colours) {
+  const holders = holdersOf(pool);
+  if (!holders.length) return emptyState("Every GPU is idle.", "A job submitted now starts at once, even beyond its project's quota.");
+  return h(
+    "div",
+    { class: "table-responsive" },
+    h(
+      "table",
+      { class: "table st-table", "data-testid": "holders" },
+      h("thead", {}, h("tr", {}, HOLDER_HEADS.map((head) => h("th", { key: head, scope: "col" }, head)))),
+      h("tbody", {}, holders.map((entry) => drawHolder(entry, colours))),
+    ),
+  );
+}
+
+function holdersOf(pool) {
+  const found = new Map();
+  for (const node of pool.nodes) {
+    for (const { index, holder } of node.gpus) {
+      if (!holder) continue;
+      const key = [holder.kind, holder.user, holder.project, holder.job, holder.name, holder.kind === "job" && !holder.job ? node.name : ""].join("\n");
+      const entry = found.get(key) ?? { key, holder, places: new Map(), gpus: 0, borrowed: 0, simulated: false };
+      entry.gpus += 1;
+      entry.borrowed += holder.borrowed ? 1 : 0;
+      entry.simulated ||= node.simulated;
+      entry.places.set(node.name, [...(entry.places.get(node.name) ?? []), index]);
+      found.set(key, entry);
+    }
+  }
+  return [...found.values()].sort((one, other) => other.gpus - one.gpus);
+}
+
+function drawHolder({ key, holder, places, gpus, borrowed, simulated }, colours) {
+  const where = [...places].map(([node, indices]) => `${clean(node)}: ${indices.join(", ")}`).join("; ");
+  return h(
+    "tr",
+    { key, "data-testid": "holder-row" },
+    h("td", { "data-label": HOLDER_HEADS[0] }, whoWords(holder, colours)),
+    h("td", { "data-label": HOLDER_HEADS[1] }, whatWords(holder)),
+    h("td", { "data-label": HOLDER_HEADS[2] }, holder.state && holder.kind === "job" ? stateMark(holder.state) : ""),
+    h("td", { "data-label": HOLDER_HEADS[3] }, count(gpus, "GPU"), borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, `, ${borrowed} borrowed`), simulated && h("span", { key: "simulated", class: "st-muted" }, ", simulated")),
+    h("td", { "data-label": HOLDER_HEADS[4] }, where),
+  );
+}
+
+function whoWords({ kind, project, user }, colours) {
+  if (kind !== "job") return clean(user) || "–";
+  return [projectMark(project, colours[project] ?? null), user && user !== project ? ` · ${clean(user)}` : ""];
+}
+
+function whatWords(holder) {
+  if (holder.kind === "workspace") return "build notebook";
+  if (holder.kind === "foreign") return "something outside the pool";
+  if (holder.job) return h("a", { href: jobPath(holder.job) }, clean(holder.name) || holder.job);
+  return h("span", { class: "st-muted" }, holder.user === site.user ? "a job" : "a job of another project");
+}

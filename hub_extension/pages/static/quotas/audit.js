@@ -1,0 +1,92 @@
+/** The audit trail: who changed what, from what to what, and undo while nothing was changed since. */
+
+import { valueWords } from "./project_table.js";
+import { attempted, call } from "../site.js";
+import { h } from "../visuals/base/dom.js";
+import { emptyState, when } from "../visuals/base/glyphs.js";
+import { clean, clockNow } from "../visuals/base/words.js";
+
+const WORDS = {
+  "project.create": "added project",
+  "project.change": "changed project",
+  "project.delete": "deleted project",
+  "person.change": "changed person",
+  "member.add": "added a member to",
+  "member.remove": "removed a member from",
+  "job.cancel": "cancelled the job",
+  "job.pause": "paused the job",
+  "job.resume": "resumed the job",
+};
+
+export class AuditTrail {
+  /**
+   * @param changed called when there is something new to draw
+   * @param undone called after a change was taken back
+   */
+  constructor(changed, undone) {
+    this.changed = changed;
+    this.undone = undone;
+    this.items = [];
+    this.next = null;
+  }
+
+  /** Reads the newest page again; older ones already shown stay. */
+  async read() {
+    const page = await attempted(() => call("GET", "audit"));
+    if (!page) return;
+    const oldest = page.items.at(-1)?.id ?? Infinity;
+    const older = this.items.filter((entry) => entry.id < oldest);
+    this.items = [...page.items, ...older];
+    if (!older.length) this.next = page.next;
+    this.changed();
+  }
+
+  async #more() {
+    const page = await attempted(() => call("GET", `audit?cursor=${encodeURIComponent(this.next)}`));
+    if (!page) return;
+    this.items = [...this.items, ...page.items];
+    this.next = page.next;
+    this.changed();
+  }
+
+  async #undo(id) {
+    await attempted(() => call("POST", `audit/${id}/undo`));
+    this.undone();
+  }
+
+  /** The trail, as a description. */
+  draw() {
+    if (!this.items.length) return emptyState("Nobody has changed anything yet.", "Each change shows here with who made it, and can be taken back.");
+    const now = clockNow();
+    return h(
+      "div",
+      { key: "trail" },
+      h("ol", { key: "list", class: "st-audit", "data-testid": "audit" }, this.items.map((entry) => this.#entry(entry, now))),
+      this.next && h("button", { key: "more", type: "button", class: "st-button st-more", on: { click: () => this.#more() } }, "Show older changes"),
+    );
+  }
+
+  #entry(entry, now) {
+    return h(
+      "li",
+      { key: entry.id, "data-testid": "audit-row" },
+      when(entry.at, now, "at"),
+      h("span", { key: "what" }, h("strong", {}, clean(entry.who)), ` ${WORDS[entry.what] ?? clean(entry.what)} `, h("strong", {}, clean(entry.subject)), changes(entry)),
+      entry.undo ? h("button", { key: "undo", type: "button", class: "st-button", "data-testid": `audit-undo-${entry.id}`, on: { click: () => this.#undo(entry.id) } }, "Undo") : h("span", { key: "none" }),
+    );
+  }
+}
+
+function changes(entry) {
+  const fields = [...new Set([...Object.keys(entry.before), ...Object.keys(entry.after)])].filter((field) => field !== "age");
+  return fields
+    .filter((field) => JSON.stringify(entry.before[field]) !== JSON.stringify(entry.after[field]))
+    .map((field, place) => [place ? ", " : ": ", drawChange(field, entry)]);
+}
+
+function drawChange(field, { before, after }) {
+  const title = clean(field).replaceAll("_", " ");
+  const was = field in before && h("del", { key: "was" }, valueWords(before[field]));
+  const is = field in after && h("ins", { key: "is" }, valueWords(after[field]));
+  return h("span", { key: field, class: "st-change" }, `${title} `, was, was && is && " → ", is);
+}

@@ -1,0 +1,212 @@
+/** The table of projects: every number a field, saved where it stands. */
+
+import { call } from "../site.js";
+import { drawLevel, parsed } from "./sums.js";
+import { h } from "../visuals/base/dom.js";
+import { projectMark } from "../visuals/base/glyphs.js";
+import { treeOrder } from "../visuals/views/pool_glance.js";
+import { amount, clean } from "../visuals/base/words.js";
+
+const NEW_PROJECT = "";
+const WHOLE = "a whole number from 0";
+
+/** The fields of a project: how they read, what they accept, and the name tests and labels know them by. */
+export const FIELDS = {
+  parent: { title: "Parent", label: "parent", expected: "a project or none", read: (text) => (text === "" ? null : text), show: (value) => value ?? "" },
+  quota: { title: "Quota", label: "quota", expected: `${WHOLE}, or the word unlimited`, read: (text) => parsed(text, "unlimited"), show: (value) => (value === null ? "unlimited" : String(value)) },
+  limit: { title: "Limit", label: "limit", expected: `${WHOLE}, or nothing for no limit`, read: (text) => (text.trim() === "" ? null : parsed(text, "none")), show: (value) => (value === null ? "" : String(value)), placeholder: "none" },
+  weight: { title: "Weight", label: "weight", expected: "a number from 0", read: readWeight, show: String },
+  priority: { title: "Priority", label: "priority", expected: WHOLE, read: (text) => parsed(text), show: String },
+  build_quota: { title: "Build quota", label: "build", expected: WHOLE, read: (text) => parsed(text), show: String },
+};
+const START = { parent: "", quota: "0", limit: "", weight: "1", priority: "100", build_quota: "0" };
+const HINTS = {
+  parent: "The project whose share this one divides",
+  quota: "Train GPUs that are always theirs on demand",
+  limit: "The most train GPUs they may ever hold",
+  weight: "Their part of what others leave idle",
+  priority: "Who is offered idle GPUs first",
+  build_quota: "GPUs of each member for notebooks",
+};
+
+function readWeight(text) {
+  const words = text.trim();
+  return /^\d{1,7}(\.\d{1,6})?$/.test(words) ? Number(words) : undefined;
+}
+
+/** The projects with their members, and a line to add one. */
+export function drawProjects(projects, levels, editing) {
+  const heads = ["Project", ...Object.keys(FIELDS), ""];
+  return h(
+    "div",
+    { key: "projects", class: "table-responsive" },
+    h(
+      "table",
+      { class: "table st-table st-edit-table", "data-testid": "projects" },
+      h("thead", {}, h("tr", {}, heads.map((head) => h("th", { key: head, scope: "col", title: HINTS[head] ?? null }, (FIELDS[head]?.title ?? head).toLowerCase())))),
+      h(
+        "tbody",
+        {},
+        treeOrder(projects).flatMap(({ project, depth }) => drawProjectRows(project, depth, projects, levels, editing)),
+        drawNewRow(projects, editing),
+      ),
+    ),
+  );
+}
+
+function drawProjectRows(project, depth, projects, levels, editing) {
+  const { name } = project;
+  const refusal = editing.refusal("project", name);
+  return [
+    h(
+      "tr",
+      { key: `row ${name}`, class: "st-leads", "data-testid": `project-row-${name}`, on: { keydown: (event) => keys(event, name, editing) } },
+      h("th", { key: "name", scope: "row", class: "st-name st-across", style: { "--st-depth": depth } }, projectMark(name, project.colour), drawLevel(levels.get(name))),
+      Object.keys(FIELDS).map((field) => h("td", { key: field, "data-label": FIELDS[field].title.toLowerCase() }, drawField(project, field, projects, editing, refusal))),
+      h("td", { key: "actions", class: "st-across" }, drawRowActions(project, editing)),
+    ),
+    h(
+      "tr",
+      { key: `more ${name}`, class: "st-follows" },
+      h("td", { class: "st-across", colspan: Object.keys(FIELDS).length + 2 }, refusal && refusalWords(refusal, `refusal-${name}`), drawMembers(project, editing)),
+    ),
+  ];
+}
+
+function keys(event, name, editing) {
+  if (event.target.tagName !== "INPUT") return;
+  if (event.key === "Enter") editing.saveProject(name);
+  if (event.key === "Escape") editing.discard("project", name);
+}
+
+function drawField(project, field, projects, editing, refusal) {
+  const { name, version } = project;
+  const known = FIELDS[field];
+  const stored = name === NEW_PROJECT ? START[field] : known.show(project[field]);
+  const typed = editing.draft("project", name)?.texts[field];
+  const id = name === NEW_PROJECT ? `new-project-${known.label}` : `edit-${known.label}-${name}`;
+  const props = {
+    "aria-label": name === NEW_PROJECT ? `${known.title} of the new project` : `${known.title} of ${clean(name)}`,
+    "aria-invalid": String(refusal?.field === field),
+    "data-changed": String(typed !== undefined),
+    "data-testid": id,
+    value: typed ?? stored,
+    title: typed === undefined ? HINTS[field] : `It is ${stored || known.placeholder || "none"} now`,
+  };
+  const type = (event) => editing.type("project", name, field, event.target.value, stored, version);
+  if (field === "parent") return drawParent(project, projects, { ...props, on: { change: type } });
+  return h("input", { ...props, type: "text", inputmode: field === "weight" ? "decimal" : "numeric", size: 8, autocomplete: "off", placeholder: known.placeholder ?? null, on: { input: type } });
+}
+
+function drawParent(project, projects, props) {
+  const { value, ...rest } = props;
+  const others = projects.filter((other) => other.name !== project.name);
+  return h(
+    "select",
+    { ...rest, hook: (node) => { node.value = value; } },
+    h("option", { key: "none", value: "" }, "none"),
+    others.map((other) => h("option", { key: `is ${other.name}`, value: other.name }, clean(other.name))),
+  );
+}
+
+function drawRowActions(project, editing) {
+  const { name } = project;
+  const key = `delete ${name}`;
+  if (editing.draft("project", name)) {
+    return h(
+      "div",
+      { key: "edit", class: "st-row-actions" },
+      h("button", { key: "discard", type: "button", class: "st-button", "data-testid": `discard-${name}`, on: { click: () => editing.discard("project", name) } }, "Discard"),
+      h("button", { key: "save", type: "button", class: "st-button st-primary", disabled: editing.busy(`project ${name}`), "data-testid": `save-${name}`, on: { click: () => editing.saveProject(name) } }, "Save"),
+    );
+  }
+  if (!editing.asking(key)) {
+    return h(
+      "div",
+      { key: "still", class: "st-row-actions" },
+      h("button", { type: "button", class: "st-button", "data-testid": `delete-${name}`, on: { click: () => editing.ask(key) } }, "Delete…"),
+    );
+  }
+  const remove = () => editing.change("project", name, () => call("DELETE", `projects/${encodeURIComponent(name)}`));
+  return h(
+    "div",
+    { key: "asking", class: "st-row-actions" },
+    h("span", { key: "what", class: "st-muted" }, "Its group in the hub stays, unless it was made with the project."),
+    h("button", { key: "keep", type: "button", class: "st-button", on: { click: () => editing.ask(null) } }, "Keep"),
+    h("button", { key: "delete", type: "button", class: "st-button st-danger", "data-testid": `delete-confirm-${name}`, on: { click: remove } }, "Delete it"),
+  );
+}
+
+function drawMembers(project, editing) {
+  const { name } = project;
+  const user = () => (editing.draft("member", name)?.texts.user ?? "").trim();
+  const refusal = editing.refusal("member", name);
+  const path = (user) => `projects/${encodeURIComponent(name)}/members/${encodeURIComponent(user)}`;
+  const add = () => {
+    const added = user();
+    if (added) editing.change("member", name, () => call("PUT", path(added)));
+  };
+  const remove = (member) => () => editing.change("member", name, () => call("DELETE", path(member)));
+  return h(
+    "div",
+    { key: "members", class: "st-chips" },
+    h("span", { key: "title", class: "st-muted" }, project.members.length ? "members" : "no members yet"),
+    project.members.map((member) =>
+      h(
+        "span",
+        { key: `is ${member}`, class: "st-chip", "data-testid": `member-${name}-${member}` },
+        clean(member),
+        h("button", { type: "button", "aria-label": `Remove ${clean(member)} from ${clean(name)}`, title: "Remove", "data-testid": `member-remove-${name}-${member}`, on: { click: remove(member) } }, "×"),
+      ),
+    ),
+    h(
+      "span",
+      { key: "add", class: "st-inline" },
+      h("input", {
+        key: "user",
+        type: "text",
+        value: editing.draft("member", name)?.texts.user ?? "",
+        placeholder: "add a person",
+        autocomplete: "off",
+        "aria-label": `Person to add to ${clean(name)}`,
+        "data-testid": `member-add-${name}`,
+        on: { input: (event) => editing.type("member", name, "user", event.target.value, ""), keydown: (event) => event.key === "Enter" && add() },
+      }),
+      user() && h("button", { key: "button", type: "button", class: "st-button", "data-testid": `member-add-button-${name}`, on: { click: add } }, "Add"),
+    ),
+    refusal && refusalWords(refusal, `member-refusal-${name}`),
+  );
+}
+
+function drawNewRow(projects, editing) {
+  const blank = { name: NEW_PROJECT };
+  const refusal = editing.refusal("project", NEW_PROJECT);
+  const draft = editing.draft("project", NEW_PROJECT);
+  const type = (event) => editing.type("project", NEW_PROJECT, "name", event.target.value, "");
+  return [
+    h(
+      "tr",
+      { key: "new", "data-testid": "new-project", on: { keydown: (event) => keys(event, NEW_PROJECT, editing) } },
+      h(
+        "td",
+        { key: "name", class: "st-across" },
+        h("input", { class: "st-new-name", type: "text", value: draft?.texts.name ?? "", placeholder: "new project", autocomplete: "off", maxlength: 64, "aria-label": "Name of the new project", "aria-invalid": String(refusal?.field === "name"), "data-testid": "new-project-name", on: { input: type } }),
+      ),
+      Object.keys(FIELDS).map((field) => h("td", { key: field, "data-label": FIELDS[field].title.toLowerCase() }, drawField(blank, field, projects, editing, refusal))),
+      h("td", { key: "actions", class: "st-across" }, draft && h("div", { class: "st-row-actions" }, h("button", { type: "button", class: "st-button st-primary", "data-testid": "new-project-save", on: { click: () => editing.saveProject(NEW_PROJECT) } }, "Add project"))),
+    ),
+    refusal && h("tr", { key: "new refusal", class: "st-follows" }, h("td", { class: "st-across", colspan: Object.keys(FIELDS).length + 2 }, refusalWords(refusal, "refusal-new-project"))),
+  ];
+}
+
+/** A refusal, shown where the change was made. */
+export function refusalWords(refusal, testid) {
+  return h("span", { key: "refusal", class: "st-refusal", role: "alert", "data-testid": testid }, clean(refusal.message));
+}
+
+/** A field's value in words. */
+export function valueWords(value) {
+  if (value === null || value === undefined) return "none";
+  if (Array.isArray(value)) return value.map(clean).join(", ") || "nobody";
+  return typeof value === "number" ? amount(value) : clean(typeof value === "object" ? JSON.stringify(value) : value);
+}

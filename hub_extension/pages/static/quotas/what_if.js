@@ -1,0 +1,62 @@
+/** What a change of projects would do, asked while it is being typed. Nothing changes by asking. */
+
+import { call } from "../site.js";
+import { h } from "../visuals/base/dom.js";
+import { clean, count, listed } from "../visuals/base/words.js";
+
+const SETTLED_MS = 600;
+const NAMED = 3;
+
+/** Keeps the answer to the latest question. `redraw` is called when it has come. */
+export class WhatIf {
+  constructor(redraw) {
+    this.redraw = redraw;
+    this.asked = "{}";
+    this.words = null;
+    this.timer = null;
+  }
+
+  /** Takes the edits as they are now: by project, the fields that would be sent. */
+  consider(edits) {
+    const asked = JSON.stringify(edits);
+    if (asked === this.asked) return;
+    this.asked = asked;
+    this.words = null;
+    clearTimeout(this.timer);
+    if (asked !== "{}") this.timer = setTimeout(() => this.ask(asked, edits), SETTLED_MS);
+  }
+
+  async ask(asked, projects) {
+    let words = null;
+    try {
+      words = shiftWords((await call("POST", "forecast", { projects, starts: [] })).shifts);
+    } catch (error) {
+      words = error.status === 503 || error.status === 429 ? error.message : null;
+    }
+    if (asked !== this.asked) return;
+    this.words = words;
+    this.redraw();
+  }
+
+  /** The line that tells it; empty until there is an answer, so that nothing jumps when it comes. */
+  draw() {
+    if (this.asked === "{}") return null;
+    return h("p", { key: "what if", class: "st-what-if st-muted", role: "status", "data-testid": "what-if" }, this.words ?? "");
+  }
+}
+
+function shiftWords(shifts) {
+  const said = [
+    ["pause", shifts.filter((shift) => shift.kind === "paused")],
+    ["move", shifts.filter((shift) => shift.kind === "moved")],
+    ["start", shifts.filter((shift) => shift.kind === "started")],
+  ].filter(([, jobs]) => jobs.length);
+  if (!said.length) return "Saved like this, no job would be paused or started right away.";
+  const words = said.map(([verb, jobs]) => `${verb} ${listed(jobs.map(jobWords).map(clean), NAMED)}`);
+  return `Saved like this, the pool would ${words.join(", and ")}.`;
+}
+
+function jobWords({ name, user, project, gpus }) {
+  const whose = user === project ? user : `${user} in ${project}`;
+  return `${name || "a job"} of ${whose} (${count(gpus, "GPU")})`;
+}

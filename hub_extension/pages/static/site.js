@@ -1,0 +1,119 @@
+/** What all pages share: who looks, calls of the pool's API, and its event stream. */
+
+import { followStream } from "./event_stream.js";
+import { h, patch } from "./visuals/base/dom.js";
+import { clean } from "./visuals/base/words.js";
+
+const CONNECTIONS = { live: "Live", asking: "Updated every few seconds", away: "Reconnecting…" };
+
+const { prefix, hub, xsrf, user, admin, job } = document.querySelector('meta[name="springtide"]').dataset;
+
+let shownCode = null;
+
+/** Where this page is and who looks at it. */
+export const site = { prefix, hub, user, admin: admin === "yes", job };
+
+/** A refusal of the API, in words for the one who asked. */
+export class Refused extends Error {
+  constructor(problem) {
+    super([problem.message, problem.hint].filter(Boolean).join(" "));
+    this.status = problem.status;
+    this.code = problem.code;
+    this.field = problem.field;
+  }
+}
+
+/** Calls the API and answers its body. Throws `Refused`. */
+export async function call(method, path, body) {
+  const headers = { "X-XSRFToken": xsrf, Accept: "application/json" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(`${prefix}api/v1/${path}`, { method, headers, credentials: "same-origin", body: body === undefined ? undefined : JSON.stringify(body) });
+  } catch {
+    throw new Refused({ status: 0, code: "away", message: "The pool does not answer.", hint: "Try again in a moment." });
+  }
+  if (answer.status === 401) window.location.reload();
+  if (answer.status === 204) return null;
+  const content = await answer.json().catch(() => null);
+  if (answer.ok && content !== null) return content;
+  throw new Refused(content?.message ? content : { status: answer.status, code: "error", message: `The pool answered ${answer.status}.` });
+}
+
+/** The path of a job's own page. */
+export function jobPath(id) {
+  return `${prefix}jobs/${encodeURIComponent(id)}`;
+}
+
+/**
+ * Follows the event stream for ever. Where something on the way holds streams back, asks every few seconds instead.
+ * @param on `kind(data)` for each kind of event wanted, and `again()` when events may have been missed
+ * @param only id of the one job to follow, or null for all
+ */
+export function followEvents(on, only = null) {
+  const query = only ? `?${new URLSearchParams({ job: only })}` : "";
+  followStream(`${prefix}api/v1/events${query}`, { "X-XSRFToken": xsrf }, on, showConnection);
+}
+
+/** Calls `draw` at most once per frame, however often it is asked to. */
+export function oncePerFrame(draw) {
+  let asked = false;
+  return () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => {
+      asked = false;
+      draw();
+    });
+  };
+}
+
+/** Calls `work` at most once per `seconds`, the last call never lost. */
+export function calmly(work, seconds) {
+  let timer = null;
+  let last = -Infinity;
+  return () => {
+    if (timer !== null) return;
+    const wait = Math.max(0, last + 1000 * seconds - performance.now());
+    timer = setTimeout(() => {
+      timer = null;
+      last = performance.now();
+      work();
+    }, wait);
+  };
+}
+
+/** Shows what went wrong at the top of the page; nothing clears it. */
+export function showMessage(error) {
+  const place = document.getElementById("message");
+  shownCode = error?.code ?? null;
+  const dismiss = () => showMessage(null);
+  patch(
+    place,
+    error &&
+      h(
+        "div",
+        { key: "message", class: "alert alert-danger st-message" },
+        h("span", {}, clean(error.message)),
+        h("button", { type: "button", class: "btn-close", "aria-label": "Dismiss", on: { click: dismiss } }),
+      ),
+  );
+}
+
+/** Runs `work` and shows its refusal at the top of the page. */
+export async function attempted(work) {
+  try {
+    const answer = await work();
+    if (shownCode === "away") showMessage(null);
+    return answer;
+  } catch (error) {
+    showMessage(error);
+    return null;
+  }
+}
+
+function showConnection(state) {
+  const place = document.getElementById("connection");
+  place.dataset.connection = state;
+  patch(place, h("span", { key: "dot", class: "st-live-dot", "aria-hidden": "true" }), ` ${CONNECTIONS[state]}`);
+}

@@ -1,0 +1,1 @@
+"""The service process: it composes store, engine, executor, API and pages."""

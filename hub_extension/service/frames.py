@@ -1,0 +1,52 @@
+"""Encoding of events for the stream, done once for all readers with the same view of an event."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+from springtide.hub_extension.api import views
+from springtide.hub_extension.web.caller import Caller
+from springtide.scheduler.lru_cache import LruCache
+from springtide.scheduler.wire import Event
+
+KEPT_BYTES: Final = 16 * 1024 * 1024
+"""Maximum size of all cached frames, in bytes; streams are seldom further behind than the last few events."""
+
+Audience: TypeAlias = "tuple[str, frozenset[str]] | None"
+"""Readers with the same view of an event; None stands for all readers who may see the event."""
+
+
+class Frames:
+    """Encoder of events, with a cache of the latest frames for the other readers of the same audience."""
+
+    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
+        self._kept: LruCache[tuple[int, Audience], tuple[Event, bytes]] = LruCache(
+            kept_bytes, lambda kept: len(kept[1])
+        )
+        self.encoded = 0
+
+    def frame(self, event: Event, caller: Caller) -> bytes:
+        """Return the event encoded for ``caller``, who must be permitted to see it."""
+        audience = audience_of(event, caller)
+        key = id(event), audience
+        kept = self._kept.get(key)
+        if kept is not None:  # the cache keeps the event alive, so no other object has its id
+            return kept[1]
+        data = event.data if audience is None else views.pool_data_for(caller, event.data)
+        number = b"" if event.id is None else b"id: %d\n" % event.id
+        encoded = number + b"event: " + event.kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
+        self.encoded += 1
+        self._kept.put(key, (event, encoded))
+        return encoded
+
+
+def audience_of(event: Event, caller: Caller) -> Audience:
+    """Return the audience of the event that ``caller`` belongs to.
+
+    Only ``pool`` events differ between readers: they name jobs only to callers who may see these jobs.
+    """
+    if event.kind != "pool" or caller.admin:
+        return None
+    return "" if caller.service else caller.name, caller.groups

@@ -1,0 +1,137 @@
+"""Prometheus metrics of the pool, from a registry of its own."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from springtide.hub_extension.api.routes import Route, Who
+from springtide.hub_extension.web.handler import SiteHandler
+from springtide.hub_extension.web.problems import unknown_caller
+from springtide.scheduler.engine import Engine
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+FORWARDED: Final = ("X-Forwarded-For", "X-Real-Ip", "Forwarded")
+BUCKETS: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+
+ROUTE = Route("GET", "/metrics", "Prometheus metrics", Who.LOGGED_IN_OR_LOCAL, media="text/plain")
+
+PROJECT_GAUGES: Final = {
+    "quota": "Guaranteed GPUs",
+    "limit": "The most GPUs it may hold",
+    "fair_share": "GPUs it is entitled to now",
+    "held": "GPUs it holds",
+    "borrowed": "GPUs it holds beyond its quota",
+    "waiting": "GPUs that its waiting jobs ask for",
+}
+
+
+class PoolCollector(Collector):
+    """Collector that reads the pool and the engine's counters at each scrape."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the current metrics of the pool."""
+        view = self._engine.pool()
+        for name, words in PROJECT_GAUGES.items():
+            gauge = GaugeMetricFamily(
+                f"springtide_project_{name}_gpus", f"{words}, by project", labels=["project"]
+            )
+            for project in view.projects:
+                value = getattr(project, name)
+                gauge.add_metric([project.name], float("inf") if value is None else value)
+            yield gauge
+        jobs = GaugeMetricFamily("springtide_project_jobs", "Unfinished jobs", labels=["project", "state"])
+        for project in view.projects:
+            jobs.add_metric([project.name, "running"], project.running_jobs)
+            jobs.add_metric([project.name, "waiting"], project.waiting_jobs)
+        yield jobs
+        gpus = GaugeMetricFamily("springtide_gpus", "GPUs of the pool", labels=["environment", "state"])
+        for environment, total, held in (
+            ("train", view.train_gpus, view.train_held),
+            ("build", view.build_gpus, view.build_held),
+        ):
+            gpus.add_metric([environment, "held"], held)
+            gpus.add_metric([environment, "idle"], max(0, total - held))
+        yield gpus
+        yield from self._counters()
+
+    def _counters(self) -> Iterable[Metric]:
+        stats = self._engine.stats
+        for name, value in _fields(stats):
+            if isinstance(value, dict):
+                family = CounterMetricFamily(
+                    f"springtide_{name}", f"{name} since the start, by kind", labels=["kind"]
+                )
+                for kind, count in value.items():
+                    family.add_metric([kind], count)
+                yield family
+            elif name == "subscribers":
+                yield GaugeMetricFamily("springtide_subscribers", "Open event streams", value=value)
+            else:
+                yield CounterMetricFamily(
+                    f"springtide_{name}", f"{name} since the start".replace("_", " "), value=value
+                )
+
+
+def _fields(stats: Any) -> Iterable[tuple[str, Any]]:
+    return ((name, getattr(stats, name)) for name in stats.__dataclass_fields__)
+
+
+class Metrics:
+    """All metrics of the service."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(PoolCollector(engine))
+        self._calls = Histogram(
+            "springtide_call_seconds",
+            "From a call's headers to its answer, of calls that change something",
+            labelnames=["call"],
+            buckets=BUCKETS,
+            registry=self._registry,
+        )
+
+    def answered(self, route: Route, seconds: float) -> None:
+        """Record the duration of a successful call, in seconds.
+
+        Calls with GET are not counted, because they may wait on purpose.
+        """
+        if route.method != "GET":
+            self._calls.labels(f"{route.method} {route.path}").observe(seconds)
+
+    def text(self) -> bytes:
+        """Return all metrics in Prometheus's text format."""
+        return generate_latest(self._registry)
+
+
+class MetricsHandler(SiteHandler):
+    """``GET /metrics``, for every logged-in caller and for a scraper on this machine."""
+
+    def initialize(self, *, text: Callable[[], bytes], **settings: Any) -> None:
+        """Store the function that returns the metrics."""
+        super().initialize(**settings)
+        self._text = text
+
+    async def get(self) -> None:
+        """Send the metrics. Raises `Refusal` 401 for a remote request without good credentials."""
+        if not self._is_local() and await self.identify() is None:
+            raise unknown_caller()
+        self.set_header("Content-Type", CONTENT_TYPE)
+        self.finish(self._text())
+
+    def _is_local(self) -> bool:
+        """Return whether the request comes directly from this machine; a forwarded request counts as remote."""
+        if any(name in self.request.headers for name in FORWARDED):
+            return False
+        try:
+            return ipaddress.ip_address(self.request.remote_ip or "").is_loopback
+        except ValueError:
+            return False

@@ -1,0 +1,319 @@
+"""The running service: composes its parts, starts them in order, and stops them in reverse order."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from ssl import SSLContext
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from jupyterhub.services.auth import HubOAuth
+from jupyterhub.utils import make_ssl_context
+from tornado.netutil import bind_sockets
+
+from springtide.hub_extension.accounts import shared_notice
+from springtide.hub_extension.api.limits import Buckets, Slots
+from springtide.hub_extension.api.routes import Pool
+from springtide.hub_extension.api.workspaces import release_gone
+from springtide.hub_extension.local_hub.state_dir import StateDir, StateError
+from springtide.hub_extension.service.parent import when_parent_dies
+from springtide.hub_extension.service.site import Hub, Site
+from springtide.hub_extension.web.auth import HubAuthenticator
+from springtide.hub_extension.web.hub import HubGroups
+from springtide.hub_extension.web.server import Server
+from springtide.scheduler import model
+from springtide.scheduler.clock import Clock
+from springtide.scheduler.engine import ConfigurationError, Engine, EngineSettings, open_engine
+from springtide.scheduler.executors.accounts import Accounts
+from springtide.scheduler.executors.base import Executor, ExecutorError
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.executors.local import LocalExecutor
+from springtide.scheduler.executors.local.limits import Limits
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store import Store, StoreError
+from springtide.scheduler.telemetry import TelemetryError, discover
+
+if TYPE_CHECKING:
+    from springtide.hub_extension.cluster.backend import Cluster
+
+log = logging.getLogger("springtide")
+
+SMALL_BODY: Final = 64 * 1024
+BODY_S: Final = 300.0
+TRY_AGAIN_S: Final = 0.2
+LONGEST_WAIT_S: Final = 60.0
+BAD_INPUT: Final = 2
+
+
+class StartError(Exception):
+    """The service cannot start or continue; ``code`` is the exit code of the process."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Settings of the running service. Sizes are in bytes, durations in seconds.
+
+    ``prefix`` has slashes at both ends. Jobs run on this machine unless ``cluster`` is set. ``train_jobs`` are the
+    namespaces of the cluster whose TrainJobs are submitted, ``*`` for all. ``accounts`` are the accounts that jobs
+    on this machine run as, None for the service's own account. ``allowed_hosts`` are the host names that
+    `hosts.guard` allows.
+    """
+
+    state_dir: Path
+    database_url: str
+    address: tuple[str, int]
+    prefix: str
+    simulated_gpus: int | None
+    build_gpus: int
+    projects: Mapping[str, Mapping[str, Any]]
+    order: model.Order
+    min_runtime: float
+    grace: float
+    accounts: Accounts | None
+    limits: Limits
+    max_body: int
+    log_cap: int
+    submit_rate: float
+    submit_burst: int
+    queue_cap: int
+    queue_cap_per_user: int
+    streams_per_user: int
+    kept_bytes_per_user: int
+    kept_bytes_per_project: int
+    keep: float
+    auth_cache: int
+    takeover_wait: float
+    version: str
+    cluster: KubernetesSettings | None = None
+    train_jobs: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+
+    @property
+    def engine_settings(self) -> EngineSettings:
+        """Return the settings of the engine."""
+        policy = model.Settings(order=self.order, min_runtime=self.min_runtime, grace=self.grace)
+        return EngineSettings(
+            policy=policy,
+            images=None if self.cluster is None else self.cluster.images,
+            keep_jobs=self.keep,
+            max_unfinished=self.queue_cap,
+            max_unfinished_per_user=self.queue_cap_per_user,
+            max_kept_bytes_per_user=self.kept_bytes_per_user,
+            max_kept_bytes_per_project=self.kept_bytes_per_project,
+        )
+
+
+class Runtime:
+    """The service as an async context manager: entering starts it, leaving stops it; jobs continue to run.
+
+    ``clock`` returns seconds since the epoch. Entering raises `StartError` with a one-sentence message.
+    """
+
+    def __init__(self, setup: Setup, clock: Callable[[], float]) -> None:
+        self._setup = setup
+        self._clock = clock
+        self._stack = AsyncExitStack()
+        self._elected: tuple[asyncio.Task[None], ...] = ()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException as error:
+            await self._stack.aclose()
+            if isinstance(error, ConfigurationError | TelemetryError):
+                raise StartError(str(error), BAD_INPUT) from error
+            if isinstance(error, StateError | StoreError | ExecutorError):
+                raise StartError(str(error)) from error
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def serve_until(self, leave: asyncio.Event) -> None:
+        """Serve until ``leave`` is set or the hub that started this process has ended.
+
+        Raises `StartError` if the service cannot continue.
+        """
+        if "JUPYTERHUB_SERVICE_NAME" in os.environ:
+            self._stack.callback(when_parent_dies(leave.set))
+        host, port = self._setup.address
+        log.info("The pool's service answers on %s:%d under %s", host, port, self._setup.prefix)
+        left = asyncio.ensure_future(leave.wait())
+        closed = asyncio.ensure_future(self._closed())
+        try:
+            await asyncio.wait({left, closed}, return_when=asyncio.FIRST_COMPLETED)
+            if closed.done() and (why := closed.result()) is not None:
+                raise StartError(why)
+        finally:
+            left.cancel()
+            closed.cancel()
+        log.info("Leaving; jobs go on")
+
+    async def _closed(self) -> str | None:
+        """Wait until this service cannot continue, and return the reason."""
+        engine = asyncio.ensure_future(self._pool_engine.wait_closed())
+        try:
+            await asyncio.wait({engine, *self._elected}, return_when=asyncio.FIRST_COMPLETED)
+            lost = next((str(task.exception()) for task in self._elected if task.done()), None)
+            return engine.result() if lost is None else lost
+        finally:
+            engine.cancel()
+
+    async def _start(self) -> None:
+        setup = self._setup
+        oauth = hub_oauth(setup)
+        state = StateDir(setup.state_dir)
+        cookie_secret = state.secret("cookie-secret").encode()
+        sockets = await self._listen()
+        self._pool_engine = engine = await self._engine()
+        pool = Pool(
+            engine=engine,
+            groups=HubGroups(oauth.api_url, oauth.api_token, tls=_tls(oauth)),
+            submissions=Buckets(setup.submit_rate, setup.submit_burst, asyncio.get_running_loop().time),
+            max_body=setup.max_body,
+            grace=setup.grace,
+            version=setup.version,
+            clock=self._clock,
+            streams=Slots(setup.streams_per_user),
+        )
+        site = Site(
+            pool=pool,
+            authenticator=HubAuthenticator(oauth, os.environ.get("JUPYTERHUB_SERVICE_NAME", "springtide")),
+            prefix=setup.prefix,
+            cookie_secret=cookie_secret,
+            recheck=setup.auth_cache,
+            hub=Hub(oauth, oauth.hub_prefix, oauth.hub_host),
+            allowed_hosts=setup.allowed_hosts,
+        )
+        server = serve(site, sockets)
+        self._stack.push_async_callback(_close, server)
+        looking = asyncio.create_task(_release_gone(pool), name="workspaces of the hub")
+        self._stack.callback(looking.cancel)
+
+    async def _listen(self) -> list[socket.socket]:
+        """Return sockets that listen on the address; wait up to ``takeover_wait`` seconds while it is in use.
+
+        Raises `StartError` if the service cannot listen on the address.
+        """
+        host, port = self._setup.address
+        deadline = asyncio.get_running_loop().time() + self._setup.takeover_wait
+        while True:
+            try:
+                sockets = bind_sockets(port, host)
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE and asyncio.get_running_loop().time() < deadline:
+                    await asyncio.sleep(TRY_AGAIN_S)
+                    continue
+                reason = os.strerror(error.errno) if error.errno else str(error)
+                raise StartError(f"{host}:{port} cannot be listened on: {reason}. Set Springtide.port.") from error
+            for one in sockets:
+                self._stack.callback(one.close)
+            return sockets
+
+    async def _engine(self) -> Engine:
+        setup = self._setup
+        cluster = await self._cluster()
+        store = await asyncio.to_thread(
+            Store.open, setup.database_url, setup.state_dir, lock_wait=setup.takeover_wait
+        )
+        self._stack.callback(store.close)
+        executor = await self._local_executor() if cluster is None else cluster.executor()
+        engine = await open_engine(
+            store, executor, setup.engine_settings, projects=setup.projects, clock=Clock(self._clock)
+        )
+        self._stack.push_async_callback(engine.stop)
+        if cluster is not None and setup.train_jobs:
+            await self._stack.enter_async_context(cluster.train_jobs(engine, setup.train_jobs))
+        return engine
+
+    async def _local_executor(self) -> Executor:
+        setup = self._setup
+        machine = await asyncio.to_thread(discover, setup.simulated_gpus, setup.build_gpus)
+        if setup.accounts is None:
+            log.warning("%s", shared_notice())
+        return LocalExecutor(
+            setup.state_dir, machine, accounts=setup.accounts, limits=setup.limits, log_cap=setup.log_cap
+        )
+
+    async def _cluster(self) -> Cluster | None:
+        """Return the cluster once this service holds the lease of the pool; None if jobs run on this machine.
+
+        Raises `StartError` if a library that is needed for clusters is not installed.
+        """
+        settings = self._setup.cluster
+        if settings is None:
+            return None
+        try:
+            from springtide.hub_extension.cluster.backend import Cluster  # noqa: PLC0415 - the extra may be missing
+        except ModuleNotFoundError as error:
+            needs = f"Springtide.executor = 'kubernetes' needs {error.name}, which is not installed"
+            raise StartError(f"{needs}: pip install 'springtide[hub,kubernetes]'", BAD_INPUT) from error
+
+        cluster = await self._stack.enter_async_context(Cluster(settings))
+        self._elected = (asyncio.create_task(cluster.elected(), name="the pool's lease"),)
+        self._stack.callback(self._elected[0].cancel)
+        return cluster
+
+
+async def _release_gone(pool: Pool) -> None:
+    """Release the GPUs of notebooks that were stopped while this service did not run, once the hub answers."""
+    wait = TRY_AGAIN_S
+    while True:
+        try:
+            await release_gone(pool)
+        except Refusal as refusal:
+            log.info("The hub's notebooks are not known yet: %s", refusal.message)
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, LONGEST_WAIT_S)
+        else:
+            return
+
+
+def serve(site: Site, sockets: list[socket.socket]) -> Server:
+    """Serve the site on listening sockets, which belong to the server from then on.
+
+    The maximum size of a body is `SMALL_BODY` unless a handler sets another.
+    """
+    server = Server(site.application(), xheaders=True, max_body_size=SMALL_BODY, body_timeout=BODY_S)
+    server.add_sockets(sockets)
+    return server
+
+
+def hub_oauth(setup: Setup) -> HubOAuth:
+    """Return the OAuth client of the hub, from the environment. Raises `StartError` if a variable is missing."""
+    for name in ("JUPYTERHUB_API_TOKEN", "JUPYTERHUB_CLIENT_ID"):
+        if not os.environ.get(name):
+            raise StartError(
+                f"{name} is not set: a JupyterHub starts this service. Use `springtide up`, or `configure(c)` in "
+                "the hub's configuration.",
+                BAD_INPUT,
+            )
+    return HubOAuth(base_url=setup.prefix, cache_max_age=setup.auth_cache)
+
+
+def _tls(oauth: HubOAuth) -> SSLContext | None:
+    """Return the TLS context of connections to the hub; None unless the hub uses ``internal_ssl``."""
+    if not oauth.certfile and not oauth.keyfile:
+        return None
+    context: SSLContext = make_ssl_context(oauth.keyfile, oauth.certfile, cafile=oauth.client_ca)
+    return context
+
+
+async def _close(server: Server) -> None:
+    server.stop()
+    await server.close_all_connections()

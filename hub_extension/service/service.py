@@ -1,0 +1,357 @@
+"""Application of the service: one process with store, engine, executor, API and pages, set up by configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from traitlets import Dict, Enum, Float, Integer, List, TraitError, Tuple, Unicode, Union, default
+from traitlets.config import Application, Config
+
+from springtide.hub_extension.accounts import whose_accounts
+from springtide.hub_extension.api.routes import STREAMS
+from springtide.hub_extension.cluster.settings import ClusterSettingsError, cluster_settings
+from springtide.hub_extension.service.runtime import Runtime, Setup, StartError
+from springtide.scheduler.engine.requests import images
+from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.executors.local.limits import GIB, Limits
+from springtide.scheduler.model import Order
+
+CONFIG_ENV: Final = "SPRINGTIDE_CONFIG"
+CANNOT: Final = 1
+BAD_INPUT: Final = 2
+LIMITS: Final = ("job_memory", "job_processes", "job_cores", "job_cgroup")
+MIB: Final = 1024 * 1024
+
+
+class Springtide(Application):
+    """The pool's service. The hub starts it; `configure` hands its settings over in ``SPRINGTIDE_CONFIG``."""
+
+    name = "springtide-service"
+    version = version("springtide")
+    description = "The service of a pool of GPUs: scheduler, API and pages of Springtide."
+    aliases = {  # noqa: RUF012 - traitlets reads it from the class
+        "config": "Springtide.config_file",
+        "state-dir": "Springtide.state_dir",
+        "port": "Springtide.port",
+        "log-level": "Springtide.log_level",
+    }
+    flags = {}  # noqa: RUF012 - traitlets reads it from the class
+
+    config_file = Unicode(
+        "", help="A configuration file in Python, with lines such as c.Springtide.port = 8090."
+    ).tag(config=True)
+    state_dir = Unicode("springtide-state", help="Where everything of the pool is kept.").tag(config=True)
+    database_url = Unicode(
+        help="The store: a file in the state directory unless it is a URL such as postgresql://user@host/name."
+    ).tag(config=True)
+    ip = Unicode("127.0.0.1", help="The address to listen on.").tag(config=True)
+    port = Integer(8090, min=1, max=65535, help="The port to listen on.").tag(config=True)
+    allowed_hosts = List(
+        Unicode(),
+        help="Names that browsers, notebooks and the hub may use for this service (the header Host), as a defence "
+        "against DNS rebinding; .example.org stands for a domain and its subdomains. Empty: any. `springtide up` "
+        "allows names of the loopback address.",
+    ).tag(config=True)
+    service_prefix = Unicode(help="The path under which browsers meet the service; the hub tells it.").tag(
+        config=True
+    )
+    simulated_gpus = Integer(
+        None,
+        allow_none=True,
+        min=1,
+        help="Simulate so many GPUs, build and train together, instead of using the machine's. Without it, GPUs "
+        "are simulated only where there are none.",
+    ).tag(config=True)
+    build_gpus = Integer(0, min=0, help="So many of the GPUs are for notebooks; the rest is the train pool.").tag(
+        config=True
+    )
+    projects = Union(
+        [List(Dict()), Dict()],
+        default_value=[],
+        help="The projects of a new pool, oldest first: name, and any of parent, quota, limit, weight, priority, "
+        "build_quota. From then on the admin page is where they change.",
+    ).tag(config=True)
+    order = Enum(
+        [order.value for order in Order],
+        Order.LEAST_SERVED.value,
+        help="How jobs of one project with equal priority are ordered: older first, or the one that has had less "
+        "GPU time so far.",
+    ).tag(config=True)
+    min_runtime = Float(30.0, min=0, help="Seconds that a started job is left alone.").tag(config=True)
+    grace = Float(30.0, min=0, max=3600, help="Seconds between asking a job to pause and killing it.").tag(
+        config=True
+    )
+    executor = Enum(
+        ["local", "kubernetes"], "local", help="Where jobs run: on this machine, or as pods of a cluster."
+    ).tag(config=True)
+    kubernetes = Dict(
+        key_trait=Unicode(),
+        help="The cluster: jobs_claim (the claim of the volume for jobs' files), and any of namespace, pool, "
+        "node_selector, topology, tolerations, static_nodes and the other keys that the admin's guide lists.",
+    ).tag(config=True)
+    images = List(
+        Unicode(),
+        help="The images that jobs may run in on a cluster, * standing for anything. The first is the default.",
+    ).tag(config=True)
+    train_jobs = List(
+        Unicode(),
+        help="The namespaces of the cluster whose TrainJob objects are submitted; ['*'] are all of them.",
+    ).tag(config=True)
+    accounts = Enum(
+        ["own", "shared"],
+        None,
+        allow_none=True,
+        help="Whose rights jobs and notebooks on this machine have: each those of its user's own account, which "
+        "needs a hub that runs as root and is the default there, or all those of the hub's account, which means "
+        "that all users must trust each other.",
+    ).tag(config=True)
+    account_uids = Tuple(
+        Integer(),
+        Integer(),
+        default_value=DEFAULT_UIDS,
+        help="First and last uid of the accounts that users get who have none on this machine. Nothing else may "
+        "use these uids.",
+    ).tag(config=True)
+    job_memory = Float(
+        0.0, min=0, help="GiB of memory that each worker of a job may take on this machine; 0 is no limit."
+    ).tag(config=True)
+    job_processes = Integer(
+        0, min=0, help="Processes and threads that each worker of a job may have on this machine; 0 is no limit."
+    ).tag(config=True)
+    job_cores = Float(
+        0.0, min=0, help="Cores that each worker of a job may use on this machine, with job_cgroup; 0 is no limit."
+    ).tag(config=True)
+    job_cgroup = Unicode(
+        help="A directory of cgroup v2 that was delegated to the service and enforces the limits of jobs. Without "
+        "it the kernel's rlimits do: memory for each process, processes for each user, cores not at all."
+    ).tag(config=True)
+    max_body = Integer(32 * MIB, min=64 * 1024, help="The largest request body, in bytes.").tag(config=True)
+    log_cap = Integer(64 * MIB, min=64 * 1024, help="The most that is kept of each worker's log, in bytes.").tag(
+        config=True
+    )
+    submit_rate = Float(20.0, min=0.001, help="So many submissions a second one person may make for long.").tag(
+        config=True
+    )
+    submit_burst = Integer(500, min=1, help="So many submissions one person may make at once.").tag(config=True)
+    queue_cap = Integer(
+        10_000, min=1, help="So many unfinished jobs, running ones too, the pool takes in all; more are refused."
+    ).tag(config=True)
+    queue_cap_per_user = Integer(
+        1_000, min=1, help="So many unfinished jobs, running ones too, one person may have; more are refused."
+    ).tag(config=True)
+    kept_bytes_per_user = Integer(
+        1024 * MIB, min=MIB, help="The most that files sent with one person's unfinished jobs may take, in bytes."
+    ).tag(config=True)
+    kept_bytes_per_project = Integer(
+        4096 * MIB, min=MIB, help="The most that files sent with one project's unfinished jobs may take, in bytes."
+    ).tag(config=True)
+    streams_per_user = Integer(
+        STREAMS, min=1, help="Event streams that one person may follow at a time: pages, and notebooks with cards."
+    ).tag(config=True)
+    keep_days = Float(
+        90.0, min=0.01, help="Ended jobs are forgotten after so many days, with logs and outputs."
+    ).tag(config=True)
+    auth_cache = Integer(
+        30, min=1, max=60, help="Seconds for which the hub's word on who somebody is and may do is believed."
+    ).tag(config=True)
+    takeover_wait = Float(
+        15.0, min=0, help="Seconds to wait for a former service that still holds the port or the state directory."
+    ).tag(config=True)
+
+    @default("service_prefix")
+    def _default_service_prefix(self) -> str:
+        return os.environ.get("JUPYTERHUB_SERVICE_PREFIX", "/services/springtide/")
+
+    @default("log_level")
+    def _default_log_level(self) -> int:
+        return logging.INFO
+
+    def configure_from(self, environment: str, arguments: list[str]) -> None:
+        """Load the settings: the file's, then the environment's, then the command line's; later ones win.
+
+        Raises `StartError` for invalid settings.
+        """
+        self.parse_command_line(arguments)
+        given = Config(self.config)
+        self.update_config(Config({"Springtide": _from_environment(environment)}))
+        self.update_config(given)
+        if self.config_file:
+            handed_over = Config(self.config)
+            self._load(Path(self.config_file))
+            self.update_config(handed_over)
+        known = self.trait_names(config=True)
+        for name in sorted(set(self.config.Springtide) - set(known)):
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"Did you mean {close[0]}?" if close else "--help-all lists all."
+            raise StartError(f"There is no setting Springtide.{name}. {hint}", BAD_INPUT)
+
+    def _load(self, file: Path) -> None:
+        if not file.is_file():
+            raise StartError(f"There is no configuration file {file}.", BAD_INPUT)
+        try:
+            self.load_config_file(str(file), path=None)
+        except Exception as error:
+            raise StartError(f"The configuration file {file} cannot be read: {error}.", BAD_INPUT) from error
+
+    def exit(self, exit_status: int | str | None = 0) -> NoReturn:
+        """Exit the process, as an option of the command line requires."""
+        sys.exit(BAD_INPUT if exit_status else 0)
+
+    def setup(self) -> Setup:
+        """Return the settings of the running service."""
+        state_dir = Path(self.state_dir).expanduser().absolute()
+        cluster = self._cluster(state_dir)
+        accounts = None if self.executor == "kubernetes" else self._accounts(state_dir)
+        return Setup(
+            state_dir=state_dir,
+            database_url=self.database_url or f"sqlite:///{state_dir / 'springtide.sqlite'}",
+            address=(self.ip, self.port),
+            allowed_hosts=tuple(self.allowed_hosts),
+            prefix=f"/{self.service_prefix.strip('/')}/".replace("//", "/"),
+            simulated_gpus=self.simulated_gpus,
+            build_gpus=self.build_gpus,
+            projects=_by_name(self.projects),
+            order=Order(self.order),
+            min_runtime=self.min_runtime,
+            grace=self.grace,
+            accounts=accounts,
+            limits=self._limits(),
+            max_body=self.max_body,
+            log_cap=self.log_cap,
+            submit_rate=self.submit_rate,
+            submit_burst=self.submit_burst,
+            queue_cap=self.queue_cap,
+            queue_cap_per_user=self.queue_cap_per_user,
+            streams_per_user=self.streams_per_user,
+            kept_bytes_per_user=self.kept_bytes_per_user,
+            kept_bytes_per_project=self.kept_bytes_per_project,
+            keep=self.keep_days * 86_400,
+            auth_cache=self.auth_cache,
+            takeover_wait=self.takeover_wait,
+            version=str(self.version),
+            cluster=cluster,
+            train_jobs=tuple(self.train_jobs),
+        )
+
+    def _accounts(self, state_dir: Path) -> Accounts | None:
+        """Return the accounts that jobs run as; None for the service's own account.
+
+        Raises `StartError` if jobs cannot run as these accounts.
+        """
+        try:
+            mode = whose_accounts(self.accounts, root=os.geteuid() == 0)
+        except AccountError as error:
+            raise StartError(str(error), BAD_INPUT) from error
+        return Accounts(state_dir, self.account_uids) if mode == "own" else None
+
+    def _limits(self) -> Limits:
+        """Return the resource limits of jobs on this machine.
+
+        Raises `StartError` for a limit that would not be enforced.
+        """
+        if self.job_cores and not self.job_cgroup:
+            raise StartError(
+                "Springtide.job_cores needs Springtide.job_cgroup: only a cgroup limits cores.", BAD_INPUT
+            )
+        cgroup = Path(self.job_cgroup) if self.job_cgroup else None
+        return Limits(round(self.job_memory * GIB), self.job_processes, self.job_cores, cgroup)
+
+    def _cluster(self, state_dir: Path) -> KubernetesSettings | None:
+        """Return the settings of the cluster that jobs run on; None if jobs run on this machine.
+
+        Raises `StartError` for settings that contradict each other.
+        """
+        if self.executor == "local":
+            self._refuse(
+                ("kubernetes", "images", "train_jobs"),
+                "means something on a cluster only; set Springtide.executor = 'kubernetes'",
+            )
+            return None
+        self._refuse(("simulated_gpus", "build_gpus"), "is for one machine; on a cluster its nodes tell")
+        self._refuse(("accounts", *LIMITS), "is for one machine; leave it out")
+        wrong = images.pattern_list_error(self.images)
+        if wrong is not None:
+            raise StartError(f"Springtide.images: {wrong}.", BAD_INPUT)
+        try:
+            return cluster_settings(self.kubernetes, state_dir=state_dir, images=tuple(self.images))
+        except ClusterSettingsError as error:
+            raise StartError(str(error), BAD_INPUT) from error
+
+    def _refuse(self, names: Iterable[str], why: str) -> None:
+        for name in names:
+            if getattr(self, name):
+                raise StartError(f"Springtide.{name} {why}.", BAD_INPUT)
+
+
+def _from_environment(text: str) -> dict[str, Any]:
+    """Return the settings of section ``Springtide`` from the text that the hub passes in the environment."""
+    if not text:
+        return {}
+    try:
+        settings = json.loads(text)
+    except ValueError as error:
+        raise StartError(f"{CONFIG_ENV} is not JSON: {error}.", BAD_INPUT) from error
+    if not isinstance(settings, dict):
+        raise StartError(f"{CONFIG_ENV} must be a JSON object of settings.", BAD_INPUT)
+    return settings
+
+
+def _by_name(projects: list[dict[str, Any]] | dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the fields of each project by its name; the input is a list or already a mapping by name."""
+    if isinstance(projects, dict):
+        return projects
+    nameless = next((project for project in projects if not isinstance(project.get("name"), str)), None)
+    if nameless is not None:
+        raise StartError(f"Springtide.projects: {nameless} has no name.", BAD_INPUT)
+    return {str(project["name"]): {k: v for k, v in project.items() if k != "name"} for project in projects}
+
+
+async def _run(setup: Setup) -> None:
+    """Serve until a signal to stop, which is obeyed during the start too, or until the hub has ended."""
+    leave = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, leave.set)
+    async with AsyncExitStack() as stack:
+        starting = asyncio.ensure_future(stack.enter_async_context(Runtime(setup, clock=time.time)))
+        left = asyncio.ensure_future(leave.wait())
+        await asyncio.wait({starting, left}, return_when=asyncio.FIRST_COMPLETED)
+        left.cancel()
+        if not starting.done():
+            starting.cancel()
+            await asyncio.wait({starting})
+            return
+        await starting.result().serve_until(leave)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the service and return the exit code: 0 for success, 1 for a failure, 2 for bad input."""
+    try:
+        app = Springtide(raise_config_file_errors=True)
+        app.log.setLevel(logging.ERROR)
+        app.configure_from(os.environ.get(CONFIG_ENV, ""), sys.argv[1:] if arguments is None else arguments)
+        level: Any = app.log_level
+        logging.basicConfig(level=level, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
+        for chatty in ("tornado.application", "alembic", "asyncio"):
+            logging.getLogger(chatty).setLevel(logging.WARNING)
+        asyncio.run(_run(app.setup()))
+    except TraitError as error:
+        sys.stderr.write(f"springtide: {error}\n")
+        return BAD_INPUT
+    except StartError as error:
+        sys.stderr.write(f"springtide: {error}\n")
+        return error.code
+    return 0

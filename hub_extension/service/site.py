@@ -1,0 +1,120 @@
+"""The service's application: routes of the API, its OpenAPI document, events, metrics and pages."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from tornado.web import Application, RequestHandler
+
+from springtide.hub_extension.api import administration, forecasts, jobs, openapi, status, workspaces
+from springtide.hub_extension.api.endpoint import Endpoint
+from springtide.hub_extension.api.routes import Pool, Route, Who
+from springtide.hub_extension.pages.pages import page_handlers
+from springtide.hub_extension.service import events, metrics
+from springtide.hub_extension.service.frames import Frames
+from springtide.hub_extension.web.auth import Authenticator
+from springtide.hub_extension.web.handler import CallbackHandler, NotFoundHandler
+from springtide.hub_extension.web.hosts import guard
+
+log = logging.getLogger("springtide")
+
+ROUTES: tuple[Route, ...] = (
+    *jobs.ROUTES,
+    *status.ROUTES,
+    *forecasts.ROUTES,
+    *administration.ROUTES,
+    *workspaces.ROUTES,
+    events.ROUTE,
+    metrics.ROUTE,
+    Route("GET", "/openapi.json", "This document", Who.ANYONE),
+)
+"""All routes of the API, as in the table of ``docs/architecture.md``."""
+
+Handlers = list[tuple[str, type[RequestHandler], dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """The hub as browsers see it: its OAuth client and the prefix of its own pages.
+
+    ``host`` is empty, or the hub's own origin if users and services have subdomains.
+    """
+
+    oauth: Any
+    prefix: str
+    host: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Parts of the application. ``prefix`` begins and ends with a slash.
+
+    ``recheck`` is the interval at which event streams check their caller's permissions, in seconds.
+    """
+
+    pool: Pool
+    authenticator: Authenticator
+    prefix: str
+    cookie_secret: bytes
+    recheck: float
+    hub: Hub | None = None
+    allowed_hosts: tuple[str, ...] = ()
+
+    def application(self) -> Application:
+        """Return the Tornado application."""
+        application = Application(
+            [*self._api(), *self._pages()],
+            authenticator=self.authenticator,
+            hub_auth=None if self.hub is None else self.hub.oauth,
+            cookie_secret=self.cookie_secret,
+            xsrf_cookie_kwargs={"httponly": True},
+            default_handler_class=NotFoundHandler,
+            log_function=log_request,
+        )
+        guard(application, self.allowed_hosts, health=f"{self.prefix}api/v1/health")
+        return application
+
+    def _api(self) -> Handlers:
+        base = re.escape(self.prefix) + "api/v1"
+        stream = {"pool": self.pool, "frames": Frames(), "recheck": self.recheck}
+        measured = metrics.Metrics(self.pool.engine)
+        document = openapi.document(ROUTES, server=f"{self.prefix}api/v1", version=self.pool.version)
+        return [
+            *(
+                (f"{base}{path}", Endpoint, {"pool": self.pool, "routes": routes, "timed": measured.answered})
+                for path, routes in by_address(ROUTES).items()
+            ),
+            (f"{base}{events.ROUTE.path}", events.EventsHandler, stream),
+            (f"{base}{metrics.ROUTE.path}", metrics.MetricsHandler, {"text": measured.text}),
+            (f"{base}/openapi\\.json", openapi.OpenApiHandler, {"text": msgspec.json.encode(document)}),
+        ]
+
+    def _pages(self) -> Handlers:
+        if self.hub is None:
+            return []
+        return [
+            (re.escape(self.prefix) + "oauth_callback", CallbackHandler, {}),
+            *page_handlers(self.prefix, self.hub.prefix, self.hub.host),
+        ]
+
+
+def by_address(routes: Iterable[Route]) -> Mapping[str, Mapping[str, Route]]:
+    """Return the routes that `Endpoint` answers, by pattern of the path and then by method."""
+    found: dict[str, dict[str, Route]] = {}
+    for route in routes:
+        if route.call is not None:
+            found.setdefault(route.pattern, {})[route.method] = route
+    return found
+
+
+def log_request(handler: RequestHandler) -> None:
+    """Log one line per request, without the query parameters, which may contain credentials of a browser."""
+    status_code = handler.get_status()
+    level = logging.DEBUG if status_code < 400 else logging.INFO if status_code < 500 else logging.WARNING
+    milliseconds = 1000 * handler.request.request_time()
+    log.log(level, "%d %s %r %.1f ms", status_code, handler.request.method, handler.request.path, milliseconds)

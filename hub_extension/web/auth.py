@@ -1,0 +1,124 @@
+"""Authentication of callers by the hub: by token for programs and by OAuth for browsers."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from jupyterhub.services.auth import HubOAuth
+from tornado.web import HTTPError, RequestHandler
+
+from springtide.hub_extension.web.caller import Caller
+from springtide.scheduler.refusal import Refusal
+
+SERVICE: Final = "springtide"
+"""Name of the service on the hub."""
+
+ADMIN_SCOPE: Final = "custom:springtide:admin"
+"""Scope that makes its holder an administrator of the pool. It counts only without a filter.
+
+`configure` grants it to the hub's administrators; a role of the hub can grant it to other users.
+"""
+
+OAUTH_SCOPES: Final = ("admin:groups", "list:users", ADMIN_SCOPE)
+"""Scopes that a browser's token inherits from its user if the user has them (``oauth_client_allowed_scopes``).
+
+With them an admin administers the pool on its pages, and changes groups with the admin's own permissions.
+"""
+
+SERVICE_SCOPES: Final = ("list:groups", "read:groups", "read:users:name", "read:servers")
+"""Scopes of the service's own token on the hub."""
+
+
+class Authenticator(Protocol):
+    """Authenticator of requests."""
+
+    async def caller(self, handler: RequestHandler) -> Caller | None:
+        """Return the caller; None without good credentials.
+
+        Raises `Refusal`: 403 for a caller who may not use the pool or a browser request without its XSRF
+        token, 503 if the hub does not answer.
+        """
+
+
+def is_page_view(method: str, mode: str, destination: str) -> bool:
+    """Return whether the browser opens the answer as a page, in a tab of its own.
+
+    ``mode`` and ``destination`` are the headers ``Sec-Fetch-Mode`` and ``Sec-Fetch-Dest``, which scripts cannot
+    set. Users' notebooks may share the hub's origin: a request of any other kind may come from one of their
+    scripts, which reads the answer. A missing header proves nothing.
+    """
+    return method == "GET" and mode == "navigate" and destination == "document"
+
+
+def caller_of(model: Mapping[str, Any], token: str) -> Caller:
+    """Return the caller from the hub's model of the user or service that a token belongs to.
+
+    The scopes of the token decide what it may do, not the user's flag ``admin``: an admin's token with fewer
+    scopes, such as that of a notebook, administers nothing.
+    """
+    service = model.get("kind", "user") == "service"
+    return Caller(
+        name=model["name"],
+        groups=frozenset(() if service else model.get("groups", ())),
+        admin=ADMIN_SCOPE in model.get("scopes", ()),
+        service=service,
+        token=token,
+    )
+
+
+class HubAuthenticator:
+    """Authenticator that asks the hub for a token's owner.
+
+    Answers are cached for at most ``hub_auth.cache_max_age`` seconds.
+    """
+
+    def __init__(self, hub_auth: HubOAuth, service_name: str) -> None:
+        self._hub = hub_auth
+        self._service_name = service_name
+        self._asking: dict[tuple[str, str], asyncio.Task[dict[str, Any] | None]] = {}
+
+    async def caller(self, handler: RequestHandler) -> Caller | None:
+        """See `Authenticator`. A token in the header takes precedence over a cookie.
+
+        A cookie alone is not sufficient: ``handler.check_xsrf_cookie`` checks what must accompany it.
+        """
+        given = self._hub.get_token(handler, in_cookie=False)
+        if given and hmac.compare_digest(given.encode(), self._hub.api_token.encode()):
+            return Caller(self._service_name, service=True, spawner=True)
+        token = given or self._hub.get_token(handler)
+        if not token:
+            return None
+        if not given:
+            handler.check_xsrf_cookie()
+        model = await self._model(token, self._hub.get_session_id(handler))
+        if model is None:
+            return None
+        if not self._hub.check_scopes(self._hub.access_scopes, model):
+            raise Refusal(
+                403,
+                "no_access",
+                f"{model['name']}'s token does not give access to the pool.",
+                hint="It needs the scope " + " or ".join(sorted(self._hub.access_scopes)) + ".",
+            )
+        return caller_of(model, token)
+
+    async def _model(self, token: str, session_id: str) -> dict[str, Any] | None:
+        """Return the hub's model of the token's owner; concurrent requests with one token ask the hub once."""
+        key = (token, session_id)
+        task = self._asking.get(key)
+        if task is None:
+            asking = self._hub.user_for_token(token, session_id=session_id, sync=False)
+            task = self._asking[key] = asyncio.ensure_future(asking)
+            task.add_done_callback(lambda _: self._asking.pop(key, None))
+        try:
+            return await asyncio.shield(task)
+        except HTTPError as error:
+            raise Refusal(
+                503,
+                "hub_away",
+                "The hub does not answer, so nobody can be identified.",
+                hint="Running jobs go on; try again in a moment.",
+            ) from error

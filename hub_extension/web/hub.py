@@ -1,0 +1,186 @@
+"""Client of the hub's groups: reads the members of projects and changes them in an administrator's own name."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from ssl import SSLContext
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+import msgspec
+from tornado.httpclient import AsyncHTTPClient, HTTPRequest, HTTPResponse
+
+from springtide.scheduler.refusal import Refusal
+
+PAGE: Final = 200
+PAGED: Final = "application/jupyterhub-pagination+json"
+TIMEOUT_S: Final = 20.0
+MEMBERS_KEPT_S: Final = 10.0
+
+Members = Mapping[str, tuple[str, ...]]
+
+
+class Groups(Protocol):
+    """Projects, their members and the members' notebook servers.
+
+    Every method raises `Refusal` if the hub does not answer or refuses the request.
+    """
+
+    async def members(self, *, fresh: bool = False) -> Members:
+        """Return all groups with their members; the result is up to 10 seconds old unless ``fresh``."""
+
+    async def servers(self, user: str) -> frozenset[str]:
+        """Return the names of a user's notebook servers that run, start or stop."""
+
+    async def create(self, name: str, token: str) -> None:
+        """Create an empty group, as the token's owner."""
+
+    async def delete(self, name: str, token: str) -> None:
+        """Delete a group, as the token's owner."""
+
+    async def add(self, name: str, user: str, token: str) -> None:
+        """Add a user to a group, as the token's owner."""
+
+    async def remove(self, name: str, user: str, token: str) -> None:
+        """Remove a user from a group, as the token's owner."""
+
+
+class HubGroups:
+    """The groups of a running hub, through its REST API.
+
+    ``token`` is the service's own and is used only for reading (scopes ``list:groups``, ``read:groups``,
+    ``read:users:name``, ``read:servers``). Changes are made with the caller's token, so that the hub checks the
+    caller's permissions.
+    """
+
+    def __init__(
+        self,
+        api_url: str,
+        token: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        tls: SSLContext | None = None,
+    ) -> None:
+        self._api_url = api_url.rstrip("/")
+        self._token = token
+        self._clock = clock
+        self._tls = tls
+        self._known: Members = {}
+        self._known_at = float("-inf")
+        self._reading = asyncio.Lock()
+
+    async def members(self, *, fresh: bool = False) -> Members:
+        """See `Groups`."""
+        asked = self._clock()
+        async with self._reading:
+            since = asked if fresh else asked - MEMBERS_KEPT_S
+            if self._known_at < since:
+                read_at = self._clock()
+                self._known = await self._read()
+                self._known_at = read_at
+            return self._known
+
+    async def servers(self, user: str) -> frozenset[str]:
+        """See `Groups`. A user whom the hub does not know has no servers."""
+        response = await self._ask("GET", f"users/{quote(user, safe='')}", self._token, None)
+        if response.code == 404:
+            return frozenset()
+        if response.code != 200:
+            raise self._refused(response)
+        servers: dict[str, Any] = msgspec.json.decode(response.body)["servers"]
+        return frozenset(name for name, server in servers.items() if not server.get("stopped"))
+
+    async def create(self, name: str, token: str) -> None:
+        """See `Groups`. It is no error if the group exists already."""
+        await self._change("POST", f"groups/{quote(name, safe='')}", token, {}, fine={409})
+
+    async def delete(self, name: str, token: str) -> None:
+        """See `Groups`. It is no error if the group does not exist."""
+        await self._change("DELETE", f"groups/{quote(name, safe='')}", token, None, fine={404})
+
+    async def add(self, name: str, user: str, token: str) -> None:
+        """See `Groups`."""
+        await self._change("POST", f"groups/{quote(name, safe='')}/users", token, {"users": [user]})
+
+    async def remove(self, name: str, user: str, token: str) -> None:
+        """See `Groups`."""
+        await self._change("DELETE", f"groups/{quote(name, safe='')}/users", token, {"users": [user]})
+
+    async def _read(self) -> Members:
+        found: dict[str, tuple[str, ...]] = {}
+        offset: int | None = 0
+        while offset is not None:
+            response = await self._ask("GET", f"groups?offset={offset}&limit={PAGE}", self._token, None)
+            if response.code != 200:
+                raise self._refused(response)
+            page = msgspec.json.decode(response.body)
+            for group in page["items"]:
+                found[group["name"]] = tuple(sorted(group.get("users", ())))
+            following = page["_pagination"]["next"]
+            offset = None if following is None else int(following["offset"])
+        return found
+
+    async def _change(
+        self,
+        method: str,
+        path: str,
+        token: str,
+        body: dict[str, Any] | None,
+        fine: frozenset[int] | set[int] = frozenset(),
+    ) -> None:
+        response = await self._ask(method, path, token, body)
+        self._known_at = float("-inf")
+        if not 200 <= response.code < 300 and response.code not in fine:
+            raise self._refused(response)
+
+    async def _ask(self, method: str, path: str, token: str, body: dict[str, Any] | None) -> HTTPResponse:
+        request = HTTPRequest(
+            f"{self._api_url}/{path}",
+            method=method,
+            headers={"Authorization": f"token {token}", "Accept": PAGED, "Content-Type": "application/json"},
+            body=None if body is None else msgspec.json.encode(body),
+            allow_nonstandard_methods=True,
+            request_timeout=TIMEOUT_S,
+            follow_redirects=False,
+            ssl_options=self._tls,
+        )
+        try:
+            return await AsyncHTTPClient().fetch(request, raise_error=False)
+        except OSError as error:
+            raise _away() from error
+
+    def _refused(self, response: HTTPResponse) -> Refusal:
+        if response.code == 599 or response.code >= 500:
+            return _away()
+        if response.code in {401, 403}:
+            return Refusal(
+                403,
+                "hub_refused",
+                "The hub does not let this token change groups.",
+                hint="Use the admin page as an administrator of the hub, or a token with scope admin:groups.",
+            )
+        return Refusal(
+            422,
+            "hub_refused",
+            f"The hub refused: {_said(response)}",
+            hint="People are known to the hub once they have logged in or an administrator has added them.",
+        )
+
+
+def _away() -> Refusal:
+    return Refusal(
+        503,
+        "hub_away",
+        "The hub does not answer, so nobody's projects are known.",
+        hint="Running jobs go on; try again in a moment.",
+    )
+
+
+def _said(response: HTTPResponse) -> str:
+    """Return the message of the hub's answer, or its status code if there is no message."""
+    try:
+        return str(msgspec.json.decode(response.body)["message"])[:300]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return f"status {response.code}"

@@ -1,0 +1,1 @@
+"""Expected starts, run times and placement speed."""

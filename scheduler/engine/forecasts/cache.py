@@ -1,0 +1,222 @@
+"""Forecasts of the starts of waiting jobs, computed in the background for the jobs that are looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Mapping
+
+from springtide.scheduler import model, wire
+from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.forecasts.run_history import RunHistory
+from springtide.scheduler.engine.forecasts.worker_client import ForecastClient, ForecastError
+from springtide.scheduler.engine.views import job_view
+from springtide.scheduler.engine.views.read_model import ReadModel
+from springtide.scheduler.forecast import FAR, HORIZON, Outlook, Window
+from springtide.scheduler.model import Phase, Snapshot
+from springtide.scheduler.refusal import Refusal
+
+logger = logging.getLogger(__name__)
+
+MAX_WAITING_JOBS = 5_000
+"""Maximum number of waiting jobs in a forecast, those next in line."""
+MAX_ASKED_JOBS = 500
+"""Maximum number of jobs whose start is computed in one forecast; the others come in the next."""
+COMPUTING_TIME = 9.0
+"""Maximum computing time of one forecast, in seconds."""
+MIN_PAUSE = 1.0
+"""Minimum pause between two forecasts of the pool as it is, in seconds."""
+PAUSE_FACTOR = 5.0
+"""Pause after a forecast, as a multiple of its duration: forecasts use at most a sixth of one core."""
+FRESH = 60.0
+"""Seconds after which a start is computed again although nothing has changed, because run times go on."""
+MAX_AGE = 900.0
+"""Seconds for which a start that could not be renewed is shown."""
+NOTABLE_CHANGE = 0.1
+"""Minimum change of a start that is published, as a part of the time that is left."""
+MIN_HORIZON = 60.0
+"""Seconds: a forecast that reached less far into the future is told as too large to compute."""
+MAX_QUESTIONS = 8
+"""Maximum number of what-if questions that wait for one another."""
+
+
+class ForecastCache:
+    """Keeps forecasts of the starts of jobs that are looked at in ``starts``, by job.
+
+    ``publish`` is called with the ids of jobs whose start has changed.
+    """
+
+    def __init__(
+        self,
+        read_model: ReadModel,
+        run_history: RunHistory,
+        starts: dict[str, wire.Starts],
+        clock: Callable[[], float],
+        publish: Callable[[Collection[str]], None],
+    ) -> None:
+        self._read_model = read_model
+        self._planner = read_model.planner
+        self._run_history = run_history
+        self._starts = starts
+        self._clock = clock
+        self._publish = publish
+        self._client = ForecastClient()
+        self._wanted: dict[str, None] = {}
+        self._version_of: dict[str, int] = {}
+        self._requested = asyncio.Event()
+        self._renewed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._questions = 0
+
+    # ---------- the pool as it is
+
+    async def request(self, job_ids: Collection[str], timeout: float) -> bool:  # noqa: ASYNC109 - no error
+        """Have the starts of these jobs computed, if they are unknown or out of date.
+
+        Waits at most ``timeout`` seconds for unknown ones, and not for the others. Returns whether it waited.
+        """
+        now = self._clock()
+        stale = [job_id for job_id in job_ids if not self._is_fresh(job_id, now) and self._is_waiting(job_id)]
+        if not stale:
+            return False
+        self._wanted |= dict.fromkeys(stale[:MAX_ASKED_JOBS])
+        self._requested.set()
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="forecasts")
+        unknown = [job_id for job_id in stale if job_id not in self._starts]
+        if not unknown:
+            return False
+        renewed = self._renewed
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await renewed.wait()
+        pending = unknown_start("working", now)
+        self._store({job_id: pending for job_id in unknown if job_id not in self._starts}, -1)
+        return True
+
+    def _is_fresh(self, job_id: str, now: float) -> bool:
+        known = self._starts.get(job_id)
+        return (
+            known is not None and self._version_of[job_id] == self._read_model.version and now - known.at < FRESH
+        )
+
+    async def _run(self) -> None:
+        running = asyncio.get_running_loop()
+        while True:
+            await self._requested.wait()
+            self._requested.clear()
+            began = running.time()
+            wanted = list(self._wanted)[:MAX_ASKED_JOBS]
+            for job_id in wanted:
+                del self._wanted[job_id]
+            try:
+                await self._renew([job_id for job_id in wanted if self._is_waiting(job_id)])
+            except Exception:
+                logger.exception("The starts of waiting jobs could not be forecast.")
+                failed = unknown_start("failed", self._clock())
+                self._store(dict.fromkeys(wanted, failed), self._read_model.version)
+            self._renewed.set()
+            self._renewed = asyncio.Event()
+            await asyncio.sleep(max(MIN_PAUSE, PAUSE_FACTOR * (running.time() - began)))
+            if self._wanted:
+                self._requested.set()
+
+    def _is_waiting(self, job_id: str) -> bool:
+        job = self._planner.job(job_id)
+        return job is not None and job.phase is Phase.WAITING
+
+    async def _renew(self, wanted: list[str]) -> None:
+        if not wanted:
+            return
+        now, version = self._clock(), self._read_model.version
+        outlook = await self._forecast(self._planner.snapshot(now), wanted)
+        found = {job_id: starts_of(window, now, outlook.until) for job_id, window in outlook.starts.items()}
+        changed = [job_id for job_id, start in found.items() if differs(self._starts.get(job_id), start, now)]
+        self._store(found, version)
+        for job_id in [
+            job_id
+            for job_id, start in self._starts.items()
+            if start.at < now - MAX_AGE or not self._is_waiting(job_id)
+        ]:
+            del self._starts[job_id], self._version_of[job_id]
+        self._publish(changed)
+
+    def _store(self, found: Mapping[str, wire.Starts], version: int) -> None:
+        self._starts.update(found)
+        self._version_of.update(dict.fromkeys(found, version))
+
+    # ---------- the pool as it might be
+
+    async def what_if(self, snapshot: Snapshot, asked: list[str]) -> Outlook:
+        """Return the outlook from another snapshot. Raises `Refusal` (503) if it cannot be computed now."""
+        if self._questions >= MAX_QUESTIONS:
+            raise Refusal(503, "busy", "Too many ask what would be, just now.", hint="Try again in a moment.")
+        self._questions += 1
+        try:
+            return await self._forecast(snapshot, asked)
+        except ForecastError as error:
+            logger.warning("%s", error)
+            hint = "Try again; an administrator finds more in the service's log."
+            raise Refusal(503, "unforeseen", "What would be could not be worked out.", hint=hint) from error
+        finally:
+            self._questions -= 1
+
+    async def _forecast(self, snapshot: Snapshot, asked: list[str]) -> Outlook:
+        await self._run_history.loaded()
+        return await self._client.ask(
+            snapshot,
+            asked,
+            self._run_history.run_times,
+            max_waiting=MAX_WAITING_JOBS,
+            horizon=HORIZON,
+            computing_time=COMPUTING_TIME,
+        )
+
+    async def stop(self) -> None:
+        """Stop forecasting, and end the process that computes."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._client.stop()
+
+
+def starts_of(window: Window, now: float, until: float) -> wire.Starts:
+    """Return the view of a window; ``until`` is how far the forecast reached, in seconds since the epoch."""
+    why: model.Reason | None = None
+    if window.why == FAR:
+        seen = until - now
+        why = (
+            messages.starts_unknown(FAR, seen / 86_400)
+            if seen >= MIN_HORIZON
+            else messages.starts_unknown("large")
+        )
+    elif window.why:
+        why = messages.starts_unknown(window.why)
+    return wire.Starts(
+        earliest=_rounded(window.earliest),
+        likely=_rounded(window.likely),
+        latest=_rounded(window.latest),
+        why=job_view.reason(why),
+        at=now,
+    )
+
+
+def unknown_start(why: str, now: float) -> wire.Starts:
+    """Return the view of a start that cannot be told; ``why`` is the end of the reason's code."""
+    return wire.Starts(
+        earliest=None, likely=None, latest=None, why=job_view.reason(messages.starts_unknown(why)), at=now
+    )
+
+
+def differs(known: wire.Starts | None, found: wire.Starts, now: float) -> bool:
+    """Return whether a start has changed enough to be published."""
+    if known is None or (known.likely is None) != (found.likely is None):
+        return True
+    if known.likely is None or found.likely is None:
+        return known.why != found.why
+    return abs(found.likely - known.likely) > max(5.0, NOTABLE_CHANGE * (found.likely - now))
+
+
+def _rounded(at: float | None) -> float | None:
+    return None if at is None else float(round(at))

@@ -1,0 +1,228 @@
+"""What-if questions: the hypothetical snapshot of a question, and the view of its forecast; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from msgspec import UnsetType
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine.forecasts.cache import starts_of, unknown_start
+from springtide.scheduler.engine.requests import project_admin, validation
+from springtide.scheduler.engine.settings import EngineSettings
+from springtide.scheduler.engine.state.job_lookup import job_not_found
+from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.state import State, policy_job
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.engine.views import job_view
+from springtide.scheduler.forecast import GONE, Outlook, Shift
+from springtide.scheduler.model import Environment, Node, Project, Snapshot
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.records import JobRecord
+
+Members = Mapping[str, Sequence[str]]
+Sees = Callable[[str, str], bool]
+"""Whether the caller may see jobs of a user in a project."""
+
+HYPOTHETICAL_JOB = "(not submitted)"
+"""Id of the hypothetical job. Ids of real jobs contain no parentheses."""
+MAX_GPUS = 100_000
+"""Maximum number of GPUs of a hypothetical pool."""
+BY = "(what if)"
+"""Author of hypothetical changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """What a question changes. A field is None where nothing is changed."""
+
+    job: JobRecord | None
+    projects: tuple[Project, ...] | None
+    nodes: tuple[Node, ...] | None
+
+    @property
+    def jobs(self) -> list[str]:
+        """Ids of hypothetical jobs."""
+        return [] if self.job is None else [self.job.id]
+
+    def applied_to(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with the changes."""
+        job = None if self.job is None else policy_job(self.job)
+        return replace(
+            snapshot,
+            jobs=snapshot.jobs if job is None else (*snapshot.jobs, job),
+            projects=snapshot.projects if self.projects is None else self.projects,
+            nodes=snapshot.nodes if self.nodes is None else self.nodes,
+        )
+
+
+def hypothesis_of(
+    question: wire.WhatIf,
+    user: str,
+    project: str | None,
+    *,
+    state: State,
+    nodes: ObservedNodes,
+    settings: EngineSettings,
+    now: float,
+    members: Members,
+) -> Hypothesis:
+    """Return what a question changes. Raises `Refusal` for a change that would be refused if it were requested."""
+    if question.nodes:
+        nodes = ObservedNodes(_edited_nodes(question.nodes, nodes.all), nodes.quarantine)
+    transaction = Transaction(state, nodes, now)
+    for name, edit in _decreases_first(question.projects, state):
+        _edit(transaction, name, edit, members)
+    projects = transaction.policy_projects()
+    job = None
+    if question.job is not None and project is not None:
+        context = validation.ValidationContext(nodes.train(), projects, settings)
+        spec = validation.validate_resources(
+            question.job, user, project, context, job_id=HYPOTHETICAL_JOB, now=now
+        )
+        job = JobRecord(replace(spec, seq=state.last_job + 1))
+    return Hypothesis(
+        job,
+        tuple(projects.values()) if question.projects else None,
+        nodes.train() if question.nodes else None,
+    )
+
+
+def _decreases_first(edits: Mapping[str, wire.ProjectEdit], state: State) -> list[tuple[str, wire.ProjectEdit]]:
+    """Return the edits with decreases of quotas first, so that no quota exceeds what holds it in between."""
+
+    def increase(item: tuple[str, wire.ProjectEdit]) -> float:
+        name, edit = item
+        known = state.projects.get(name)
+        before = 0 if known is None else known.project.quota
+        after = before if isinstance(edit.quota, UnsetType) else edit.quota
+        return 0.0 if after == before else _number(after) - _number(before)
+
+    return sorted(edits.items(), key=lambda item: (increase(item), item[0]))
+
+
+def _number(quota: int | None) -> float:
+    return math.inf if quota is None else float(quota)
+
+
+def _edit(transaction: Transaction, name: str, edit: wire.ProjectEdit, members: Members) -> None:
+    try:
+        if transaction.project(name) is None:
+            project_admin.create_project(transaction, name, edit, BY, members)
+        else:
+            project_admin.edit_project(transaction, name, edit, BY, members)
+    except Refusal as refusal:
+        raise Refusal(
+            refusal.status, refusal.code, refusal.message, field="projects", hint=refusal.hint
+        ) from refusal
+
+
+def _edited_nodes(edits: Mapping[str, wire.NodeEdit], known: Sequence[Node]) -> tuple[Node, ...]:
+    found = {node.name: node for node in known}
+    for name, edit in edits.items():
+        if not validation.is_printable(name):
+            raise validation.invalid_field("nodes", f"{name!r} cannot be a node's name.")
+        before = found.get(name)
+        if before is not None and before.environment is not Environment.TRAIN:
+            raise validation.invalid_field(
+                "nodes", f"The node {name!r} serves build notebooks.", "Name train nodes."
+            )
+        if not edit.gpus:
+            if before is None:
+                names = ", ".join(sorted(node.name for node in known if node.environment is Environment.TRAIN))
+                raise validation.invalid_field(
+                    "nodes", f"There is no node {name!r} to take away.", f"Train nodes: {names}."
+                )
+            del found[name]
+        elif before is None:
+            found[name] = Node(name, edit.gpus, gpu_type=edit.gpu_type, labels=dict(edit.labels))
+        else:
+            found[name] = _resized(before, edit)
+    total = sum(node.gpus for node in found.values())
+    if total > MAX_GPUS:
+        raise validation.invalid_field(
+            "nodes", f"These nodes have {total} GPUs together; at most {MAX_GPUS} can be imagined."
+        )
+    return tuple(found.values())
+
+
+def _resized(node: Node, edit: wire.NodeEdit) -> Node:
+    """Return the node with another number of GPUs; if that changes, its islands and sockets are unknown."""
+    return replace(
+        node,
+        gpus=edit.gpus,
+        gpu_type=edit.gpu_type or node.gpu_type,
+        labels=dict(edit.labels) or node.labels,
+        islands=node.islands if edit.gpus == node.gpus else (),
+        sockets=node.sockets if edit.gpus == node.gpus else (),
+        devices=node.devices[: edit.gpus] if edit.gpus <= node.gpus else (),
+        taken=frozenset(index for index in node.taken if index < edit.gpus),
+        available=True,
+    )
+
+
+def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
+    """Return the ids of the waiting jobs whose start was asked for.
+
+    Raises `Refusal` (404) for a job that the caller may not see; ``sees`` tells which she may.
+    """
+    if question.starts is None:
+        waiting = (
+            job
+            for job in state.jobs.values()
+            if job.live is None and not job.standing.held and sees(job.spec.user, job.spec.project)
+        )
+        return [job.id for job, _ in zip(waiting, range(wire.MOST_STARTS), strict=False)]
+    for job_id in question.starts:
+        job = state.jobs.get(job_id)
+        if job is None or not sees(job.spec.user, job.spec.project):
+            raise job_not_found(job_id)
+    return list(dict.fromkeys(question.starts))
+
+
+def forecast_view(outlook: Outlook, hypothesis: Hypothesis, state: State, sees: Sees, now: float) -> wire.Forecast:
+    """Return the view of a forecast for a caller; ``sees`` tells which jobs she may see."""
+    starts = {job_id: starts_of(window, now, outlook.until) for job_id, window in outlook.starts.items()}
+    hypothetical = None if hypothesis.job is None else starts.pop(hypothesis.job.id, unknown_start(GONE, now))
+    return wire.Forecast(
+        at=now,
+        until=outlook.until,
+        job=hypothetical,
+        starts=starts,
+        projects={
+            name: wire.ProjectOutlook(
+                quota=standing.quota,
+                limit=standing.limit,
+                fair_share=standing.fair_share,
+                held=standing.held,
+                borrowed=standing.borrowed,
+                waiting=standing.waiting,
+            )
+            for name, standing in outlook.standing.items()
+        },
+        shifts=[
+            shift for item in outlook.shifts if (shift := _shift_view(item, hypothesis, state, sees)) is not None
+        ],
+    )
+
+
+def _shift_view(shift: Shift, hypothesis: Hypothesis, state: State, sees: Sees) -> wire.Shift | None:
+    job = (
+        hypothesis.job
+        if hypothesis.job is not None and shift.job == hypothesis.job.id
+        else state.jobs.get(shift.job)
+    )
+    if job is None:
+        return None
+    visible = sees(job.spec.user, job.spec.project)
+    return wire.Shift(
+        kind=shift.kind,
+        user=job.spec.user,
+        project=job.spec.project,
+        gpus=job.spec.gpus * job.spec.workers,
+        job=shift.job if visible and job is not hypothesis.job else "",
+        name=job.spec.name if visible else "",
+        reason=job_view.reason(shift.reason) if visible else None,
+    )

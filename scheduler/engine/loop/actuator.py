@@ -1,0 +1,185 @@
+"""Effects of committed decisions on the executor: in order for each attempt, concurrently for different ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from springtide.scheduler.backoff import Backoff
+from springtide.scheduler.engine.loop.mailbox import EngineObservation, LaunchFailed, OwnershipLost
+from springtide.scheduler.engine.settings import Stats
+from springtide.scheduler.engine.state.lifecycle import Action, Effect
+from springtide.scheduler.executors.base import (
+    AttemptKey,
+    AttemptPhase,
+    AttemptSpec,
+    AttemptStatus,
+    Executor,
+    ExecutorError,
+    Exit,
+    ExitKind,
+    StaleEpochError,
+)
+from springtide.scheduler.store import StoreError
+
+logger = logging.getLogger(__name__)
+
+FIRST_DELAY = 0.2
+"""Delay before a failed effect is tried again, in seconds; doubled after each further failure."""
+MAX_DELAY = 30.0
+"""Maximum delay before a failed effect is tried again, in seconds."""
+MAX_LAUNCHES = 10
+"""Number of failed launches after which an attempt is given up."""
+
+MakeSpec = Callable[[AttemptKey], Awaitable[AttemptSpec | None]]
+"""Returns what to launch, None if the attempt is no longer wanted. Raises `StoreError` if its files are gone."""
+
+
+@dataclass(slots=True)
+class _Queue:
+    """The actions of one attempt that are still to be done; ``arrived`` is set when one is added."""
+
+    actions: deque[Action] = field(default_factory=deque)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+
+class Actuator:
+    """Carries out effects. A failed one is repeated with growing delays; a later action replaces a failing launch.
+
+    ``report`` receives `LaunchFailed` for each failed launch, an `AttemptStatus` for an attempt that never
+    started, and `OwnershipLost` when the executor refuses this engine's epoch.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        make_spec: MakeSpec,
+        report: Callable[[EngineObservation], None],
+        *,
+        stats: Stats,
+        clock: Callable[[], float],
+    ) -> None:
+        self._executor = executor
+        self._make_spec = make_spec
+        self._report = report
+        self._stats = stats
+        self._clock = clock
+        self._queues: dict[AttemptKey, _Queue] = {}
+        self._finished = asyncio.Event()
+        self._finished.set()
+
+    def enqueue(self, effect: Effect) -> None:
+        """Carry out an effect after the earlier ones of the same attempt."""
+        key = AttemptKey(effect.job, effect.attempt)
+        queue = self._queues.setdefault(key, _Queue())
+        queue.actions.append(effect.action)
+        queue.arrived.set()
+        self._finished.clear()
+        if queue.task is None:
+            queue.task = asyncio.get_running_loop().create_task(self._run(key, queue), name=f"effects on {key}")
+
+    @property
+    def idle(self) -> bool:
+        """Whether no effect is waiting or being carried out."""
+        return not self._queues
+
+    async def finished(self) -> None:
+        """Wait until no effect is waiting or being carried out."""
+        await self._finished.wait()
+
+    async def stop(self) -> None:
+        """Stop. What was not carried out is found again as an open intent at the next start."""
+        tasks = [queue.task for queue in self._queues.values() if queue.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, key: AttemptKey, queue: _Queue) -> None:
+        never_started = False
+        try:
+            while queue.actions:
+                action = queue.actions.popleft()
+                queue.arrived.clear()
+                done = await self._until_done(key, action, queue)
+                if action is Action.LAUNCH and not done:
+                    never_started = True
+                elif never_started and action in {Action.PAUSE, Action.KILL}:
+                    await self._confirm_absence(key)
+        except StaleEpochError as error:
+            self._report(OwnershipLost(str(error)))
+        finally:
+            del self._queues[key]
+            if not self._queues:
+                self._finished.set()
+
+    async def _until_done(self, key: AttemptKey, action: Action, queue: _Queue) -> bool:
+        """Repeat an action until it works; return False if it was given up or replaced by a later one."""
+        backoff, failures, detail = Backoff(FIRST_DELAY, MAX_DELAY), 0, ""
+        while True:
+            try:
+                if action is Action.LAUNCH and failures >= MAX_LAUNCHES:
+                    return await self._give_up(key, failures, detail)
+                return await self._execute(key, action)
+            except StaleEpochError:
+                raise
+            except StoreError as error:
+                self._report(never_started(key, self._clock(), str(error)))
+                return False
+            except Exception as error:  # an executor may raise anything, and the engine must go on
+                self._stats.act_errors += 1
+                failures += 1
+                expected = isinstance(error, ExecutorError)
+                logger.warning("%s of %s failed: %s", action, key, error, exc_info=None if expected else error)
+                detail = str(error) if expected else "The executor failed."
+                if action is Action.LAUNCH:
+                    self._report(LaunchFailed(key, detail))
+            if await _arrives_within(queue, backoff.next_delay()) and action in {Action.LAUNCH, Action.PAUSE}:
+                return False
+
+    async def _give_up(self, key: AttemptKey, failures: int, detail: str) -> bool:
+        """Report that the attempt never started, unless one of the launches did work; return whether it did."""
+        if key in {status.key for status in await self._executor.attempts()}:
+            return True
+        self._report(never_started(key, self._clock(), f"It was tried {failures} times. {detail}"))
+        return False
+
+    async def _execute(self, key: AttemptKey, action: Action) -> bool:
+        """Call the executor once; return False for a launch that is no longer wanted."""
+        match action:
+            case Action.LAUNCH:
+                spec = await self._make_spec(key)
+                if spec is None:
+                    return False
+                await self._executor.launch(spec)
+            case Action.PAUSE:
+                await self._executor.pause(key)
+            case Action.KILL:
+                await self._executor.kill(key)
+            case Action.DISCARD:
+                await self._executor.discard(key)
+        return True
+
+    async def _confirm_absence(self, key: AttemptKey) -> None:
+        """Report the end of an attempt that was stopped before a launch worked, if the executor has none."""
+        if key not in {status.key for status in await self._executor.attempts()}:
+            detail = "It was stopped before it could be started."
+            self._report(never_started(key, self._clock(), detail))
+
+
+async def _arrives_within(queue: _Queue, delay: float) -> bool:
+    """Wait up to ``delay`` seconds for another action; return whether there is one."""
+    try:
+        async with asyncio.timeout(delay):
+            await queue.arrived.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+def never_started(key: AttemptKey, at: float, detail: str) -> AttemptStatus:
+    """Return the status of an attempt that ended without having run; ``detail`` says why, in a sentence."""
+    return AttemptStatus(key, AttemptPhase.GONE, exit=Exit(ExitKind.REFUSED, at, detail=detail))

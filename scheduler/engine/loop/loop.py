@@ -1,0 +1,341 @@
+"""The engine's main task: wait for input, decide, commit, answer, act."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from dataclasses import dataclass
+
+from springtide.scheduler.backoff import Backoff
+from springtide.scheduler.clock import Clock
+from springtide.scheduler.engine.forecasts.run_history import RunHistory
+from springtide.scheduler.engine.loop.actuator import Actuator
+from springtide.scheduler.engine.loop.inventory import InventoryReader
+from springtide.scheduler.engine.loop.mailbox import EngineObservation, Mailbox, OwnershipLost, Request
+from springtide.scheduler.engine.loop.tick import Tick, TickBuilder
+from springtide.scheduler.engine.loop.time_limits import TimeLimits
+from springtide.scheduler.engine.settings import EngineSettings, Stats
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.engine.store_threads import StoreThreads, store_refusal
+from springtide.scheduler.engine.views.broadcast import Broadcast
+from springtide.scheduler.engine.views.read_model import ReadModel
+from springtide.scheduler.executors.base import AttemptPhase, AttemptStatus
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store import StoreError, StoreTakenError
+from springtide.scheduler.store.records import EventRecord, JobRecord
+
+logger = logging.getLogger(__name__)
+
+FIRST_DELAY = 0.5
+"""Delay after a failed commit, in seconds; doubled after each further one."""
+MAX_DELAY = 10.0
+"""Maximum delay after a failed commit, in seconds."""
+REPLAN_DELAY = 5.0
+"""Delay after a plan that failed or did not settle, in seconds."""
+CLOCK_CHECK_INTERVAL = 30.0
+"""Maximum interval between two checks of whether the system clock was set, in seconds."""
+MAX_ROUNDS = 100
+"""Number of plans in a row that change something without new input, after which planning waits."""
+MIN_SLEEP = 0.02
+"""Minimum delay before a plan that asks to be made again, in seconds."""
+FAILED = "The pool's service failed; its log says how. Jobs go on."
+STOPPING = "The pool's service is stopping."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopParts:
+    """The parts that the loop connects."""
+
+    settings: EngineSettings
+    clock: Clock
+    stats: Stats
+    store: StoreThreads
+    mailbox: Mailbox
+    ticks: TickBuilder
+    inventory: InventoryReader
+    actuator: Actuator
+    read_model: ReadModel
+    run_history: RunHistory
+    broadcast: Broadcast
+
+
+class Loop:
+    """Runs ticks until it is stopped, another service takes the store over, or it fails.
+
+    ``failure`` says why it has stopped by itself, None otherwise.
+    """
+
+    def __init__(self, parts: LoopParts) -> None:
+        self._parts = parts
+        self._mailbox = parts.mailbox
+        self._clock = parts.clock.wall
+        self._state = parts.ticks.state
+        self._limits = TimeLimits()
+        self._wake_at: float | None = None
+        self._replan = True
+        self._rounds = 0
+        self._backoff = Backoff(FIRST_DELAY, MAX_DELAY)
+        self._delay = 0.0
+        self._asleep = False
+        self._stopping = False
+        self._ended = False
+        self._rested = asyncio.Event()
+        self.failure: str | None = None
+        for job in self._state.jobs.values():
+            self._limits.watch(job.id, job)
+
+    # ---------- the task
+
+    async def run(self) -> None:
+        """Run ticks until stopped."""
+        try:
+            while not self._stopping:
+                await self._sleep()
+                if not self._stopping:
+                    await self._tick()
+        except Exception:
+            logger.exception("The engine failed.")
+            self.failure = FAILED
+        finally:
+            self._mailbox.close(self._closed())
+            self._parts.inventory.stop()
+            self._parts.broadcast.close()
+            self._ended = True
+            self._rested.set()
+
+    def stop(self) -> None:
+        """End after the current tick."""
+        self._stopping = True
+        self._mailbox.arrived.set()
+
+    def _closed(self) -> Refusal:
+        return Refusal(503, "stopping", self.failure or STOPPING, hint="Try again in a moment.")
+
+    def _give_up(self, why: str) -> None:
+        """Stop deciding, because another service decides."""
+        logger.critical("%s", why)
+        self.failure = why
+        self.stop()
+
+    @property
+    def resting(self) -> bool:
+        """Whether all input is decided and committed, and nothing is planned before time passes."""
+        if self._ended:
+            return True
+        pending = self._replan or self._delay or self._mailbox.arrived.is_set() or not self._mailbox.empty
+        return self._asleep and not pending and self._parts.inventory.idle
+
+    async def rested(self) -> None:
+        """Wait until `resting` is true."""
+        while not self.resting:
+            await self._rested.wait()
+
+    async def _sleep(self) -> None:
+        if self._replan and not self._delay:
+            return
+        self._asleep = True
+        if self.resting:
+            self._rested.set()
+            self._rested.clear()
+        try:
+            await self._arrival(self._delay or self._until_due())
+        finally:
+            self._asleep = False
+
+    async def _arrival(self, seconds: float | None) -> None:
+        """Wait until something arrives, the system clock is set, or the time has passed."""
+        running = asyncio.get_running_loop()
+        until = math.inf if seconds is None else running.time() + seconds
+        while not self._mailbox.arrived.is_set() and running.time() < until:
+            try:
+                async with asyncio.timeout(min(CLOCK_CHECK_INTERVAL, until - running.time())):
+                    await self._mailbox.arrived.wait()
+            except TimeoutError:
+                if self._clock_was_set():
+                    return
+
+    def _until_due(self) -> float | None:
+        """Return the seconds until a plan or a time limit is due, None if none is."""
+        times = [at for at in (self._wake_at, self._limits.next_at()) if at is not None]
+        return max(0.0, min(times) - self._clock()) if times else None
+
+    # ---------- the system clock
+
+    def _clock_was_set(self) -> bool:
+        """Return whether the state's times refer to another setting of the clock, or another boot."""
+        known, anchor = self._state.clock, self._parts.clock.anchor()
+        return known is None or known.boot != anchor.boot or bool(known.step_to(anchor))
+
+    async def _follow_clock(self) -> None:
+        """Shift the times of unfinished jobs if the system clock was set. Raises `StoreError`."""
+        if not self._clock_was_set():
+            return
+        known, anchor = self._state.clock, self._parts.clock.anchor()
+        if known is not None and (step := known.step_to(anchor)):
+            logger.warning("The system clock was set by %+.1f s; times of unfinished jobs follow it.", step)
+        tick = Tick(Transaction(self._state, self._parts.ticks.nodes, self._clock()))
+        tick.transaction.shift_times(anchor)
+        await self._commit(tick, [])
+        self._apply_to_state(tick, [])
+        self._restart_planner()
+        self._replan, self._wake_at = True, None
+
+    # ---------- one tick
+
+    async def _tick(self) -> None:
+        requests, observations = self._mailbox.drain()
+        lost = next((item for item in observations if isinstance(item, OwnershipLost)), None)
+        if lost is not None:
+            self._give_up(f"Another service runs the attempts: {lost.detail}")
+            _refuse(requests, self._closed())
+            return
+        try:
+            await self._follow_clock()
+            ended = await self._ended_jobs(observations)
+        except StoreError as error:
+            self._store_failed(error)
+            _refuse(requests, store_refusal(error))
+            self._retry_later(observations)
+            return
+        now = self._clock()
+        self._rounds = 0 if requests or observations else self._rounds + 1
+        tick = self._parts.ticks.collect(requests, observations, self._limits.take_due(now), now, ended=ended)
+        self._parts.stats.ticks += 1
+        if tick.read_inventory:
+            self._parts.inventory.request()
+        planned = self._plan(tick)
+        try:
+            await self._finish(tick, observations, planned=planned)
+        except Exception:
+            _refuse(requests, Refusal(503, "failed", FAILED, hint="Look at the job again before you repeat this."))
+            raise
+
+    async def _ended_jobs(self, observations: list[EngineObservation]) -> dict[str, JobRecord]:
+        """Return the ended jobs of which an attempt runs. Raises `StoreError`."""
+        ids = {
+            item.key.job
+            for item in observations
+            if isinstance(item, AttemptStatus)
+            and item.phase is not AttemptPhase.GONE
+            and item.key.job not in self._state.jobs
+        }
+        found = [await self._parts.read_model.jobs.look_up(job_id) for job_id in ids]
+        return {job.id: job for job in found if job is not None}
+
+    # ---------- planning
+
+    def _plan(self, tick: Tick) -> bool:
+        """Plan if something calls for it; return False if the planner failed, which then has to be restarted."""
+        now = tick.transaction.now
+        due = self._wake_at is not None and self._wake_at <= now
+        try:
+            self._parts.ticks.update_planner(tick)
+            if self._replan or tick.replan or due:
+                self._replan = False
+                self._wake_at = None
+                self._parts.ticks.plan(tick)
+                if tick.wake_at is not None:
+                    self._wake_at = max(tick.wake_at, now + MIN_SLEEP)
+        except Exception:  # a defect in the planner must not prevent requests such as a cancellation
+            logger.exception("Planning failed; it is tried again in %g s.", REPLAN_DELAY)
+            self._wake_at = now + REPLAN_DELAY
+            return False
+        return True
+
+    def _restart_planner(self) -> None:
+        """Build the planner again from the committed state: it knows of something that was not committed."""
+        ticks = self._parts.ticks
+        snapshot = self._state.snapshot(ticks.nodes, self._clock(), self._parts.settings.policy)
+        ticks.planner.restart(snapshot, self._state.last_decision)
+
+    # ---------- commit
+
+    async def _finish(self, tick: Tick, observations: list[EngineObservation], *, planned: bool) -> None:
+        """Commit the tick, then answer, act and publish."""
+        transaction = tick.transaction
+        records: list[EventRecord] = []
+        if transaction.must_commit:
+            records = self._parts.broadcast.event_records(transaction)
+            try:
+                await self._commit(tick, records)
+            except StoreError as error:
+                self._commit_failed(tick, observations, error)
+                return
+        self._delay = 0.0
+        self._backoff.reset()
+        self._apply_to_state(tick, records)
+        if not planned:
+            self._restart_planner()
+        self._replan = self._replan or tick.decided
+        if self._replan and self._rounds >= MAX_ROUNDS:
+            logger.error("The plan did not settle in %d rounds; planning waits %g s.", MAX_ROUNDS, REPLAN_DELAY)
+            self._replan, self._rounds, self._wake_at = False, 0, transaction.now + REPLAN_DELAY
+        for reply in tick.replies:
+            reply.give()
+        for effect in transaction.effects:
+            self._parts.actuator.enqueue(effect)
+        self._parts.broadcast.publish(
+            transaction, records, reported=tick.reported, logs=tick.logs, nodes_changed=tick.nodes_changed
+        )
+
+    async def _commit(self, tick: Tick, records: list[EventRecord]) -> None:
+        batch = tick.transaction.write_batch()
+        batch.events = records
+        if tick.decision is not None:
+            batch.decisions.append(tick.decision)
+        began = time.perf_counter()
+        store = self._parts.store
+        try:
+            await store.write(store.store.commit, batch)
+        except StoreError:
+            self._parts.stats.failed_commits += 1
+            raise
+        self._parts.stats.commits += 1
+        self._parts.stats.commit_seconds += time.perf_counter() - began
+
+    def _apply_to_state(self, tick: Tick, records: list[EventRecord]) -> None:
+        transaction, read_model = tick.transaction, self._parts.read_model
+        transaction.apply_to_state()
+        for job in transaction.jobs.values():
+            if job.state.final:
+                read_model.jobs.remember_ended(job)
+                self._parts.run_history.learn(job)
+            if transaction.must_commit:
+                self._limits.watch(job.id, self._state.jobs.get(job.id))
+        self._state.last_event += len(records)
+        if tick.decision is not None:
+            self._state.last_decision = tick.decision.id
+        if transaction.must_commit or tick.nodes_changed:
+            read_model.invalidate()
+
+    def _commit_failed(self, tick: Tick, observations: list[EngineObservation], error: StoreError) -> None:
+        """Refuse all requests of the tick, which was not written, and keep its observations for the next one."""
+        self._store_failed(error)
+        refusal = store_refusal(error)
+        for reply in tick.replies:
+            reply.give_error(refusal)
+        for job_id in tick.due:
+            self._limits.watch(job_id, self._state.jobs.get(job_id))
+        self._restart_planner()
+        self._parts.read_model.invalidate()
+        self._retry_later(observations)
+
+    def _store_failed(self, error: StoreError) -> None:
+        """Log that a tick could not be committed; stop if another service has taken the store over."""
+        if isinstance(error, StoreTakenError):
+            self._give_up(str(error))
+        else:
+            logger.error("%s Nothing of this tick was committed; what runs goes on.", error)
+
+    def _retry_later(self, observations: list[EngineObservation]) -> None:
+        self._mailbox.put_back(observations)
+        self._replan = True
+        self._delay = self._backoff.next_delay()
+
+
+def _refuse(requests: list[Request], refusal: Refusal) -> None:
+    for request in requests:
+        if not request.future.done():
+            request.future.set_exception(refusal)

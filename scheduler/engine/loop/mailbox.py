@@ -1,0 +1,110 @@
+"""Input of the next tick: requests that wait for an answer, and observations."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, TypeVar
+
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.executors.base import AttemptKey, Observation
+from springtide.scheduler.model import Node
+from springtide.scheduler.refusal import Refusal
+
+T = TypeVar("T")
+MAX_REQUESTS_PER_TICK = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class NodesObserved:
+    """The executor's inventory."""
+
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFailed:
+    """A launch failed and is tried again; ``detail`` is a sentence for the job's user."""
+
+    key: AttemptKey
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnershipLost:
+    """The executor obeys a service with a later epoch; ``detail`` is the executor's message."""
+
+    detail: str
+
+
+EngineObservation: TypeAlias = Observation | NodesObserved | LaunchFailed | OwnershipLost
+"""What the executor reports, and what the engine's own parts report of the executor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A change that someone waits for.
+
+    ``apply`` changes the transaction and returns the result, or raises `Refusal`. ``future`` gets the result after
+    the commit.
+    """
+
+    apply: Callable[[Transaction], Any]
+    future: asyncio.Future[Any]
+
+
+@dataclass(slots=True)
+class Mailbox:
+    """Collects requests and observations until the next tick; ``arrived`` is set while there are any."""
+
+    requests: deque[Request] = field(default_factory=deque)
+    observations: deque[EngineObservation] = field(default_factory=deque)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    closed: Refusal | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing waits for the next tick."""
+        return not self.requests and not self.observations
+
+    def post(self, observation: EngineObservation) -> None:
+        """Add an observation."""
+        self.observations.append(observation)
+        self.arrived.set()
+
+    async def request(self, apply: Callable[[Transaction], T]) -> T:
+        """Have a change decided in the next tick and return its result once it is on disk.
+
+        Raises `Refusal` if the change is refused, could not be committed, or the engine has stopped.
+        """
+        if self.closed is not None:
+            raise self.closed
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.requests.append(Request(apply, future))
+        self.arrived.set()
+        return await future
+
+    def drain(self) -> tuple[list[Request], list[EngineObservation]]:
+        """Take at most `MAX_REQUESTS_PER_TICK` requests and all observations, oldest first."""
+        self.arrived.clear()
+        requests = [self.requests.popleft() for _ in range(min(MAX_REQUESTS_PER_TICK, len(self.requests)))]
+        if self.requests:
+            self.arrived.set()
+        observations = list(self.observations)
+        self.observations.clear()
+        return requests, observations
+
+    def put_back(self, observations: Iterable[EngineObservation]) -> None:
+        """Put observations that could not be committed back in front of the others."""
+        self.observations.extendleft(reversed(list(observations)))
+
+    def close(self, refusal: Refusal) -> None:
+        """Refuse all requests, waiting and future ones."""
+        self.closed = refusal
+        for request in self.requests:
+            if not request.future.done():
+                request.future.set_exception(refusal)
+        self.requests.clear()
+        self.arrived.set()

@@ -1,0 +1,61 @@
+"""Removal of old records, so that the store stays bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from springtide.scheduler.engine.settings import EngineSettings
+from springtide.scheduler.engine.store_threads import StoreThreads
+from springtide.scheduler.executors.base import Executor, ExecutorError
+from springtide.scheduler.store import StoreError
+
+logger = logging.getLogger(__name__)
+JOBS_PER_TRANSACTION = 100
+BUNDLES_EVERY = 60.0
+"""Interval of the deletion of files that no unfinished job needs, in seconds."""
+
+
+class Pruner:
+    """Deletes ended jobs with their files, and old events, decisions and audit entries."""
+
+    def __init__(
+        self, store: StoreThreads, executor: Executor, settings: EngineSettings, clock: Callable[[], float]
+    ) -> None:
+        self._threads = store
+        self._store = store.store
+        self._executor = executor
+        self._settings = settings
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Prune at the interval of the settings, and unneeded files more often, until cancelled."""
+        pruned = float("-inf")
+        while True:
+            now = asyncio.get_running_loop().time()
+            try:
+                if now >= pruned + self._settings.prune_every:
+                    pruned = now
+                    await self.prune()
+                await self._threads.write(self._store.drop_bundles)
+            except (StoreError, ExecutorError) as error:
+                logger.warning("Old jobs could not be deleted: %s", error)
+            await asyncio.sleep(min(BUNDLES_EVERY, self._settings.prune_every))
+
+    async def prune(self) -> None:
+        """Delete all that is older than the settings keep. Raises `StoreError` or `ExecutorError`."""
+        now, settings = self._clock(), self._settings
+        while ids := await self._threads.write(
+            self._store.ended_before, now - settings.keep_jobs, JOBS_PER_TRANSACTION
+        ):
+            for job_id in ids:
+                await self._executor.remove(job_id)
+            await self._threads.write(self._store.drop_jobs, ids)
+        await self._threads.write(self._prune_journals, now)
+
+    def _prune_journals(self, now: float) -> None:
+        settings = self._settings
+        self._store.prune(
+            events=settings.keep_events, decisions=settings.keep_decisions, audit_before=now - settings.keep_audit
+        )

@@ -1,0 +1,229 @@
+"""One tick: requests and observations become a transaction, and the planner's decisions join it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.loop import apply, reconcile
+from springtide.scheduler.engine.loop.guard import enforce_promises
+from springtide.scheduler.engine.loop.mailbox import EngineObservation, LaunchFailed, NodesObserved, Request
+from springtide.scheduler.engine.loop.reconcile import UnexpectedAttempt
+from springtide.scheduler.engine.settings import EngineSettings, Stats
+from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state.journal import JournaledPlanner, change_between
+from springtide.scheduler.engine.state.lifecycle import Action, Effect
+from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.state import State, policy_job
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.executors.base import (
+    AttemptPhase,
+    AttemptStatus,
+    InventoryChanged,
+    LogGrew,
+    Reported,
+)
+from springtide.scheduler.model import NodesChanged, ProjectsChanged
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.records import AttemptRecord, DecisionRecord, JobRecord
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a request: its result, or the error to raise. Given after the commit."""
+
+    request: Request
+    result: Any = None
+    error: Exception | None = None
+
+    def give(self) -> None:
+        """Resolve the request's future, unless the caller has gone away."""
+        self.give_error(self.error) if self.error is not None else self._give_result()
+
+    def give_error(self, error: Exception) -> None:
+        """Resolve the request's future with another error, because the commit failed."""
+        if not self.request.future.done():
+            self.request.future.set_exception(error)
+
+    def _give_result(self) -> None:
+        if not self.request.future.done():
+            self.request.future.set_result(self.result)
+
+
+@dataclass(slots=True)
+class Tick:
+    """The result of one tick.
+
+    ``reported`` are ids of jobs with new progress, ``logs`` the logs that grew, ``due`` the jobs whose time limit
+    was examined. ``read_inventory`` says that the executor announced a change of its nodes, ``nodes_changed`` that
+    the observed nodes differ, ``replan`` that the planner has learned of something that calls for a plan.
+    ``decided`` says that at least one decision was applied.
+    """
+
+    transaction: Transaction
+    replies: list[Reply] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
+    logs: list[LogGrew] = field(default_factory=list)
+    due: list[str] = field(default_factory=list)
+    read_inventory: bool = False
+    nodes_changed: bool = False
+    replan: bool = False
+    decision: DecisionRecord | None = None
+    decided: bool = False
+    wake_at: float | None = None
+
+
+class TickBuilder:
+    """Builds ticks from what has arrived. Commits nothing and has no effects on the executor."""
+
+    def __init__(
+        self, state: State, nodes: ObservedNodes, planner: JournaledPlanner, settings: EngineSettings, stats: Stats
+    ) -> None:
+        self.state = state
+        self.nodes = nodes
+        self.planner = planner
+        self._settings = settings
+        self._stats = stats
+
+    def collect(
+        self,
+        requests: Iterable[Request],
+        observations: Iterable[EngineObservation],
+        due: Iterable[str],
+        now: float,
+        *,
+        ended: Mapping[str, JobRecord],
+    ) -> Tick:
+        """Take in what has arrived, without planning.
+
+        ``due`` are ids of jobs that may have reached their time limit; ``ended`` are jobs that have ended and to
+        which one of the observations refers.
+        """
+        tick = Tick(Transaction(self.state, self.nodes, now), due=list(due))
+        for observation in observations:
+            try:
+                self._observe(tick, observation, ended)
+            except Exception:  # one invalid observation must not stop the engine
+                logger.exception("The observation %r is invalid; it is ignored.", observation)
+        for request in requests:
+            if not request.future.done():
+                tick.replies.append(self._decide(tick, request))
+        for job_id in tick.due:
+            job = tick.transaction.job(job_id)
+            deadline = lifecycle.deadline(job) if job is not None else None
+            if job is not None and deadline is not None and deadline <= now:
+                tick.transaction.apply(lifecycle.time_up(job, now))
+        return tick
+
+    def _decide(self, tick: Tick, request: Request) -> Reply:
+        try:
+            return Reply(request, request.apply(tick.transaction))
+        except Refusal as refusal:
+            self._stats.refused += 1
+            return Reply(request, error=refusal)
+        except Exception as error:  # a defect in one request must not stop the engine
+            logger.exception("A request failed.")
+            return Reply(request, error=error)
+
+    # ---------- observations
+
+    def _observe(self, tick: Tick, observation: EngineObservation, ended: Mapping[str, JobRecord]) -> None:
+        match observation:
+            case AttemptStatus():
+                self._observe_attempt(tick, observation, ended)
+            case Reported(key=key):
+                job = tick.transaction.job(key.job)
+                if job is not None:
+                    tick.transaction.put_report(lifecycle.reported(job, observation))
+                    tick.reported.append(job.id)
+            case LogGrew():
+                tick.logs.append(observation)
+            case InventoryChanged():
+                tick.read_inventory = True
+            case NodesObserved(nodes=nodes):
+                if nodes != self.nodes.all:
+                    self.nodes.all = nodes
+                    tick.nodes_changed = True
+            case LaunchFailed(key=key, detail=detail):
+                job = tick.transaction.job(key.job)
+                if job is not None and job.live is not None and job.live.number == key.attempt:
+                    tick.transaction.put_job(job.with_standing(reason=messages.not_launched(detail)))
+
+    def _observe_attempt(self, tick: Tick, status: AttemptStatus, ended: Mapping[str, JobRecord]) -> None:
+        key, transaction = status.key, tick.transaction
+        job = transaction.job(key.job)
+        if job is None or job.live is None or job.live.number != key.attempt:
+            self._observe_unexpected(tick, status, job or ended.get(key.job))
+            return
+        before = job.live
+        after = transaction.apply(lifecycle.observed(job, status, transaction.now, self._settings.retries))
+        self._count(before, status, after)
+
+    def _count(self, before: AttemptRecord, status: AttemptStatus, after: JobRecord) -> None:
+        stats = self._stats
+        if before.started is None and status.started is not None:
+            stats.start_seconds += max(0.0, status.started - before.created)
+        if status.phase is AttemptPhase.GONE:
+            if before.asked_at is not None and status.exit is not None:
+                stats.pause_seconds += max(0.0, status.exit.at - before.asked_at)
+            if after.state.final:
+                stats.ended[after.state.value] += 1
+            stats.lost_attempts += after.attempts[-1].state.value == "lost"
+
+    def _observe_unexpected(self, tick: Tick, status: AttemptStatus, job: JobRecord | None) -> None:
+        """Take in an attempt that is not the live one of its job."""
+        kind = reconcile.classify_unexpected(status, job)
+        quarantine, effects = self.nodes.quarantine, tick.transaction.effects
+        if kind is UnexpectedAttempt.GONE:
+            tick.nodes_changed = quarantine.pop(status.key, None) is not None or tick.nodes_changed
+            effects.append(Effect(Action.DISCARD, status.key.job, status.key.attempt))
+            return
+        if status.key in quarantine:
+            return
+        quarantine[status.key] = status.placement
+        tick.nodes_changed = True
+        self._stats.quarantined += 1
+        logger.error("Attempt %s runs but %s; its GPUs are not used until it is gone.", status.key, kind)
+        if kind is UnexpectedAttempt.SUPERSEDED:
+            effects.append(Effect(Action.KILL, status.key.job, status.key.attempt))
+
+    # ---------- planning
+
+    def update_planner(self, tick: Tick) -> None:
+        """Tell the planner what the tick changes. Raises what the planner raises."""
+        transaction = tick.transaction
+        if tick.nodes_changed:
+            self.planner.apply(NodesChanged(self.nodes.train()))
+            tick.replan = True
+        if transaction.projects:
+            self.planner.apply(ProjectsChanged(tuple(transaction.policy_projects().values())))
+            tick.replan = True
+        for job in transaction.jobs.values():
+            change = change_between(self.planner.job(job.id), policy_job(job), job.id)
+            if change is not None:
+                self.planner.apply(change)
+                tick.replan = tick.replan or transaction.must_commit
+
+    def plan(self, tick: Tick) -> None:
+        """Plan, and add the decisions to the transaction. Raises what the planner raises."""
+        transaction, stats = tick.transaction, self._stats
+        began = time.perf_counter()
+        plan = self.planner.plan(transaction.now)
+        stats.plans += 1
+        stats.plan_seconds += time.perf_counter() - began
+        tick.wake_at = plan.wake_at
+        if not plan.decisions:
+            return
+        tick.decision = self.planner.record_decision(plan, transaction.now)
+        transaction.must_commit = True
+        plan, breaches = enforce_promises(self.planner, plan, transaction.now)
+        stats.breaches += len(breaches)
+        tick.decided = apply.apply_plan(transaction, plan, stats)
+        tick.replan = False
+        self.update_planner(tick)

@@ -1,0 +1,108 @@
+"""The reasons that the engine gives itself. `springtide.scheduler.sentences` has their sentences."""
+
+from __future__ import annotations
+
+import signal
+
+from springtide.scheduler.executors.base import Exit, ExitKind
+from springtide.scheduler.model import Reason
+
+CANCEL = "cancel"
+TIME_LIMIT = "time-limit"
+HELD = "engine-held"
+NOT_LAUNCHED = "engine-not-launched"
+
+
+def held_by(by: str) -> Reason:
+    """Return a user paused the job."""
+    return Reason(HELD, {"by": by})
+
+
+def cancelled_by(by: str) -> Reason:
+    """Return a user cancelled the job."""
+    return Reason("engine-cancelled", {"by": by})
+
+
+def time_limit(seconds: float) -> Reason:
+    """Return the job ran as long as it may."""
+    return Reason("engine-time-limit", {"seconds": seconds})
+
+
+def succeeded() -> Reason:
+    """Return the job is done."""
+    return Reason("engine-succeeded")
+
+
+def asked_to_pause() -> Reason:
+    """Return the attempt was asked to pause, and nothing more is known."""
+    return Reason("engine-paused")
+
+
+def asked_again() -> Reason:
+    """Exit 75 after progress."""
+    return Reason("engine-again")
+
+
+def asked_again_in_vain(times: int, limit: int) -> Reason:
+    """Exit 75 without progress."""
+    return Reason("engine-again-in-vain", {"times": times, "limit": limit})
+
+
+def fruitless(times: int) -> Reason:
+    """Exit 75 without progress, too often."""
+    return Reason("engine-fruitless", {"times": times})
+
+
+def lost(detail: str, *, saved: bool) -> Reason:
+    """Return the attempt's node or supervisor vanished; ``saved`` tells whether the job has a checkpoint."""
+    return Reason("engine-lost", {"detail": detail, "saved": int(saved)})
+
+
+def not_launched(detail: str) -> Reason:
+    """Return the executor could not start the attempt so far, and tries again."""
+    return Reason(NOT_LAUNCHED, {"detail": detail})
+
+
+def starts_unknown(why: str, days: float = 0.0) -> Reason:
+    """Return when a job starts, or starts at the latest, cannot be told; ``days`` is how far was looked."""
+    return Reason(f"engine-starts-{why}", {"days": days} if days else {})
+
+
+def failed(ended: Exit, retry: int = 0, retries: int = 0) -> Reason:
+    """Return the attempt failed; with ``retry``, it is tried again."""
+    what = {ExitKind.REFUSED: "refused", ExitKind.LOST: "lost"}.get(ended.kind, "exit")
+    params: dict[str, str | int | float | tuple[str, ...] | None] = {"kind": what, "detail": ended.detail}
+    if ended.signal is not None:
+        params["signal"] = _signal_name(ended.signal)
+    elif ended.code is not None:
+        params["code"] = ended.code
+    if retry:
+        params |= {"retry": retry, "retries": retries}
+    return Reason("engine-failed", params)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def starting(gpus: int, borrowed: int) -> Reason:
+    """Return an attempt is being started on so many GPUs, the last ``borrowed`` of them beyond the quota."""
+    return Reason("starting", {"gpus": gpus, "borrowed": borrowed})
+
+
+def running(gpus: int, borrowed: int, workers: int, most: int) -> Reason:
+    """Return the job runs on so many GPUs, with so many of at most ``most`` workers."""
+    return Reason("running", {"gpus": gpus, "borrowed": borrowed, "workers": workers, "most": most})
+
+
+def pausing(gpus: int) -> Reason:
+    """Return the job saves its work and gives its GPUs back."""
+    return Reason("pausing", {"gpus": gpus})
+
+
+def stopping(gpus: int) -> Reason:
+    """Return the job is being ended for good."""
+    return Reason("stopping", {"gpus": gpus})

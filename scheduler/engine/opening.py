@@ -1,0 +1,204 @@
+"""Construction of a running engine from a store and an executor."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from springtide.scheduler import wire
+from springtide.scheduler.clock import Clock
+from springtide.scheduler.engine.engine import Engine
+from springtide.scheduler.engine.forecasts.cache import ForecastCache
+from springtide.scheduler.engine.forecasts.run_history import RunHistory
+from springtide.scheduler.engine.loop import reconcile
+from springtide.scheduler.engine.loop.actuator import Actuator
+from springtide.scheduler.engine.loop.inventory import InventoryReader
+from springtide.scheduler.engine.loop.loop import Loop, LoopParts
+from springtide.scheduler.engine.loop.mailbox import Mailbox
+from springtide.scheduler.engine.loop.pruning import Pruner
+from springtide.scheduler.engine.loop.tick import TickBuilder
+from springtide.scheduler.engine.parts import EngineParts
+from springtide.scheduler.engine.requests import bootstrap
+from springtide.scheduler.engine.requests.idempotency import IdempotencyLookup
+from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
+from springtide.scheduler.engine.requests.outputs import Outputs
+from springtide.scheduler.engine.settings import EngineSettings, Stats
+from springtide.scheduler.engine.state.job_lookup import JobLookup
+from springtide.scheduler.engine.state.journal import JournaledPlanner, MakePlanner
+from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.engine.store_threads import StoreThreads
+from springtide.scheduler.engine.views.broadcast import Broadcast
+from springtide.scheduler.engine.views.events import EventHub
+from springtide.scheduler.engine.views.read_model import ReadModel
+from springtide.scheduler.executors.base import AttemptStatus, Executor
+from springtide.scheduler.model import FINAL
+from springtide.scheduler.policy.planner import Planner
+from springtide.scheduler.store import Store
+from springtide.scheduler.store.records import JobQuery, JobRecord
+
+logger = logging.getLogger(__name__)
+
+ENDED = frozenset(state.value for state in FINAL)
+ID_CHARACTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def new_job_id() -> str:
+    """Return a random job id of 12 letters and digits, valid in names of hosts and directories."""
+    return "".join(ID_CHARACTERS[byte % len(ID_CHARACTERS)] for byte in secrets.token_bytes(12))
+
+
+async def open_engine(
+    store: Store,
+    executor: Executor,
+    settings: EngineSettings | None = None,
+    *,
+    projects: Mapping[str, Mapping[str, Any]] | None = None,
+    clock: Clock | None = None,
+    new_id: Callable[[], str] = new_job_id,
+    planner: MakePlanner = Planner,
+) -> Engine:
+    """Load the state, start the executor, settle every open intent, and return the running engine.
+
+    ``projects`` maps names to fields of `wire.ProjectEdit`; a fresh store begins with them. ``clock``
+    is the machine's unless given. Close the engine with `Engine.stop`; the store stays open.
+
+    Raises `ConfigurationError`, `ExecutorError` or `StoreError`.
+    """
+    settings, clock = settings or EngineSettings(), clock or Clock()
+    threads = StoreThreads(store)
+    try:
+        mailbox = Mailbox()
+        loaded = await threads.read(store.load)
+        state = State.from_store(loaded)
+        await executor.start(mailbox.post)
+        newest = await executor.newest_epoch()
+        if newest >= store.epoch:
+            logger.warning("The store is a copy from before epoch %d: its epoch is raised above that.", newest)
+            await threads.write(store.raise_epoch, newest)
+        nodes = ObservedNodes(await executor.inventory())
+        if loaded.fresh:
+            await _create_projects(state, nodes, threads, projects or {}, clock.wall())
+        statuses = await executor.attempts()
+        snapshot = state.snapshot(nodes, clock.wall(), settings.policy)
+        parts = _compose(
+            state=state,
+            nodes=nodes,
+            planner=JournaledPlanner(planner, snapshot, store.epoch, state.last_decision),
+            store=threads,
+            executor=executor,
+            settings=settings,
+            mailbox=mailbox,
+            clock=clock,
+            new_id=new_id,
+        )
+        _settle_intents(parts, statuses)
+        return _run(parts)
+    except BaseException:
+        await executor.stop()
+        threads.shutdown()
+        raise
+
+
+async def _create_projects(
+    state: State,
+    nodes: ObservedNodes,
+    threads: StoreThreads,
+    projects: Mapping[str, Mapping[str, Any]],
+    now: float,
+) -> None:
+    transaction = Transaction(state, nodes, now)
+    bootstrap.create_configured_projects(transaction, projects)
+    await threads.write(threads.store.commit, transaction.write_batch())
+    transaction.apply_to_state()
+
+
+def _compose(
+    *,
+    state: State,
+    nodes: ObservedNodes,
+    planner: JournaledPlanner,
+    store: StoreThreads,
+    executor: Executor,
+    settings: EngineSettings,
+    mailbox: Mailbox,
+    clock: Clock,
+    new_id: Callable[[], str],
+) -> EngineParts:
+    stats = Stats()
+    starts: dict[str, wire.Starts] = {}
+    jobs = JobLookup(state, store)
+    read_model = ReadModel(state, nodes, planner, jobs, starts=starts, clock=clock.wall)
+    hub = EventHub(stats)
+    broadcast = Broadcast(read_model, hub, clock.wall)
+    run_history = RunHistory(nodes)
+    launch_specs = LaunchSpecs(state, store, settings.policy.grace)
+    actuator = Actuator(executor, launch_specs.make, mailbox.post, stats=stats, clock=clock.wall)
+    loop = Loop(
+        LoopParts(
+            settings=settings,
+            clock=clock,
+            stats=stats,
+            store=store,
+            mailbox=mailbox,
+            ticks=TickBuilder(state, nodes, planner, settings, stats),
+            inventory=InventoryReader(executor, mailbox.post),
+            actuator=actuator,
+            read_model=read_model,
+            run_history=run_history,
+            broadcast=broadcast,
+        )
+    )
+    return EngineParts(
+        settings=settings,
+        clock=clock.wall,
+        new_id=new_id,
+        stats=stats,
+        store=store,
+        executor=executor,
+        mailbox=mailbox,
+        state=state,
+        nodes=nodes,
+        planner=planner,
+        read_model=read_model,
+        jobs=jobs,
+        keys=IdempotencyLookup(lambda keys: store.read(store.store.jobs_by_key, keys)),
+        launch_specs=launch_specs,
+        run_history=run_history,
+        forecasts=ForecastCache(read_model, run_history, starts, clock.wall, broadcast.publish_jobs),
+        outputs=Outputs(executor, jobs, broadcast.wait_for_log, settings.max_output_bytes),
+        hub=hub,
+        broadcast=broadcast,
+        actuator=actuator,
+        loop=loop,
+    )
+
+
+def _settle_intents(parts: EngineParts, statuses: Sequence[AttemptStatus]) -> None:
+    observations, effects = reconcile.settle_intents(parts.state.jobs.values(), statuses, parts.clock())
+    for observation in observations:
+        parts.mailbox.post(observation)
+    for effect in effects:
+        parts.actuator.enqueue(effect)
+
+
+def _run(parts: EngineParts) -> Engine:
+    store = parts.store
+
+    async def ended_jobs(limit: int) -> Sequence[JobRecord]:
+        return await store.read(store.store.jobs, JobQuery(states=ENDED), None, limit)
+
+    pruner = Pruner(store, parts.executor, parts.settings, parts.clock)
+    running = asyncio.get_running_loop()
+    return Engine(
+        parts,
+        loop_task=running.create_task(parts.loop.run(), name="engine"),
+        background_tasks=(
+            running.create_task(pruner.run(), name="pruner"),
+            running.create_task(parts.run_history.load(ended_jobs), name="run history"),
+        ),
+    )

@@ -1,0 +1,52 @@
+"""The parts of a running engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from springtide.scheduler.engine.forecasts.cache import ForecastCache
+from springtide.scheduler.engine.forecasts.run_history import RunHistory
+from springtide.scheduler.engine.loop.actuator import Actuator
+from springtide.scheduler.engine.loop.loop import Loop
+from springtide.scheduler.engine.loop.mailbox import Mailbox
+from springtide.scheduler.engine.requests.idempotency import IdempotencyLookup
+from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
+from springtide.scheduler.engine.requests.outputs import Outputs
+from springtide.scheduler.engine.settings import EngineSettings, Stats
+from springtide.scheduler.engine.state.job_lookup import JobLookup
+from springtide.scheduler.engine.state.journal import JournaledPlanner
+from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.engine.store_threads import StoreThreads
+from springtide.scheduler.engine.views.broadcast import Broadcast
+from springtide.scheduler.engine.views.events import EventHub
+from springtide.scheduler.engine.views.read_model import ReadModel
+from springtide.scheduler.executors.base import Executor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineParts:
+    """The parts of a running engine; `open_engine` composes them."""
+
+    settings: EngineSettings
+    clock: Callable[[], float]
+    new_id: Callable[[], str]
+    stats: Stats
+    store: StoreThreads
+    executor: Executor
+    mailbox: Mailbox
+    state: State
+    nodes: ObservedNodes
+    planner: JournaledPlanner
+    read_model: ReadModel
+    jobs: JobLookup
+    keys: IdempotencyLookup
+    launch_specs: LaunchSpecs
+    run_history: RunHistory
+    forecasts: ForecastCache
+    outputs: Outputs
+    hub: EventHub
+    broadcast: Broadcast
+    actuator: Actuator
+    loop: Loop

@@ -1,0 +1,1 @@
+"""Requests of users and admins, validated and turned into changes of state."""

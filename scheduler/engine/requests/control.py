@@ -1,0 +1,103 @@
+"""Submission, pause, resume and cancellation of jobs, as changes to a transaction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+
+from springtide.scheduler.engine.settings import EngineSettings
+from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state.bundle_sizes import owners
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.model import JobState
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.records import Bundle, JobRecord, JobSpec
+
+MIB = 1024 * 1024
+
+
+class JobChange(StrEnum):
+    """What a user may ask of a job."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
+def accept_job(transaction: Transaction, spec: JobSpec, bundle: Bundle | None, settings: EngineSettings) -> str:
+    """Queue a validated submission and return the job's id; that of the earlier job for a key accepted before.
+
+    Raises `Refusal` if the project no longer exists or too many jobs are unfinished.
+    """
+    if spec.key is not None and (known := transaction.job_of_key(spec.user, spec.key)) is not None:
+        return known
+    check_room(transaction, spec, bundle, settings)
+    digest, size = (None, 0) if bundle is None else (bundle.digest, len(bundle.content))
+    job = JobRecord(replace(spec, seq=transaction.next_job_number(), bundle=digest, bundle_bytes=size))
+    transaction.add_job(job, bundle)
+    return job.id
+
+
+def check_room(transaction: Transaction, spec: JobSpec, bundle: Bundle | None, settings: EngineSettings) -> None:
+    """Raise `Refusal` if a new job's project is gone, or if user, project or pool have as much as they may."""
+    if transaction.project(spec.project) is None:
+        raise Refusal(422, "unknown_project", f"There is no project {spec.project!r} any more.", field="project")
+    mine = transaction.count_unfinished(spec.user)
+    if mine >= settings.max_unfinished_per_user:
+        raise Refusal(
+            429,
+            "too_many_jobs",
+            f"{spec.user} has {mine} unfinished jobs; at most {settings.max_unfinished_per_user} are allowed.",
+            hint="Wait until some have ended, or cancel some.",
+        )
+    everyone = transaction.count_unfinished()
+    if everyone >= settings.max_unfinished:
+        raise Refusal(
+            429,
+            "queue_full",
+            f"The pool has {everyone} unfinished jobs; it takes at most {settings.max_unfinished}.",
+            hint="Try again when some have ended.",
+        )
+    if bundle is not None:
+        _check_bytes(transaction, spec, bundle, settings)
+
+
+def _check_bytes(transaction: Transaction, spec: JobSpec, bundle: Bundle, settings: EngineSettings) -> None:
+    most = {"user": settings.max_kept_bytes_per_user, "project": settings.max_kept_bytes_per_project}
+    for kind, name in owners(spec):
+        kept = transaction.bundle_bytes((kind, name), bundle)
+        if kept > most[kind]:
+            raise Refusal(
+                429,
+                "too_many_bytes",
+                f"With this job the unfinished jobs of the {kind} {name!r} would keep {kept / MIB:.0f} MiB of "
+                f"files in the pool; at most {most[kind] / MIB:.0f} MiB are allowed.",
+                hint="Cancel jobs that are no longer needed, or wait until some have ended. Data that many jobs "
+                "read belongs into files that they share, not into what is sent with each.",
+            )
+
+
+def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: str) -> None:
+    """Pause, resume or cancel a job for the user ``by``.
+
+    Raises `Refusal` if the job has ended, unless a cancelled job is cancelled again.
+    """
+    if job.state is JobState.CANCELLED and change is JobChange.CANCEL:
+        return
+    if job.state.final:
+        raise Refusal(
+            409,
+            "ended",
+            f"The job {job.id!r} has ended ({job.state.value}); there is nothing to {change}.",
+            hint="Submit it again.",
+        )
+    match change:
+        case JobChange.PAUSE:
+            transaction.apply(lifecycle.hold(job, by, transaction.now))
+        case JobChange.RESUME:
+            transaction.apply(lifecycle.resume(job))
+        case JobChange.CANCEL:
+            transaction.apply(lifecycle.cancel(job, by, transaction.now))
+            if by != job.spec.user:
+                before = {"user": job.spec.user, "name": job.spec.name}
+                transaction.add_audit_entry(by, "job.cancel", job.id, before, {})

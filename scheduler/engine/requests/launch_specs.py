@@ -1,0 +1,71 @@
+"""Launch specifications of attempts, built from the records of their jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.engine.store_threads import StoreThreads
+from springtide.scheduler.executors.base import AttemptKey, AttemptSpec
+from springtide.scheduler.lru_cache import LruCache
+from springtide.scheduler.store.records import AttemptRecord, JobRecord
+
+CACHE_BYTES = 16 * 1024 * 1024
+"""Maximum size of the bundles in memory, in bytes."""
+
+
+class LaunchSpecs:
+    """Builds launch specifications. ``grace`` is the pool's grace period, in seconds."""
+
+    def __init__(self, state: State, store: StoreThreads, grace: float) -> None:
+        self._state = state
+        self._threads = store
+        self._grace = grace
+        self._bundles: LruCache[str, Mapping[str, bytes]] = LruCache(CACHE_BYTES, _size)
+
+    def cache_bundle(self, digest: str, files: Mapping[str, bytes]) -> None:
+        """Keep the files of a bundle that will be launched soon in memory."""
+        if digest not in self._bundles:
+            self._bundles.put(digest, files)
+
+    async def make(self, key: AttemptKey) -> AttemptSpec | None:
+        """Return what to launch, None if the attempt is no longer wanted.
+
+        Raises `StoreError` if the job's files are gone.
+        """
+        job = self._state.jobs.get(key.job)
+        if job is None or job.live is None or job.live.number != key.attempt or job.live.asked is not None:
+            return None
+        files = await self._files(job.spec.bundle)
+        return _attempt_spec(job, job.live, files, self._threads.store.epoch, self._grace)
+
+    async def _files(self, digest: str | None) -> Mapping[str, bytes]:
+        if digest is None:
+            return {}
+        cached = self._bundles.get(digest)
+        return await self._threads.read(self._threads.store.files, digest) if cached is None else cached
+
+
+def _size(files: Mapping[str, bytes]) -> int:
+    return sum(len(name) + len(content) for name, content in files.items())
+
+
+def _attempt_spec(
+    job: JobRecord, attempt: AttemptRecord, files: Mapping[str, bytes], epoch: int, grace: float
+) -> AttemptSpec:
+    spec = job.spec
+    return AttemptSpec(
+        key=AttemptKey(job.id, attempt.number),
+        epoch=epoch,
+        name=spec.name,
+        project=spec.project,
+        user=spec.user,
+        argv=spec.argv,
+        placement=attempt.placement,
+        workers=len(attempt.placement),
+        grace=grace if spec.grace is None else spec.grace,
+        env=spec.env,
+        cwd=spec.cwd,
+        files=files,
+        image=spec.image,
+    )

@@ -1,0 +1,120 @@
+"""Logs, reports and output files of jobs, read through the executor."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import BinaryIO
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine.state.job_lookup import JobLookup
+from springtide.scheduler.executors.base import Executor, ExecutorError, LogPiece
+from springtide.scheduler.refusal import Refusal
+
+MAX_LOG_BYTES = 1024 * 1024
+"""Maximum size of a piece of a log, in bytes."""
+MAX_POINTS = 5_000
+"""Maximum number of reports in one answer."""
+MAX_WAIT = 60.0
+"""Maximum number of seconds to wait for a log to grow."""
+
+
+class Outputs:
+    """Logs, reports and output files of jobs.
+
+    All methods raise `Refusal`: 404 for an unknown job, 422 or 503 if the executor cannot read.
+    ``wait_for_log(job_id, timeout)`` waits until the job's log has grown or the job has ended.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        jobs: JobLookup,
+        wait_for_log: Callable[[str, float], Awaitable[None]],
+        max_output_bytes: int,
+    ) -> None:
+        self._executor = executor
+        self._jobs = jobs
+        self._wait_for_log = wait_for_log
+        self._max_output_bytes = max_output_bytes
+
+    async def log(self, job_id: str, rank: int, offset: int, limit: int, wait: float) -> wire.LogChunk:
+        """Return a piece of a worker's log, waiting up to ``wait`` seconds for the first new byte.
+
+        ``rank`` is the worker, counted from 0; ``offset`` is in bytes over all attempts, from the end if negative.
+        """
+        job = await self._jobs.get(job_id)
+        if not 0 <= rank < job.spec.workers:
+            raise Refusal(
+                422,
+                "invalid",
+                f"The job has no worker {rank}; it has {job.spec.workers}.",
+                field="rank",
+                hint="Workers are counted from 0.",
+            )
+        limit = max(1, min(limit, MAX_LOG_BYTES))
+        chunk = await self._piece(job_id, rank, offset, limit)
+        if chunk.text or chunk.ended or wait <= 0:
+            return chunk
+        await self._wait_for_log(job_id, min(wait, MAX_WAIT))
+        return await self._piece(job_id, rank, offset, limit)
+
+    async def _piece(self, job_id: str, rank: int, offset: int, limit: int) -> wire.LogChunk:
+        job = await self._jobs.get(job_id)
+        over = job.state.final
+        if job.standing.attempt == 0:
+            start = max(0, offset)
+            return wire.LogChunk(text="", offset=start, next=start, ended=over, attempt=0)
+        try:
+            piece = await self._executor.read_log(job_id, rank, offset, limit)
+        except ExecutorError as error:
+            raise Refusal(503, "log", f"The log cannot be read: {error}", hint="Try again in a moment.") from error
+        data = piece.data if over and _reaches_end(piece) else _whole_characters(piece.data)
+        return wire.LogChunk(
+            text=data.decode(errors="replace"),
+            offset=piece.offset,
+            next=piece.offset + len(data),
+            ended=over and piece.offset + len(data) >= piece.size,
+            attempt=piece.attempt,
+        )
+
+    async def points(self, job_id: str, after: int, limit: int) -> wire.Points:
+        """Return at most ``limit`` reports with ``seq`` above ``after``."""
+        await self._jobs.get(job_id)
+        try:
+            reports = await self._executor.read_reports(job_id, after, max(1, min(limit, MAX_POINTS)))
+        except ExecutorError as error:
+            raise Refusal(503, "reports", f"The reports cannot be read: {error}") from error
+        items = [
+            wire.Point(
+                seq=report.seq, attempt=report.attempt, at=report.at, step=report.step, values=dict(report.values)
+            )
+            for report in reports
+        ]
+        return wire.Points(items=items, next=items[-1].seq if items else after)
+
+    async def output(self, job_id: str, name: str) -> BinaryIO:
+        """Open a file of the job's output directory, which the caller closes."""
+        await self._jobs.get(job_id)
+        try:
+            content = await self._executor.open_output(job_id, name, self._max_output_bytes)
+        except ExecutorError as error:
+            raise Refusal(422, "output", str(error), field="name") from error
+        if content is None:
+            raise Refusal(404, "not_found", f"The job has no output {name!r}.", hint="It may not be written yet.")
+        return content
+
+
+def _reaches_end(piece: LogPiece) -> bool:
+    return piece.offset + len(piece.data) >= piece.size
+
+
+def _whole_characters(data: bytes) -> bytes:
+    """Return the data without an incomplete UTF-8 character at its end."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte < 0x80:
+            return data
+        if byte >= 0xC0:
+            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return data if back >= needed or back == len(data) else data[:-back]
+    return data

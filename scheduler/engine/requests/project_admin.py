@@ -1,0 +1,298 @@
+"""Changes to projects and people: validated, recorded in the audit trail, and undone on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine.requests import quotas, validation
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.model import Project
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.records import AuditRecord, PersonRecord, ProjectRecord
+
+Members = Mapping[str, Sequence[str]]
+FIELDS = ("parent", "quota", "limit", "weight", "priority", "build_quota")
+"""Names of the fields of a project that an admin sets."""
+UNDOABLE = frozenset({"project.create", "project.change", "project.delete", "person.change"})
+"""Kinds of audit entries that `undo` takes back."""
+
+
+def editable_fields(project: Project) -> dict[str, Any]:
+    """Return the fields of a project that an admin sets."""
+    return {name: getattr(project, name) for name in FIELDS}
+
+
+def _changes(edit: wire.ProjectEdit) -> dict[str, Any]:
+    given = {name: getattr(edit, name) for name in FIELDS}
+    return {name: value for name, value in given.items() if value is not UNSET}
+
+
+def create_project(
+    transaction: Transaction,
+    name: str,
+    edit: wire.ProjectEdit,
+    by: str,
+    members: Members,
+    *,
+    made_group: bool = False,
+) -> ProjectRecord:
+    """Create a project. Raises `Refusal` for an invalid or used name, or if quotas would exceed what holds them.
+
+    ``members`` are the members by project. ``made_group`` records that the hub's group was created for it.
+    """
+    if transaction.project(name) is not None:
+        raise Refusal(409, "exists", f"There is a project {name!r} already.", field="name")
+    if not name or len(name) > 64 or "/" in name or not validation.is_printable(name) or name != name.strip():
+        raise Refusal(
+            422,
+            "invalid",
+            f"{name!r} cannot be a project's name.",
+            field="name",
+            hint="Use up to 64 letters, digits, spaces and signs other than '/'.",
+        )
+    before = transaction.policy_projects()
+    project = Project(name=name, **_changes(edit))
+    _check(transaction, before, {**before, name: project}, name, members)
+    age = transaction.take_project_age()
+    record = ProjectRecord(replace(project, age=age), colour=age, made_group=made_group)
+    transaction.put_project(name, record)
+    transaction.add_audit_entry(by, "project.create", name, {}, editable_fields(record.project))
+    return record
+
+
+def edit_project(
+    transaction: Transaction, name: str, edit: wire.ProjectEdit, by: str, members: Members
+) -> ProjectRecord:
+    """Change a project.
+
+    Raises `Refusal` for an unknown project, an edit of an older version, or quotas that would not fit.
+    """
+    record = _existing(transaction, name)
+    if edit.version is not UNSET and edit.version != record.version:
+        raise Refusal(
+            409,
+            "changed",
+            f"The project {name!r} was changed meanwhile: it is at version {record.version}, the change was made "
+            f"on version {edit.version}.",
+            field="version",
+            hint="Look at it again, and repeat the change.",
+        )
+    return _change(transaction, record, _changes(edit), by, members)[0]
+
+
+def _change(
+    transaction: Transaction, record: ProjectRecord, changes: Mapping[str, Any], by: str, members: Members
+) -> tuple[ProjectRecord, int | None]:
+    name = record.name
+    project = replace(record.project, **changes)
+    if project == record.project:
+        return record, None
+    before = transaction.policy_projects()
+    _check(transaction, before, {**before, name: project}, name, members)
+    changed = replace(record, project=project, version=record.version + 1)
+    transaction.put_project(name, changed)
+    old, new = editable_fields(record.project), editable_fields(project)
+    differ = [field for field in FIELDS if old[field] != new[field]]
+    entry = transaction.add_audit_entry(
+        by,
+        "project.change",
+        name,
+        {field: old[field] for field in differ},
+        {field: new[field] for field in differ},
+    )
+    return changed, entry
+
+
+def delete_project(transaction: Transaction, name: str, by: str) -> bool:
+    """Delete a project and return whether the hub's group was created for it.
+
+    Raises `Refusal` while it has unfinished jobs or child projects.
+    """
+    record = _existing(transaction, name)
+    unfinished = sum(1 for job in transaction.state.jobs.values() if job.spec.project == name)
+    unfinished += sum(1 for job in transaction.new_jobs.values() if job.spec.project == name)
+    if unfinished:
+        raise Refusal(
+            409,
+            "in_use",
+            f"The project {name!r} has {unfinished} unfinished job{'s' if unfinished > 1 else ''}.",
+            hint="Wait for them to end, or cancel them.",
+        )
+    children = [child.name for child in transaction.all_projects().values() if child.project.parent == name]
+    if children:
+        raise Refusal(
+            409,
+            "in_use",
+            f"The project {name!r} has projects in it: {', '.join(children)}.",
+            hint="Move them elsewhere or delete them first.",
+        )
+    transaction.put_project(name, None)
+    transaction.add_audit_entry(
+        by, "project.delete", name, {**editable_fields(record.project), "age": record.project.age}, {}
+    )
+    return record.made_group
+
+
+def edit_person(transaction: Transaction, name: str, quota: int | None, by: str, members: Members) -> None:
+    """Set a person's own build quota, in GPUs; None removes it.
+
+    Raises `Refusal` if all build quotas together would exceed the build GPUs.
+    """
+    people = transaction.all_people()
+    before = people[name].build_quota if name in people else None
+    if before == quota:
+        return
+    if quota is not None and not 0 <= quota <= wire.MAX_GPUS:
+        raise Refusal(422, "invalid", f"A build quota of {quota} is not possible.", field="build_quota")
+    own = {person.name: person.build_quota for person in people.values()}
+    after = {key: value for key, value in own.items() if key != name}
+    if quota is not None:
+        after[name] = quota
+    projects = transaction.policy_projects()
+    gpus = quotas.total_gpus(transaction.nodes.build())
+    counted = members if any(name in names for names in members.values()) else {**members, "": [name]}
+    quotas.check_build(
+        quotas.build_sum(counted, own, projects), quotas.build_sum(counted, after, projects), gpus, "build_quota"
+    )
+    transaction.put_person(name, None if quota is None else PersonRecord(name, quota))
+    transaction.add_audit_entry(by, "person.change", name, {"build_quota": before}, {"build_quota": quota})
+
+
+def check_members(transaction: Transaction, before: Members | None, after: Members) -> None:
+    """Check a change of the members by project.
+
+    Raises `Refusal` if all build quotas together would exceed the build GPUs, unless they do not grow.
+    """
+    own = {person.name: person.build_quota for person in transaction.all_people().values()}
+    projects = transaction.policy_projects()
+    gpus = quotas.total_gpus(transaction.nodes.build())
+    was = 0 if before is None else quotas.build_sum(before, own, projects)
+    quotas.check_build(was, quotas.build_sum(after, own, projects), gpus, "members")
+
+
+def undo(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> AuditRecord:
+    """Undo a change and return the new entry of the audit trail.
+
+    Raises `Refusal` if the change cannot be undone, or if its subject was changed since.
+    """
+    if entry.what not in UNDOABLE:
+        raise Refusal(409, "not_undoable", f"A change of the kind {entry.what} cannot be taken back here.")
+    if entry.undone:
+        raise Refusal(409, "undone", "This change was taken back already.")
+    match entry.what:
+        case "person.change":
+            _undo_person(transaction, entry, by, members)
+        case "project.create":
+            _undo_create(transaction, entry, by)
+        case "project.delete":
+            _undo_delete(transaction, entry, by, members)
+        case _:
+            _undo_change(transaction, entry, by, members)
+    transaction.undone_entries.append(entry.id)
+    return transaction.audit[-1]
+
+
+def _changed_since(subject: str) -> Refusal:
+    return Refusal(
+        409,
+        "changed",
+        f"{subject!r} was changed since, so this change cannot be taken back.",
+        hint="Change it by hand.",
+    )
+
+
+def _undo_person(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> None:
+    person = transaction.all_people().get(entry.subject)
+    if (None if person is None else person.build_quota) != entry.after.get("build_quota"):
+        raise _changed_since(entry.subject)
+    edit_person(transaction, entry.subject, entry.before.get("build_quota"), by, members)
+
+
+def _undo_create(transaction: Transaction, entry: AuditRecord, by: str) -> None:
+    record = transaction.project(entry.subject)
+    if record is None or editable_fields(record.project) != dict(entry.after):
+        raise _changed_since(entry.subject)
+    delete_project(transaction, entry.subject, by)
+
+
+def _undo_delete(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> None:
+    before = dict(entry.before)
+    age = before.pop("age")
+    gone = entry.subject not in members
+    created = create_project(transaction, entry.subject, wire.ProjectEdit(**before), by, members, made_group=gone)
+    transaction.put_project(entry.subject, replace(created, project=replace(created.project, age=age), colour=age))
+
+
+def _undo_change(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> None:
+    record = transaction.project(entry.subject)
+    if record is None or any(getattr(record.project, field) != value for field, value in entry.after.items()):
+        raise _changed_since(entry.subject)
+    _change(transaction, record, entry.before, by, members)
+
+
+def _existing(transaction: Transaction, name: str) -> ProjectRecord:
+    record = transaction.project(name)
+    if record is None:
+        raise Refusal(404, "not_found", f"There is no project {name!r}.")
+    return record
+
+
+def _check(
+    transaction: Transaction,
+    before: Mapping[str, Project],
+    after: Mapping[str, Project],
+    name: str,
+    members: Members,
+) -> None:
+    project = after[name]
+    _check_values(project)
+    if project.parent is not None and project.parent not in after:
+        raise Refusal(422, "unknown_project", f"There is no project {project.parent!r}.", field="parent")
+    if _has_cycle(name, after):
+        raise Refusal(
+            422,
+            "circle",
+            f"{project.parent!r} is in {name!r} itself, so {name!r} cannot be in it.",
+            field="parent",
+            hint="Choose a project that is not below this one.",
+        )
+    if project.limit is not None and (project.quota is None or project.quota > project.limit):
+        quota = "unlimited" if project.quota is None else str(project.quota)
+        raise Refusal(
+            422,
+            "sums",
+            f"The quota of {name!r} is {quota} and its limit {project.limit}: a quota cannot exceed the limit.",
+            field="quota" if before.get(name) is None or before[name].limit == project.limit else "limit",
+        )
+    quotas.check_quotas(before, after, quotas.total_gpus(transaction.nodes.train()), name)
+    own = {person.name: person.build_quota for person in transaction.all_people().values()}
+    quotas.check_build(
+        quotas.build_sum(members, own, before),
+        quotas.build_sum(members, own, after),
+        quotas.total_gpus(transaction.nodes.build()),
+        "build_quota",
+    )
+
+
+def _check_values(project: Project) -> None:
+    try:
+        msgspec.convert(editable_fields(project), wire.ProjectEdit)
+    except msgspec.ValidationError as error:
+        raise Refusal(422, "invalid", f"The project {project.name!r} cannot be so: {error}.") from error
+
+
+def _has_cycle(name: str, projects: Mapping[str, Project]) -> bool:
+    seen = {name}
+    parent = projects[name].parent
+    while parent is not None:
+        if parent in seen:
+            return True
+        seen.add(parent)
+        parent = projects[parent].parent if parent in projects else None
+    return False

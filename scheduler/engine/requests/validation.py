@@ -1,0 +1,354 @@
+"""Validation of submissions, which are untrusted input: values, sizes, and whether the pool can ever run them."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+from springtide.scheduler import wire, wording
+from springtide.scheduler.engine.requests import images
+from springtide.scheduler.engine.settings import EngineSettings
+from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES, WITHIN_NODES, Node, Project
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.records import JobSpec
+
+UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+"""Unicode categories that names must not contain: control, direction and line characters."""
+
+
+def invalid_field(field: str, message: str, hint: str = "") -> Refusal:
+    """Return the refusal of a request because of one of its fields."""
+    return Refusal(422, "invalid", message, field=field, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationContext:
+    """What submissions are validated against: train nodes, projects by name, and the engine's settings."""
+
+    nodes: Sequence[Node]
+    projects: Mapping[str, Project]
+    settings: EngineSettings
+
+
+def validate_submission(
+    submission: wire.Submission, user: str, project: str, context: ValidationContext, *, job_id: str, now: float
+) -> JobSpec:
+    """Return the spec of a submission, without ``seq`` and ``bundle``.
+
+    Raises `Refusal` with the field, what was expected and the way out.
+    """
+    spec = validate_resources(submission, user, project, context, job_id=job_id, now=now)
+    _check_texts(submission, context.settings)
+    _check_files(submission.files, context.settings)
+    return replace(
+        spec,
+        name=spec.name or _default_name(submission),
+        kind=submission.kind,
+        argv=tuple(submission.argv),
+        env=dict(submission.env),
+        cwd=submission.cwd,
+        image=images.choose_image(submission.image, context.settings.images),
+        source=submission.source,
+        key=submission.key,
+        retries=_option("retries", submission.retries),
+        grace=_grace(submission, context.settings),
+    )
+
+
+def validate_resources(
+    wish: wire.Wish, user: str, project: str, context: ValidationContext, *, job_id: str, now: float
+) -> JobSpec:
+    """Return the spec of a job by its resources alone, without a command. Raises `Refusal`."""
+    _check_project(project, context)
+    workers, gpus, min_workers = _sizes(wish)
+    priority = _priority(wish.priority)
+    _check_names(wish)
+    spec = JobSpec(
+        id=job_id,
+        seq=0,
+        user=user,
+        project=project,
+        submitted=now,
+        name=wish.name.strip(),
+        kind="command",
+        argv=(),
+        workers=workers,
+        gpus=gpus,
+        min_workers=min_workers,
+        priority=priority,
+        preemptible=priority < PREEMPTIBLE_BELOW if wish.preemptible is None else wish.preemptible,
+        gpu_types=tuple(wish.gpu_types),
+        require=wish.require,
+        prefer=wish.prefer,
+        rotate=wish.rotate,
+        time_limit=_option("time_limit", wish.time_limit),
+    )
+    check_fit(spec, context)
+    return spec
+
+
+def _check_project(project: str, context: ValidationContext) -> None:
+    if project not in context.projects:
+        known = ", ".join(sorted(context.projects)) or "none yet"
+        raise Refusal(
+            422,
+            "unknown_project",
+            f"There is no project {project!r}.",
+            field="project",
+            hint=f"Projects: {known}.",
+        )
+
+
+def _option(name: str, value: object) -> Any:
+    """Return the value of an option as the table of options takes it. Raise `Refusal` for any other."""
+    try:
+        return wire.OPTIONS[name].check(value)
+    except wire.BadOption as error:
+        raise invalid_field(name, error.message, error.hint) from None
+
+
+def _sizes(wish: wire.Wish) -> tuple[int, int, int]:
+    workers: int = _option("workers", wish.workers)
+    gpus: int = _option("gpus", wish.gpus)
+    least = workers if wish.min_workers is None else _option("min_workers", wish.min_workers)
+    if least > workers:
+        raise invalid_field(
+            "min_workers",
+            f"min_workers is {least}, but the job has {wording.count(workers, 'worker')}.",
+            "Ask for more workers, or for fewer of them at least.",
+        )
+    return workers, gpus, least
+
+
+def _priority(value: object) -> int:
+    names = ", ".join(PRIORITIES)
+    if isinstance(value, str):
+        if value in PRIORITIES:
+            return PRIORITIES[value]
+        if not (value.isascii() and value.isdigit()):
+            raise invalid_field("priority", f"There is no priority {value!r}.", f"Use {names}, or a number.")
+        value = int(value[:10])
+    number: int = _option("priority", value)
+    return number
+
+
+def is_printable(text: str) -> bool:
+    """Return whether a text has no control, direction or line characters."""
+    return all(unicodedata.category(character) not in UNPRINTABLE for character in text)
+
+
+def _check_names(wish: wire.Wish) -> None:
+    if not is_printable(wish.name) or len(wish.name) > wire.MAX_NAME:
+        raise invalid_field(
+            "name",
+            f"The name is longer than {wire.MAX_NAME} or has control characters.",
+            "Use letters, digits, spaces and signs.",
+        )
+    for field, words in (
+        ("gpu_types", wish.gpu_types),
+        ("require", [wish.require or "-"]),
+        ("prefer", [wish.prefer or "-"]),
+    ):
+        if any(not word or not is_printable(word) or len(word) > wire.MAX_NAME for word in words):
+            raise invalid_field(field, f"{field} has a name that is empty, too long, or has control characters.")
+
+
+def _check_texts(submission: wire.Submission, settings: EngineSettings) -> None:
+    if submission.key is not None and not (
+        is_printable(submission.key) and 0 < len(submission.key) <= wire.MAX_NAME
+    ):
+        raise invalid_field("key", f"The key is empty, longer than {wire.MAX_NAME} or has control characters.")
+    _count_bytes("source", submission.source.replace("\0", ""))
+    if not submission.argv or not submission.argv[0]:
+        raise invalid_field("argv", "There is no command to run.")
+    size = sum(_count_bytes("argv", word) + 1 for word in submission.argv)
+    if size > settings.max_argv_bytes:
+        raise invalid_field(
+            "argv", f"The command has {size} bytes; at most {settings.max_argv_bytes} are allowed."
+        )
+    if not submission.files and any("{code}" in text for text in (*submission.argv, *submission.env.values())):
+        raise invalid_field(
+            "files", "The command uses {code}, but no files were sent.", "Send the files that it runs."
+        )
+    _check_env(submission.env, settings)
+    cwd = submission.cwd
+    if cwd is not None and (not _count_bytes("cwd", cwd) or not cwd.startswith("/")):
+        raise invalid_field(
+            "cwd", f"The working directory {cwd!r} is not an absolute path.", "Give the whole path, from /."
+        )
+
+
+def _count_bytes(field: str, text: str) -> int:
+    """Return the size of a text. Raises `Refusal` for text that no operating system takes."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise invalid_field(field, f"{field} has characters that are not text.") from None
+    if "\0" in text:
+        raise invalid_field(field, f"{field} has a NUL character.")
+    return size
+
+
+def _check_env(env: Mapping[str, str], settings: EngineSettings) -> None:
+    for name in env:
+        if not name or "=" in name or not is_printable(name):
+            raise invalid_field("env", f"{name!r} cannot be the name of an environment variable.")
+    size = sum(_count_bytes("env", name) + _count_bytes("env", value) + 2 for name, value in env.items())
+    if size > settings.max_env_bytes:
+        raise invalid_field(
+            "env",
+            f"The environment has {size} bytes; at most {settings.max_env_bytes} are allowed.",
+            "Send large values as files.",
+        )
+
+
+def _check_files(files: Mapping[str, bytes], settings: EngineSettings) -> None:
+    if len(files) > settings.max_files:
+        raise invalid_field("files", f"{len(files)} files were sent; at most {settings.max_files} are allowed.")
+    total = sum(len(content) for content in files.values())
+    if total > settings.max_files_bytes:
+        raise Refusal(
+            413,
+            "too_large",
+            f"The files have {total} bytes together; at most {settings.max_files_bytes} are allowed.",
+            field="files",
+            hint="Put data on a disk that the job can read, and send code only.",
+        )
+    for name in files:
+        _check_file_name(name)
+    folders = {str(parent) for name in files for parent in PurePosixPath(name).parents}
+    both = folders & files.keys()
+    if both:
+        raise invalid_field("files", f"{min(both)!r} is sent as a file and as a folder.")
+
+
+def _check_file_name(name: str) -> None:
+    parts = name.split("/")
+    if not name or name.startswith("/") or not is_printable(name) or "\\" in name:
+        raise invalid_field(
+            "files", f"{name!r} cannot be a file's name.", "Use relative paths with forward slashes."
+        )
+    if any(part in {"", ".", ".."} for part in parts):
+        raise invalid_field(
+            "files", f"The path {name!r} leaves the job's own folder or is not plain.", "Leave out '.' and '..'."
+        )
+    if any(len(part.encode()) > 255 for part in parts) or len(name.encode()) > 1024:
+        raise invalid_field("files", f"The path {name[:60]!r}… is too long.")
+
+
+def _grace(submission: wire.Submission, settings: EngineSettings) -> float | None:
+    grace: float | None = _option("grace", submission.grace)
+    if grace is not None and grace > settings.max_grace:
+        most = f"{settings.max_grace:g} s"
+        raise invalid_field("grace", f"The grace period is {grace:g} s; this pool allows at most {most}.")
+    return grace
+
+
+def _default_name(submission: wire.Submission) -> str:
+    names = [PurePosixPath(word).name for word in submission.argv if not word.startswith("-")]
+    scripts = [name for name in names if name.endswith((".py", ".sh", ".ipynb"))]
+    name = "".join(c for c in (scripts or names or ["job"])[0] if is_printable(c))
+    return name[: wire.MAX_NAME] or "job"
+
+
+# ---------- fit
+
+
+def check_fit(spec: JobSpec, context: ValidationContext) -> None:
+    """Raise `Refusal` for a job that this pool can never start."""
+    nodes = [node for node in context.nodes if not spec.gpu_types or node.gpu_type in spec.gpu_types]
+    _check_gpu_types(spec, context, nodes)
+    largest = max((node.gpus for node in nodes), default=0)
+    if largest == 0:
+        raise Refusal(
+            422, "no_gpus", "The pool has no train GPUs.", field="gpus", hint="An admin of this hub can tell why."
+        )
+    if spec.gpus > largest:
+        raise invalid_field(
+            "gpus",
+            f"{spec.gpus} GPUs per worker were asked for; the largest train node has {largest}.",
+            f"Ask for at most {largest} per worker, and for more workers.",
+        )
+    worker_slots = sum(node.gpus // spec.gpus for node in nodes)
+    if spec.min_workers > worker_slots:
+        raise invalid_field(
+            "workers" if spec.min_workers == spec.workers else "min_workers",
+            f"{wording.workers(spec.min_workers, spec.gpus)} have to run together; the pool has room for "
+            f"{worker_slots}.",
+            "Ask for fewer workers or fewer GPUs.",
+        )
+    _check_domain(spec, nodes)
+    _check_limits(spec, context)
+
+
+def _check_gpu_types(spec: JobSpec, context: ValidationContext, nodes: Sequence[Node]) -> None:
+    if spec.gpu_types and not nodes:
+        known = ", ".join(sorted({node.gpu_type for node in context.nodes if node.gpu_type})) or "not told apart"
+        raise invalid_field(
+            "gpu_types", f"No train node has GPUs of type {', '.join(spec.gpu_types)}.", f"Types here: {known}."
+        )
+
+
+def _check_domain(spec: JobSpec, nodes: Sequence[Node]) -> None:
+    if spec.require is None:
+        return
+    room: dict[tuple[str, str], int] = {}
+    for node in nodes:
+        for domain, gpus in _domains(node, spec.require):
+            room[domain] = room.get(domain, 0) + gpus // spec.gpus
+    levels = f"Levels here: {', '.join(_levels(nodes))}."
+    if not room:
+        raise invalid_field("require", f"No train node belongs to a {spec.require!r}.", levels)
+    if max(room.values()) < spec.min_workers:
+        raise invalid_field(
+            "require",
+            f"No single {spec.require} has room for {wording.workers(spec.min_workers, spec.gpus)}.",
+            f"Use prefer instead of require, or ask for fewer workers. {levels}",
+        )
+
+
+def _levels(nodes: Sequence[Node]) -> list[str]:
+    within = {level for level in WITHIN_NODES if any(node.groups(level) for node in nodes)}
+    return sorted({"node", *within, *(level for node in nodes for level in node.labels)})
+
+
+def _domains(node: Node, level: str) -> list[tuple[tuple[str, str], int]]:
+    if level == "node":
+        return [((node.name, ""), node.gpus)]
+    if level in WITHIN_NODES:
+        groups = node.groups(level) or (range(node.gpus),)
+        return [((node.name, str(number)), len(group)) for number, group in enumerate(groups)]
+    label = node.labels.get(level)
+    return [] if label is None else [((level, label), node.gpus)]
+
+
+def _check_limits(spec: JobSpec, context: ValidationContext) -> None:
+    least = spec.min_workers * spec.gpus
+    for project in with_ancestors(spec.project, context.projects):
+        if project.limit is not None and least > project.limit:
+            raise invalid_field(
+                "gpus",
+                f"The job needs {wording.gpus(least)}; the project {project.name!r} may never hold more than "
+                f"{project.limit}.",
+                "Ask for fewer GPUs, or ask an admin of this hub for a higher limit.",
+            )
+        if not spec.preemptible and project.quota is not None and least > project.quota:
+            raise invalid_field(
+                "preemptible" if spec.priority < PREEMPTIBLE_BELOW else "priority",
+                f"A job that cannot be paused has to fit in the quota: it needs {wording.gpus(least)}, and "
+                f"the quota of {project.name!r} is {project.quota}.",
+                "Let it be paused (a priority below 100), or ask for fewer GPUs.",
+            )
+
+
+def with_ancestors(name: str, projects: Mapping[str, Project]) -> list[Project]:
+    """Return the project and its ancestors, nearest first; nothing for an unknown project."""
+    found: list[Project] = []
+    current = projects.get(name)
+    while current is not None and current not in found:
+        found.append(current)
+        current = projects.get(current.parent) if current.parent is not None else None
+    return found

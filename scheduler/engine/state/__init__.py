@@ -1,0 +1,1 @@
+"""Committed state, transactions on it, and the life cycle of a job."""

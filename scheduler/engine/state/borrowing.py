@@ -1,0 +1,55 @@
+"""Numbers of borrowed GPUs: those that a project holds beyond its quota."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from springtide.scheduler.store.records import JobRecord
+
+Order = tuple[bool, float, int]
+Bound = tuple[Order, int]
+"""The first job that the quota does not hold as a whole, and the number of its GPUs beyond the quota."""
+
+
+def filling_order(job: JobRecord) -> Order:
+    """Return the sort key by which live jobs fill a quota: non-preemptible ones first, then the oldest."""
+    return (job.spec.preemptible, job.attempts[-1].created, job.spec.seq)
+
+
+class Borrowing:
+    """The numbers of GPUs that live jobs hold beyond their projects' quotas.
+
+    ``live_in`` returns a project's live jobs in `filling_order`, ``quota_of`` its quota in GPUs, None if it is
+    unlimited. Each project is computed once, when first asked for, from its jobs within the quota.
+    """
+
+    def __init__(
+        self, live_in: Callable[[str], Iterable[JobRecord]], quota_of: Callable[[str], int | None]
+    ) -> None:
+        self._live_in = live_in
+        self._quota_of = quota_of
+        self._bounds: dict[str, Bound | None] = {}
+
+    def of(self, job: JobRecord) -> int:
+        """Return the number of borrowed GPUs of a job, which are the last ones it holds."""
+        if job.live is None:
+            return 0
+        project = job.spec.project
+        if project not in self._bounds:
+            self._bounds[project] = self._bound(project)
+        bound = self._bounds[project]
+        order = filling_order(job)
+        if bound is None or order < bound[0]:
+            return 0
+        return bound[1] if order == bound[0] else job.live.gpus
+
+    def _bound(self, project: str) -> Bound | None:
+        quota = self._quota_of(project)
+        if quota is None:
+            return None
+        held = 0
+        for job in self._live_in(project):
+            held += job.attempts[-1].gpus
+            if held > quota:
+                return (filling_order(job), held - quota)
+        return None

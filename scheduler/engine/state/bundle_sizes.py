@@ -1,0 +1,55 @@
+"""Bytes of files that unfinished jobs keep in the store, by user and by project."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from springtide.scheduler.store.records import JobSpec
+
+Owner: TypeAlias = tuple[str, str]
+"""``("user", name)`` or ``("project", name)``."""
+
+
+def owners(spec: JobSpec) -> Iterator[Owner]:
+    """Yield on whose account a job's files are."""
+    yield "user", spec.user
+    yield "project", spec.project
+
+
+class BundleSizes:
+    """Sizes of bundles in use. Jobs of one owner with equal files share a bundle, which counts once."""
+
+    def __init__(self) -> None:
+        self._uses: Counter[tuple[Owner, str]] = Counter()
+        self._bytes: Counter[Owner] = Counter()
+
+    def of(self, owner: Owner) -> int:
+        """Return the bytes on an owner's account."""
+        return self._bytes[owner]
+
+    def has(self, owner: Owner, digest: str) -> bool:
+        """Return whether a job of the owner uses the bundle."""
+        return (owner, digest) in self._uses
+
+    def add(self, spec: JobSpec) -> None:
+        """Count the files of an unfinished job."""
+        if spec.bundle is None:
+            return
+        for owner in owners(spec):
+            if not self.has(owner, spec.bundle):
+                self._bytes[owner] += spec.bundle_bytes
+            self._uses[owner, spec.bundle] += 1
+
+    def remove(self, spec: JobSpec) -> None:
+        """Stop counting the files of a job that has ended."""
+        if spec.bundle is None:
+            return
+        for owner in owners(spec):
+            self._uses[owner, spec.bundle] -= 1
+            if not self._uses[owner, spec.bundle]:
+                del self._uses[owner, spec.bundle]
+                self._bytes[owner] -= spec.bundle_bytes
+                if not self._bytes[owner]:
+                    del self._bytes[owner]

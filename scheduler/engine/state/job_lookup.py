@@ -1,0 +1,45 @@
+"""Look-up of any job: unfinished, ended lately, or ended long ago."""
+
+from __future__ import annotations
+
+from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.engine.store_threads import StoreThreads
+from springtide.scheduler.lru_cache import LruCache
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.records import JobRecord
+
+MAX_ENDED = 512
+"""Maximum number of ended jobs in memory."""
+
+
+class JobLookup:
+    """Finds the committed record of a job, in memory or in the store."""
+
+    def __init__(self, state: State, store: StoreThreads) -> None:
+        self._state = state
+        self._threads = store
+        self._ended: LruCache[str, JobRecord] = LruCache(MAX_ENDED)
+
+    def remember_ended(self, job: JobRecord) -> None:
+        """Keep a job that has ended in memory."""
+        self._ended.put(job.id, job)
+
+    def in_memory(self, job_id: str) -> JobRecord | None:
+        """Return a job that is unfinished or has ended lately."""
+        return self._state.jobs.get(job_id) or self._ended.get(job_id)
+
+    async def look_up(self, job_id: str) -> JobRecord | None:
+        """Return a job, None if there is none with this id. Raises `StoreError`."""
+        return self.in_memory(job_id) or await self._threads.read(self._threads.store.job, job_id)
+
+    async def get(self, job_id: str) -> JobRecord:
+        """Return a job. Raises `Refusal` (404) if there is none with this id, and `StoreError`."""
+        job = await self.look_up(job_id)
+        if job is None:
+            raise job_not_found(job_id)
+        return job
+
+
+def job_not_found(job_id: str) -> Refusal:
+    """Return the refusal for an unknown job."""
+    return Refusal(404, "not_found", f"There is no job {job_id!r}.")

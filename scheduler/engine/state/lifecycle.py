@@ -1,0 +1,325 @@
+"""The life cycle of a job, as pure functions from a record and an event to a new record and effects.
+
+How an attempt's end is judged: exit code 0 is success, also during a pause; exit code 75 asks to be run again; any
+other end of an attempt that was asked to pause is a pause; the rest are failures, which use up the job's retries.
+Pauses and lost attempts use up none.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeAlias
+
+from springtide.scheduler import sentences
+from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.settings import Retries
+from springtide.scheduler.executors.base import AttemptPhase, AttemptStatus, Exit, ExitKind, Reported
+from springtide.scheduler.model import FINAL, JobState, Placement, Reason
+from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, JobRecord
+
+RUN_AGAIN = os.EX_TEMPFAIL
+"""Exit code 75: the job has saved a checkpoint and asks to be run again."""
+
+
+class Action(StrEnum):
+    """What the executor can be told to do with an attempt."""
+
+    LAUNCH = "launch"
+    PAUSE = "pause"
+    KILL = "kill"
+    DISCARD = "discard"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """An action on one attempt, to be carried out after the commit."""
+
+    action: Action
+    job: str
+    attempt: int
+
+
+Transition: TypeAlias = tuple[JobRecord, tuple[Effect, ...]]
+"""The job after an event, and the effects of the event."""
+
+
+def start(job: JobRecord, placement: Placement, why: Reason, now: float) -> Transition:
+    """Start a new attempt of a waiting job."""
+    number = job.standing.attempt + 1
+    attempt = AttemptRecord(
+        job=job.id,
+        number=number,
+        placement=placement,
+        created=now,
+        why=why,
+        resumed_from=job.standing.saved_step,
+        step_before=job.standing.best_step,
+    )
+    started = job.with_standing(
+        state=JobState.STARTING, attempt=number, reserved=(), not_before=0.0, reason=why, error=""
+    ).with_attempt(attempt)
+    return started, (Effect(Action.LAUNCH, job.id, number),)
+
+
+def pause(job: JobRecord, why: Reason, now: float, reserved: Placement = ()) -> Transition:
+    """Ask the live attempt to save and stop, by a decision; ``reserved`` is where the job resumes, if known."""
+    return _ask(job.with_standing(reserved=reserved), Asked.PAUSE, why, now)
+
+
+def hold(job: JobRecord, by: str, now: float) -> Transition:
+    """Pause the job until it is resumed, for the user ``by``."""
+    if job.state in FINAL or job.standing.stopping or job.standing.held:
+        return job, ()
+    why = messages.held_by(by)
+    held = job.with_standing(held=True, by=by, reserved=())
+    if job.live is None:
+        return held.with_standing(state=JobState.PAUSED, reason=why), ()
+    return _ask(held, Asked.PAUSE, why, now)
+
+
+def resume(job: JobRecord) -> Transition:
+    """Let a job that a user paused wait for GPUs again."""
+    if job.state in FINAL or not job.standing.held:
+        return job, ()
+    free = job.with_standing(held=False, by="", not_before=0.0)
+    if job.live is None:
+        free = free.with_standing(state=_waiting(job), reason=_last_end(job))
+    return free, ()
+
+
+def cancel(job: JobRecord, by: str, now: float) -> Transition:
+    """End the job for good, for the user ``by``."""
+    if job.state in FINAL or job.standing.stopping == messages.CANCEL:
+        return job, ()
+    why = messages.cancelled_by(by)
+    if job.live is None:
+        return _end(job, JobState.CANCELLED, now, why), ()
+    return _ask(job.with_standing(stopping=messages.CANCEL, by=by, reserved=()), Asked.KILL, why, now)
+
+
+def time_up(job: JobRecord, now: float) -> Transition:
+    """End the job because it has reached its time limit."""
+    if job.live is None or job.standing.stopping:
+        return job, ()
+    why = messages.time_limit(job.spec.time_limit or 0.0)
+    return _ask(job.with_standing(stopping=messages.TIME_LIMIT, reserved=()), Asked.KILL, why, now)
+
+
+def _ask(job: JobRecord, asked: Asked, why: Reason, now: float) -> Transition:
+    attempt = job.live
+    if attempt is None:
+        return job, ()
+    if attempt.asked is Asked.KILL or attempt.asked is asked:
+        return job.with_standing(reason=why), ()
+    stopping = replace(attempt, state=AttemptState.PAUSING, asked=asked, asked_at=now, asked_why=why)
+    action = Action.KILL if asked is Asked.KILL else Action.PAUSE
+    asked_job = job.with_standing(state=JobState.PAUSING, reason=why).with_attempt(stopping)
+    return asked_job, (Effect(action, job.id, attempt.number),)
+
+
+def shift_times(job: JobRecord, seconds: float) -> JobRecord:
+    """Shift the times of an unfinished job and its live attempt, so that durations up to now stay what they are.
+
+    Times of ended attempts stay as they were recorded.
+    """
+    standing, live = job.standing, job.live
+    shifted = JobRecord(replace(job.spec, submitted=job.spec.submitted + seconds), standing, job.attempts)
+    shifted = shifted.with_standing(
+        not_before=standing.not_before + seconds if standing.not_before else 0.0,
+        started=_shifted(standing.started, seconds),
+        saved=_shifted(standing.saved, seconds),
+        reported=_shifted(standing.reported, seconds),
+    )
+    if live is None:
+        return shifted
+    return shifted.with_attempt(
+        replace(
+            live,
+            created=live.created + seconds,
+            started=_shifted(live.started, seconds),
+            asked_at=_shifted(live.asked_at, seconds),
+            saved=_shifted(live.saved, seconds),
+        )
+    )
+
+
+def _shifted(at: float | None, seconds: float) -> float | None:
+    return None if at is None else at + seconds
+
+
+def deadline(job: JobRecord) -> float | None:
+    """Return when the live attempt reaches the job's time limit, None if it has none or is ending."""
+    attempt = job.live
+    if attempt is None or attempt.started is None or job.spec.time_limit is None or job.standing.stopping:
+        return None
+    return attempt.started + job.spec.time_limit - job.standing.ran
+
+
+def reported(job: JobRecord, report: Reported) -> JobRecord:
+    """Return the job with its reported progress, which need not be committed at once."""
+    standing = job.standing
+    if job.state in FINAL:
+        return job
+    last = report.last
+    best = max((step for step in (standing.best_step, last.step) if step is not None), default=None)
+    told = job.with_standing(
+        step=standing.step if last.step is None else last.step,
+        of=standing.of if last.of is None else last.of,
+        reported=last.at,
+        values={**standing.values, **last.values},
+        best_step=best,
+        saved=standing.saved if report.saved_at is None else report.saved_at,
+        saved_step=standing.saved_step if report.saved_at is None else report.saved_step,
+    )
+    attempt = job.live
+    if attempt is None or attempt.number != report.key.attempt or report.saved_at is None:
+        return told
+    if report.saved_at < (attempt.started or attempt.created):
+        return told
+    return told.with_attempt(replace(attempt, saved=report.saved_at))
+
+
+def observed(job: JobRecord, status: AttemptStatus, now: float, retries: Retries) -> Transition:
+    """Take in the executor's status of an attempt. ``retries`` sets the delays before the next attempt."""
+    attempt = job.live
+    key = status.key
+    if attempt is None or attempt.number != key.attempt:
+        gone = status.phase is AttemptPhase.GONE
+        return job, ((Effect(Action.DISCARD, key.job, key.attempt),) if gone else ())
+    if status.phase is AttemptPhase.GONE:
+        ended = status.exit or Exit(ExitKind.LOST, now, detail="Nothing is known of how it ended.")
+        return settle(job, replace(attempt, started=status.started or attempt.started), ended, retries)
+    if status.phase is AttemptPhase.STARTING:
+        return (job if attempt.seen else job.with_attempt(replace(attempt, seen=True))), ()
+    return _running(job, attempt, status.started or now), ()
+
+
+def _running(job: JobRecord, attempt: AttemptRecord, started: float) -> JobRecord:
+    if attempt.started is not None:
+        return job
+    state = AttemptState.RUNNING if attempt.asked is None else attempt.state
+    running = job.with_attempt(replace(attempt, seen=True, started=started, state=state))
+    if attempt.asked is None:
+        running = running.with_standing(state=JobState.RUNNING)
+    return running.with_standing(started=started if job.standing.started is None else job.standing.started)
+
+
+def settle(job: JobRecord, attempt: AttemptRecord, ended: Exit, retries: Retries) -> Transition:
+    """Settle the job after the end of its attempt."""
+    at = max(ended.at, attempt.created)
+    ran = max(0.0, at - attempt.started) if attempt.started is not None else 0.0
+    settled = job.with_standing(
+        ran=job.standing.ran + ran,
+        served=job.standing.served + ran * attempt.gpus,
+        exit_code=ended.code,
+        started=job.standing.started if job.standing.started is not None else attempt.started,
+    )
+    attempt = replace(
+        attempt,
+        seen=True,
+        ended=at,
+        exit_code=ended.code,
+        exit_signal=ended.signal,
+        detail=ended.detail,
+    )
+    settled, state, why = _verdict(settled, attempt, ended, retries)
+    settled = settled.with_attempt(replace(attempt, state=state, ended_why=why))
+    return settled, (Effect(Action.DISCARD, job.id, attempt.number),)
+
+
+def _verdict(
+    job: JobRecord, attempt: AttemptRecord, ended: Exit, retries: Retries
+) -> tuple[JobRecord, AttemptState, Reason]:
+    at = attempt.ended or ended.at
+    clean = ended.kind is ExitKind.EXITED and ended.signal is None and ended.code == 0
+    if job.standing.stopping == messages.CANCEL:
+        why = messages.cancelled_by(job.standing.by)
+        return _end(job, JobState.CANCELLED, at, why), AttemptState.CANCELLED, why
+    if clean:
+        why = messages.succeeded()
+        return _end(job, JobState.SUCCEEDED, at, why), AttemptState.SUCCEEDED, why
+    if job.standing.stopping == messages.TIME_LIMIT:
+        why = messages.time_limit(job.spec.time_limit or 0.0)
+        return _end(job, JobState.FAILED, at, why), AttemptState.FAILED, why
+    if ended.kind is ExitKind.LOST:
+        return _lost(job, attempt, ended, at, retries)
+    if attempt.asked is Asked.PAUSE or ended.paused:
+        why = _pause_reason(job, attempt)
+        return _wait(job.with_standing(losses=0), why), AttemptState.PAUSED, why
+    if ended.kind is ExitKind.EXITED and ended.signal is None and ended.code == RUN_AGAIN:
+        return _again(job, attempt, at, retries)
+    return _failed(job, ended, at, retries)
+
+
+def _lost(
+    job: JobRecord, attempt: AttemptRecord, ended: Exit, at: float, retries: Retries
+) -> tuple[JobRecord, AttemptState, Reason]:
+    why = messages.lost(ended.detail, saved=job.standing.saved is not None)
+    losses = 1 if attempt.saved is not None else job.standing.losses + 1
+    waiting = job.with_standing(losses=losses, not_before=at + retries.wait(losses - 1))
+    return _wait(waiting, why), AttemptState.LOST, why
+
+
+def _again(
+    job: JobRecord, attempt: AttemptRecord, at: float, retries: Retries
+) -> tuple[JobRecord, AttemptState, Reason]:
+    if _has_progress(job, attempt):
+        why = messages.asked_again()
+        waiting = job.with_standing(fruitless=0, losses=0, not_before=at + retries.wait(1))
+        return _wait(waiting, why), AttemptState.PAUSED, why
+    times = job.standing.fruitless + 1
+    if times >= retries.fruitless_limit:
+        why = messages.fruitless(times)
+        return _end(job.with_standing(fruitless=times), JobState.FAILED, at, why), AttemptState.FAILED, why
+    why = messages.asked_again_in_vain(times, retries.fruitless_limit)
+    waiting = job.with_standing(fruitless=times, not_before=at + retries.wait(times))
+    return _wait(waiting, why), AttemptState.PAUSED, why
+
+
+def _has_progress(job: JobRecord, attempt: AttemptRecord) -> bool:
+    """Return whether the attempt reached a later step; of a job without steps, whether it saved a checkpoint."""
+    best, before = job.standing.best_step, attempt.step_before
+    return attempt.saved is not None if best is None else before is None or best > before
+
+
+def _failed(job: JobRecord, ended: Exit, at: float, retries: Retries) -> tuple[JobRecord, AttemptState, Reason]:
+    failures = job.standing.failures + 1
+    counted = job.with_standing(failures=failures, losses=0)
+    why = messages.failed(ended)
+    if failures > job.spec.retries:
+        return _end(counted, JobState.FAILED, at, why), AttemptState.FAILED, why
+    retry = messages.failed(ended, retry=failures, retries=job.spec.retries)
+    waiting = counted.with_standing(not_before=at + retries.wait(failures))
+    return _wait(waiting, retry), AttemptState.FAILED, retry
+
+
+def _wait(job: JobRecord, why: Reason) -> JobRecord:
+    if job.standing.held:
+        return job.with_standing(state=JobState.PAUSED, reason=messages.held_by(job.standing.by))
+    return job.with_standing(state=_waiting(job), reason=why)
+
+
+def _waiting(job: JobRecord) -> JobState:
+    """Return the state of a waiting job: paused if it has run before, queued otherwise."""
+    return JobState.PAUSED if job.standing.started is not None else JobState.QUEUED
+
+
+def _pause_reason(job: JobRecord, attempt: AttemptRecord) -> Reason:
+    why = attempt.asked_why
+    if why is None or (why.code == messages.HELD and not job.standing.held):
+        return messages.asked_to_pause()
+    return why
+
+
+def _last_end(job: JobRecord) -> Reason | None:
+    why = job.attempts[-1].ended_why if job.attempts else None
+    return None if why is not None and why.code == messages.HELD else why
+
+
+def _end(job: JobRecord, state: JobState, at: float, why: Reason) -> JobRecord:
+    error = sentences.text(why) if state is JobState.FAILED else ""
+    return job.with_standing(
+        state=state, ended=at, reason=why, reserved=(), held=False, stopping=None, error=error
+    )

@@ -1,0 +1,167 @@
+"""The committed state of the pool in memory: what the store holds of unfinished jobs, projects and people."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+from sortedcontainers import SortedKeyList
+
+from springtide.scheduler import model
+from springtide.scheduler.clock import ClockAnchor
+from springtide.scheduler.engine.state.borrowing import Borrowing, filling_order
+from springtide.scheduler.engine.state.bundle_sizes import BundleSizes
+from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.model import JobState, Phase
+from springtide.scheduler.store.records import (
+    JobRecord,
+    Loaded,
+    PersonRecord,
+    ProjectRecord,
+    WorkspaceRecord,
+)
+
+WorkspaceKey = tuple[str, str]
+"""User and server name of a workspace."""
+SubmissionKey = tuple[str, str]
+"""User and idempotency key of a submission."""
+MAX_ENDED_KEYS = 10_000
+"""Maximum number of idempotency keys of ended jobs in memory."""
+_PHASES = {
+    JobState.QUEUED: Phase.WAITING,
+    JobState.PAUSED: Phase.WAITING,
+    JobState.STARTING: Phase.RUNNING,
+    JobState.RUNNING: Phase.RUNNING,
+    JobState.PAUSING: Phase.PAUSING,
+}
+
+
+def policy_job(job: JobRecord) -> model.Job | None:
+    """Return the job as the planner sees it, None if it has ended."""
+    phase = _PHASES.get(job.state)
+    if phase is None:
+        return None
+    spec, standing, live = job.spec, job.standing, job.live
+    return model.Job(
+        id=spec.id,
+        project=spec.project,
+        name=spec.name,
+        user=spec.user,
+        priority=spec.priority,
+        preemptible=spec.preemptible,
+        workers=spec.workers,
+        gpus=spec.gpus,
+        min_workers=spec.min_workers,
+        submitted=spec.submitted,
+        gpu_types=spec.gpu_types,
+        require=spec.require,
+        prefer=spec.prefer,
+        rotate=spec.rotate,
+        time_limit=spec.time_limit,
+        fastest=spec.fastest,
+        phase=Phase.HELD if phase is Phase.WAITING and standing.held else phase,
+        placement=live.placement if live is not None else (),
+        reserved=standing.reserved,
+        started=None if live is None else live.started if live.started is not None else live.created,
+        saved=standing.saved,
+        served=standing.served,
+        not_before=standing.not_before,
+        attempts=standing.attempt,
+    )
+
+
+@dataclass(slots=True)
+class State:
+    """Committed state: unfinished jobs, projects, people, workspaces, and the highest number of each journal.
+
+    Changes only when a `Transaction` is applied after its commit. ``live_by_project`` holds the jobs with a live
+    attempt, in the order in which they fill the project's quota. ``unsaved`` are ids of jobs whose latest reports
+    are in memory only. ``clock`` is the anchor of the system clock that all times refer to.
+    """
+
+    jobs: dict[str, JobRecord] = field(default_factory=dict)
+    live_by_project: dict[str, SortedKeyList] = field(default_factory=dict)
+    projects: dict[str, ProjectRecord] = field(default_factory=dict)
+    people: dict[str, PersonRecord] = field(default_factory=dict)
+    workspaces: dict[WorkspaceKey, WorkspaceRecord] = field(default_factory=dict)
+    job_of_key: dict[SubmissionKey, str] = field(default_factory=dict)
+    ended_keys: deque[SubmissionKey] = field(default_factory=deque)
+    unfinished_by_user: Counter[str] = field(default_factory=Counter)
+    bundle_sizes: BundleSizes = field(default_factory=BundleSizes)
+    unsaved: set[str] = field(default_factory=set)
+    clock: ClockAnchor | None = None
+    next_project_age: int = 0
+    last_job: int = 0
+    last_event: int = 0
+    last_audit: int = 0
+    last_decision: int = 0
+
+    @classmethod
+    def from_store(cls, loaded: Loaded) -> State:
+        """Return the state that the store holds."""
+        state = cls(
+            projects={record.name: record for record in loaded.projects},
+            people={record.name: record for record in loaded.people},
+            workspaces={(record.user, record.server): record for record in loaded.workspaces},
+            clock=loaded.clock,
+            next_project_age=loaded.next_age,
+            last_job=loaded.last_job,
+            last_event=loaded.last_event,
+            last_audit=loaded.last_audit,
+            last_decision=loaded.last_decision,
+        )
+        for job in loaded.jobs:
+            state.put_job(job)
+        return state
+
+    def put_job(self, job: JobRecord) -> None:
+        """Insert or replace a job and update the indexes. A job that has ended is removed."""
+        before = self.jobs.get(job.id)
+        if before is not None and before.live is not None:
+            self.live_by_project[job.spec.project].remove(before)
+        if job.live is not None:
+            self.live_by_project.setdefault(job.spec.project, SortedKeyList(key=filling_order)).add(job)
+        if job.spec.key is not None:
+            self._index_key((job.spec.user, job.spec.key), job)
+        if not job.state.final:
+            self.jobs[job.id] = job
+            if before is None:
+                self.unfinished_by_user[job.spec.user] += 1
+                self.bundle_sizes.add(job.spec)
+        elif before is not None:
+            del self.jobs[job.id]
+            self.bundle_sizes.remove(job.spec)
+            self.unfinished_by_user[job.spec.user] -= 1
+            if not self.unfinished_by_user[job.spec.user]:
+                del self.unfinished_by_user[job.spec.user]
+
+    def _index_key(self, key: SubmissionKey, job: JobRecord) -> None:
+        self.job_of_key[key] = job.id
+        if job.state.final:
+            self.ended_keys.append(key)
+            if len(self.ended_keys) > MAX_ENDED_KEYS:
+                self.job_of_key.pop(self.ended_keys.popleft(), None)
+
+    def policy_projects(self) -> dict[str, model.Project]:
+        """Return the projects as the planner sees them, by name."""
+        return {record.name: record.project for record in self.projects.values()}
+
+    def live_jobs(self) -> Iterator[JobRecord]:
+        """Iterate over the jobs with a live attempt."""
+        return chain.from_iterable(self.live_by_project.values())
+
+    def quota(self, project: str) -> int | None:
+        """Return a project's quota in GPUs, None if it is unlimited; 0 for an unknown project."""
+        record = self.projects.get(project)
+        return 0 if record is None else record.project.quota
+
+    def borrowing(self) -> Borrowing:
+        """Return how many GPUs each live job borrows."""
+        return Borrowing(lambda project: self.live_by_project.get(project, ()), self.quota)
+
+    def snapshot(self, nodes: ObservedNodes, now: float, settings: model.Settings) -> model.Snapshot:
+        """Return all that a decision depends on."""
+        jobs = tuple(job for record in self.jobs.values() if (job := policy_job(record)) is not None)
+        return model.Snapshot(now, nodes.train(), tuple(self.policy_projects().values()), jobs, settings)

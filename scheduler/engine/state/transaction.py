@@ -1,0 +1,260 @@
+"""A transaction: changes to the committed state that are being decided and are not committed yet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import merge
+
+from springtide.scheduler.clock import ClockAnchor
+from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state.borrowing import Borrowing, filling_order
+from springtide.scheduler.engine.state.bundle_sizes import BundleSizes, Owner
+from springtide.scheduler.engine.state.lifecycle import Effect, Transition
+from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.state import State, SubmissionKey, WorkspaceKey
+from springtide.scheduler.model import Project
+from springtide.scheduler.store.records import (
+    AuditRecord,
+    Bundle,
+    JobRecord,
+    PersonRecord,
+    ProjectRecord,
+    WorkspaceRecord,
+    WriteBatch,
+)
+
+
+@dataclass(slots=True)
+class Transaction:
+    """Changes to ``state`` at the time ``now``, with the ``nodes`` as observed.
+
+    Every look-up returns the value after the changes so far. ``write_batch`` gives what to commit; after the
+    commit, ``apply_to_state`` changes the state. A transaction that could not be committed is dropped.
+
+    ``must_commit`` is set by any change that has to be on disk before it is told to anyone. A transaction without
+    it holds only progress reports, which are written with the next commit. ``effects`` are for the executor, after
+    the commit.
+    """
+
+    state: State
+    nodes: ObservedNodes
+    now: float
+    jobs: dict[str, JobRecord] = field(default_factory=dict)
+    new_jobs: dict[str, JobRecord] = field(default_factory=dict)
+    new_keys: dict[SubmissionKey, str] = field(default_factory=dict)
+    new_by_user: Counter[str] = field(default_factory=Counter)
+    new_bundle_sizes: BundleSizes = field(default_factory=BundleSizes)
+    bundles: list[Bundle] = field(default_factory=list)
+    projects: dict[str, ProjectRecord | None] = field(default_factory=dict)
+    people: dict[str, PersonRecord | None] = field(default_factory=dict)
+    workspaces: dict[WorkspaceKey, WorkspaceRecord | None] = field(default_factory=dict)
+    audit: list[AuditRecord] = field(default_factory=list)
+    undone_entries: list[int] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+    shifted: set[str] = field(default_factory=set)
+    clock: ClockAnchor | None = None
+    next_project_age: int | None = None
+    must_commit: bool = False
+
+    # ---------- jobs
+
+    def job(self, job_id: str) -> JobRecord | None:
+        """Return an unfinished job, or one that ends in this transaction."""
+        return self.jobs.get(job_id) or self.state.jobs.get(job_id)
+
+    def job_of_key(self, user: str, key: str) -> str | None:
+        """Return the id of the job that an idempotency key was accepted for.
+
+        Knows the keys of unfinished jobs and of the latest ended ones; the store knows the others.
+        """
+        return self.new_keys.get((user, key)) or self.state.job_of_key.get((user, key))
+
+    def next_job_number(self) -> int:
+        """Return the sequence number of the next accepted job."""
+        return self.state.last_job + len(self.new_jobs) + 1
+
+    def add_job(self, job: JobRecord, bundle: Bundle | None) -> None:
+        """Accept a new job with its files."""
+        self.must_commit = True
+        self.jobs[job.id] = self.new_jobs[job.id] = job
+        self.new_by_user[job.spec.user] += 1
+        self.new_bundle_sizes.add(job.spec)
+        if job.spec.key is not None:
+            self.new_keys[job.spec.user, job.spec.key] = job.id
+        if bundle is not None:
+            self.bundles.append(bundle)
+
+    def count_unfinished(self, user: str | None = None) -> int:
+        """Return the number of unfinished jobs of one user, or of all users."""
+        if user is None:
+            return len(self.state.jobs) + len(self.new_jobs)
+        return self.state.unfinished_by_user[user] + self.new_by_user[user]
+
+    def bundle_bytes(self, owner: Owner, bundle: Bundle) -> int:
+        """Return the bytes of files that an owner's unfinished jobs keep, one more with ``bundle`` among them."""
+        both = self.state.bundle_sizes, self.new_bundle_sizes
+        kept = sum(sizes.of(owner) for sizes in both)
+        return kept if any(sizes.has(owner, bundle.digest) for sizes in both) else kept + len(bundle.content)
+
+    def apply(self, transition: Transition) -> JobRecord:
+        """Take the result of a life-cycle function: the job and its effects."""
+        job, effects = transition
+        if effects or job is not self.job(job.id):
+            self.put_job(job)
+            self.effects.extend(effects)
+        return job
+
+    def put_job(self, job: JobRecord) -> None:
+        """Replace a job; the change must be committed."""
+        self.must_commit = True
+        self.jobs[job.id] = job
+
+    def shift_times(self, anchor: ClockAnchor) -> None:
+        """Set the clock's anchor, and shift the times of all unfinished jobs by the step to it."""
+        step = 0.0 if self.state.clock is None else self.state.clock.step_to(anchor)
+        self.must_commit = True
+        self.clock = anchor
+        for job in self.state.jobs.values() if step else ():
+            self.jobs[job.id] = lifecycle.shift_times(job, step)
+            self.shifted.add(job.id)
+
+    def put_report(self, job: JobRecord) -> None:
+        """Replace a job by one with newer progress; written with the next commit."""
+        self.jobs[job.id] = job
+
+    def borrowing(self) -> Borrowing:
+        """Return how many GPUs each live job borrows after the changes."""
+        changed: dict[str, list[JobRecord]] = {}
+        for job in self.jobs.values():
+            if job.live is not None:
+                changed.setdefault(job.spec.project, []).append(job)
+
+        def live_in(project: str) -> Iterator[JobRecord]:
+            others = (job for job in self.state.live_by_project.get(project, ()) if job.id not in self.jobs)
+            return merge(others, sorted(changed.get(project, ()), key=filling_order), key=filling_order)
+
+        return Borrowing(live_in, self._quota)
+
+    def _quota(self, name: str) -> int | None:
+        record = self.project(name)
+        return 0 if record is None else record.project.quota
+
+    # ---------- projects, people, workspaces
+
+    def project(self, name: str) -> ProjectRecord | None:
+        """Return a project, None if there is none of that name."""
+        return self.projects[name] if name in self.projects else self.state.projects.get(name)
+
+    def all_projects(self) -> dict[str, ProjectRecord]:
+        """Return every project by name, oldest first."""
+        merged = {**self.state.projects, **self.projects}
+        kept = [record for record in merged.values() if record is not None]
+        return {record.name: record for record in sorted(kept, key=lambda record: record.project.age)}
+
+    def policy_projects(self) -> dict[str, Project]:
+        """Return every project as the planner sees it, by name, oldest first."""
+        return {name: record.project for name, record in self.all_projects().items()}
+
+    def put_project(self, name: str, record: ProjectRecord | None) -> None:
+        """Create or replace a project; None deletes it."""
+        self.must_commit = True
+        self.projects[name] = record
+
+    def take_project_age(self) -> int:
+        """Return an age for a new project. No age is returned twice."""
+        age = self.state.next_project_age if self.next_project_age is None else self.next_project_age
+        self.next_project_age = age + 1
+        return age
+
+    def all_people(self) -> dict[str, PersonRecord]:
+        """Return every person with a personal build quota, by name."""
+        merged = {**self.state.people, **self.people}
+        return {name: record for name, record in merged.items() if record is not None}
+
+    def put_person(self, name: str, record: PersonRecord | None) -> None:
+        """Set a person's own build quota; None removes it."""
+        self.must_commit = True
+        self.people[name] = record
+
+    def all_workspaces(self) -> dict[WorkspaceKey, WorkspaceRecord]:
+        """Return every workspace by user and server name."""
+        merged = {**self.state.workspaces, **self.workspaces}
+        return {key: record for key, record in merged.items() if record is not None}
+
+    def put_workspace(self, key: WorkspaceKey, record: WorkspaceRecord | None) -> None:
+        """Reserve the GPUs of a workspace; None releases them."""
+        self.must_commit = True
+        self.workspaces[key] = record
+
+    def add_audit_entry(
+        self, who: str, what: str, subject: str, before: Mapping[str, object], after: Mapping[str, object]
+    ) -> int:
+        """Append to the audit trail and return the entry's id."""
+        self.must_commit = True
+        number = self.state.last_audit + len(self.audit) + 1
+        self.audit.append(AuditRecord(number, self.now, who, what, subject, before, after))
+        return number
+
+    # ---------- commit
+
+    def write_batch(self) -> WriteBatch:
+        """Return the writes of this transaction, and the reports that earlier ones did not write."""
+        batch = WriteBatch(
+            new_jobs=[],
+            bundles=self.bundles,
+            audit=self.audit,
+            undone=self.undone_entries,
+            clock=self.clock,
+            next_age=self.next_project_age,
+        )
+        for job in self.jobs.values():
+            if job.id in self.new_jobs:
+                batch.new_jobs.append(job)
+            else:
+                (batch.shifted_jobs if job.id in self.shifted else batch.jobs).append(job)
+            _add_attempts(batch, self.state.jobs.get(job.id), job, unsaved=job.id in self.state.unsaved)
+        for job_id in self.state.unsaved - self.jobs.keys():
+            job = self.state.jobs[job_id]
+            batch.jobs.append(job)
+            batch.attempts.extend(job.attempts[-1:])
+        for name, project in self.projects.items():
+            batch.dropped_projects.append(name) if project is None else batch.projects.append(project)
+        for name, person in self.people.items():
+            batch.dropped_people.append(name) if person is None else batch.people.append(person)
+        for key, workspace in self.workspaces.items():
+            batch.dropped_workspaces.append(key) if workspace is None else batch.workspaces.append(workspace)
+        return batch
+
+    def apply_to_state(self) -> None:
+        """Apply this transaction to the state. Call it once, after the commit."""
+        state = self.state
+        for job in self.jobs.values():
+            state.put_job(job)
+        if self.must_commit:
+            state.unsaved.clear()
+        else:
+            state.unsaved.update(job_id for job_id in self.jobs if job_id in state.jobs)
+        if self.projects:
+            state.projects = self.all_projects()
+        if self.people:
+            state.people = self.all_people()
+        if self.workspaces:
+            state.workspaces = self.all_workspaces()
+        if self.clock is not None:
+            state.clock = self.clock
+        if self.next_project_age is not None:
+            state.next_project_age = self.next_project_age
+        state.last_job += len(self.new_jobs)
+        state.last_audit += len(self.audit)
+
+
+def _add_attempts(batch: WriteBatch, before: JobRecord | None, after: JobRecord, *, unsaved: bool) -> None:
+    """Add the attempts that differ from those of ``before``. Only the last two of a job can differ."""
+    known = {attempt.number: attempt for attempt in before.attempts[-2:]} if before is not None else {}
+    for attempt in after.attempts[-2:]:
+        if attempt.number not in known:
+            batch.new_attempts.append(attempt)
+        elif unsaved or attempt is not known[attempt.number]:
+            batch.attempts.append(attempt)

@@ -1,0 +1,184 @@
+"""Events of committed changes, for subscribers and for readers that wait for a log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from itertools import islice
+
+import msgspec
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.engine.views import job_view
+from springtide.scheduler.engine.views.events import EventHub, event_of
+from springtide.scheduler.engine.views.read_model import ReadModel
+from springtide.scheduler.executors.base import LogGrew
+from springtide.scheduler.store.records import EventRecord, JobRecord
+
+REFRESH_DELAY = 0.25
+"""Seconds over which changes that only the pool's state explains are collected into one event."""
+MAX_REFRESHED_JOBS = 200
+"""Maximum number of jobs whose reason is computed for one set of events; others show theirs when asked for."""
+
+
+class Broadcast:
+    """Turns committed transactions into events.
+
+    Events of a job's own changes are recorded with the transaction and have an id; all others are transient.
+    """
+
+    def __init__(self, read_model: ReadModel, hub: EventHub, clock: Callable[[], float]) -> None:
+        self._read_model = read_model
+        self._hub = hub
+        self._clock = clock
+        self._refresh: asyncio.TimerHandle | None = None
+        self._last_shown: dict[str, tuple[object, ...]] = {}
+        self._log_readers: dict[str, set[asyncio.Event]] = {}
+
+    def close(self) -> None:
+        """End every stream and release every reader that waits for a log."""
+        if self._refresh is not None:
+            self._refresh.cancel()
+        self._hub.close()
+        for job_id in self._log_readers:
+            self._wake_log_readers(job_id)
+
+    # ---------- before the commit
+
+    def event_records(self, transaction: Transaction) -> list[EventRecord]:
+        """Return the events to be written with the transaction."""
+        state, now = self._read_model.state, transaction.now
+        context = self._read_model.view_context_with(transaction.borrowing())
+        brief = job_view.ViewContext(context.labels, context.borrowing, _none, _none, _none)
+        records: list[EventRecord] = []
+
+        def record(kind: str, data: bytes) -> None:
+            records.append(EventRecord(state.last_event + len(records) + 1, now, kind, data))
+
+        for job in transaction.jobs.values():
+            if not _only_progress(state.jobs.get(job.id), job):
+                job_context = context if len(records) < MAX_REFRESHED_JOBS else brief
+                record("job", msgspec.json.encode(job_view.job(job, job_context, now, full=False)))
+        if transaction.projects or transaction.people:
+            record("admin", b"{}")
+        return records
+
+    # ---------- after the commit
+
+    def publish(
+        self,
+        transaction: Transaction,
+        records: Iterable[EventRecord],
+        *,
+        reported: Iterable[str],
+        logs: Iterable[LogGrew],
+        nodes_changed: bool,
+    ) -> None:
+        """Send the recorded events, progress of the ``reported`` jobs, and growth of ``logs``."""
+        for job in transaction.jobs.values():
+            if job.state.final:
+                self._last_shown.pop(job.id, None)
+                self._wake_log_readers(job.id)
+        for log in logs:
+            self._wake_log_readers(log.job)
+        if not self._hub:
+            return
+        now = transaction.now
+        self._hub.publish(event_of(record) for record in records)
+        self._hub.publish(self._progress_events(reported, now))
+        self._hub.publish(
+            wire.Event(kind="log", data={"job": log.job, "rank": log.rank, "size": log.size}, at=now)
+            for log in logs
+        )
+        if (transaction.must_commit or nodes_changed) and self._refresh is None:
+            self._refresh = asyncio.get_running_loop().call_later(REFRESH_DELAY, self._publish_refresh)
+
+    def _progress_events(self, job_ids: Iterable[str], now: float) -> Iterable[wire.Event]:
+        for job_id in dict.fromkeys(job_ids):
+            job = self._read_model.state.jobs.get(job_id)
+            if job is not None:
+                data = {
+                    "job": job_id,
+                    "user": job.spec.user,
+                    "project": job.spec.project,
+                    "progress": msgspec.to_builtins(job_view.progress(job)),
+                    "saved": job.standing.saved,
+                    "saved_step": job.standing.saved_step,
+                }
+                yield wire.Event(kind="progress", data=data, at=now)
+
+    def _publish_refresh(self) -> None:
+        """Send transient events of jobs whose reason, place or borrowed GPUs have changed, and of the pool."""
+        self._refresh = None
+        if not self._hub:
+            return
+        context = self._read_model.view_context()
+        changed = []
+        jobs = (job for job in self._read_model.state.jobs.values() if not job.standing.held)
+        for job in islice(jobs, MAX_REFRESHED_JOBS):
+            reason = job_view.job_reason(job, context)
+            shown = (
+                reason.text if reason is not None else "",
+                context.place_in_line(job.id),
+                context.borrowing.of(job),
+            )
+            if self._last_shown.get(job.id) != shown:
+                self._last_shown[job.id] = shown
+                changed.append(self._job_event(job))
+        self._hub.publish(changed)
+        self._hub.publish([self.pool_event()])
+
+    def publish_jobs(self, job_ids: Collection[str]) -> None:
+        """Send transient events of jobs whose view has changed although their record has not."""
+        if not self._hub:
+            return
+        state = self._read_model.state
+        jobs = (job for job_id in job_ids if (job := state.jobs.get(job_id)) is not None)
+        self._hub.publish(self._job_event(job) for job in islice(jobs, MAX_REFRESHED_JOBS))
+
+    def _job_event(self, job: JobRecord) -> wire.Event:
+        view = self._read_model.job(job, full=False)
+        return wire.Event(kind="job", data=msgspec.to_builtins(view), at=self._clock())
+
+    def pool_event(self) -> wire.Event:
+        """Return an event of the pool in its present state."""
+        return wire.Event(kind="pool", data=msgspec.to_builtins(self._read_model.pool()), at=self._clock())
+
+    # ---------- logs
+
+    async def wait_for_log(self, job_id: str, timeout: float) -> None:  # noqa: ASYNC109 - not an error here
+        """Wait until a job's log grows or the job ends, at most ``timeout`` seconds."""
+        reader = asyncio.Event()
+        self._log_readers.setdefault(job_id, set()).add(reader)
+        try:
+            async with asyncio.timeout(timeout):
+                await reader.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._log_readers[job_id].discard(reader)
+            if not self._log_readers[job_id]:
+                del self._log_readers[job_id]
+
+    def _wake_log_readers(self, job_id: str) -> None:
+        for reader in self._log_readers.get(job_id, ()):
+            reader.set()
+
+
+def _only_progress(before: JobRecord | None, after: JobRecord) -> bool:
+    """Return whether the records differ in nothing but progress, which has transient events."""
+    if before is None:
+        return False
+    old, new = before.standing, after.standing
+    return (
+        old.state is new.state
+        and old.attempt == new.attempt
+        and old.held == new.held
+        and old.reason == new.reason
+        and len(before.attempts) == len(after.attempts)
+    )
+
+
+def _none(_job_id: str) -> None:
+    return None

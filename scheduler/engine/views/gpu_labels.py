@@ -1,0 +1,54 @@
+"""Display labels and identifiers of GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from springtide.scheduler import wire
+from springtide.scheduler.model import Environment, Node, Placement
+
+
+class GpuLabels:
+    """Labels of the GPUs of ``nodes``: ``train 3`` on the only train node, ``dgx-1 3`` if there are several."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = nodes
+        self._by_name = {node.name: node for node in nodes}
+        counts = {
+            environment: sum(1 for node in nodes if node.environment is environment) for environment in Environment
+        }
+        self._prefix = {
+            node.name: node.environment.value if counts[node.environment] == 1 else node.name for node in nodes
+        }
+
+    def label(self, node: str, index: int) -> str:
+        """Return the display label of a GPU."""
+        return f"{self._prefix.get(node, node)} {index}"
+
+    def uuid(self, node: str, index: int) -> str:
+        """Return the UUID of a GPU; ``node/index`` if the node does not report one."""
+        known = self._by_name.get(node)
+        for gpu in known.devices if known is not None else ():
+            if gpu.index == index:
+                return gpu.uuid
+        return f"{node}/{index}"
+
+    def simulated(self, node: str) -> bool:
+        """Return whether the node's GPUs are simulated."""
+        known = self._by_name.get(node)
+        return known is not None and any(gpu.simulated for gpu in known.devices)
+
+    def refs(self, placement: Placement, borrowed: int = 0) -> list[wire.GpuRef]:
+        """Return the GPUs of a placement; the last ``borrowed`` of them are marked as borrowed."""
+        flat = [(worker.node, index) for worker in placement for index in worker.gpus]
+        first_borrowed = len(flat) - borrowed
+        return [
+            wire.GpuRef(
+                node=node,
+                index=index,
+                uuid=self.uuid(node, index),
+                label=self.label(node, index),
+                borrowed=position >= first_borrowed,
+            )
+            for position, (node, index) in enumerate(flat)
+        ]

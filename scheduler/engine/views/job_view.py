@@ -1,0 +1,181 @@
+"""Views of jobs, workspaces and audit entries, built from records; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from springtide.scheduler import model, sentences, wire
+from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.state.borrowing import Borrowing
+from springtide.scheduler.engine.views.gpu_labels import GpuLabels
+from springtide.scheduler.sentences import Sentence
+from springtide.scheduler.store.records import Asked, AttemptRecord, AuditRecord, JobRecord, WorkspaceRecord
+
+LISTED_ATTEMPTS = 5
+"""Number of latest attempts of a job in lists and events."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewContext:
+    """What the view of a job depends on besides its record.
+
+    ``borrowing`` gives the number of a job's borrowed GPUs. By a waiting job's id, ``waiting_reason`` gives why it
+    waits, ``place_in_line`` its place counted from 1, ``expected_starts`` the forecast of its start, if any.
+    """
+
+    labels: GpuLabels
+    borrowing: Borrowing
+    waiting_reason: Callable[[str], model.Reason | None]
+    place_in_line: Callable[[str], int | None]
+    expected_starts: Callable[[str], wire.Starts | None]
+
+
+def reason(why: model.Reason | None) -> wire.Reason | None:
+    """Return a reason with its sentences."""
+    return None if why is None else _told(why, sentences.render(why))
+
+
+def _told(why: model.Reason, said: Sequence[Sentence]) -> wire.Reason:
+    return wire.Reason(
+        code=why.code,
+        text=sentences.joined(said),
+        sentences=[wire.Sentence(role=each.role.value, text=each.text) for each in said],
+        params=dict(why.params),
+    )
+
+
+def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
+    """Return why the job is as it is now.
+
+    A job that holds GPUs: what it does with them. A paused one: why it was paused and what it waits for. An ended
+    one: how it ended.
+    """
+    own = job.standing.reason
+    if job.live is not None:
+        return _present(job, job.live, context)
+    if job.state.final or job.standing.held:
+        return reason(own)
+    waits = context.waiting_reason(job.id)
+    if own is None or waits is None:
+        return reason(own or waits)
+    both = model.Reason(own.code, {**own.params, "waits": waits.code, **waits.params})
+    return _told(both, (*sentences.render(own), *sentences.render(waits)))
+
+
+def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.Reason:
+    own = job.standing.reason
+    if live.asked is not None:
+        now = messages.pausing(live.gpus) if live.asked is Asked.PAUSE else messages.stopping(live.gpus)
+        why = live.asked_why or own or now
+        return _told(why, (*sentences.render(now), *(sentences.render(why) if why is not now else ())))
+    if job.state is model.JobState.STARTING:
+        if own is not None and own.code == messages.NOT_LAUNCHED:
+            return _told(own, sentences.render(own))
+        now = messages.starting(live.gpus, context.borrowing.of(job))
+    else:
+        now = messages.running(live.gpus, context.borrowing.of(job), len(live.placement), job.spec.workers)
+    return _told(now, sentences.render(now))
+
+
+def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = True) -> wire.Job:
+    """Return the view of a job; ``full`` adds its earlier attempts and its source."""
+    spec, standing, live = record.spec, record.standing, record.live
+    waiting = not (record.state.final or record.state.holds_gpus)
+    running_for = max(0.0, now - live.started) if live is not None and live.started is not None else 0.0
+    return wire.Job(
+        id=spec.id,
+        name=spec.name,
+        kind=spec.kind,
+        user=spec.user,
+        project=spec.project,
+        state=record.state.value,
+        priority=spec.priority,
+        preemptible=spec.preemptible,
+        workers=spec.workers,
+        gpus=spec.gpus,
+        min_workers=spec.min_workers,
+        submitted=spec.submitted,
+        argv=list(spec.argv),
+        image=spec.image,
+        source=spec.source if full else "",
+        started=standing.started,
+        ended=standing.ended,
+        held_by_user=standing.held,
+        held=context.labels.refs(live.placement, context.borrowing.of(record)) if live is not None else [],
+        attempt=standing.attempt,
+        attempts=_attempts(record, context, 0 if full else -LISTED_ATTEMPTS),
+        progress=progress(record),
+        saved=standing.saved,
+        saved_step=standing.saved_step,
+        reason=job_reason(record, context),
+        place=context.place_in_line(spec.id) if waiting and not standing.held else None,
+        starts=context.expected_starts(spec.id) if waiting and not standing.held else None,
+        time_limit=spec.time_limit,
+        retries=spec.retries,
+        failures=standing.failures,
+        gpu_seconds=standing.served + running_for * (live.gpus if live is not None else 0),
+        exit_code=standing.exit_code,
+        error=standing.error,
+    )
+
+
+def _attempts(record: JobRecord, context: ViewContext, first: int) -> list[wire.Attempt]:
+    now_borrowed = context.borrowing.of(record)
+    return [
+        attempt(item, context.labels, now_borrowed if item.state.live else item.borrowed)
+        for item in record.attempts[first:]
+    ]
+
+
+def progress(record: JobRecord) -> wire.Progress:
+    """Return the progress that the job last reported."""
+    standing = record.standing
+    return wire.Progress(step=standing.step, of=standing.of, at=standing.reported, values=dict(standing.values))
+
+
+def attempt(record: AttemptRecord, labels: GpuLabels, borrowed: int) -> wire.Attempt:
+    """Return the view of an attempt; the last ``borrowed`` of its GPUs are marked as borrowed."""
+    return wire.Attempt(
+        number=record.number,
+        state=record.state.value,
+        workers=len(record.placement),
+        gpus=labels.refs(record.placement, borrowed),
+        created=record.created,
+        started=record.started,
+        ended=record.ended,
+        exit_code=record.exit_code,
+        exit_signal=record.exit_signal,
+        saved=record.saved,
+        resumed_from=record.resumed_from,
+        why=reason(record.why),
+        ended_why=reason(record.ended_why),
+    )
+
+
+def workspace(record: WorkspaceRecord, labels: GpuLabels) -> wire.Workspace:
+    """Return the view of a workspace."""
+    return wire.Workspace(
+        user=record.user,
+        server=record.server,
+        gpus=len(record.gpus),
+        uuids=[labels.uuid(record.node, index) for index in record.gpus],
+        labels=[labels.label(record.node, index) for index in record.gpus],
+        node=record.node,
+        simulated=labels.simulated(record.node),
+        since=record.since,
+    )
+
+
+def audit(record: AuditRecord, *, undo: bool) -> wire.AuditEntry:
+    """Return the view of an audit entry; ``undo`` says that it can be taken back."""
+    return wire.AuditEntry(
+        id=record.id,
+        at=record.at,
+        who=record.who,
+        what=record.what,
+        subject=record.subject,
+        before=dict(record.before),
+        after=dict(record.after),
+        undo=undo,
+    )

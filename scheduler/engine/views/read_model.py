@@ -1,0 +1,107 @@
+"""The read model: views of the committed state, cached until it changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from springtide.scheduler import model, wire
+from springtide.scheduler.engine.state.borrowing import Borrowing
+from springtide.scheduler.engine.state.job_lookup import JobLookup
+from springtide.scheduler.engine.state.journal import JournaledPlanner
+from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.engine.views import job_view, pool_view
+from springtide.scheduler.engine.views.gpu_labels import GpuLabels
+from springtide.scheduler.model import Standing
+from springtide.scheduler.store.records import JobRecord
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class ReadModel:
+    """Views of the committed state, the observed nodes and the planner.
+
+    ``starts`` are the forecasts of waiting jobs' starts, by job. ``version`` counts the changes.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        nodes: ObservedNodes,
+        planner: JournaledPlanner,
+        jobs: JobLookup,
+        *,
+        starts: Mapping[str, wire.Starts],
+        clock: Callable[[], float],
+    ) -> None:
+        self.state = state
+        self.nodes = nodes
+        self.planner = planner
+        self.jobs = jobs
+        self.version = 0
+        self._starts = starts
+        self._clock = clock
+        self._context: job_view.ViewContext | None = None
+        self._labels: GpuLabels | None = None
+        self._standing: Mapping[str, Standing] | None = None
+        self._pool: wire.PoolView | None = None
+
+    def invalidate(self) -> None:
+        """Drop the cached views, because the state or the nodes have changed."""
+        self._context = None
+        self._standing = None
+        self._pool = None
+        self.version += 1
+
+    def view_context(self) -> job_view.ViewContext:
+        """Return what views of jobs need besides the record."""
+        if self._context is None:
+            self._context = self.view_context_with(self.state.borrowing())
+        return self._context
+
+    def view_context_with(self, borrowing: Borrowing) -> job_view.ViewContext:
+        """Return what views of jobs need, with the borrowed GPUs of a transaction."""
+        if self._labels is None or self._labels.nodes is not self.nodes.all:
+            self._labels = GpuLabels(self.nodes.all)
+        return job_view.ViewContext(
+            self._labels, borrowing, self._waiting_reason, self._place_in_line, self._starts.get
+        )
+
+    def _waiting_reason(self, job_id: str) -> model.Reason | None:
+        """Return why a job waits, or None where the planner has not yet heard that it waits."""
+        why = _or_default(lambda: self.planner.reason(job_id, self._clock()), None)
+        return None if why is None or why.code in {"running", "pausing"} else why
+
+    def _place_in_line(self, job_id: str) -> int | None:
+        return _or_default(lambda: self.planner.position(job_id), None)
+
+    def job(self, record: JobRecord, *, full: bool = True) -> wire.Job:
+        """Return the view of a job; ``full`` adds its earlier attempts and its source."""
+        return job_view.job(record, self.view_context(), self._clock(), full=full)
+
+    def standing(self) -> Mapping[str, Standing]:
+        """Return the standing of each project."""
+        if self._standing is None:
+            unknown: Mapping[str, Standing] = {}
+            self._standing = _or_default(self.planner.standing, unknown)
+        return self._standing
+
+    def pool(self) -> wire.PoolView:
+        """Return the view of the whole pool."""
+        if self._pool is None:
+            self._pool = pool_view.pool(
+                self.state, self.nodes, self.standing(), self.view_context().borrowing, self.version
+            )
+        return self._pool
+
+
+def _or_default(ask_planner: Callable[[], T], default: T) -> T:
+    """Return the planner's answer, or the default if it fails: a defect in it must not prevent reading."""
+    try:
+        return ask_planner()
+    except Exception:
+        logger.exception("The planner could not answer.")
+        return default

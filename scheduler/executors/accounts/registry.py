@@ -1,0 +1,245 @@
+"""Which account each user has on this machine."""
+
+from __future__ import annotations
+
+import fcntl
+import grp
+import json
+import os
+import pwd
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from springtide.scheduler.executors.accounts.account import Account, AccountError, home_name
+from springtide.scheduler.executors.accounts.ownership import make_private
+from springtide.scheduler.executors.accounts.reach import closed_ways, interpreter_places, may_enter, may_mount
+
+DEFAULT_UIDS = (2_100_000_000, 2_100_065_535)
+"""First and last uid of the pool's accounts: above the ranges of passwd, subuid, systemd and SSSD."""
+LOWEST_UID = 1000
+"""Accounts below are those of the system: no job and no notebook runs as one of them."""
+SHELLS = ("/bin/bash", "/bin/sh")
+SUBORDINATE = (Path("/etc/subuid"), Path("/etc/subgid"))
+UID_MAP = Path("/proc/self/uid_map")
+ENTERED = 0o711
+"""Mode of directories that accounts pass through to their own files and cannot list."""
+
+
+class Accounts:
+    """The accounts of the users of one pool, kept in its state directory.
+
+    A user runs as the account of this machine that is named like her. One who has none gets an account of the
+    pool's own when she is first seen: a uid and gid of the range ``uids`` (first and last) and a home directory in
+    the state directory. It is hers from then on, also if an account of her name is made later; no uid is given
+    twice. Hub and service share the file ``accounts.json``.
+    """
+
+    def __init__(self, state: Path, uids: tuple[int, int] = DEFAULT_UIDS) -> None:
+        self._state = state.absolute()
+        self._uids = range(uids[0], uids[1] + 1)
+        self._file = self._state / "accounts.json"
+        self._homes = self._state / "homes"
+        self._jobs = self._state / "jobs"
+
+    def prepare(self) -> None:
+        """Make the directories that accounts pass through. Raises `AccountError` if no account can be used."""
+        if os.geteuid() != 0:
+            raise AccountError(
+                "Jobs and notebooks run as their users' own accounts only where the hub runs as root."
+            )
+        self._check_range()
+        try:
+            for path in (self._state, self._homes, self._jobs):
+                path.mkdir(mode=ENTERED, parents=True, exist_ok=True)
+                path.chmod(ENTERED)
+        except OSError as error:
+            raise AccountError(f"The directories of accounts cannot be made: {error}.") from error
+        self._check_reach()
+
+    def of(self, user: str) -> Account:
+        """Return the user's account; makes one, with its home, where she has none.
+
+        Raises `AccountError` if she cannot have one.
+        """
+        if not user or "\0" in user:
+            raise AccountError(f"{user!r} cannot be the name of an account.")
+        with self._locked():
+            known = self._read()
+            uid = known.get(user)
+            if uid is None:
+                own = _account_of_machine(user)
+                if own is not None:
+                    return self._with_view(own)
+                uid = self._unused(known)
+                self._write({**known, user: uid})
+        return self._numeric(user, uid)
+
+    # ---------- numeric accounts
+
+    def _numeric(self, user: str, uid: int) -> Account:
+        with suppress(KeyError):
+            other = pwd.getpwuid(uid).pw_name
+            raise AccountError(
+                f"The uid {uid}, which the pool gave to {user!r}, is now that of the account {other!r} of this "
+                f"machine. Give {other!r} another one."
+            )
+        home = self._homes / home_name(user)
+        try:
+            make_private(home, (uid, uid))
+        except OSError as error:
+            raise AccountError(
+                f"The home directory {home} of {user!r} cannot be made: {error.strerror}."
+            ) from error
+        shell = next((each for each in SHELLS if Path(each).exists()), SHELLS[-1])
+        return self._with_view(Account(user, uid, uid, (uid,), str(home), shell, numeric=True))
+
+    def _unused(self, known: dict[str, int]) -> int:
+        """Return the next uid of the range that nothing on this machine has."""
+        given = set(known.values())
+        first = max((uid for uid in given if uid in self._uids), default=self._uids.start - 1) + 1
+        for uid in range(first, self._uids.stop):
+            if uid not in given and not _exists(uid):
+                return uid
+        raise AccountError(
+            f"All uids of the pool's accounts, {self._uids.start} to {self._uids[-1]}, are given. "
+            "Set a larger range with c.Springtide.account_uids."
+        )
+
+    # ---------- the file
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            file = os.open(self._state / "accounts.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise AccountError(f"The accounts in {self._state} cannot be locked: {error.strerror}.") from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(file)
+
+    def _read(self) -> dict[str, int]:
+        try:
+            found = json.loads(self._file.read_text())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise AccountError(self._damaged(str(error))) from error
+        if not isinstance(found, dict) or not all(type(uid) is int for uid in found.values()):
+            raise AccountError(self._damaged("it is no table of uids by user"))
+        if len(set(found.values())) < len(found) or any(uid < LOWEST_UID for uid in found.values()):
+            raise AccountError(self._damaged(f"a uid is there twice or is below {LOWEST_UID}"))
+        return found
+
+    def _damaged(self, why: str) -> str:
+        return f"{self._file}, which says whose account is which, cannot be used: {why}. Restore it from a backup."
+
+    def _write(self, known: dict[str, int]) -> None:
+        """Put the table on disk, before any of it is used."""
+        beside = self._file.with_suffix(".new")
+        try:
+            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(file, "w") as out:
+                json.dump(known, out, indent=1)
+                out.flush()
+                os.fsync(out.fileno())
+            beside.replace(self._file)
+            directory = os.open(self._state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+        except OSError as error:
+            raise AccountError(f"{self._file} cannot be written: {error.strerror}.") from error
+
+    # ---------- what has to hold
+
+    def _check_range(self) -> None:
+        first, last = self._uids.start, self._uids.stop - 1
+        setting = f"c.Springtide.account_uids = ({first}, {last})"
+        if not LOWEST_UID <= first <= last < 2**31:
+            raise AccountError(f"{setting}: expected first and last uid, from {LOWEST_UID} to {2**31 - 1}.")
+        if not any(start <= first and last < start + count for start, count in _mapped_uids()):
+            raise AccountError(f"{setting}: this container does not have all of these uids. Set a range it has.")
+        for taken, what in _taken_ids():
+            if taken.start <= last and first < taken.stop:
+                raise AccountError(f"{setting} overlaps {what}. Set a range that nothing else uses.")
+
+    def _places(self) -> tuple[Path, ...]:
+        return (*interpreter_places(), self._state / "jupyter", self._homes, self._jobs)
+
+    def _with_view(self, account: Account) -> Account:
+        view = closed_ways(self._places(), account.uid, account.groups)
+        own = (account.name, account.uid, account.gid, account.groups, account.home, account.shell)
+        return Account(*own, numeric=account.numeric, view=view)
+
+    def _check_reach(self) -> None:
+        anybody = self._uids.start
+        for place in self._places():
+            if place.is_dir() and not may_enter(place.stat(), anybody, (anybody,)):
+                raise AccountError(
+                    f"Other accounts cannot use {place}, which jobs and notebooks need: they may not enter it. "
+                    f"Allow it (chmod -R go+rX {place})."
+                )
+        closed = [way for way, _ in closed_ways(self._places(), anybody, (anybody,))]
+        if closed and not may_mount():
+            raise AccountError(
+                f"Jobs and notebooks cannot reach their files: {closed[0]} may not be entered by other accounts. "
+                f"Allow it (chmod o+x {closed[0]}), or install Python and put the state directory elsewhere."
+            )
+
+
+def _account_of_machine(user: str) -> Account | None:
+    """Return the account of this machine that is named like the user. Raises `AccountError` for the system's."""
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        return None
+    if entry.pw_uid < LOWEST_UID:
+        raise AccountError(
+            f"Neither jobs nor notebooks run as {user!r}: uid {entry.pw_uid} is an account of the system (below "
+            f"{LOWEST_UID}). Let this person log in under another name."
+        )
+    groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+    return Account(
+        entry.pw_name,
+        entry.pw_uid,
+        entry.pw_gid,
+        groups,
+        entry.pw_dir,
+        entry.pw_shell or SHELLS[-1],
+        numeric=False,
+    )
+
+
+def _exists(number: int) -> bool:
+    """Return whether an account or a group of this machine has the number."""
+    for look in (pwd.getpwuid, grp.getgrgid):
+        with suppress(KeyError):
+            look(number)
+            return True
+    return False
+
+
+def _mapped_uids() -> Iterable[tuple[int, int]]:
+    """Return first uid and number of the ranges that this user namespace has."""
+    rows = (line.split() for line in UID_MAP.read_text(encoding="ascii").splitlines())
+    return [(int(row[0]), int(row[2])) for row in rows]
+
+
+def _taken_ids() -> Iterator[tuple[range, str]]:
+    """Yield what has ids on this machine, as far as its files list them."""
+    for entry in pwd.getpwall():
+        yield range(entry.pw_uid, entry.pw_uid + 1), f"the account {entry.pw_name!r} (uid {entry.pw_uid})"
+    for group in grp.getgrall():
+        yield range(group.gr_gid, group.gr_gid + 1), f"the group {group.gr_name!r} (gid {group.gr_gid})"
+    for path in SUBORDINATE:
+        with suppress(FileNotFoundError):
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                name, _, numbers = line.partition(":")
+                first, _, count = numbers.partition(":")
+                if first.isdecimal() and count.isdecimal():
+                    taken = range(int(first), int(first) + int(count))
+                    yield taken, f"the subordinate ids of {name!r} in {path} ({first}, {count} of them)"

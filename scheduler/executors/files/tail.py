@@ -1,0 +1,90 @@
+"""The position up to which the log and the reports of an attempt have been read and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from springtide.scheduler.executors.base import AttemptKey, LogGrew, Observation, Report, Reported
+from springtide.scheduler.executors.files import logs, reports
+from springtide.scheduler.executors.files.layout import JobPlaces
+
+LONGEST_HISTORY = 1 << 26
+"""Maximum number of bytes of earlier reports that are read at first."""
+HISTORY_BATCH = 1 << 16
+"""Maximum number of earlier reports that are read at a time."""
+BATCH = 2000
+"""Maximum number of reports that are read before other work has its turn."""
+LAST_READS = 8
+"""Maximum number of reads of the files of an attempt that has ended."""
+
+
+class Tail:
+    """Reads the files of one attempt: each read reports what is new since the one before."""
+
+    def __init__(self, key: AttemptKey, directory: Path, places: JobPlaces, ranks: Sequence[int]) -> None:
+        self._key = key
+        self._directory = directory
+        self._places = places
+        self._ranks = tuple(ranks)
+        self._offset = 0
+        self._unreported: Report | None = None
+        self._saved: Report | None = None
+        self._sizes: dict[int, int] = {}
+        self._earlier_sizes: dict[int, int] = {}
+
+    def read_history(self, now: float) -> None:
+        """Read the reports so far, at most the last `LONGEST_HISTORY` bytes. May block for seconds."""
+        with suppress(OSError):
+            self._offset = max(0, self._places.reports.lstat().st_size - LONGEST_HISTORY)
+        while self._read_reports(now, HISTORY_BATCH):
+            pass
+
+    def read_new(self, now: float) -> tuple[list[Observation], bool]:
+        """Return what is to be reported now, and whether a file has grown."""
+        observed: list[Observation] = list(self._grown_logs())
+        before = self._offset
+        self._read_reports(now, BATCH)
+        observed += self._take_unreported()
+        return observed, bool(observed) or self._offset != before
+
+    def read_rest(self, now: float) -> list[Observation]:
+        """Return what is to be reported of an attempt that has ended."""
+        rest: list[Observation] = []
+        for _ in range(LAST_READS):
+            observed, grew = self.read_new(now)
+            rest += observed
+            if not grew:
+                break
+        return rest
+
+    def _grown_logs(self) -> list[LogGrew]:
+        grown = []
+        for rank in self._ranks:
+            if rank not in self._earlier_sizes:
+                earlier = [number for number in self._places.numbers() if number < self._key.attempt]
+                sizes = (logs.attempt_size(self._places.attempts / str(number), rank) for number in earlier)
+                self._earlier_sizes[rank] = sum(sizes)
+            size = logs.attempt_size(self._directory, rank)
+            if size != self._sizes.get(rank, 0):
+                self._sizes[rank] = size
+                grown.append(LogGrew(self._key.job, rank, self._earlier_sizes[rank] + size))
+        return grown
+
+    def _read_reports(self, now: float, limit: int) -> bool:
+        """Read new reports of the job; return whether there may be more."""
+        batch = reports.read(self._places.reports, self._offset, limit, self._key.attempt, now)
+        self._offset = batch.offset
+        for report in batch.reports:
+            if report.saved:
+                self._saved = report
+            if report.attempt == self._key.attempt:
+                self._unreported = report
+        return batch.more
+
+    def _take_unreported(self) -> list[Reported]:
+        if self._unreported is None:
+            return []
+        last, self._unreported, saved = self._unreported, None, self._saved
+        return [Reported(self._key, last, saved.at if saved else None, saved.step if saved else None)]

@@ -1,0 +1,213 @@
+"""The resources of the cluster that jobs use: nodes, the GPUs that other pods take, and homes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TypeAlias
+
+from springtide.scheduler.backoff import Backoff
+from springtide.scheduler.executors.base import ExecutorError
+from springtide.scheduler.executors.kubernetes.inventory import Inventory, out_of_service, unreachable_since
+from springtide.scheduler.executors.kubernetes.objects import names
+from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod, VolumeClaim
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.kube import NODES, PODS, VOLUME_CLAIMS, Api, ApiError, Informer
+
+log = logging.getLogger(__name__)
+
+FORBIDDEN = 403
+NOT_FOUND = 404
+REPORT_DELAY = 0.3
+"""Time in which changes of the inventory are reported as one, in seconds."""
+FIRST_NODE_CHECK = 2.0
+LONGEST_NODE_CHECK = 10.0
+HOME_USER = "hub.jupyter.org/username"
+HOME_SERVER = "hub.jupyter.org/servername"
+ALIVE_AND_BOUND = "status.phase!=Succeeded,status.phase!=Failed,spec.nodeName!="
+
+AnyInformer: TypeAlias = Informer[ClusterNode] | Informer[Pod] | Informer[VolumeClaim]
+
+
+class ClusterResources:
+    """Informers of nodes, of pods that are not jobs, and of volume claims.
+
+    ``on_inventory_change`` is called when the inventory changed; ``on_node_lost(node, why)`` when it is certain
+    that nothing runs on a node any more.
+    """
+
+    def __init__(
+        self,
+        settings: KubernetesSettings,
+        api: Api,
+        on_inventory_change: Callable[[], None],
+        on_node_lost: Callable[[str, str], None],
+    ) -> None:
+        self.inventory = Inventory(settings)
+        self._settings = settings
+        self._api = api
+        self._on_inventory_change = on_inventory_change
+        self._on_node_lost = on_node_lost
+        self._loop = asyncio.get_running_loop()
+        self._report_timer: asyncio.TimerHandle | None = None
+        self._lost: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._homes: dict[str, dict[str, str]] = {}
+        selector = ",".join(f"{name}={value}" for name, value in sorted(settings.node_selector.items()))
+        self._nodes = Informer(
+            api,
+            NODES,
+            labels=selector,
+            decode_as=ClusterNode,
+            on_change=self._node_changed,
+            on_contact=self.report_change,
+        )
+        self._claims = Informer(
+            api, VOLUME_CLAIMS, settings.namespace, decode_as=VolumeClaim, on_change=self._claim_changed
+        )
+        self._other_pods = self._informer_of_other_pods(None)
+        self._started: list[AnyInformer] = []
+
+    def _informer_of_other_pods(self, namespace: str | None) -> Informer[Pod]:
+        return Informer(
+            self._api,
+            PODS,
+            namespace,
+            labels=f"{names.POOL}!={self._settings.pool}",
+            fields=ALIVE_AND_BOUND,
+            decode_as=Pod,
+            on_change=self._other_pod_changed,
+            on_contact=self.report_change,
+        )
+
+    # ---------- start and stop
+
+    async def start(self) -> None:
+        """Start all informers.
+
+        Raises `ApiError` if the cluster does not answer, `ExecutorError` if the service may not list nodes.
+        """
+        if not self._settings.static_nodes:
+            try:
+                await self._start_informer(self._nodes)
+            except ApiError as error:
+                if error.status != FORBIDDEN:
+                    raise
+                raise ExecutorError(
+                    f"The service may not list the nodes of the cluster: {error.message} Allow it, or set "
+                    f"static_nodes."
+                ) from error
+        try:
+            await self._start_informer(self._other_pods)
+        except ApiError as error:
+            if error.status != FORBIDDEN:
+                raise
+            log.warning("Pods of other namespaces may not be listed: their GPUs are not accounted for.")
+            self._other_pods = self._informer_of_other_pods(self._settings.namespace)
+            await self._start_informer(self._other_pods)
+        await self._start_informer(self._claims)
+
+    async def _start_informer(self, informer: AnyInformer) -> None:
+        await informer.start()
+        self._started.append(informer)
+
+    async def close(self) -> None:
+        """Stop all informers."""
+        for informer in self._started:
+            await informer.stop()
+        if self._report_timer is not None:
+            self._report_timer.cancel()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether all informers are fresh."""
+        return all(informer.fresh for informer in self._started)
+
+    def home_of(self, user: str) -> str | None:
+        """Return the volume claim of a user's home, as KubeSpawner labels it; that of the unnamed server first."""
+        homes = self._homes.get(user, {})
+        return min(homes.items(), key=lambda item: (item[1], item[0]), default=(None, ""))[0]
+
+    # ---------- changes
+
+    def report_change(self) -> None:
+        """Report a change of the inventory after `REPORT_DELAY`, together with all changes until then."""
+        if self._report_timer is None:
+            self._report_timer = self._loop.call_later(REPORT_DELAY, self._report_now)
+
+    def _report_now(self) -> None:
+        self._report_timer = None
+        self._on_inventory_change()
+
+    def _other_pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        if self.inventory.update_other_pod(before, after):
+            self.report_change()
+
+    def _claim_changed(self, before: VolumeClaim | None, after: VolumeClaim | None) -> None:
+        for claim in (before, after):
+            annotations = claim.metadata.annotations if claim is not None else {}
+            if claim is None or HOME_USER not in annotations:
+                continue
+            homes = self._homes.setdefault(annotations[HOME_USER], {})
+            homes.pop(claim.metadata.name, None)
+            if claim is after and claim.metadata.deletion_timestamp is None:
+                homes[claim.metadata.name] = annotations.get(HOME_SERVER, "")
+
+    # ---------- lost nodes
+
+    def _node_changed(self, before: ClusterNode | None, after: ClusterNode | None) -> None:
+        if self.inventory.update_node(before, after):
+            self.report_change()
+        name = (after or before or ClusterNode()).metadata.name
+        if after is None:
+            self.check_node(name)
+        elif not out_of_service(after):
+            self._lost.discard(name)
+        else:
+            self._declare_lost(name, f"Its node {name} was declared to be out of service.")
+
+    def check_node(self, name: str) -> None:
+        """Ask the API, in the background, whether a node that the informer does not have exists."""
+        if not name or self._settings.static_nodes or ("", name) in self._nodes.items:
+            return
+        task = self._loop.create_task(self._check_node(name), name=f"check of node {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _check_node(self, name: str) -> None:
+        backoff = Backoff(FIRST_NODE_CHECK, LONGEST_NODE_CHECK)
+        while ("", name) not in self._nodes.items:
+            try:
+                await self._api.get(NODES, None, name)
+            except ApiError as error:
+                if error.status == NOT_FOUND:
+                    self._on_node_lost(name, f"Its node {name} was removed from the cluster.")
+                    return
+                if not error.transient:
+                    log.warning("The node %s cannot be read: %s", name, error)
+                    return
+            else:
+                return  # it exists, and does not belong to the pool any more
+            await asyncio.sleep(backoff.next_delay())
+
+    def check_unreachable_nodes(self, now: float) -> None:
+        """Declare nodes lost that have been unreachable for ``lost_after`` seconds; ``now`` is wall time."""
+        patience = self._settings.lost_after
+        if patience is None or not self.fresh:
+            return
+        for node in self._nodes.items.values():
+            name, since = node.metadata.name, unreachable_since(node)
+            if since is not None and now - since >= patience:
+                self._declare_lost(name, f"Its node {name} has been unreachable for {patience:g} s.")
+            elif since is None and not out_of_service(node):
+                self._lost.discard(name)
+
+    def _declare_lost(self, name: str, why: str) -> None:
+        if name not in self._lost:
+            self._lost.add(name)
+            self._on_node_lost(name, why)

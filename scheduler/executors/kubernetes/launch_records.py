@@ -1,0 +1,187 @@
+"""The files that the executor writes to the volume of jobs before pods are created, and its own records there.
+
+``jobs/<id>/attempts/<n>/spec.json`` is for the supervisor. The executor's own records are in
+``jobs/<id>/launches/``, which no pod mounts: ``<n>.json`` is the launch record, ``<n>.pause`` and ``<n>.kill`` are
+requests, ``<n>.ending`` says that its pods are to be deleted, and ``<n>.done`` that its end is recorded in the
+store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from springtide.scheduler.executors import supervisor
+from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
+from springtide.scheduler.executors.environment import (
+    command,
+    contract,
+    gang_template,
+    job_environment,
+    working_directory,
+)
+from springtide.scheduler.executors.files.layout import JobPlaces, Layout, leave_request, make_places, opened
+from springtide.scheduler.executors.files.plain import make_directory, write_tree
+from springtide.scheduler.executors.kubernetes.objects import manifests
+from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.executors.supervisor.records import write_record
+
+SUPERVISOR_SOURCE = Path(supervisor.__file__).parent
+LOG_CAP = 64 << 20
+"""Size at which a supervisor cuts the log of a worker, in bytes."""
+REQUESTS = ("kill", "pause")
+"""The requests for an attempt, the stronger one first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """The state of an attempt that outlives the service: the request for it, and whether and why it is ended."""
+
+    requested: str | None
+    ending: bool
+    eviction: str
+
+
+class LaunchRecords:
+    """The records of attempts on the volume of jobs, which is mounted at ``state_dir``.
+
+    ``owner`` is the user and group that the files of jobs are given to, None where that is the service's own.
+    """
+
+    def __init__(self, settings: KubernetesSettings, owner: tuple[int, int] | None) -> None:
+        self.layout = Layout(settings.state_dir.absolute())
+        self._settings = settings
+        self._owner = owner
+        self.program = ""
+
+    def prepare_volume(self) -> None:
+        """Create the directory of jobs, and copy the supervisor to where pods mount it. Raises `OSError`."""
+        state = self.layout.state
+        state.mkdir(parents=True, exist_ok=True)
+        content = {f"supervisor/{path.name}": path.read_bytes() for path in sorted(SUPERVISOR_SOURCE.glob("*.py"))}
+        digest = hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:16]
+        for path in (self.layout.jobs, state / "programs"):
+            make_directory(path, 0o711)
+        write_tree(state / "programs" / digest, content, self._owner)
+        self.program = f"programs/{digest}"
+
+    def make_record(self, spec: AttemptSpec, image: str, home: str | None) -> LaunchRecord:
+        """Return the launch record of an attempt. Raises `ExecutorError` if the attempt can never run."""
+        if not spec.placement:
+            raise ExecutorError("The job was given no worker to run.")
+        in_home = f"{spec.cwd or ''}/".startswith(f"{self._settings.home_path.rstrip('/')}/")
+        if home is None and in_home:
+            raise ExecutorError(
+                f"The working directory {spec.cwd!r} is in a home, but {spec.user} has none in the cluster: no "
+                f"volume claim in the namespace {self._settings.namespace} belongs to that name. Start a notebook "
+                f"once, or leave out cwd."
+            )
+        without_files = replace(spec, files={})
+        return LaunchRecord(without_files, image, home, self.program, manifests.digest(spec, image, home))
+
+    def save_record(self, record: LaunchRecord, files: Mapping[str, bytes]) -> None:
+        """Write a launch record and the job's files, before any pod of it is created.
+
+        Raises `ExecutorError` if the attempt can never run, `OSError` if the volume cannot be written to.
+        """
+        spec_json = _supervisor_spec(record)
+        places = self.layout.job(record.key.job)
+        make_directory(places.root, 0o711)
+        make_directory(places.attempts, 0o711)
+        make_directory(self._directory(record.key), 0o700)
+        make_places(places, files, self._owner)
+        directory = self.layout.attempt(record.key)
+        make_directory(directory, 0o700, self._owner)
+        with opened(directory) as handle:
+            write_record(handle, "spec.json", spec_json, durable=False)
+            if self._owner is not None:
+                os.chown("spec.json", *self._owner, dir_fd=handle, follow_symlinks=False)
+        with opened(self._directory(record.key)) as handle:
+            write_record(handle, f"{record.key.attempt}.json", msgspec.to_builtins(record), durable=False)
+
+    def load_record(self, key: AttemptKey) -> LaunchRecord | None:
+        """Return the launch record of an attempt, None if there is none."""
+        try:
+            return msgspec.json.decode(self._path(key, "json").read_bytes(), type=LaunchRecord)
+        except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+            return None
+
+    # ---------- flags
+
+    def record_request(self, key: AttemptKey, request: str) -> None:
+        """Record a request for the attempt, and pass it to the supervisors."""
+        directory = self.layout.attempt(key)
+        if not directory.exists():
+            return
+        self._path(key, request).touch()
+        leave_request(directory, request)
+
+    def record_ending(self, key: AttemptKey, eviction: str, request: str) -> None:
+        """Record that the attempt is to end, and why it is evicted; pass ``request`` to the supervisors."""
+        if self.layout.attempt(key).exists():
+            self._path(key, "ending").write_text(eviction, encoding="utf-8")
+            leave_request(self.layout.attempt(key), request)
+
+    def read_flags(self, key: AttemptKey) -> Flags:
+        """Return the flags of an attempt, with the stronger request of two."""
+        requested = next((request for request in REQUESTS if self._path(key, request).exists()), None)
+        try:
+            eviction = self._path(key, "ending").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return Flags(requested, ending=False, eviction="")
+        return Flags(requested, ending=True, eviction=eviction)
+
+    def mark_done(self, key: AttemptKey) -> None:
+        """Record that the end of the attempt is in the store."""
+        if self._directory(key).exists():
+            self._path(key, "done").touch()
+
+    def is_done(self, key: AttemptKey) -> bool:
+        """Return whether the end of the attempt is in the store."""
+        return self._path(key, "done").exists()
+
+    def remove_job(self, job: str) -> None:
+        """Delete all files of a job."""
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.layout.job(job).root)
+
+    def _directory(self, key: AttemptKey) -> Path:
+        return self.layout.job(key.job).root / "launches"
+
+    def _path(self, key: AttemptKey, kind: str) -> Path:
+        return self._directory(key) / f"{key.attempt}.{kind}"
+
+
+def _supervisor_spec(record: LaunchRecord) -> dict[str, Any]:
+    """Return what the supervisors of an attempt are told; paths are those within pods."""
+    spec = record.spec
+    places = JobPlaces(Path(manifests.JOB_ROOT))
+    directory = places.attempts / str(spec.key.attempt)
+    hosts = record.hosts
+    addresses = [f"{host}:{manifests.WORKER_PORT}" for host in hosts]
+    return {
+        "job": spec.key.job,
+        "attempt": spec.key.attempt,
+        "epoch": spec.epoch,
+        "argv": command(spec, places.code),
+        "cwd": working_directory(spec, places),
+        "env": job_environment(spec, {}, places.code, contract(spec, places, directory)),
+        "gang": gang_template(hosts[0], manifests.RENDEZVOUS_PORT, addresses) if record.gang else {},
+        "workers": [{"rank": worker.rank, "place": place} for place, worker in enumerate(spec.placement)],
+        "account": None,
+        "grace": spec.grace,
+        "limits": {},
+        "log_cap": LOG_CAP,
+        "cgroup": None,
+        "cgroup_files": {},
+        "message": manifests.TERMINATION_LOG,
+    }

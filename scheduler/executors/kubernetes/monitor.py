@@ -1,0 +1,359 @@
+"""Follows the pods of attempts, reports what it observes, and ends attempts that cannot go on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from springtide.scheduler.backoff import Backoff
+from springtide.scheduler.executors.base import AttemptKey, ExecutorError, ExitKind, InventoryChanged, Observation
+from springtide.scheduler.executors.files.tail import Tail
+from springtide.scheduler.executors.kubernetes.api_stalls import ApiStalls
+from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
+from springtide.scheduler.executors.kubernetes.cluster_resources import ClusterResources
+from springtide.scheduler.executors.kubernetes.ends import WorkerEnd, lost
+from springtide.scheduler.executors.kubernetes.follower import Follower
+from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
+from springtide.scheduler.executors.kubernetes.objects import manifests, names
+from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
+from springtide.scheduler.executors.kubernetes.pods import PodControl
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.executors.kubernetes.start_failures import start_failure
+from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
+from springtide.scheduler.kube import PODS, Api, ApiError, Informer
+from springtide.scheduler.model import Node, Worker
+
+log = logging.getLogger(__name__)
+
+SCAN_INTERVAL = 5.0
+"""Interval of the scan for what no event reports, such as pods that do not start, in seconds."""
+FIRST_DELAY = 0.5
+LONGEST_DELAY = 10.0
+VANISHED = "Its pod was deleted by somebody else, and nothing is known of how it ended."
+
+
+class AttemptMonitor:
+    """The attempts that are not discarded, by key in ``attempts``; ``report`` gets what is observed.
+
+    ``now`` is the wall clock. Requests that wait for the cluster are counted in ``stalls``.
+    """
+
+    def __init__(
+        self,
+        settings: KubernetesSettings,
+        api: Api,
+        pods: PodControl,
+        records: LaunchRecords,
+        stalls: ApiStalls,
+        *,
+        report: Callable[[Observation], None],
+        now: Callable[[], float],
+    ) -> None:
+        self.attempts: dict[AttemptKey, Attempt] = {}
+        self._pods = pods
+        self._records = records
+        self._stalls = stalls
+        self._report = report
+        self._now = now
+        self._loop = asyncio.get_running_loop()
+        self._follower = Follower(report, now)
+        self._newest: dict[str, AttemptKey] = {}
+        self._was_fresh = True
+        self._early_changes: list[tuple[Pod | None, Pod | None]] | None = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.cluster = ClusterResources(settings, api, lambda: report(InventoryChanged()), self._node_lost)
+        self._informer = Informer(
+            api,
+            PODS,
+            settings.namespace,
+            labels=f"{names.POOL}={settings.pool},{names.JOB}",
+            decode_as=Pod,
+            on_change=self._pod_changed,
+            on_contact=self.cluster.report_change,
+        )
+
+    # ---------- start and stop
+
+    async def start(self) -> None:
+        """List what exists, and resume its attempts. Raises `ApiError` if the cluster does not answer."""
+        await self.cluster.start()
+        await self._informer.start()
+        self._early_changes = []
+        existing: dict[AttemptKey, dict[int, Pod]] = {}
+        for pod in self._informer.items.values():
+            key, rank = _attempt_and_rank(pod)
+            if pod.ended and names.RECORDED not in pod.metadata.finalizers:
+                self.retry_in_background(partial(self._pods.delete_pod, pod, 0))
+            elif key is not None:
+                existing.setdefault(key, {})[rank] = pod
+        for key, pods in existing.items():
+            await self._resume(key, pods)
+        early, self._early_changes = self._early_changes or [], None
+        for before, after in early:
+            self._pod_changed(before, after)
+        for node in {pod.spec.node_name for pods in existing.values() for pod in pods.values()}:
+            self.cluster.check_node(node)
+        self.retry_in_background(self._scan_forever)
+
+    async def close(self) -> None:
+        """Stop observing; attempts go on."""
+        await self._informer.stop()
+        await self.cluster.close()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._follower.close()
+
+    async def _resume(self, key: AttemptKey, pods: dict[int, Pod]) -> None:
+        """Continue with an attempt that has pods."""
+        attempt = _attempt_of(key, next(iter(pods.values())))
+        ending = any(pod.ended or pod.metadata.deletion_timestamp is not None for pod in pods.values())
+        if ending or len(pods) < attempt.size:
+            flags = await asyncio.to_thread(self._records.read_flags, key)
+            attempt.requested, attempt.ending, attempt.eviction = flags.requested, flags.ending, flags.eviction
+        self._register(attempt)
+        for rank, pod in pods.items():
+            attempt.observe_pod(rank, pod, _worker(pod))
+        attempt.reported = attempt.status if attempt.update_phase() else attempt.reported
+        if len(pods) < attempt.size and not attempt.requested and not attempt.ending:
+            attempt.record = await asyncio.to_thread(self._records.load_record, key)
+            if attempt.record is None:
+                self._give_up(
+                    attempt, Verdict(ExitKind.LOST, "Some of its pods are gone, and so is its launch record.")
+                )
+            else:
+                self.retry_in_background(lambda: self.create_pods(attempt))
+        if attempt.all_ended:
+            await self.conclude(attempt)
+        else:
+            self._evaluate(attempt)
+
+    def retry_in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do ``work`` in the background, and repeat it with a back-off while it raises `ApiError`."""
+
+        async def run() -> None:
+            backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
+            with self._stalls.retrying() as record_failure:
+                while True:
+                    try:
+                        await work()
+                    except ApiError as error:
+                        record_failure(error)
+                    except Exception:
+                        log.exception("An attempt could not be followed")
+                        return
+                    else:
+                        return
+                    await asyncio.sleep(backoff.next_delay())
+
+        task = self._loop.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # ---------- requests for attempts
+
+    async def create_pods(self, attempt: Attempt) -> None:
+        """Create the missing pods of an attempt; give it up if the cluster refuses one."""
+        record = attempt.record
+        assert record is not None
+        attempt.launched_at = self._loop.time()
+        attempt.creating = True
+        self._register(attempt)
+        missing = [index for index, worker in enumerate(record.spec.placement) if worker.rank not in attempt.pods]
+        try:
+            created = await self._pods.create_pods(
+                record, missing, lambda: not (attempt.ending or attempt.requested)
+            )
+        except ApiError as error:
+            kind = ExitKind.LOST if "exceeded quota" in error.message else ExitKind.REFUSED
+            self._give_up(attempt, Verdict(kind, f"The cluster refused the job's pod: {error.message}"))
+        except ExecutorError as error:
+            self._give_up(attempt, Verdict(ExitKind.REFUSED, str(error)))
+        else:
+            for rank, pod in created:
+                if rank not in attempt.pods:
+                    attempt.observe_pod(rank, pod, None)
+        finally:
+            attempt.creating = False
+        if (attempt.ending or attempt.requested) and attempt.live_pods:
+            self.retry_in_background(lambda: self.delete_pods(attempt, KILL_AFTER + manifests.KILL_MARGIN))
+        self._evaluate(attempt)
+
+    async def delete_pods(self, attempt: Attempt, grace: float) -> None:
+        """Ask the cluster to delete the live pods of an attempt, ``grace`` in seconds. Raises `ApiError`."""
+        await asyncio.gather(*(self._pods.delete_pod(pod, grace) for _, pod in attempt.live_pods))
+        self._evaluate(attempt)
+
+    async def conclude(self, attempt: Attempt) -> None:
+        """Report the rest of an ended attempt's files, and then how it ended."""
+        attempt.concluding = True
+        if attempt.started:
+            await self._follower.finish(attempt.key, self._tail(attempt))
+        attempt.conclude(self._now())
+        self._register(attempt)
+        self._report_status(attempt)
+
+    def discard(self, key: AttemptKey) -> None:
+        """Stop following an attempt."""
+        self.attempts.pop(key, None)
+        self._follower.unfollow(key)
+        if self._newest.get(key.job) == key:
+            del self._newest[key.job]
+
+    # ---------- state
+
+    def nodes(self) -> tuple[Node, ...]:
+        """Return the pool's nodes, with the GPUs that pods other than jobs take."""
+        held: dict[str, set[int]] = {}
+        for attempt in self.attempts.values():
+            for worker in attempt.workers.values() if not attempt.gone else ():
+                held.setdefault(worker.node, set()).update(worker.gpus)
+        return self.cluster.inventory.nodes(held, fresh=self._fresh)
+
+    @property
+    def _fresh(self) -> bool:
+        return self.cluster.fresh and self._informer.fresh
+
+    def hurry(self, job: str) -> None:
+        """Poll the files of a job more often, because a user reads them."""
+        key = self._newest.get(job)
+        if key is not None:
+            self._follower.hurry(key)
+
+    # ---------- events
+
+    def _pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        if self._early_changes is not None:
+            self._early_changes.append((before, after))
+            return
+        pod = after or before
+        key, rank = _attempt_and_rank(pod) if pod is not None else (None, 0)
+        if pod is None or key is None:
+            return
+        attempt = self.attempts.get(key)
+        if attempt is None:
+            if after is None or names.RECORDED not in after.metadata.finalizers:
+                return
+            attempt = _attempt_of(key, after)
+            self._register(attempt)
+        previous = attempt.pods.get(rank)
+        if previous is not None and previous.metadata.uid != pod.metadata.uid:
+            return
+        if after is not None:
+            attempt.observe_pod(rank, after, _worker(after))
+        elif previous is not None:
+            attempt.record_end(rank, self._vanished_end(attempt))
+        self._evaluate(attempt)
+
+    def _vanished_end(self, attempt: Attempt) -> WorkerEnd:
+        if attempt.requested or attempt.ending:
+            return WorkerEnd(ExitKind.EXITED, self._now(), signal=9)
+        return lost(self._now(), VANISHED)
+
+    def _evaluate(self, attempt: Attempt) -> None:
+        """Report, conclude or end an attempt, as its present state requires."""
+        if attempt.gone or attempt.concluding:
+            return
+        attempt.update_phase()
+        if attempt.exists:
+            self._report_status(attempt)
+        if attempt.started:
+            self._follower.follow(attempt.key, self._tail(attempt), attempt.size)
+        if attempt.all_ended:
+            attempt.concluding = True
+            self.retry_in_background(lambda: self.conclude(attempt))
+        elif (attempt.failed or attempt.eviction) and not attempt.ending and not attempt.requested:
+            attempt.ending = True
+            self.retry_in_background(lambda: self._end_remaining_workers(attempt))
+
+    async def _end_remaining_workers(self, attempt: Attempt) -> None:
+        """End the other workers of a gang of which one has failed or is evicted: they cannot go on."""
+        pause = bool(attempt.eviction) or attempt.checkpointed
+        grace = attempt.grace if pause else KILL_AFTER
+        request = "pause" if pause else "kill"
+        await asyncio.to_thread(self._records.record_ending, attempt.key, attempt.eviction, request)
+        await self.delete_pods(attempt, grace + manifests.KILL_MARGIN)
+
+    def _give_up(self, attempt: Attempt, verdict: Verdict) -> None:
+        """End an attempt that cannot go on."""
+        attempt.verdict = verdict
+        attempt.ending = True
+        self.retry_in_background(lambda: self.delete_pods(attempt, 1))
+
+    def _node_lost(self, name: str, why: str) -> None:
+        """Record that the workers on a node have ended with it."""
+        for attempt in list(self.attempts.values()):
+            on_node = [(rank, pod) for rank, pod in attempt.live_pods if pod.spec.node_name == name]
+            for rank, pod in on_node:
+                attempt.record_end(rank, lost(self._now(), why))
+                self.retry_in_background(partial(self._pods.delete_pod, pod, 0))
+            if on_node:
+                self._evaluate(attempt)
+
+    async def _scan_forever(self) -> None:
+        while True:
+            await asyncio.sleep(SCAN_INTERVAL)
+            try:
+                self._scan()
+            except Exception:
+                log.exception("A scan for attempts that do not start failed; the next follows.")
+
+    def _scan(self) -> None:
+        """Give up unreachable nodes, and attempts whose pods do not start; report when the cache became stale."""
+        self.cluster.check_unreachable_nodes(self._now())
+        was_fresh, self._was_fresh = self._was_fresh, self._fresh
+        if was_fresh != self._was_fresh:
+            self.cluster.report_change()
+        if not self._was_fresh:
+            return
+        for attempt in list(self.attempts.values()):
+            if attempt.creating or attempt.ending or attempt.requested or len(attempt.started) >= attempt.size:
+                continue
+            verdict = start_failure(attempt, self._loop.time())
+            if verdict is not None:
+                self._give_up(attempt, verdict)
+
+    # ---------- underneath
+
+    def _register(self, attempt: Attempt) -> None:
+        self.attempts[attempt.key] = attempt
+        newest = self._newest.get(attempt.key.job)
+        if newest is None or newest < attempt.key:
+            self._newest[attempt.key.job] = attempt.key
+
+    def _report_status(self, attempt: Attempt) -> None:
+        if attempt.status != attempt.reported:
+            attempt.reported = attempt.status
+            if self._early_changes is None:
+                self._report(attempt.status)
+
+    def _tail(self, attempt: Attempt) -> Tail:
+        layout = self._records.layout
+        return Tail(attempt.key, layout.attempt(attempt.key), layout.job(attempt.key.job), list(attempt.workers))
+
+
+def _attempt_and_rank(pod: Pod) -> tuple[AttemptKey | None, int]:
+    """Return the attempt and the rank that the pod's labels name; None and 0 if they name none."""
+    labels = pod.metadata.labels
+    try:
+        return AttemptKey(labels[names.JOB], int(labels[names.ATTEMPT])), int(labels[names.RANK])
+    except (KeyError, ValueError):
+        return None, 0
+
+
+def _worker(pod: Pod) -> Worker | None:
+    return manifests.read_worker(pod.metadata.annotations.get(names.WORKER, ""))
+
+
+def _attempt_of(key: AttemptKey, pod: Pod) -> Attempt:
+    """Return a new attempt for a pod that was found in the cluster."""
+    annotations = pod.metadata.annotations
+    try:
+        size, grace = int(annotations[names.SIZE]), float(annotations[names.GRACE])
+    except (KeyError, ValueError):
+        size, grace = 1, KILL_AFTER
+    return Attempt(key, size, grace)

@@ -1,0 +1,168 @@
+"""The fields of API objects that the executor reads; decoding skips the others."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+
+class ApiType(msgspec.Struct, frozen=True, rename="camel"):
+    """A part of an API object, named as in the API's reference."""
+
+
+class ObjectMeta(ApiType, frozen=True):
+    """Metadata of an object."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+
+
+class PodCondition(ApiType, frozen=True):
+    """A condition of a pod, such as `DisruptionTarget`."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class ContainerStateWaiting(ApiType, frozen=True):
+    """The state of a container that has not started."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerStateRunning(ApiType, frozen=True):
+    """The state of a container that runs."""
+
+    started_at: datetime | None = None
+
+
+class ContainerStateTerminated(ApiType, frozen=True):
+    """The state of a container that has ended."""
+
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class ContainerState(ApiType, frozen=True):
+    """The state of a container, of which one part is set."""
+
+    waiting: ContainerStateWaiting | None = None
+    running: ContainerStateRunning | None = None
+    terminated: ContainerStateTerminated | None = None
+
+
+class ContainerStatus(ApiType, frozen=True):
+    """The status of one container."""
+
+    state: ContainerState = ContainerState()
+
+
+class PodStatus(ApiType, frozen=True):
+    """The status of a pod."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class ResourceRequirements(ApiType, frozen=True):
+    """The resources of a container."""
+
+    requests: dict[str, str | int | float] = {}
+
+
+class Container(ApiType, frozen=True):
+    """A container in the specification of a pod."""
+
+    resources: ResourceRequirements = ResourceRequirements()
+
+
+class PodSpec(ApiType, frozen=True):
+    """The specification of a pod."""
+
+    node_name: str = ""
+    containers: tuple[Container, ...] = ()
+
+
+class Pod(ApiType, frozen=True):
+    """A pod, of a job or of anything else."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def state(self) -> ContainerState:
+        """The state of the first container; pods of jobs have no other."""
+        return self.status.container_statuses[0].state if self.status.container_statuses else ContainerState()
+
+    @property
+    def ended(self) -> bool:
+        """Whether its containers are proven to have ended, or can never start because it was deleted unbound."""
+        deleted_unbound = self.metadata.deletion_timestamp is not None and not self.spec.node_name
+        return deleted_unbound or self.status.phase in ("Succeeded", "Failed")
+
+    def condition(self, kind: str) -> PodCondition | None:
+        """Return the condition of this type, None if there is none."""
+        return next((each for each in self.status.conditions if each.type == kind), None)
+
+
+class Taint(ApiType, frozen=True):
+    """A taint of a node."""
+
+    key: str
+    effect: str = ""
+    value: str = ""
+
+
+class NodeSpec(ApiType, frozen=True):
+    """The specification of a node."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeCondition(ApiType, frozen=True):
+    """A condition of a node, such as `Ready`."""
+
+    type: str
+    status: str
+    last_transition_time: datetime | None = None
+
+
+class NodeStatus(ApiType, frozen=True):
+    """The status of a node."""
+
+    capacity: dict[str, str] = {}
+    allocatable: dict[str, str] = {}
+    conditions: tuple[NodeCondition, ...] = ()
+
+
+class ClusterNode(ApiType, frozen=True):
+    """A node of the cluster; `model.Node` is what the planner knows of it."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class VolumeClaim(ApiType, frozen=True):
+    """A PersistentVolumeClaim."""
+
+    metadata: ObjectMeta = ObjectMeta()

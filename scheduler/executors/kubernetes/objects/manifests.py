@@ -1,0 +1,264 @@
+"""The API objects of an attempt, as a function of its launch record; pure."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+import msgspec
+
+from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
+from springtide.scheduler.executors.kubernetes.objects import names
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.kube import Object
+from springtide.scheduler.model import Worker
+
+JOB_ROOT = PurePosixPath("/springtide/job")
+PROGRAM = PurePosixPath("/springtide/program")
+TERMINATION_LOG = "/dev/termination-log"
+KILL_MARGIN = 5
+"""Time between the end of an attempt's grace period and the cluster's own kill, in seconds."""
+RENDEZVOUS_PORT = 29500
+"""Port of a gang's rendezvous; each pod has an address of its own."""
+WORKER_PORT = 2222
+CONTAINER = "job"
+NODE_LOSS_TOLERATIONS: tuple[Object, ...] = tuple(
+    {"key": f"node.kubernetes.io/{condition}", "operator": "Exists", "effect": "NoExecute"}
+    for condition in ("not-ready", "unreachable")
+)
+"""Tolerations against eviction from unreachable nodes: the executor decides when their pods are lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRecord:
+    """An attempt that is to be launched: its spec, and what was looked up for it.
+
+    ``image`` is the image of its pods, ``home`` the volume claim of its user's home (None: no home), ``program``
+    the supervisor's path in the volume of jobs, ``digest`` identifies all of these.
+    """
+
+    spec: AttemptSpec
+    image: str
+    home: str | None
+    program: str
+    digest: str
+
+    @property
+    def key(self) -> AttemptKey:
+        """The attempt that the pods are of."""
+        return self.spec.key
+
+    @property
+    def gang(self) -> bool:
+        """Whether it has several workers, which have to reach each other."""
+        return self.spec.workers > 1
+
+    @property
+    def hosts(self) -> list[str]:
+        """The host names of its workers, in the order of the placement."""
+        service = names.gang_name(self.key)
+        return [f"{names.host_name(index)}.{service}" for index in range(len(self.spec.placement))]
+
+
+def choose_image(requested: str | None, settings: KubernetesSettings) -> str:
+    """Return the requested image, or the default one. Raises `ExecutorError` if there is neither."""
+    if requested:
+        return requested
+    if not settings.images or "*" in settings.images[0]:
+        raise ExecutorError("The job names no image, and the admin has set no default one (images[0]).")
+    return settings.images[0]
+
+
+def digest(spec: AttemptSpec, image: str, home: str | None) -> str:
+    """Return a digest of what the pods are made from, to compare a pod of the same name with."""
+    parts = (spec.argv, spec.env, spec.cwd, spec.placement, spec.workers, spec.grace, image, home)
+    return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()[:16]
+
+
+def read_worker(text: str) -> Worker | None:
+    """Return a worker's placement from its pod's annotation, None if the annotation is not one."""
+    try:
+        return msgspec.json.decode(text, type=Worker)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return None
+
+
+def service(record: LaunchRecord, settings: KubernetesSettings) -> Object:
+    """Return the headless Service under which the workers of a gang reach each other, ready or not."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": names.gang_name(record.key),
+            "namespace": settings.namespace,
+            "labels": _labels(record, settings),
+        },
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {names.JOB: record.key.job, names.ATTEMPT: str(record.key.attempt)},
+            "ports": [{"name": "rendezvous", "port": RENDEZVOUS_PORT}],
+        },
+    }
+
+
+def network_policy(record: LaunchRecord, settings: KubernetesSettings) -> Object:
+    """Return the policy that lets the workers of a gang reach each other, and nothing else reach them."""
+    gang = {"matchLabels": {names.JOB: record.key.job, names.ATTEMPT: str(record.key.attempt)}}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {
+            "name": names.gang_name(record.key),
+            "namespace": settings.namespace,
+            "labels": _labels(record, settings),
+        },
+        "spec": {
+            "podSelector": gang,
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": [{"podSelector": gang}]}],
+        },
+    }
+
+
+def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Object:
+    """Return the pod of the worker at this position of the placement, bound to its node by affinity."""
+    worker = record.spec.placement[index]
+    grace = max(1, round(record.spec.grace)) + KILL_MARGIN
+    spec: Object = {
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": grace,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "affinity": {"nodeAffinity": _required_node(worker.node)},
+        "tolerations": pod_tolerations(settings),
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": settings.run_as,
+            "runAsGroup": settings.fs_group,
+            "fsGroup": settings.fs_group,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(record, worker, settings)],
+        "volumes": _volumes(record, settings),
+    }
+    if settings.priority_class:
+        spec["priorityClassName"] = settings.priority_class
+    if settings.image_pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in settings.image_pull_secrets]
+    if record.gang:
+        spec |= {"hostname": names.host_name(index), "subdomain": names.gang_name(record.key)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": names.pod_name(record.key, worker.rank),
+            "namespace": settings.namespace,
+            "labels": {**_labels(record, settings), names.RANK: str(worker.rank)},
+            "annotations": {
+                names.PROJECT: record.spec.project,
+                names.USER: record.spec.user,
+                names.SPEC: record.digest,
+                names.WORKER: msgspec.json.encode(worker).decode(),
+                names.SIZE: str(len(record.spec.placement)),
+                names.GRACE: f"{record.spec.grace:g}",
+            },
+            "finalizers": [names.RECORDED],
+        },
+        "spec": spec,
+    }
+
+
+def pod_tolerations(settings: KubernetesSettings) -> list[Object]:
+    """Return the tolerations of the pods of jobs."""
+    own: Object = {"key": settings.gpu_resource, "operator": "Exists", "effect": "NoSchedule"}
+    return [own, *NODE_LOSS_TOLERATIONS, *(dict(each) for each in settings.tolerations)]
+
+
+def _labels(record: LaunchRecord, settings: KubernetesSettings) -> dict[str, str]:
+    return {
+        "app.kubernetes.io/managed-by": "springtide",
+        names.POOL: settings.pool,
+        names.JOB: record.key.job,
+        names.ATTEMPT: str(record.key.attempt),
+        names.EPOCH: str(record.spec.epoch),
+    }
+
+
+def _required_node(node: str) -> Object:
+    """Return the affinity with which the cluster's scheduler binds a pod to this node, or not at all."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": fields}]}}
+
+
+def _container(record: LaunchRecord, worker: Worker, settings: KubernetesSettings) -> Object:
+    directory = JOB_ROOT / "attempts" / str(record.key.attempt)
+    container: Object = {
+        "name": CONTAINER,
+        "image": record.image,
+        "command": ["python3", "-I", "-S", str(PROGRAM / "supervisor"), str(directory), str(worker.rank)],
+        "resources": _resources(len(worker.gpus), settings),
+        "terminationMessagePath": TERMINATION_LOG,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": _mounts(record, settings),
+    }
+    if settings.image_pull_policy:
+        container["imagePullPolicy"] = settings.image_pull_policy
+    if record.home is not None:
+        container["env"] = [{"name": "HOME", "value": settings.home_path}]
+    return container
+
+
+def _resources(gpus: int, settings: KubernetesSettings) -> Object:
+    requests: dict[str, str] = {}
+    limits: dict[str, str] = {}
+    if gpus:
+        requests[settings.gpu_resource] = limits[settings.gpu_resource] = str(gpus)
+    if settings.cpu_per_gpu:
+        requests["cpu"] = f"{round(settings.cpu_per_gpu * 1000) * max(1, gpus)}m"
+    if settings.memory_per_gpu:
+        requests["memory"] = limits["memory"] = f"{round(settings.memory_per_gpu * 1024) * max(1, gpus)}Mi"
+    return {"requests": requests, "limits": limits}
+
+
+def _mounts(record: LaunchRecord, settings: KubernetesSettings) -> list[Object]:
+    """Return one mount per path of the job: in a mount of the whole, it could replace what is read by links."""
+    job = f"jobs/{record.key.job}"
+    attempt = f"attempts/{record.key.attempt}"
+    paths = ("code", "work", "checkpoints", "output", "reports.jsonl", attempt)
+    mounts = [
+        {"name": "jobs", "mountPath": str(JOB_ROOT / path), "subPath": _sub_path(settings, f"{job}/{path}")}
+        for path in paths
+    ]
+    program: Object = {"mountPath": str(PROGRAM), "subPath": _sub_path(settings, record.program), "readOnly": True}
+    mounts.append({"name": "jobs", **program})
+    mounts.append({"name": "shared-memory", "mountPath": "/dev/shm"})  # noqa: S108 - where frameworks expect it
+    if record.home is not None:
+        mounts.append({"name": "home", "mountPath": settings.home_path})
+    return mounts
+
+
+def _sub_path(settings: KubernetesSettings, path: str) -> str:
+    return posixpath.join(settings.jobs_sub_path, path)
+
+
+def _volumes(record: LaunchRecord, settings: KubernetesSettings) -> list[Object]:
+    volumes: list[Object] = [
+        {"name": "jobs", **_jobs_volume(settings)},
+        {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
+    ]
+    if record.home is not None:
+        volumes.append({"name": "home", "persistentVolumeClaim": {"claimName": record.home}})
+    return volumes
+
+
+def _jobs_volume(settings: KubernetesSettings) -> Mapping[str, Any]:
+    if settings.jobs_claim:
+        return {"persistentVolumeClaim": {"claimName": settings.jobs_claim}}
+    return {"hostPath": {"path": settings.jobs_host_path, "type": "Directory"}}

@@ -1,0 +1,47 @@
+"""Names, labels and annotations of the executor's objects in the cluster."""
+
+from __future__ import annotations
+
+import re
+
+from springtide.scheduler.executors.base import AttemptKey, ExecutorError
+
+JOB = "springtide.io/job"
+ATTEMPT = "springtide.io/attempt"
+RANK = "springtide.io/rank"
+EPOCH = "springtide.io/epoch"
+POOL = "springtide.io/pool"
+PROJECT = "springtide.io/project"
+USER = "springtide.io/user"
+SPEC = "springtide.io/spec"
+WORKER = "springtide.io/worker"
+SIZE = "springtide.io/size"
+GRACE = "springtide.io/grace"
+RECORDED = "springtide.io/recorded"
+"""Finalizer that keeps a pod until its end is recorded in the store."""
+
+_JOB_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+
+
+def check_job(job: str) -> str:
+    """Return the id if it can be part of a name in the cluster. Raises `ExecutorError` otherwise."""
+    if not _JOB_ID.fullmatch(job):
+        raise ExecutorError(
+            f"{job!r} cannot be the id of a job on a cluster: expected small letters, digits and '-', 40 at most."
+        )
+    return job
+
+
+def gang_name(key: AttemptKey) -> str:
+    """Return the name of the Service under which the workers of an attempt reach each other."""
+    return f"st-{key.job}-{key.attempt}"
+
+
+def pod_name(key: AttemptKey, rank: int) -> str:
+    """Return the name of a worker's pod."""
+    return f"st-{key.job}-{key.attempt}-{rank}"
+
+
+def host_name(index: int) -> str:
+    """Return the host name of a worker within its gang; ``index`` is its position in the placement."""
+    return f"w{index}"

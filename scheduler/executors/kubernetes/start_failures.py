@@ -1,0 +1,63 @@
+"""When to give up an attempt whose pods do not start; pure."""
+
+from __future__ import annotations
+
+from springtide.scheduler.executors.base import ExitKind
+from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
+from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
+
+UNSCHEDULABLE_PATIENCE = 30.0
+"""Time for the cluster's scheduler to place a pod on the planned node after it failed to, in seconds."""
+IMAGE_PATIENCE = 60.0
+"""Time for an image to be pulled after pulling failed, in seconds."""
+CONTAINER_PATIENCE = 30.0
+"""Time for a container to be created after that failed, in seconds."""
+START_PATIENCE = 1800.0
+"""Time for a pod to run if nothing is reported to fail, in seconds."""
+
+_UNUSABLE_IMAGE = ("InvalidImageName", "ErrImageNeverPull")
+_IMAGE = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError")
+_CONTAINER = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CreatePodSandboxError")
+
+
+def start_failure(attempt: Attempt, now: float) -> Verdict | None:
+    """Return why the attempt is given up, None while it may still start.
+
+    ``now`` is of the clock of `Attempt.launched_at`. Updates `Attempt.failing_since`.
+    """
+    worst: tuple[float, Verdict] | None = None
+    for rank, pod in attempt.live_pods:
+        failure = None if rank in attempt.started else _pod_failure(pod)
+        if failure is not None and (worst is None or failure[0] < worst[0]):
+            worst = failure
+    if worst is None:
+        attempt.failing_since = None
+        if now - attempt.launched_at < START_PATIENCE:
+            return None
+        return Verdict(ExitKind.LOST, f"Its pods did not start within {START_PATIENCE / 60:g} minutes.")
+    if attempt.failing_since is None:
+        attempt.failing_since = now
+    patience, verdict = worst
+    return verdict if now - attempt.failing_since >= patience else None
+
+
+def _pod_failure(pod: Pod) -> tuple[float, Verdict] | None:
+    """Return what keeps the pod from starting, after the seconds that it is given; None if nothing does."""
+    waiting = pod.state.waiting
+    if waiting is not None:
+        why = waiting.message or waiting.reason
+        if waiting.reason in _UNUSABLE_IMAGE or waiting.reason in _IMAGE:
+            patience = 0.0 if waiting.reason in _UNUSABLE_IMAGE else IMAGE_PATIENCE
+            return patience, Verdict(ExitKind.REFUSED, f"The image of the job cannot be pulled: {why}")
+        if waiting.reason in _CONTAINER:
+            return CONTAINER_PATIENCE, Verdict(ExitKind.REFUSED, f"The job's container cannot be created: {why}")
+        return None
+    scheduled = pod.condition("PodScheduled")
+    if scheduled is None or scheduled.status != "False":
+        return None
+    if "persistentvolumeclaim" in scheduled.message:
+        return 0.0, Verdict(ExitKind.REFUSED, f"A volume of the job is missing: {scheduled.message}")
+    why = scheduled.message or scheduled.reason
+    return UNSCHEDULABLE_PATIENCE, Verdict(
+        ExitKind.LOST, f"The cluster did not place its pod on the planned node: {why}"
+    )

@@ -1,0 +1,83 @@
+"""What a job may take of this machine besides GPUs."""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+
+from springtide.scheduler.executors.base import ExecutorError
+
+GIB = 1 << 30
+PERIOD_US = 100_000
+"""Period of a cgroup's share of the cores, in microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of each worker: ``memory`` in bytes, ``processes`` with their threads, ``cores``; 0 is none.
+
+    ``cgroup`` is a directory of cgroup v2 that was delegated to the service: all limits hold there for an attempt
+    as a whole, multiplied by its workers. Without it they are rlimits: memory for each process, processes for all
+    that the user runs on this machine, cores not at all.
+    """
+
+    memory: int = 0
+    processes: int = 0
+    cores: float = 0.0
+    cgroup: Path | None = None
+
+    def prepare(self) -> None:
+        """Make the cgroup ready for attempts. Raises `ExecutorError` if it cannot hold what is limited."""
+        if self.cgroup is None:
+            return
+        needed = list(dict.fromkeys(file.partition(".")[0] for file in self.files(1)))
+        try:
+            self.cgroup.mkdir(exist_ok=True)
+            found = (self.cgroup / "cgroup.controllers").read_text(encoding="ascii").split()
+            missing = [name for name in needed if name not in found]
+            if missing:
+                raise ExecutorError(
+                    f"The cgroup {self.cgroup} lacks the controllers {', '.join(missing)}. Delegate them "
+                    f"(cgroup.subtree_control of {self.cgroup.parent}), or leave out Springtide.job_cgroup."
+                )
+            for name in needed:
+                (self.cgroup / "cgroup.subtree_control").write_text(f"+{name}", encoding="ascii")
+        except OSError as error:
+            raise ExecutorError(
+                f"Springtide.job_cgroup: {self.cgroup} is not a cgroup (version 2) that the service may use: "
+                f"{error.strerror}."
+            ) from error
+
+    def rlimits(self) -> dict[str, tuple[int, int]]:
+        """Return names of `resource` with soft and hard limit; core dumps stay off unless a job asks for them."""
+        found = {"RLIMIT_CORE": (0, resource.getrlimit(resource.RLIMIT_CORE)[1])}
+        if self.cgroup is None and self.memory:
+            found["RLIMIT_DATA"] = (self.memory, self.memory)
+        if self.cgroup is None and self.processes:
+            found["RLIMIT_NPROC"] = (self.processes, self.processes)
+        return found
+
+    def files(self, workers: int) -> dict[str, str]:
+        """Return what the files of an attempt's cgroup say."""
+        found = {}
+        if self.memory:
+            found["memory.max"] = str(self.memory * workers)
+            found["memory.oom.group"] = "1"
+        if self.processes:
+            found["pids.max"] = str(self.processes * workers)
+        if self.cores:
+            found["cpu.max"] = f"{round(self.cores * workers * PERIOD_US)} {PERIOD_US}"
+        return found
+
+    def described(self, *, as_root: bool) -> str:
+        """Return for people which limits hold and who enforces them; ``as_root`` where jobs run as root."""
+        group = self.cgroup is not None
+        parts = []
+        if self.memory:
+            parts.append(f"{self.memory / GIB:g} GiB of memory per {'worker' if group else 'process'}")
+        if self.processes and (group or not as_root):
+            parts.append(f"{self.processes} processes per {'worker' if group else 'user'}")
+        if self.cores and group:
+            parts.append(f"{self.cores:g} cores per worker")
+        return f"{', '.join(parts)} ({'cgroup' if group else 'rlimits'})" if parts else "none"

@@ -1,0 +1,223 @@
+"""Why a job waits, and the least that would have to change for it to start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from math import ceil, inf
+
+from springtide.scheduler.model import Job, Phase, Reason
+from springtide.scheduler.policy.memo.memo import NoMemo
+from springtide.scheduler.policy.ordering import admission
+from springtide.scheduler.policy.placement import gang_placement
+from springtide.scheduler.policy.plan_builder import PlanBuilder
+from springtide.scheduler.policy.preemption.rules import ReclaimRule
+from springtide.scheduler.policy.preemption.search import VictimSearch
+from springtide.scheduler.policy.reasons import Param, label
+from springtide.scheduler.policy.state.cluster_state import ClusterState
+from springtide.scheduler.policy.state.fair_share import UNLIMITED
+from springtide.scheduler.policy.state.nodes import NodePool, NodeState, bits
+from springtide.scheduler.policy.state.projects import ProjectNode
+
+MAX_NODES = 64
+"""How many of the roomiest nodes are searched for the job whose end would help."""
+
+
+def reason(state: ClusterState, job: Job, now: float) -> Reason:
+    """The reason why the job does not run, or that it does."""
+    simple = {Phase.RUNNING: "running", Phase.PAUSING: "pausing", Phase.HELD: "held"}.get(job.phase)
+    if simple is not None:
+        return Reason(simple, {"job": job.id, "gpus": job.held_gpus})
+    leaf = state.tree.leaves.get(job.project)
+    if leaf is None:
+        return Reason("unknown-project", {"project": job.project})
+    if job.reserved:
+        return _awaits(state, job, leaf)
+    if job.not_before > now:
+        return Reason("back-off", {"seconds": ceil(job.not_before - now), "until": job.not_before})
+    return _refused(state, job, leaf) or _lacks_room(state, job, leaf, now)
+
+
+def _awaits(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason:
+    holders = [state.jobs[job_id] for job_id in state.pool.holders(job.reserved)]
+    if not holders:
+        return _starts(leaf, len(job.reserved) * job.gpus)
+    return Reason(
+        "awaits-pause",
+        {
+            "gpus": len(job.reserved) * job.gpus,
+            "pausing": int(all(each.id in state.pausing for each in holders)),
+            "jobs": tuple(each.id for each in holders),
+            "names": tuple(label(each) for each in holders),
+            "projects": tuple(sorted({each.project for each in holders})),
+        },
+    )
+
+
+def _starts(leaf: ProjectNode, need: int) -> Reason:
+    """Tell a job for which GPUs are free that it starts, or what keeps it from it until pausing jobs are gone."""
+    full = next((node for node in leaf.path if node.held + need > node.limit), None)
+    if full is None:
+        return Reason("next", {"gpus": need})
+    return Reason("limit-held", {"at": full.name, "held": full.held, "limit": full.limit, "gpus": need})
+
+
+def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
+    """What no change in the pool's load can help."""
+    need = job.gpus * job.min_workers
+    if (project_node := admission.over_limit(leaf, need)) is not None:
+        return Reason(
+            "over-limit",
+            {
+                "at": project_node.name,
+                "held": project_node.held,
+                "claimed": project_node.claimed,
+                "limit": project_node.limit,
+                "gpus": need,
+            },
+        )
+    if (project_node := admission.beyond_quota(leaf, job, need)) is not None:
+        return Reason(
+            "beyond-quota",
+            {
+                "at": project_node.name,
+                "firm": project_node.non_preemptible,
+                "quota": project_node.quota,
+                "gpus": need,
+            },
+        )
+    pool = state.pool
+    largest = pool.largest_node(job.gpu_types)
+    types = tuple(job.gpu_types)
+    if job.gpus > largest:
+        return Reason(
+            "too-large",
+            {"gpus": job.gpus, "workers": job.min_workers, "largest": largest, "gpu_types": types},
+        )
+    slots = pool.capacity(job.gpus, job.gpu_types)
+    if job.min_workers > slots:
+        return Reason(
+            "gang-too-large",
+            {"workers": job.min_workers, "gpus": job.gpus, "most": slots, "gpu_types": types},
+        )
+    return None
+
+
+def _lacks_room(state: ClusterState, job: Job, leaf: ProjectNode, now: float) -> Reason:
+    """Tell what the job lacks, and what would change it: only to the first in line, for others it is not true."""
+    need = job.gpus * job.min_workers
+    if gang_placement.place_gang(state.pool, job, job.min_workers) is not None:
+        return _starts(leaf, need)
+    state.update_shares()
+    over = next(
+        (project_node for project_node in leaf.path if project_node.claimed + need > project_node.entitled), None
+    )
+    position = state.queue_position(job)
+    about = _about_room(
+        state, job, state.tree.project_nodes[over.name if over is not None else job.project], position
+    )
+    if over is not None:
+        about["whole"] = int(over.entitled >= state.pool.total)
+        if (beyond := _beyond_share(state, leaf, need)) is not None:
+            return Reason("share-used", {**about, **beyond})
+    if position > 1:
+        return Reason("no-room" if over is None else "share-used", about)
+    about |= _helpful(state, job, over)
+    if over is not None:
+        return Reason("share-used", about)
+    soonest = _soonest(state, job, leaf, now)
+    if soonest is not None:
+        return Reason("too-soon", {**about, "seconds": ceil(soonest - now), "until": soonest})
+    return Reason("no-room", about)
+
+
+def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, position: int) -> dict[str, Param]:
+    """What the job needs, how much of it is free, and what the project ``project_node`` holds of its quota."""
+    pool = state.pool
+    within = pool.mask_for(job.gpu_types)
+    most = max((free for free, nodes in enumerate(pool.buckets) if nodes & within), default=0)
+    return {
+        "project": job.project,
+        "place": position,
+        "at": project_node.name,
+        "held": project_node.held,
+        "quota": None if project_node.quota == UNLIMITED else project_node.quota,
+        "fair_share": project_node.share,
+        "gpus": job.gpus,
+        "workers": job.min_workers,
+        "gpu_types": tuple(job.gpu_types),
+        "require": job.require,
+        "free": pool.free,
+        "node": pool.first(pool.buckets[most] & within).name if pool.buckets[most] & within else None,
+        "node_free": most,
+        "room": pool.slots(job.gpus, within),
+        "reserved": pool.reserved,
+    }
+
+
+def _beyond_share(state: ClusterState, leaf: ProjectNode, need: int) -> dict[str, Param] | None:
+    """What the project may hold, if the job needs more than that, and the quota with which it would get it."""
+    if need <= leaf.entitled or any(
+        project_node.claimed + need > project_node.entitled for project_node in leaf.path[1:]
+    ):
+        return None
+    siblings = leaf.parent.children if leaf.parent is not None else state.tree.roots
+    kept = sum(min(each.quota, each.claimed) for each in siblings if each is not leaf)
+    room = leaf.parent.entitled if leaf.parent is not None else state.pool.total
+    wanted = leaf.claimed + need
+    return {"may_hold": leaf.entitled, "wanted": wanted if wanted + kept <= room else None}
+
+
+def _soonest(state: ClusterState, job: Job, leaf: ProjectNode, now: float) -> float | None:
+    """Return when the minimum run time of a job ends that could be evicted, in seconds, or None."""
+    builder = PlanBuilder(state, NoMemo(state), now)
+    search = VictimSearch(builder, leaf, job, ReclaimRule(state, leaf, job.gpus * job.min_workers))
+    search.solve()
+    return None if search.retry_at == inf else search.retry_at
+
+
+def _helpful(state: ClusterState, job: Job, over: ProjectNode | None) -> dict[str, Param]:
+    """The running job whose end would free enough on one node for a job of one worker, if there is one.
+
+    ``over`` is the project whose share the job would exceed: then only a job of this project helps.
+    """
+    if job.min_workers > 1:
+        return {}
+    pool = state.pool
+    best: tuple[tuple[int, bool, int, str], Job] | None = None
+    for node_state in islice(_roomiest_first(pool, pool.mask_for(job.gpu_types)), MAX_NODES):
+        for job_id, mask in node_state.jobs.items():
+            other = state.jobs[job_id]
+            if over is not None and not _makes_up(state, other, job, over):
+                continue
+            if (node_state.free | (mask & node_state.allocatable & ~node_state.reserved)).bit_count() >= job.gpus:
+                cost = (mask.bit_count(), not _borrows(state, other), -int(other.started or 0), job_id)
+                if best is None or cost < best[0]:
+                    best = (cost, other)
+    if best is None:
+        return {}
+    other = best[1]
+    return {
+        "if_job": other.id,
+        "if_name": label(other),
+        "if_project": other.project,
+        "if_borrowed": int(_borrows(state, other)),
+    }
+
+
+def _roomiest_first(pool: NodePool, within: int) -> Iterator[NodeState]:
+    for free in range(len(pool.buckets) - 1, -1, -1):
+        for index in bits(pool.buckets[free] & within):
+            yield pool.node_states[index]
+
+
+def _makes_up(state: ClusterState, other: Job, job: Job, over: ProjectNode) -> bool:
+    """Whether the project would hold no more than its share if the job took the place of the other."""
+    leaf = state.tree.leaves.get(other.project)
+    claimed = other.held_gpus if other.phase is Phase.RUNNING else 0
+    return leaf is not None and over in leaf.path and over.claimed - claimed + job.gpus <= over.entitled
+
+
+def _borrows(state: ClusterState, job: Job) -> bool:
+    project_node = state.tree.project_nodes.get(job.project)
+    return project_node is not None and project_node.claimed > project_node.quota

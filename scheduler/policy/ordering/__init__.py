@@ -1,0 +1,1 @@
+"""Which waiting job is considered next, and which limits it has to pass."""

@@ -1,0 +1,44 @@
+"""Admission: the limits of a project and its ancestors, and the quota for jobs that are not preemptible."""
+
+from __future__ import annotations
+
+from springtide.scheduler.model import Job
+from springtide.scheduler.policy.state.projects import ProjectNode
+
+
+def over_limit(leaf: ProjectNode, need: int) -> ProjectNode | None:
+    """The lowest project whose limit would be exceeded by ``need`` more GPUs."""
+    for project in leaf.path:
+        if project.claimed + need > project.limit:
+            return project
+    return None
+
+
+def held_within_limit(leaf: ProjectNode, need: int) -> bool:
+    """Whether ``need`` more GPUs are within all limits even while attempts that are stopping hold theirs."""
+    return all(project.held + need <= project.limit for project in leaf.path)
+
+
+def within_quota(leaf: ProjectNode, need: int) -> bool:
+    """Whether ``need`` more GPUs are within the quotas of the project and of all above it."""
+    return all(project.claimed + need <= project.quota for project in leaf.path)
+
+
+def within_entitlement(leaf: ProjectNode, need: int) -> bool:
+    """Whether ``need`` more GPUs are within what the project, and all above it, are entitled to."""
+    return all(project.claimed + need <= project.entitled for project in leaf.path)
+
+
+def beyond_quota(leaf: ProjectNode, job: Job, need: int) -> ProjectNode | None:
+    """The lowest project whose quota cannot hold a job that is not preemptible, beside the others like it."""
+    if job.preemptible:
+        return None
+    for project in leaf.path:
+        if project.non_preemptible + need > project.quota:
+            return project
+    return None
+
+
+def refusal(leaf: ProjectNode, job: Job, need: int) -> ProjectNode | None:
+    """The lowest project at which the job is refused."""
+    return over_limit(leaf, need) or beyond_quota(leaf, job, need)

@@ -1,0 +1,1 @@
+"""The phases of a plan: what becomes of reservations and gangs, and the means by which requests get GPUs."""

@@ -1,0 +1,79 @@
+"""Gangs with fewer workers than they want: growth of elastic jobs, and repair of gangs that lost workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from springtide.scheduler.model import Job, Move, Pause, Phase, Placement
+from springtide.scheduler.policy import reasons
+from springtide.scheduler.policy.ordering import admission
+from springtide.scheduler.policy.phases.precedence import outranked
+from springtide.scheduler.policy.placement import gang_placement
+from springtide.scheduler.policy.plan_builder import PlanBuilder, ranked
+from springtide.scheduler.policy.state.nodes import workers_of
+from springtide.scheduler.policy.state.projects import ProjectNode
+
+
+def growing_jobs(
+    builder: PlanBuilder, suitable: Callable[[ProjectNode, Job], bool]
+) -> Iterator[tuple[ProjectNode, Job]]:
+    """Yield the suitable running jobs that may be restarted with more workers.
+
+    The workers that they have must be able to stay. A job does not grow while a more urgent job of its project
+    waits, nor within its minimum run time.
+    """
+    state = builder.state
+    for name, growing in sorted(state.growing.items()):
+        leaf = state.tree.leaves[name]
+        for job in [state.jobs[job_id] for job_id in growing]:
+            if (
+                suitable(leaf, job)
+                and not outranked(state, job)
+                and job.id not in builder.decided
+                and not builder.is_shrunk(job)
+                and state.pool.can_stay(job.placement)
+            ):
+                protected = builder.protected_until(job)
+                builder.retry(protected)
+                if protected <= builder.now:
+                    yield leaf, job
+
+
+def one_more_worker(builder: PlanBuilder, job: Job, workers: Placement) -> tuple[Job, int]:
+    """Return a job that requests one more worker beside ``workers``, and the nodes where it may be placed."""
+    node = builder.state.pool.by_name[workers[0].node].node
+    asks = replace(
+        job,
+        workers=1,
+        min_workers=1,
+        gpu_types=(node.gpu_type,),
+        require=None,
+        prefer=None,
+        phase=Phase.WAITING,
+        placement=(),
+    )
+    return asks, gang_placement.nodes_for_growth(builder.state.pool, job, workers)
+
+
+def repair_gangs(builder: PlanBuilder) -> None:
+    """Give a gang that has lost workers others, or pause it: it runs with enough workers or not at all."""
+    state = builder.state
+    for job in sorted(state.incomplete.values(), key=lambda each: each.id):
+        leaf = state.tree.leaves.get(job.project)
+        missing = job.min_workers - len(job.placement)
+        need = missing * job.gpus
+        allocation = None
+        allowed = (
+            leaf is not None and not admission.refusal(leaf, job, need) and admission.held_within_limit(leaf, need)
+        )
+        if allowed and state.pool.can_stay(job.placement):
+            allocation = gang_placement.place_more(state.pool, job, job.placement, missing)
+        if allocation is None or leaf is None:
+            builder.decide(job, Pause(job.id, None, reasons.broken(job)))
+            continue
+        more = workers_of(allocation, len(job.placement))
+        state.pool.occupy(job.id, more)
+        state.tree.add_usage(leaf, need, preemptible=job.preemptible, held=need)
+        whole = ranked(job.placement + more)
+        builder.decide(job, Move(job.id, whole, None, reasons.mended(job, whole)))

@@ -1,0 +1,58 @@
+"""The loop that serves requests in fair order, by one means after the other."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest
+from springtide.scheduler.policy.ordering.queue_cursor import QueueCursor
+from springtide.scheduler.policy.plan_builder import Answer, PlanBuilder, Proposal
+from springtide.scheduler.policy.state.job_queues import SchedulingClass
+from springtide.scheduler.policy.state.projects import ProjectNode
+
+
+class Means(ABC):
+    """One way to get GPUs for requests. Proposals change neither plan nor state until they are accepted."""
+
+    def __init__(self, builder: PlanBuilder) -> None:
+        self.builder = builder
+        self.state = builder.state
+        self.cursor = QueueCursor(builder.state, builder.decided, self.promising)
+
+    @abstractmethod
+    def order(self) -> FairOrder:
+        """Return the order of the projects that may have a request for this means."""
+
+    @abstractmethod
+    def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
+        """Tell whether a waiting job of this class may get GPUs; cheap, and without effect."""
+
+    @abstractmethod
+    def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
+        """Propose how the request gets its GPUs."""
+
+    def exhausted(self) -> bool:
+        """Tell whether no further request can be served."""
+        return False
+
+    def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:  # noqa: B027
+        """Take note of a proposal that was accepted."""
+
+    def finish(self) -> None:  # noqa: B027
+        """Take note of the end of the loop."""
+
+    def serve(self) -> None:
+        """Serve one request after the other in fair order; one without proposal is skipped with those like it."""
+        order = self.order()
+        while not self.exhausted() and (head := order.top()) is not None:
+            leaf, request = head
+            proposal, retry_at = self.propose(leaf, request)
+            self.builder.retry(retry_at)
+            if proposal is None:
+                self.cursor.skip(leaf, request)
+            else:
+                for victim in self.builder.accept(leaf, proposal):
+                    order.usage_changed(victim)
+                self.accepted(leaf, proposal)
+            order.refresh(leaf)
+        self.finish()

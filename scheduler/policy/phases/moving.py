@@ -1,0 +1,58 @@
+"""Consolidation: move preemptible jobs so that a waiting one fits (DESIGN §4, cycle)."""
+
+from __future__ import annotations
+
+from springtide.scheduler.policy import reasons
+from springtide.scheduler.policy.ordering import admission
+from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest
+from springtide.scheduler.policy.phases.means import Means
+from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
+from springtide.scheduler.policy.preemption.consolidation import MoveSearch, worth_clearing
+from springtide.scheduler.policy.state.job_queues import PlacementConstraints, SchedulingClass
+from springtide.scheduler.policy.state.projects import ProjectNode
+
+
+class MoveJobs(Means):
+    """Make room on nodes by moving running jobs to other free GPUs."""
+
+    def __init__(self, builder: PlanBuilder) -> None:
+        super().__init__(builder)
+        self._free = self.state.pool.free
+        self._failed: set[PlacementConstraints] = set()
+
+    def order(self) -> FairOrder:
+        """Order the projects with a waiting job that is not larger than all free GPUs together."""
+        queues = self.state.queues
+        leaves = [leaf for name, leaf in self.state.tree.leaves.items() if 0 < queues[name].smallest <= self._free]
+        return FairOrder(leaves, self.cursor.next_request)
+
+    def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
+        """Tell whether enough GPUs are free, and no search for such a job has failed in this plan."""
+        return scheduling_class.need <= self._free and scheduling_class.constraints not in self._failed
+
+    def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
+        """Propose moves that make the job fit, unless they are known to fail."""
+        job, constraints = request.job, request.scheduling_class.constraints
+        self._free = self.state.pool.free
+        if not self.promising(leaf, request.scheduling_class) or admission.refusal(leaf, job, request.need):
+            return NO
+        memo, changed = self.builder.memo, self.builder.changed_nodes
+        candidates = worth_clearing(self.state.pool, job)
+        until = memo.move_fails_until(constraints, candidates, changed, self.builder.now)
+        if until is not None:
+            self._failed.add(constraints)
+            return Answer(None, until)
+        search = MoveSearch(self.builder, job)
+        found = search.solve()
+        if found is None and not changed:
+            memo.record_failed_move(constraints, candidates, search.retry_at)
+        if found is None or not found[1]:
+            self._failed.add(constraints)
+            return Answer(None, search.retry_at)
+        placement, moves = found
+        why = reasons.room_was_made(job, [each.job for each in moves])
+        return Answer(Proposal(job, placement, why, later=True, relocations=moves), search.retry_at)
+
+    def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:
+        """Count the free GPUs again."""
+        self._free = self.state.pool.free

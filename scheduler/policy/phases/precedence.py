@@ -1,0 +1,88 @@
+"""Which jobs have to wait for others, though GPUs are free."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import inf
+
+from springtide.scheduler.model import Job, Order
+from springtide.scheduler.policy.ordering import admission
+from springtide.scheduler.policy.ordering.queue_cursor import QueueCursor
+from springtide.scheduler.policy.plan_builder import PlanBuilder
+from springtide.scheduler.policy.state.cluster_state import ClusterState
+from springtide.scheduler.policy.state.job_queues import SchedulingClass, service_level_of, waiting_since
+from springtide.scheduler.policy.state.projects import ProjectNode
+
+
+def is_delayed(state: ClusterState, job: Job) -> bool:
+    """Tell whether GPUs reserved for the job are held by jobs that were not asked to stop."""
+    return any(job_id not in state.pausing for job_id in state.pool.holders(job.reserved))
+
+
+def delayed_reservations(state: ClusterState) -> list[Job]:
+    """Return the jobs with a delayed reservation."""
+    return sorted((job for job in state.awaiting.values() if is_delayed(state, job)), key=lambda each: each.id)
+
+
+def guarantee_pending(builder: PlanBuilder) -> bool:
+    """Tell whether a job waits that its project's quota guarantees; until it starts, no job grows to borrow.
+
+    Delayed reservations do not count as held. A quota that the ancestors cannot honour now does not count.
+    """
+    state = builder.state
+    reserved = Counter[str]()
+    for job in delayed_reservations(state):
+        reserved[job.project] += len(job.reserved) * job.gpus
+
+    def room(leaf: ProjectNode) -> int:
+        return leaf.quota - leaf.claimed + reserved.get(leaf.name, 0)
+
+    def owed(leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
+        least = scheduling_class.need - reserved.get(leaf.name, 0)
+        return scheduling_class.need <= room(leaf) and admission.within_entitlement(leaf, least)
+
+    cursor = QueueCursor(state, builder.decided, owed)
+    return any(
+        queues.by_class and queues.smallest <= room(leaf) and cursor.next_request(leaf) is not None
+        for leaf, queues in ((leaf, state.queues[name]) for name, leaf in state.tree.leaves.items())
+    )
+
+
+def outranked(state: ClusterState, job: Job, since: float = -inf) -> bool:
+    """Tell whether a job of higher priority of the same project waits, which would take the GPUs away again.
+
+    Only jobs that have not waited since before ``since``, in seconds, count.
+    """
+    leaf = state.tree.leaves[job.project]
+    own = job.held_gpus + sum(len(worker.gpus) for worker in job.reserved)
+    for key, scheduling_class in state.queues[job.project].heads():
+        if -key[0] <= job.priority:
+            return False
+        recent = waiting_since(state.jobs[key[3]]) > since
+        if recent and _may_start_instead(state, leaf, scheduling_class, own):
+            return True
+    return False
+
+
+def invites_rotation(state: ClusterState, job: Job, gpus: int) -> bool:
+    """Tell whether a waiting job of equal priority and less service would take this many GPUs of the job."""
+    if state.settings.order is not Order.LEAST_SERVED or not job.rotate:
+        return False
+    level = service_level_of(job.served)
+    return any(
+        -key[0] == job.priority and asks.service_level < level and asks.need <= gpus
+        for key, asks in state.queues[job.project].heads()
+    )
+
+
+def _may_start_instead(state: ClusterState, leaf: ProjectNode, asks: SchedulingClass, instead: int) -> bool:
+    """Tell whether jobs of this class may start if others of the project give up this many GPUs."""
+    constraints = asks.constraints
+    if state.pool.capacity(constraints.gpus, constraints.gpu_types) < constraints.min_workers:
+        return False
+    more = asks.need - instead
+    return all(
+        project.claimed + more <= project.limit
+        and (asks.preemptible or project.non_preemptible + asks.need <= project.quota)
+        for project in leaf.path
+    )

@@ -1,0 +1,186 @@
+"""Reclaim: take GPUs back from projects that hold more than their due (DESIGN §4, cycle)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+from springtide.scheduler.model import Job
+from springtide.scheduler.policy import reasons
+from springtide.scheduler.policy.ordering import admission
+from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest
+from springtide.scheduler.policy.phases.elastic import growing_jobs, one_more_worker
+from springtide.scheduler.policy.phases.means import Means
+from springtide.scheduler.policy.phases.precedence import delayed_reservations
+from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
+from springtide.scheduler.policy.preemption.candidates import SearchCache
+from springtide.scheduler.policy.preemption.rules import ReclaimRule
+from springtide.scheduler.policy.preemption.search import Solution, VictimSearch
+from springtide.scheduler.policy.state.job_queues import SchedulingClass, scheduling_class_of
+from springtide.scheduler.policy.state.projects import ProjectNode
+
+
+class ReclaimGpus(Means):
+    """Make room for waiting jobs that their projects are entitled to, at the cost of projects beyond it."""
+
+    def __init__(self, builder: PlanBuilder) -> None:
+        super().__init__(builder)
+        self._failed: set[tuple[str, SchedulingClass]] = set()
+        self._cache = SearchCache()
+        self._delayed: dict[str, list[Job]] = {}
+        self._changed_nodes = 0
+        self._droppable: int | None = None
+
+    def order(self) -> FairOrder:
+        """Order the projects with a waiting job that they are entitled to."""
+        for job in delayed_reservations(self.state):
+            if job.id not in self.builder.decided:
+                self._delayed.setdefault(job.project, []).append(job)
+        leaves, queues = self.state.tree.leaves.items(), self.state.queues
+        entitled = [
+            leaf
+            for name, leaf in leaves
+            if queues[name].by_class
+            and (
+                leaf.claimed + queues[name].smallest <= leaf.entitled
+                or (name in self._delayed and self._is_guaranteed(leaf, queues[name].smallest))
+            )
+        ]
+        return FairOrder(entitled, self.cursor.next_request)
+
+    def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
+        """Tell whether the project is entitled to such a job, and no search for one has failed in this plan."""
+        tried = (leaf.name, _regardless_of_service(scheduling_class)) in self._failed
+        need = scheduling_class.need
+        return not tried and (leaf.claimed + need <= leaf.entitled or self._is_guaranteed(leaf, need))
+
+    def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
+        """Propose evictions of other projects' jobs."""
+        if not self.promising(leaf, request.scheduling_class):
+            return NO
+        over = leaf.claimed + request.need > leaf.entitled
+        delayed = tuple(self._delayed[leaf.name]) if over else ()
+        mark = self.state.mark()
+        for job in delayed:
+            self.state.release(job)
+        self._changed_nodes = self.state.pool.nodes_of([worker for job in delayed for worker in job.reserved])
+        solution, retry_at = self._search(leaf, request.job, request.need)
+        self.state.roll_back(mark)
+        if solution is None:
+            self._failed.add((leaf.name, _regardless_of_service(request.scheduling_class)))
+            return Answer(None, retry_at)
+        return Answer(_proposal(request.job, solution, delayed), retry_at)
+
+    def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:
+        """Forget the delayed reservations that the proposal drops."""
+        for job in proposal.dropped:
+            self._delayed.pop(job.project, None)
+
+    def _is_guaranteed(self, leaf: ProjectNode, need: int) -> bool:
+        """Tell whether the job is within the quota if the project's delayed reservations do not count as held."""
+        delayed = self._delayed.get(leaf.name, ())
+        return (
+            bool(delayed)
+            and leaf.claimed - sum(len(job.reserved) * job.gpus for job in delayed) + need <= leaf.quota
+        )
+
+    def _search(self, leaf: ProjectNode, job: Job, need: int) -> tuple[Solution | None, float]:
+        """Search for victims; for a guaranteed job also for victims that make room for jobs to be moved."""
+        if admission.beyond_quota(leaf, job, need) is not None:
+            return None, inf
+        if job.min_workers > 1 or admission.over_limit(leaf, need) is not None:
+            search = self._victim_search(leaf, job, need)
+            solution, retry_at = search.solve(), search.retry_at
+        else:
+            solution, retry_at = self._search_for_one(leaf, job, self.state.pool.all)
+        if solution is None and leaf.claimed + need <= leaf.quota:
+            search = self._victim_search(leaf, job, need)
+            solution = search.solve_with_moves()
+            retry_at = min(retry_at, search.retry_at)
+        return solution, retry_at
+
+    def _search_for_one(self, leaf: ProjectNode, job: Job, within: int) -> tuple[Solution | None, float]:
+        """Search for victims for one worker on some nodes, and only where an earlier search has not failed."""
+        builder = self.builder
+        search = self._victim_search(leaf, job, job.gpus)
+        slack = search.slack
+        everywhere = not search.nodes & ~within
+        kind = (scheduling_class_of(job).constraints, job.preemptible)
+        changed = builder.changed_nodes | self._changed_nodes
+        nodes, until = builder.memo.nodes_to_search(kind, leaf.name, slack, changed, builder.now)
+        if search.rule.guaranteed and search.rule.barrier is not None:
+            nodes |= self._droppable_nodes()
+        search.nodes &= within & nodes
+        solution = search.solve() if search.nodes else None
+        until = min(until, search.retry_at)
+        if solution is None and everywhere and search.is_general and not changed:
+            builder.memo.record_failed_search(kind, leaf.name, slack, until)
+        return solution, until
+
+    def _droppable_nodes(self) -> int:
+        """Return the nodes of reservations that may be dropped for guaranteed jobs."""
+        if self._droppable is None:
+            awaiting = (job for job in self.state.awaiting.values() if job.preemptible)
+            self._droppable = self.state.pool.nodes_of([worker for job in awaiting for worker in job.reserved])
+        return self._droppable
+
+    def _victim_search(self, leaf: ProjectNode, job: Job, need: int) -> VictimSearch:
+        return VictimSearch(self.builder, leaf, job, ReclaimRule(self.state, leaf, need), self._cache)
+
+
+class GrowIntoQuota(ReclaimGpus):
+    """Make room for more workers of elastic jobs as far as the quotas of their projects reach.
+
+    Growth costs a restart, so nothing is reclaimed in order to grow beyond the quota.
+    """
+
+    def order(self) -> FairOrder:
+        """Order the projects with an elastic job that may grow."""
+        for leaf, job in growing_jobs(self.builder, lambda leaf, job: _owns(leaf, job.gpus)):
+            self.cursor.offer_growth(leaf, job)
+        growing = [self.state.tree.leaves[name] for name in self.cursor.growing]
+        return FairOrder(growing, self.cursor.next_request)
+
+    def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
+        """Pass over all waiting jobs."""
+        return False
+
+    def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
+        """Propose evictions for one more worker."""
+        builder, job = self.builder, request.job
+        workers = builder.workers_planned(job)
+        paused = builder.is_shrunk(job) or (job.id in builder.decided and workers == job.placement)
+        if paused or len(workers) == job.workers or not _owns(leaf, job.gpus):
+            return NO
+        if admission.over_limit(leaf, job.gpus) is not None:
+            return NO
+        asks, nodes = one_more_worker(builder, job, workers)
+        solution, retry_at = self._search_for_one(leaf, asks, nodes)
+        if solution is None:
+            return Answer(None, retry_at)
+        why = reasons.grows(job, workers + solution.placement)
+        proposal = replace(_proposal(asks, solution, ()), why=why, grows=True)
+        return Answer(proposal, retry_at)
+
+
+def _proposal(job: Job, solution: Solution, dropped: tuple[Job, ...]) -> Proposal:
+    stopped = [*(each.job for each in solution.evictions), *(each.job for each in solution.relocations)]
+    why = reasons.room_was_made(job, stopped)
+    return Proposal(
+        job,
+        solution.placement,
+        why,
+        later=True,
+        evictions=solution.evictions,
+        relocations=solution.relocations,
+        dropped=(*dropped, *solution.dropped),
+    )
+
+
+def _owns(leaf: ProjectNode, need: int) -> bool:
+    """Tell whether the GPUs are within the project's quota, and its ancestors can honour that."""
+    return leaf.claimed + need <= leaf.quota and admission.within_entitlement(leaf, need)
+
+
+def _regardless_of_service(scheduling_class: SchedulingClass) -> SchedulingClass:
+    return scheduling_class._replace(service_level=0)

@@ -1,0 +1,124 @@
+"""Free GPUs: start waiting jobs and let elastic ones grow (DESIGN §4, cycle)."""
+
+from __future__ import annotations
+
+from springtide.scheduler.model import Job
+from springtide.scheduler.policy import reasons
+from springtide.scheduler.policy.ordering import admission
+from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest
+from springtide.scheduler.policy.phases.elastic import growing_jobs
+from springtide.scheduler.policy.phases.means import Means
+from springtide.scheduler.policy.phases.precedence import guarantee_pending, invites_rotation
+from springtide.scheduler.policy.placement import gang_placement
+from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
+from springtide.scheduler.policy.state.job_queues import PlacementConstraints, SchedulingClass
+from springtide.scheduler.policy.state.nodes import workers_of
+from springtide.scheduler.policy.state.projects import ProjectNode
+
+
+class FreeGpus(Means):
+    """Place requests on free GPUs.
+
+    A running job that would be restarted only to borrow more is ``postponed`` while a guaranteed job waits.
+    """
+
+    def __init__(self, builder: PlanBuilder) -> None:
+        super().__init__(builder)
+        self.postponed: list[tuple[ProjectNode, Job]] = []
+        self._max_free = self.state.pool.max_free
+        self._unfit = {each for each in self.state.constraint_counts if not self._has_room(each)}
+        self._guarantee_pending: bool | None = None
+
+    def order(self) -> FairOrder:
+        """Order all projects with a request that may fit now and did not fit in the last plan."""
+        for leaf, job in growing_jobs(self.builder, lambda _, job: job.gpus <= self._max_free):
+            self.cursor.offer_growth(leaf, job)
+        if self.exhausted():
+            return FairOrder((), self.cursor.next_request)
+        growing = [self.state.tree.leaves[name] for name in self.cursor.growing]
+        fitting = frozenset(each for each in self.state.constraint_counts if self._may_fit(each))
+        pristine = self.builder.pristine
+        return self.builder.memo.order_of_waiting(fitting, self.cursor.next_request, growing, pristine=pristine)
+
+    def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
+        """Tell whether a job of this class may fit."""
+        return self._may_fit(scheduling_class.constraints)
+
+    def exhausted(self) -> bool:
+        """Tell whether nothing fits any more."""
+        return self._max_free == 0 or not (
+            any(self.cursor.growing.values()) or any(self._may_fit(each) for each in self.state.constraint_counts)
+        )
+
+    def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
+        """Propose to start a job, or one more worker of a job that runs or starts."""
+        job = request.job
+        if request.grows and self._postpone(leaf, job):
+            return NO
+        if admission.refusal(leaf, job, request.need) or not admission.held_within_limit(leaf, request.need):
+            return NO
+        if request.grows:
+            return self._propose_growth(job)
+        allocation = gang_placement.place_gang(self.state.pool, job, job.min_workers)
+        if allocation is None:
+            self._unfit.add(request.scheduling_class.constraints)
+            return NO
+        return Answer(Proposal(job, workers_of(allocation), reasons.started(job, leaf)))
+
+    def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:
+        """Offer an elastic job that starts more workers."""
+        self._max_free = self.state.pool.max_free
+        if not proposal.grows and proposal.job.workers > proposal.job.min_workers:
+            self.cursor.offer_growth(leaf, proposal.job)
+
+    def _propose_growth(self, job: Job) -> Answer:
+        workers = self.builder.workers_planned(job)
+        after = (len(workers) + 1) * job.gpus
+        if len(workers) == job.workers or invites_rotation(self.state, job, after):
+            return NO
+        allocation = gang_placement.place_more(self.state.pool, job, workers)
+        if allocation is None:
+            return NO
+        more = workers_of(allocation, len(workers))
+        return Answer(Proposal(job, more, reasons.grows(job, workers + more), grows=True))
+
+    def _postpone(self, leaf: ProjectNode, job: Job) -> bool:
+        """Postpone the growth of a running job beyond its project's quota while a guaranteed job waits."""
+        if self.builder.is_starting(job) or leaf.claimed + job.gpus <= leaf.quota:
+            return False
+        if self._guarantee_pending is None:
+            self._guarantee_pending = guarantee_pending(self.builder)
+        if self._guarantee_pending:
+            self.postponed.append((leaf, job))
+        return self._guarantee_pending
+
+    def _has_room(self, constraints: PlacementConstraints) -> bool:
+        pool = self.state.pool
+        return constraints.gpus <= self._max_free and (
+            pool.slots(constraints.gpus, pool.mask_for(constraints.gpu_types)) >= constraints.min_workers
+        )
+
+    def _may_fit(self, constraints: PlacementConstraints) -> bool:
+        return constraints.gpus <= self._max_free and constraints not in self._unfit
+
+
+class PostponedGrowth(FreeGpus):
+    """Growth that was postponed, once it is known that no job has to make room for a guaranteed one."""
+
+    def __init__(self, builder: PlanBuilder, postponed: list[tuple[ProjectNode, Job]]) -> None:
+        super().__init__(builder)
+        self._requests = postponed
+
+    def order(self) -> FairOrder:
+        """Order the postponed requests only."""
+        for leaf, job in self._requests:
+            if job.id not in self.builder.decided:
+                self.cursor.offer_growth(leaf, job)
+        return FairOrder([leaf for leaf, _ in self._requests], self.cursor.next_request)
+
+    def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
+        """Pass over all waiting jobs."""
+        return False
+
+    def _postpone(self, leaf: ProjectNode, job: Job) -> bool:
+        return False

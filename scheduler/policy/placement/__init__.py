@@ -1,0 +1,1 @@
+"""Which GPUs a gang gets."""

@@ -1,0 +1,233 @@
+"""The decisions of a plan that is being built, and the proposals that it is built of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import NamedTuple
+
+from springtide.scheduler.model import Decision, Drop, Job, Move, Pause, Placement, Reason, Reserve, Start
+from springtide.scheduler.policy import reasons
+from springtide.scheduler.policy.memo.memo import NoMemo
+from springtide.scheduler.policy.state.cluster_state import ClusterState
+from springtide.scheduler.policy.state.projects import ProjectNode
+
+
+class Eviction(NamedTuple):
+    """GPUs taken from a running job: all (it is paused), or those of some workers (it shrinks)."""
+
+    job: Job
+    taken: Placement
+    left: Placement
+    code: str
+    """Code of the reason."""
+
+
+class Relocation(NamedTuple):
+    """A running job of which some workers leave their GPUs for others."""
+
+    job: Job
+    taken: Placement
+    landed: Placement
+
+    @property
+    def placement(self) -> Placement:
+        """All its workers after the move."""
+        stay = tuple(worker for worker in self.job.placement if worker not in self.taken)
+        return ranked(stay + self.landed)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """GPUs for a job, and what has to happen before it gets them.
+
+    ``grows`` tells that ``placement`` are more workers of a job that runs or is being started. The GPUs are free
+    now, or become free ``later``: then they are reserved. ``set_aside`` are evicted GPUs that nobody else may get
+    in this plan, ``dropped`` jobs that lose their reservations.
+    """
+
+    job: Job
+    placement: Placement
+    why: Reason
+    grows: bool = False
+    later: bool = False
+    evictions: tuple[Eviction, ...] = ()
+    relocations: tuple[Relocation, ...] = ()
+    set_aside: Placement = ()
+    dropped: tuple[Job, ...] = ()
+
+
+class Answer(NamedTuple):
+    """A proposal or None, and the time after which time alone may give another answer (infinity: never)."""
+
+    proposal: Proposal | None
+    retry_at: float = inf
+
+
+NO = Answer(None)
+"""Nothing can be done for a request until something happens."""
+
+
+class PlanBuilder:
+    """The decisions made so far, and the state as it will be once they are carried out.
+
+    ``decided`` are the ids of jobs about which nothing more is decided in this plan; ``changed_nodes`` the nodes
+    where jobs that run or have a reservation lose GPUs; ``retry_at`` is the earliest time at which time alone may
+    change the plan.
+    """
+
+    def __init__(self, state: ClusterState, memo: NoMemo, now: float) -> None:
+        self.state = state
+        self.memo = memo
+        self.now = now
+        self.decided: set[str] = set()
+        self.changed_nodes = 0
+        self.retry_at = inf
+        self._starts: dict[str, Start] = {}
+        self._growth: dict[str, Move] = {}
+        self._shrunk: dict[str, Move] = {}
+        self._left: dict[str, Placement] = {}
+        self._drops: list[Drop] = []
+        self._others: list[Decision] = []
+
+    # ---------- asking
+
+    @property
+    def pristine(self) -> bool:
+        """Whether nothing was decided that changes free GPUs or queues, starts aside."""
+        return not self._others and not self._drops
+
+    @property
+    def frees_gpus(self) -> bool:
+        """Whether any job has to give up GPUs, or a reservation was made or dropped."""
+        return bool(self._others or self._drops or self._shrunk)
+
+    def is_starting(self, job: Job) -> bool:
+        """Tell whether the job is started by this plan."""
+        return job.id in self._starts
+
+    def is_shrunk(self, job: Job) -> bool:
+        """Tell whether the plan takes some of the job's workers."""
+        return job.id in self._shrunk
+
+    def workers_left(self, job: Job) -> Placement:
+        """Return the workers that a running job keeps."""
+        return self._left.get(job.id, job.placement)
+
+    def workers_planned(self, job: Job) -> Placement:
+        """Return the workers that a job has after this plan, growth included."""
+        if job.id in self._starts:
+            return self._starts[job.id].placement
+        return self._growth[job.id].placement if job.id in self._growth else job.placement
+
+    def protected_until(self, job: Job) -> float:
+        """Return the end of the job's minimum run time if that is still to come, else minus infinity."""
+        over = (job.started or 0.0) + self.state.settings.min_runtime
+        return over if over > self.now and self.state.settings.min_runtime > 0 else -inf
+
+    # ---------- deciding
+
+    def retry(self, at: float) -> None:
+        """Note a time at which the plan may change."""
+        if self.now < at < self.retry_at:
+            self.retry_at = at
+
+    def accept(self, leaf: ProjectNode, proposal: Proposal) -> list[ProjectNode]:
+        """Decide what is proposed for a job of ``leaf``; return the projects that lose GPUs."""
+        pool, job, placement = self.state.pool, proposal.job, proposal.placement
+        for each in proposal.dropped:
+            self.state.release(each)
+            self.drop_reservation(each, reasons.refused_meanwhile(each))
+        for eviction in proposal.evictions:
+            self._take(eviction)
+        for eviction in proposal.evictions:
+            victim, left = eviction.job, len(eviction.left)
+            theirs = self.state.leaf_of(victim)
+            why = reasons.made_way(victim, theirs, job, leaf, kind=eviction.code, keeps=left)
+            self._decide_eviction(eviction, job, why)
+        for relocation in proposal.relocations:
+            pool.vacate(relocation.job.id, relocation.taken)
+            pool.reserve(relocation.landed)
+            self.changed_nodes |= pool.nodes_of(relocation.job.placement)
+            why = reasons.makes_room(relocation.job, job)
+            self.decide(relocation.job, Move(relocation.job.id, relocation.placement, job.id, why))
+        gpus = len(placement) * job.gpus
+        if proposal.later:
+            pool.reserve(placement)
+        else:
+            pool.occupy(job.id, placement)
+        self.state.tree.add_usage(leaf, gpus, preemptible=job.preemptible, held=0 if proposal.later else gpus)
+        pool.reserve(proposal.set_aside)
+        self._decide_placement(proposal)
+        losing = (*proposal.dropped, *(eviction.job for eviction in proposal.evictions))
+        return [self.state.leaf_of(each) for each in losing]
+
+    def evict(self, eviction: Eviction, beneficiary: Job | None, why: Reason) -> None:
+        """Decide that a running job gives up GPUs."""
+        self._take(eviction)
+        self._decide_eviction(eviction, beneficiary, why)
+
+    def decide(self, job: Job, decision: Pause | Move) -> None:
+        """Decide about a running job; nothing more is decided about it in this plan."""
+        self._shrunk.pop(job.id, None)
+        self._others.append(decision)
+        self.decided.add(job.id)
+
+    def drop_reservation(self, job: Job, why: Reason) -> None:
+        """Decide that the job's reservation, which the state has released, ends."""
+        self._drops.append(Drop(job.id, why))
+        self.decided.add(job.id)
+        self.reservation_released(job)
+
+    def reservation_released(self, job: Job) -> None:
+        """Take note that GPUs reserved for the job can be used by other jobs, or freed for them."""
+        nodes = self.state.pool.nodes_of(job.reserved)
+        self.changed_nodes |= nodes
+        self.memo.reservation_released(nodes)
+
+    def decisions(self) -> tuple[Decision, ...]:
+        """Return all decisions: what is given up, what starts, what makes room."""
+        return (
+            *self._drops,
+            *self._starts.values(),
+            *self._growth.values(),
+            *self._shrunk.values(),
+            *self._others,
+        )
+
+    def _take(self, eviction: Eviction) -> None:
+        victim = eviction.job
+        gpus = len(eviction.taken) * victim.gpus
+        self.state.pool.vacate(victim.id, eviction.taken)
+        self.state.tree.add_usage(self.state.leaf_of(victim), -gpus, preemptible=victim.preemptible)
+        self._left[victim.id] = eviction.left
+
+    def _decide_eviction(self, eviction: Eviction, beneficiary: Job | None, why: Reason) -> None:
+        victim, left = eviction.job, eviction.left
+        for_job = None if beneficiary is None else beneficiary.id
+        self.changed_nodes |= self.state.pool.nodes_of(victim.placement)
+        if left:
+            self._shrunk[victim.id] = Move(victim.id, ranked(left), for_job, why)
+        else:
+            self.decide(victim, Pause(victim.id, for_job, why))
+
+    def _decide_placement(self, proposal: Proposal) -> None:
+        job, placement = proposal.job, proposal.placement
+        self.decided.add(job.id)
+        if proposal.grows:
+            workers = ranked(self.workers_planned(self.state.jobs[job.id]) + placement)
+            if job.id in self._starts:
+                start = self._starts[job.id]
+                why = reasons.with_workers(start.reason, job, len(workers))
+                self._starts[job.id] = replace(start, placement=workers, reason=why)
+            else:
+                self._growth[job.id] = Move(job.id, workers, None, proposal.why)
+        elif proposal.later:
+            self._others.append(Reserve(job.id, placement, proposal.why))
+        else:
+            self._starts[job.id] = Start(job.id, placement, proposal.why)
+
+
+def ranked(workers: Placement) -> Placement:
+    """Return the same workers, ranked from 0 without gaps."""
+    return tuple(replace(worker, rank=rank) for rank, worker in enumerate(workers))

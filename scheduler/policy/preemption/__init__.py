@@ -1,0 +1,1 @@
+"""Which running jobs give way to a waiting one."""

@@ -1,0 +1,283 @@
+"""The running jobs that may be evicted for a waiting one, the cheapest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from heapq import heapify, heappop, heapreplace
+from math import inf
+
+from springtide.scheduler.model import Job, Phase, Placement
+from springtide.scheduler.policy.plan_builder import PlanBuilder
+from springtide.scheduler.policy.preemption.eviction_units import (
+    EvictionUnit,
+    TentativeEvictions,
+    is_at_work,
+    order_among_siblings,
+)
+from springtide.scheduler.policy.preemption.rules import Rule
+from springtide.scheduler.policy.state.job_queues import waiting_since
+from springtide.scheduler.policy.state.projects import ProjectNode
+from springtide.scheduler.policy.state.running_jobs import least_lost, work_lost
+
+Key = tuple[float, tuple[object, ...]]
+"""Position of a job among the victims: work lost in GPU-seconds, then `VictimCandidates.order`.
+
+Of the order only the part of the topmost project is computed until more is needed.
+"""
+
+HeapEntry = tuple[Key, int, str, int, int, str]
+"""The next job of a project and size: key, tie-breaker, project, GPUs, position and id."""
+
+
+MAX_DOUBLINGS = 16
+"""Maximum number of times that a job's minimum run time doubles."""
+
+
+class SearchCache:
+    """What searches of one plan have in common; only valid until the plan is carried out.
+
+    ``passed`` counts, by project and GPUs, the jobs at the head of the eviction order that are all decided.
+    ``promising_nodes`` holds, by GPUs of a worker, the nodes that may hold one if projects give as much.
+    """
+
+    def __init__(self) -> None:
+        self.passed: dict[tuple[str, int], int] = {}
+        self.promising_nodes: dict[int, list[tuple[Mapping[str, int], int]]] = {}
+
+
+class VictimCandidates:
+    """The jobs that a rule allows to evict. Changes of usage have to be reported.
+
+    ``retry_at`` is the earliest end of a minimum run time that prevented an eviction so far, in seconds;
+    ``extended`` tells that one was extended, which depends on the waiting time of the job that ``asks``.
+    """
+
+    def __init__(
+        self, builder: PlanBuilder, tentative: TentativeEvictions, asks: Job | None, rule: Rule, cache: SearchCache
+    ) -> None:
+        self.retry_at = inf
+        self.extended = False
+        self._builder = builder
+        self._state = builder.state
+        self._tentative = tentative
+        self._asks = asks
+        self._rule = rule
+        self._cache = cache
+        self._stream: list[HeapEntry] | None = None
+        self._slack: dict[str, int] = {}
+        self._all_open: dict[str, int] | None = None
+        self._orders: dict[ProjectNode, tuple[object, ...]] = {}
+
+    def usage_changed(self, *, briefly: bool = False) -> None:
+        """Compute slack again; and the order of projects, unless the change is undone at once."""
+        self._slack.clear()
+        self._all_open = None
+        if not briefly:
+            self._orders.clear()
+
+    def restart(self) -> None:
+        """Start again with the cheapest candidate."""
+        self._stream = None
+        self.usage_changed()
+
+    # ---------- who
+
+    def is_open(self, project: str) -> bool:
+        """Tell whether the project has to give up anything."""
+        slack = self._slack.get(project)
+        if slack is None:
+            slack = self._slack[project] = self._rule.slack(self._state.tree.leaves[project])
+        return slack > 0
+
+    def open_projects(self) -> dict[str, int]:
+        """Return all projects that have to give up anything, and how many GPUs."""
+        if self._all_open is None:
+            self._all_open = {
+                leaf.name: slack for leaf in self._rule.leaves() if (slack := self._rule.slack(leaf)) > 0
+            }
+        return self._all_open
+
+    def consider(self, job: Job) -> bool:
+        """Return whether the job may be evicted now; if only its minimum run time prevents it, keep its end."""
+        if not job.preemptible or job.id in self._builder.decided or job.project not in self._state.tree.leaves:
+            return False
+        if job.phase is not Phase.RUNNING or not self.is_open(job.project):
+            return False
+        protected = self._protected_until(job)
+        if protected > self._builder.now:
+            self.retry_at = min(self.retry_at, protected)
+            return False
+        return True
+
+    def nodes(self) -> int:
+        """Return the nodes of the candidates, if these are known one by one; else all nodes."""
+        only, pool = self._rule.candidate_ids, self._state.pool
+        if only is None:
+            return pool.all
+        nodes = 0
+        for job_id in only:
+            nodes |= pool.nodes_of(self._tentative.workers_left(self._state.jobs[job_id]))
+        return nodes
+
+    def promising_nodes(self, nodes: int) -> int:
+        """Return which nodes may hold a worker if all candidates are evicted; none if they are too few."""
+        asks = self._asks
+        assert asks is not None
+        pool, gpus = self._state.pool, asks.gpus
+        given_by = self.open_projects()
+        shared = asks.min_workers == 1 and self._rule.candidate_ids is None
+        if shared:
+            for known, mask in self._cache.promising_nodes.get(gpus, ()):
+                if all(slack <= known.get(name, 0) for name, slack in given_by.items()):
+                    return nodes & mask
+        mask, slots = 0, pool.slots(gpus, nodes)
+        for index, given in self._giveable(given_by).items():
+            free = pool.node_states[index].free.bit_count()
+            more = (free + given) // gpus - free // gpus
+            if more > 0:
+                mask |= 1 << index
+                slots += more if nodes >> index & 1 else 0
+        if shared:
+            self._cache.promising_nodes.setdefault(gpus, []).append((given_by, mask))
+        return nodes & mask if slots >= asks.min_workers else 0
+
+    def _giveable(self, given_by: dict[str, int]) -> dict[int, int]:
+        """Return the most GPUs per node that can be freed, per project at most its slack and one job more."""
+        giveable: dict[int, int] = {}
+        if self._rule.candidate_ids is not None:
+            for job_id in self._rule.candidate_ids:
+                for worker in self._tentative.workers_left(self._state.jobs[job_id]):
+                    node = self._state.pool.by_name.get(worker.node)
+                    if node is not None:
+                        giveable[node.index] = giveable.get(node.index, 0) + len(worker.gpus)
+            return giveable
+        for name, slack in given_by.items():
+            running = self._state.running[name]
+            if running.by_gpus:
+                most = slack - 1 + max(running.by_gpus)
+                for index, held in running.on_node.items():
+                    giveable[index] = giveable.get(index, 0) + min(held, most)
+        return giveable
+
+    def unit(self, job_id: str, node: str | None, held: Placement | None) -> EvictionUnit | None:
+        """Return the next unit of a job that still has ``held``, on this node or any; None if there is none."""
+        job = self._state.jobs[job_id]
+        if held is None:
+            held = self._tentative.workers_left(job)
+        if not held or not self.consider(job):
+            return None
+        given: Placement = held
+        left: Placement = ()
+        if len(held) > job.min_workers:
+            last = next((worker for worker in reversed(held) if node in (None, worker.node)), None)
+            if last is None:
+                return None
+            rest = tuple(worker for worker in held if worker is not last)
+            if self._state.pool.can_stay(rest):
+                given, left = (last,), rest
+        now = self._builder.now
+        lost = work_lost(job, now)
+        return EvictionUnit((lost, *self.order(job)), job, given, left, lost, is_at_work(job, now))
+
+    def next_unit(self) -> EvictionUnit | None:
+        """Return the next unit in the victims' order, wherever it is, or None."""
+        for _, job in self.in_eviction_order():
+            if (unit := self.unit(job.id, None, None)) is not None:
+                return unit
+        return None
+
+    def _protected_until(self, job: Job) -> float:
+        """Return until when the job must not be evicted, in seconds; minus infinity if it may be.
+
+        The minimum run time doubles with each attempt of the job, so that short requests that are withdrawn again
+        and again do not keep pausing it. The guarantee's deadline stays: a job waits one minimum run time at
+        most.
+        """
+        usual = self._builder.protected_until(job)
+        least = self._state.settings.min_runtime
+        if self._asks is None or least <= 0:
+            return usual
+        if not self._asks.preemptible:
+            return -inf
+        if not self._rule.guaranteed:
+            return usual
+        doubled = (job.started or 0.0) + least * 2.0 ** min(job.attempts - 1, MAX_DOUBLINGS)
+        extended = min(doubled, waiting_since(self._asks) + least)
+        self.extended = self.extended or extended > max(usual, self._builder.now)
+        return max(usual, extended)
+
+    # ---------- in order
+
+    def order(self, job: Job) -> tuple[object, ...]:
+        """Return the order among jobs with equal lost work: by project, lower priority, then most recent."""
+        projects = self._order_of(self._state.tree.leaves[job.project])
+        return (*projects, job.priority, -(job.started or 0.0), -job.submitted, job.id)
+
+    def _order_of(self, project: ProjectNode) -> tuple[object, ...]:
+        """Return the order of projects as victims: the fair order, reversed, from the root down."""
+        order = self._orders.get(project)
+        if order is None:
+            above = () if project.parent is None else self._order_of(project.parent)
+            order = self._orders[project] = (*above, order_among_siblings(project))
+        return order
+
+    def in_eviction_order(self) -> Iterator[tuple[float, Job]]:
+        """Yield candidates and the work each loses, in GPU-seconds; continue where the last call stopped."""
+        if self._rule.candidate_ids is not None:
+            yield from self._chosen(self._rule.candidate_ids)
+            return
+        if self._stream is None:
+            self._stream = self._heads()
+        stream, now = self._stream, self._builder.now
+        while stream:
+            key, count, project, gpus, at, job_id = stream[0]
+            job = self._state.jobs[job_id]
+            current = (work_lost(job, now), self.order(job))
+            if current != key:
+                heapreplace(stream, (current, count, project, gpus, at, job_id))
+                continue
+            if self.is_open(project) and self.consider(job):
+                yield current[0], job
+            following = self._entry(count, project, gpus, at + 1)
+            if following is None:
+                heappop(stream)
+            else:
+                heapreplace(stream, following)
+
+    def _chosen(self, only: frozenset[str]) -> Iterator[tuple[float, Job]]:
+        jobs = [self._state.jobs[job_id] for job_id in only]
+        for job in sorted(jobs, key=lambda each: (work_lost(each, self._builder.now), self.order(each))):
+            if self.consider(job):
+                yield work_lost(job, self._builder.now), job
+
+    def _heads(self) -> list[HeapEntry]:
+        """Return the first job of each size of each open project."""
+        stream: list[HeapEntry] = []
+        fixed, now, leaves, running = (
+            self._builder.decided,
+            self._builder.now,
+            self._state.tree.leaves,
+            self._state.running,
+        )
+        for name in self.open_projects():
+            top = self._order_of(leaves[name].path[-1])
+            for gpus, first in running[name].firsts():
+                if first[4] not in fixed:
+                    stream.append(((least_lost(first, gpus, now), top), len(stream), name, gpus, 0, first[4]))
+                elif entry := self._entry(len(stream), name, gpus, self._cache.passed.get((name, gpus), 0)):
+                    stream.append(entry)
+        heapify(stream)
+        return stream
+
+    def _entry(self, count: int, project: str, gpus: int, at: int) -> HeapEntry | None:
+        """Return the project's next job of this size that is not decided, from a position on."""
+        builder, cache, keys = self._builder, self._cache, self._state.running[project].by_gpus[gpus]
+        while at < len(keys):
+            key = keys[at]
+            if key[4] not in builder.decided:
+                top = self._order_of(self._state.tree.leaves[project].path[-1])
+                return ((least_lost(key, gpus, builder.now), top), count, project, gpus, at, key[4])
+            if at == cache.passed.get((project, gpus), 0):
+                cache.passed[project, gpus] = at + 1
+            at += 1
+        return None

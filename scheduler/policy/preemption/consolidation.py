@@ -1,0 +1,184 @@
+"""Make a job fit by moving others to free GPUs; all of them land in the same plan (DESIGN §4, cycle)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import inf
+
+from springtide.scheduler.model import Job, Phase, Placement
+from springtide.scheduler.policy.placement import gang_placement
+from springtide.scheduler.policy.plan_builder import PlanBuilder, Relocation
+from springtide.scheduler.policy.state.nodes import NodePool, NodeState, bits, mask_of, workers_of
+
+MAX_MOVED_FACTOR = 2
+"""Maximum number of GPUs moved, as a multiple of the GPUs needed: every moved job restarts."""
+
+MAX_NODES = 16
+"""Maximum number of nodes compared as the next one to clear; more gives cheaper moves and takes longer."""
+
+
+class MoveSearch:
+    """A search for jobs to move, so that one job fits. It leaves the state as it was.
+
+    ``workers_left`` returns what a running job keeps; a job that gives up workers is not moved. ``retry_at`` is
+    the earliest end of a minimum run time that prevented a move, in seconds.
+    """
+
+    def __init__(
+        self, builder: PlanBuilder, job: Job, workers_left: Callable[[Job], Placement] | None = None
+    ) -> None:
+        self.retry_at = inf
+        self._builder = builder
+        self._state = builder.state
+        self._pool = builder.state.pool
+        self._job = job
+        self._workers_left = workers_left or builder.workers_left
+
+    def solve(self) -> tuple[Placement, tuple[Relocation, ...]] | None:
+        """Return where the job goes and which jobs move, or None."""
+        pool, job = self._pool, self._job
+        mark = pool.mark()
+        cleared = 0
+        moves: list[Relocation] = []
+        budget = MAX_MOVED_FACTOR * job.gpus * job.min_workers
+        while (allocation := gang_placement.place_gang(pool, job, job.min_workers)) is None and budget >= 0:
+            option = self._cheapest_to_clear(cleared, {each.job.id for each in moves})
+            if option is None:
+                break
+            node, moved = option
+            cleared |= 1 << node.index
+            for each in moved:
+                pool.vacate(each.job.id, each.taken)
+                pool.reserve(each.landed)
+                budget -= each.job.held_gpus
+            moves.extend(moved)
+        pool.roll_back(mark)
+        if allocation is None or budget < 0:
+            return None
+        placement = workers_of(allocation)
+        return placement, _needed(moves, placement)
+
+    def _cheapest_to_clear(self, cleared: int, moved: set[str]) -> tuple[NodeState, list[Relocation]] | None:
+        """Return the node that makes room for one more worker at the least cost, and the moves that do."""
+        best: tuple[tuple[object, ...], NodeState, list[Relocation]] | None = None
+        for node in _clearable(self._pool, self._job, cleared, MAX_NODES):
+            short = self._job.gpus - node.free.bit_count() % self._job.gpus
+            jobs = [self._state.jobs[job_id] for job_id in node.jobs if job_id not in moved]
+            movable = [job for job in jobs if self._consider(job, node)]
+            moves = self._clear(node, short, movable, cleared | 1 << node.index)
+            if moves is not None:
+                cost = (
+                    sum(each.job.held_gpus for each in moves),
+                    [_order(each.job) for each in moves],
+                    node.index,
+                )
+                if best is None or cost < best[0]:
+                    best = (cost, node, moves)
+        return None if best is None else (best[1], best[2])
+
+    def _consider(self, job: Job, node: NodeState) -> bool:
+        """Return whether the job can be moved; if only its minimum run time prevents it, keep its end."""
+        stay = tuple(worker for worker in job.placement if worker.node != node.name)
+        if (
+            job.phase is not Phase.RUNNING
+            or not job.preemptible
+            or job.id in self._builder.decided
+            or len(self._workers_left(job)) < len(job.placement)
+            or job.project not in self._state.tree.leaves
+            or not _gpus_on(job, node)
+            or not self._pool.can_stay(stay)
+        ):
+            return False
+        protected = self._builder.protected_until(job)
+        if protected > self._builder.now:
+            self.retry_at = min(self.retry_at, protected)
+            return False
+        return True
+
+    def _clear(self, node: NodeState, short: int, movable: list[Job], cleared: int) -> list[Relocation] | None:
+        """Return moves that free ``short`` GPUs of the node; a job that does not fit elsewhere stays."""
+        while (chosen := _choose(node, short, movable)) is not None:
+            moves = self._land(chosen, node, cleared)
+            if not isinstance(moves, Job):
+                return moves
+            movable = [job for job in movable if job is not moves]
+        return None
+
+    def _land(self, chosen: list[Job], node: NodeState, cleared: int) -> list[Relocation] | Job:
+        """Find GPUs elsewhere for the workers on the node, largest job first; return the job that finds none."""
+        pool = self._pool
+        mark = pool.mark()
+        moves: list[Relocation] = []
+        for job in sorted(chosen, key=lambda each: (-each.held_gpus, each.id)):
+            taken = tuple(worker for worker in job.placement if worker.node == node.name)
+            stay = tuple(worker for worker in job.placement if worker.node != node.name)
+            within = pool.all & ~cleared
+            allocation = (
+                gang_placement.place_more(pool, job, stay, len(taken), within)
+                if stay
+                else gang_placement.place_gang(pool, job, len(taken), within)
+            )
+            if allocation is None:
+                pool.roll_back(mark)
+                return job
+            landed = workers_of(allocation, len(stay))
+            pool.reserve(landed)
+            moves.append(Relocation(job, taken, landed))
+        pool.roll_back(mark)
+        return moves
+
+
+def worth_clearing(pool: NodePool, job: Job) -> tuple[int, ...]:
+    """Return the indices of all nodes that `MoveSearch` may look at for the job."""
+    return tuple(node.index for node in _clearable(pool, job, 0, MAX_NODES * job.min_workers))
+
+
+def _needed(moves: list[Relocation], placement: Placement) -> tuple[Relocation, ...]:
+    """Return the moves that free GPUs of the placement: nodes may have been cleared in vain."""
+    used: dict[str, int] = {}
+    for worker in placement:
+        used[worker.node] = used.get(worker.node, 0) | mask_of(worker.gpus)
+    return tuple(
+        each for each in moves if any(mask_of(worker.gpus) & used.get(worker.node, 0) for worker in each.taken)
+    )
+
+
+def _clearable(pool: NodePool, job: Job, cleared: int, most: int) -> Iterator[NodeState]:
+    """Yield at most this many nodes, those that lack the fewest GPUs for one more worker first."""
+    within = pool.mask_for(job.gpu_types) & ~cleared
+    looked = 0
+    for count in sorted(range(len(pool.buckets)), key=lambda each: (job.gpus - each % job.gpus, each)):
+        for index in bits(pool.buckets[count] & within):
+            node = pool.node_states[index]
+            if count // job.gpus * job.gpus + job.gpus <= node.allocatable.bit_count():
+                yield node
+                looked += 1
+            if looked >= most:
+                return
+
+
+def _choose(node: NodeState, short: int, movable: list[Job]) -> list[Job] | None:
+    """Choose jobs that hold at least ``short`` GPUs of the node together: the closest fits first."""
+    left = {job.id: (_gpus_on(job, node), job) for job in movable}
+    chosen: list[Job] = []
+    while short > 0:
+        if not left:
+            return None
+        missing = short
+        here, best = min(
+            left.values(), key=lambda each: (each[0] < missing, abs(each[0] - missing), _order(each[1]))
+        )
+        del left[best.id]
+        chosen.append(best)
+        short -= here
+    return chosen
+
+
+def _gpus_on(job: Job, node: NodeState) -> int:
+    """Return how many GPUs of the node become free when the job leaves it."""
+    return (node.jobs[job.id] & node.allocatable & ~node.reserved).bit_count()
+
+
+def _order(job: Job) -> tuple[int, float, float, str]:
+    """Return the order in which jobs are moved: lower priority, then more recent start."""
+    return (job.priority, -(job.started or 0.0), -job.submitted, job.id)

@@ -1,0 +1,194 @@
+"""Which running jobs may be evicted for a waiting one: reclaim and preempt (DESIGN §4, cycle)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+
+from springtide.scheduler.model import Job, Order
+from springtide.scheduler.policy.state.cluster_state import ClusterState
+from springtide.scheduler.policy.state.fair_share import UNLIMITED
+from springtide.scheduler.policy.state.job_queues import service_level_of
+from springtide.scheduler.policy.state.projects import ProjectNode, sides
+
+
+class ReclaimRule:
+    """Take GPUs back from other projects that hold more than their due.
+
+    Projects may be asked as far up the tree as all projects on the way stay within what they are entitled to:
+    ``helped``. ``barrier`` is the project above them, if any. As evictions below the barrier change that, the
+    barrier can be computed again. A ``guaranteed`` request stays within its project's quota.
+    """
+
+    candidate_ids: frozenset[str] | None = None
+    """Ids of the jobs that may be evicted; None for all jobs of the open projects."""
+
+    def __init__(self, state: ClusterState, leaf: ProjectNode, need: int) -> None:
+        self.guaranteed = leaf.claimed + need <= leaf.quota
+        self._state = state
+        self._leaf = leaf
+        self._need = need
+        self._helped: tuple[ProjectNode, ...] = ()
+        self.barrier: ProjectNode | None = None
+        self.refresh_barrier()
+
+    def refresh_barrier(self) -> bool:
+        """Compute the barrier for the present usage; return whether it has changed."""
+        path, before = self._leaf.path, self.barrier
+        self._helped = tuple(takewhile(lambda project: project.claimed + self._need <= project.entitled, path))
+        self.barrier = path[len(self._helped)] if len(self._helped) < len(path) else None
+        return self.barrier is not before
+
+    def covers(self, victims: Iterable[Job]) -> bool:
+        """Tell whether all victims are on this side of the barrier."""
+        pairs = (sides(self._leaf, self._state.leaf_of(job)) for job in victims)
+        return all(pair is not None and pair[0] in self._helped for pair in pairs)
+
+    def leaves(self) -> Iterator[ProjectNode]:
+        """Yield the leaves below siblings that hold more than their due."""
+        for project in self._helped:
+            siblings = project.parent.children if project.parent is not None else self._state.tree.roots
+            for sibling in siblings:
+                if sibling is not project and self._overdrawn(project, sibling):
+                    yield from _leaves_below(sibling)
+
+    def slack(self, leaf: ProjectNode) -> int:
+        """Return how many GPUs the project may lose; its last job may take it beyond."""
+        pair = sides(self._leaf, leaf)
+        if pair is None or pair[0] not in self._helped:
+            return 0
+        return min(self._overdrawn(*pair), _above_quotas(leaf, pair[1]))
+
+    def permits(self, victims: Iterable[Job]) -> bool:
+        """Tell whether no borrower is helped at the cost of a project that could claim the GPUs back at once."""
+        for job in victims:
+            leaf = self._state.leaf_of(job)
+            pair = sides(self._leaf, leaf)
+            if pair is not None:
+                mine, theirs = pair
+                back = min(job.gpus * job.min_workers, self._state.queues[leaf.name].smallest or UNLIMITED)
+                if mine.claimed + self._need > mine.quota and theirs.claimed + back <= theirs.quota:
+                    return False
+        return True
+
+    def reason_code(self, victim: Job) -> str:
+        """Return the code of the reason why the victim is evicted."""
+        return "reclaimed"
+
+    def _overdrawn(self, mine: ProjectNode, theirs: ProjectNode) -> int:
+        """Return how many GPUs their side has to give to mine.
+
+        What it holds beyond its quota if mine stays within its own; else what it holds beyond what it is entitled
+        to. But nobody borrows at the expense of a project of higher priority that is within its limit.
+        """
+        if mine.claimed + self._need <= mine.quota:
+            return max(0, theirs.claimed - theirs.quota)
+        if theirs.priority > mine.priority:
+            return max(0, theirs.claimed - theirs.limit)
+        return max(0, theirs.claimed - theirs.entitled)
+
+
+class PreemptRule:
+    """Take GPUs from jobs of the same project with a lower priority, or an equal one and more service.
+
+    The waiting time of the job does not count for that: the job would be rotated back at once.
+    """
+
+    guaranteed = False
+    barrier: ProjectNode | None = None
+
+    def __init__(self, state: ClusterState, leaf: ProjectNode, job: Job, now: float, *, rotates: bool) -> None:
+        self._leaf = leaf
+        self._job = job
+        running = state.running[leaf.name]
+        jobs = running.less_urgent(job.priority)
+        if rotates and state.settings.order is Order.LEAST_SERVED:
+            ripe = running.rotation.ripe(service_level_of(job.served), now)
+            jobs += [each for each in ripe if each.priority == job.priority]
+        self.candidate_ids: frozenset[str] | None = frozenset(each.id for each in jobs)
+
+    def refresh_barrier(self) -> bool:
+        """Return False: there is no barrier within a project."""
+        return False
+
+    def covers(self, victims: Iterable[Job]) -> bool:
+        """Tell whether all victims are candidates."""
+        return all(job.id in (self.candidate_ids or ()) for job in victims)
+
+    def leaves(self) -> Iterator[ProjectNode]:
+        """Yield the job's own project."""
+        yield self._leaf
+
+    def slack(self, leaf: ProjectNode) -> int:
+        """Return all that the job's own project holds."""
+        return leaf.claimed if leaf is self._leaf else 0
+
+    def permits(self, victims: Iterable[Job]) -> bool:
+        """Return True: shares are the same afterwards."""
+        return True
+
+    def reason_code(self, victim: Job) -> str:
+        """Return the code of the reason why the victim is evicted."""
+        return "preempted" if victim.priority < self._job.priority else "rotated"
+
+
+class LimitRule:
+    """Take GPUs from jobs of a project beyond its limit; from borrowed ones only, where quotas hold."""
+
+    candidate_ids: frozenset[str] | None = None
+    guaranteed = False
+    barrier: ProjectNode | None = None
+
+    def __init__(self, project: ProjectNode) -> None:
+        self._project = project
+
+    def refresh_barrier(self) -> bool:
+        """Return False: there is no barrier within a project."""
+        return False
+
+    def covers(self, victims: Iterable[Job]) -> bool:
+        """Return True: all jobs below the project may be victims."""
+        return True
+
+    def leaves(self) -> Iterator[ProjectNode]:
+        """Yield the leaves of the project."""
+        yield from _leaves_below(self._project)
+
+    def slack(self, leaf: ProjectNode) -> int:
+        """Return how many GPUs beyond the limit, and beyond its own quota, the leaf holds."""
+        excess = max(0, self._project.claimed - self._project.limit)
+        if leaf is self._project or self._project.oversubscribed:
+            return excess
+        return min(excess, _above_quotas(leaf, leaf.path[leaf.path.index(self._project) - 1]))
+
+    def permits(self, victims: Iterable[Job]) -> bool:
+        """Return True."""
+        return True
+
+    def reason_code(self, victim: Job) -> str:
+        """Return the code of the reason why the victim is evicted."""
+        return "limit-lowered"
+
+
+Rule = ReclaimRule | PreemptRule | LimitRule
+
+
+def _leaves_below(project: ProjectNode) -> Iterator[ProjectNode]:
+    if not project.children:
+        yield project
+    for child in project.children:
+        if child.claimed:
+            yield from _leaves_below(child)
+
+
+def _above_quotas(leaf: ProjectNode, top: ProjectNode) -> int:
+    """Return how many GPUs can be taken before a project between ``leaf`` and ``top`` is within its own quota.
+
+    The quotas of siblings that add up to more than their parent's do not count.
+    """
+    least = UNLIMITED
+    for project in reversed(leaf.path[: leaf.path.index(top) + 1]):
+        least = min(least, project.claimed - project.quota)
+        if project.oversubscribed:
+            break
+    return max(0, least)

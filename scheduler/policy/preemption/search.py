@@ -1,0 +1,403 @@
+"""Which running jobs to evict for a waiting one: a search over nodes, the cheapest victims first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from math import inf
+from typing import NamedTuple
+
+from springtide.scheduler.model import Job, Placement
+from springtide.scheduler.policy.ordering import admission
+from springtide.scheduler.policy.placement import gang_placement
+from springtide.scheduler.policy.placement.gang_placement import Allocation
+from springtide.scheduler.policy.plan_builder import Eviction, PlanBuilder, Relocation
+from springtide.scheduler.policy.preemption.candidates import SearchCache, VictimCandidates
+from springtide.scheduler.policy.preemption.consolidation import MoveSearch
+from springtide.scheduler.policy.preemption.eviction_units import (
+    EvictionUnit,
+    NodeOption,
+    TentativeEvictions,
+    closeness,
+    gpus_freed_on,
+    score,
+    without_surplus,
+)
+from springtide.scheduler.policy.preemption.rules import Rule
+from springtide.scheduler.policy.state.nodes import NodeState, bits, mask_of, workers_of
+from springtide.scheduler.policy.state.projects import ProjectNode
+
+MAX_NODES = 48
+"""Maximum number of further nodes compared once one is known to do; more gives closer fits and takes longer."""
+
+FEW_NODES = 8
+"""Number of nodes up to which all are looked at, whatever the order of victims."""
+
+MAX_FRUITLESS_NODES = 24
+"""Number of nodes without an option after which the promising nodes are computed."""
+
+MAX_VICTIMS = 256
+"""Maximum number of evictions that make room for jobs to be moved."""
+
+TRY_EACH_UNTIL = 8
+"""Number of evictions up to which moves are tried after each one; then after each growth by this fraction."""
+
+
+class Solution(NamedTuple):
+    """GPUs for the job, and the evictions, moves and dropped reservations that make room for it."""
+
+    placement: Placement
+    evictions: tuple[Eviction, ...]
+    relocations: tuple[Relocation, ...] = ()
+    dropped: tuple[Job, ...] = ()
+
+
+class VictimSearch:
+    """A search for victims on behalf of one waiting job, on ``nodes``. It leaves the state as it was.
+
+    ``fits`` tells whether a placement was found, even if the rule does not permit it; ``retry_at`` when a minimum
+    run time ends that prevented an eviction, in seconds.
+    """
+
+    def __init__(
+        self, builder: PlanBuilder, leaf: ProjectNode, job: Job, rule: Rule, cache: SearchCache | None = None
+    ) -> None:
+        self.builder = builder
+        self.state = builder.state
+        self.leaf = leaf
+        self.job = job
+        self.rule = rule
+        self.nodes = self.state.pool.mask_for(job.gpu_types)
+        self.fits = False
+        self._need = job.gpus * job.min_workers
+        self._tentative = TentativeEvictions(builder)
+        self._candidates = VictimCandidates(builder, self._tentative, job, rule, cache or SearchCache())
+        self._within = 0
+        self._narrowed = False
+        self._options: list[NodeOption] = []
+        self._seen = 0
+        self._last: NodeState | None = None
+        self._retry_at = inf
+
+    @property
+    def slack(self) -> dict[str, int]:
+        """How many GPUs the open projects may lose."""
+        return self._candidates.open_projects()
+
+    @property
+    def retry_at(self) -> float:
+        """The earliest end of a minimum run time that was in the way."""
+        return min(self._retry_at, self._candidates.retry_at)
+
+    @property
+    def is_general(self) -> bool:
+        """Whether a failure holds for all jobs of this kind, whatever their waiting time."""
+        return not self.fits and not self._candidates.extended
+
+    # ---------- the search
+
+    def solve(self) -> Solution | None:
+        """Find the cheapest evictions that make the job fit."""
+        if self.job.gpus > self.state.pool.largest:
+            return None
+        if self.job.require in self.state.pool.levels:
+            solution = self._solve_in_domains(self.job.require)
+        else:
+            solution = self._solve_within(self.nodes)
+        self._tentative.undo()
+        return solution
+
+    def solve_with_moves(self) -> Solution | None:
+        """Find evictions in the victims' order, on any node, that make the job fit once other jobs have moved."""
+        count, next_try = 0, 1
+        solution: Solution | None = None
+        while solution is None and count < MAX_VICTIMS and self._take_cheapest():
+            count += 1
+            if count < next_try or self.state.pool.free < self._need or self._exceeds_limit():
+                continue
+            search = MoveSearch(self.builder, self.job, self._tentative.workers_left)
+            found = search.solve()
+            self._retry_at = min(self._retry_at, search.retry_at)
+            if found is None:
+                next_try = count + max(1, count // TRY_EACH_UNTIL * TRY_EACH_UNTIL)
+                continue
+            placement, relocations = found
+            self._give_back((*placement, *(worker for each in relocations for worker in each.landed)))
+            solution = self._solution(placement, relocations)
+        self._tentative.undo()
+        return solution
+
+    def _solve_in_domains(self, level: str) -> Solution | None:
+        pool = self.state.pool
+        domains = [nodes & self.nodes for _, nodes in sorted(pool.levels[level].items())]
+        for nodes in sorted(domains, key=lambda each: -pool.slots(self.job.gpus, each)):
+            solution = self._solve_within(nodes)
+            if solution is not None:
+                return solution
+            self._tentative.undo()
+            self.rule.refresh_barrier()
+            self._restart()
+        return None
+
+    def _restart(self) -> None:
+        self._options, self._seen, self._last = [], 0, None
+        self._candidates.restart()
+
+    def _solve_within(self, nodes: int) -> Solution | None:
+        while True:
+            self._within, self._narrowed = nodes & self._candidates.nodes(), False
+            allocation = self._evict_until_it_fits(nodes)
+            if allocation is not None:
+                return self._solution(workers_of(allocation))
+            if not self._lift_barrier():
+                return None
+
+    def _solution(self, placement: Placement, relocations: tuple[Relocation, ...] = ()) -> Solution | None:
+        """Return the solution if the rule and the limits permit it."""
+        victims = self._tentative.victims()
+        if not self.rule.permits(victims) or self._exceeds_limit():
+            return None
+        codes = {victim.id: self.rule.reason_code(victim) for victim in victims}
+        return Solution(placement, self._tentative.evictions(codes), relocations, tuple(self._tentative.dropped))
+
+    def _evict_until_it_fits(self, nodes: int) -> Allocation | None:
+        while True:
+            limited = admission.over_limit(self.leaf, self._need)
+            allocation = gang_placement.place_gang(self.state.pool, self.job, self.job.min_workers, nodes)
+            if allocation is not None and limited is None:
+                self.fits = True
+                self._give_back(workers_of(allocation))
+                return allocation
+            units = self._next_units() if allocation is None else self._next_below(limited)
+            if units is None:
+                return None
+            for unit in units:
+                self._take(unit)
+
+    def _take(self, unit: EvictionUnit) -> None:
+        self._tentative.take(unit)
+        self._candidates.usage_changed()
+
+    def _exceeds_limit(self) -> bool:
+        return admission.over_limit(self.leaf, self._need) is not None
+
+    def _lift_barrier(self) -> bool:
+        """Evict below the barrier until it is lifted, although these GPUs may be of no use to the job.
+
+        A guaranteed request may claim GPUs from all projects. Return False if there is no barrier or no candidate.
+        """
+        if not self.rule.guaranteed or self.rule.barrier is None:
+            return False
+        if not self.rule.refresh_barrier():
+            if not self._drop_one() and not self._take_one():
+                return False
+            self.rule.refresh_barrier()
+        self._restart()
+        return True
+
+    def _drop_one(self) -> bool:
+        """Release the last reservation of a project that has to give up GPUs; return False if there is none."""
+        awaiting = [
+            job
+            for job in self.state.awaiting.values()
+            if job.preemptible
+            and job.project in self.state.tree.leaves
+            and job.id not in self.builder.decided
+            and job not in self._tentative.dropped
+            and self._candidates.is_open(job.project)
+        ]
+        if not awaiting:
+            return False
+        self._tentative.drop(max(awaiting, key=lambda job: (-job.priority, job.submitted, job.id)))
+        self._candidates.usage_changed()
+        return True
+
+    def _take_cheapest(self) -> bool:
+        """Evict the next unit in the victims' order, wherever it is; return False if there is none."""
+        if self._take_one():
+            return True
+        if not self.rule.guaranteed or not self.rule.refresh_barrier():
+            return False
+        self._restart()
+        return self._take_one()
+
+    def _take_one(self) -> bool:
+        unit = self._candidates.next_unit()
+        if unit is not None:
+            self._take(unit)
+        return unit is not None
+
+    def _give_back(self, needed: Placement) -> None:
+        """Undo the evictions that are not needed, the most expensive first."""
+        used: dict[str, int] = {}
+        for worker in needed:
+            used[worker.node] = used.get(worker.node, 0) | mask_of(worker.gpus)
+        bound: set[str] = set()
+        for unit in reversed(tuple(self._tentative.units)):
+            used_here = any(mask_of(worker.gpus) & used.get(worker.node, 0) for worker in unit.taken)
+            if unit.job.id in bound or used_here or not self._is_dispensable(unit):
+                bound.add(unit.job.id)
+            else:
+                self._tentative.give_back(unit)
+
+    def _is_dispensable(self, unit: EvictionUnit) -> bool:
+        """Return whether limits and barrier allow the other evictions without this one; if so, count its usage."""
+        self._count(unit, 1)
+        if not self._exceeds_limit() and self._covers_without(unit):
+            return True
+        self._count(unit, -1)
+        return False
+
+    def _count(self, unit: EvictionUnit, sign: int) -> None:
+        self._tentative.count(unit, sign)
+        self._candidates.usage_changed()
+
+    def _covers_without(self, left_out: EvictionUnit) -> bool:
+        if not self.rule.guaranteed:
+            return True
+        self.rule.refresh_barrier()
+        return self.rule.covers(unit.job for unit in self._tentative.units if unit is not left_out)
+
+    # ---------- choosing units
+
+    def _next_units(self) -> list[EvictionUnit] | None:
+        """Return the best units that free GPUs for one more worker, among the nodes looked at."""
+        if self._last is not None and (option := self._option_on(self._last)) is not None:
+            heappush(self._options, option)
+        self._look()
+        while self._options:
+            option = heappop(self._options)
+            self._last = self.state.pool.node_states[option.node_index]
+            again = self._option_on(self._last)
+            if again is None:
+                continue
+            if again.score <= option.score or not self._options or again.score <= self._options[0].score:
+                return again.units
+            heappush(self._options, again)
+        return None
+
+    def _look(self) -> None:
+        """Look at nodes until the best option cannot be beaten, or enough were seen.
+
+        Look at all that may do if they are few, else at those of the cheapest victims first.
+        """
+        if self._look_at_few(FEW_NODES):
+            return
+        if self.job.min_workers > 1 or 2 * self._within.bit_count() < self.state.pool.all.bit_count():
+            self._narrow()
+            if self._look_at_few():
+                return
+        found = vain = 0
+        for lost, job in self._candidates.in_eviction_order():
+            if self._options and (found >= MAX_NODES or self._unbeatable(lost)):
+                return
+            for node in self._unseen(job):
+                if self._see(node):
+                    found += 1
+                else:
+                    vain += 1
+            if vain >= MAX_FRUITLESS_NODES and not self._narrowed:
+                self._narrow()
+                if self._look_at_few():
+                    return
+
+    def _narrow(self) -> None:
+        """Leave out the nodes that cannot hold a worker."""
+        if not self._narrowed and self._need > 1:
+            self._narrowed = True
+            self._within = self._candidates.promising_nodes(self._within)
+
+    def _look_at_few(self, few: int = MAX_NODES) -> bool:
+        """Look at all nodes that are left, if they are few; return whether they were."""
+        unseen = self._within & ~self._seen
+        if unseen.bit_count() > few or (self.job.min_workers > 1 and not self._narrowed):
+            return False
+        for index in bits(unseen):
+            self._see(self.state.pool.node_states[index])
+        return True
+
+    def _unseen(self, job: Job) -> Iterator[NodeState]:
+        for worker in self._tentative.workers_left(job):
+            node = self.state.pool.by_name.get(worker.node)
+            if node is not None and self._within >> node.index & 1 and not self._seen >> node.index & 1:
+                yield node
+
+    def _see(self, node: NodeState) -> bool:
+        """Keep the option that the node offers; return whether there is one."""
+        self._seen |= 1 << node.index
+        option = self._option_on(node)
+        if option is not None:
+            heappush(self._options, option)
+        return option is not None
+
+    def _unbeatable(self, next_lost: float) -> bool:
+        beyond, lost = self._options[0].score[:2]
+        return beyond == 0 and isinstance(lost, float) and lost <= next_lost
+
+    def _option_on(self, node: NodeState) -> NodeOption | None:
+        gpus = self.job.gpus
+        free = node.free.bit_count()
+        short = gpus - free % gpus
+        if free + short > node.allocatable.bit_count():
+            return None
+        units = self._units_on(node, short)
+        if units is None:
+            return None
+        best = self._option(node, short, self._gather(node, short, list(units), by_size=False))
+        if best is not None and best.score[0] == 0:
+            return best
+        closest = self._option(node, short, self._gather(node, short, units, by_size=True))
+        return min((option for option in (best, closest) if option is not None), default=None)
+
+    def _option(self, node: NodeState, short: int, units: list[EvictionUnit] | None) -> NodeOption | None:
+        return None if units is None else NodeOption((*score(units, short), node.index), node.index, units)
+
+    def _units_on(self, node: NodeState, short: int) -> list[EvictionUnit] | None:
+        """Return the first unit of each job on the node; None if all of them do not free enough GPUs."""
+        units: list[EvictionUnit] = []
+        most = 0
+        only = self.rule.candidate_ids
+        for job_id, mask in node.jobs.items():
+            if only is not None and job_id not in only:
+                continue
+            unit = self._candidates.unit(job_id, node.name, None)
+            if unit is not None:
+                units.append(unit)
+                most += (mask & node.allocatable & ~node.reserved).bit_count()
+        return units if most >= short else None
+
+    def _gather(
+        self, node: NodeState, short: int, units: list[EvictionUnit], *, by_size: bool
+    ) -> list[EvictionUnit] | None:
+        """Return units that free ``short`` GPUs of a node, in the victims' order or by how closely they fit."""
+        mark = self.state.tree.mark()
+        chosen: list[EvictionUnit] = []
+        freed = 0
+        while freed < short and units:
+            missing = short - freed
+            unit = min(units, key=lambda each: closeness(each, node, missing)) if by_size else min(units)
+            units.remove(unit)
+            if not self._candidates.is_open(unit.job.project):
+                continue
+            chosen.append(unit)
+            freed += gpus_freed_on(unit, node)
+            if freed < short:
+                self._tentative.count(unit, -1)
+                self._candidates.usage_changed(briefly=True)
+                more = self._candidates.unit(unit.job.id, node.name, unit.left) if unit.left else None
+                if more is not None:
+                    units.append(more)
+        if self.state.tree.mark() > mark:
+            self.state.tree.roll_back(mark)
+            self._candidates.usage_changed(briefly=True)
+        return without_surplus(chosen, node, freed - short) if freed >= short else None
+
+    def _next_below(self, limited: ProjectNode | None) -> list[EvictionUnit] | None:
+        """Return the first unit of a project below the exceeded limit."""
+        for _, job in self._candidates.in_eviction_order():
+            if (
+                limited in self.state.leaf_of(job).path
+                and (unit := self._candidates.unit(job.id, None, None)) is not None
+            ):
+                return [unit]
+        return None

@@ -1,0 +1,1 @@
+"""What the planner knows, indexed: nodes, projects, queues and running jobs."""

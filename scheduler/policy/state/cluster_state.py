@@ -1,0 +1,327 @@
+"""All that the policy knows of a pool, in indexes that are updated job by job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Protocol
+
+from sortedcontainers import SortedList
+
+from springtide.scheduler.model import Job, Node, Order, Phase, Placement, Project, Settings
+from springtide.scheduler.policy.state.job_queues import (
+    AGEING_PER_LEVEL,
+    JobQueues,
+    PlacementConstraints,
+    QueueKey,
+    SchedulingClass,
+    scheduling_class_of,
+    service_level_of,
+    waiting_since,
+)
+from springtide.scheduler.policy.state.nodes import NodePool, mask_of
+from springtide.scheduler.policy.state.projects import ProjectNode, ProjectTree
+from springtide.scheduler.policy.state.running_jobs import RunningJobs
+
+
+class StateObserver(Protocol):
+    """Is told of changes that concern more than the job itself."""
+
+    def job_changed(self, job: Job, *, removed: bool) -> None:
+        """Called after a job was added, and before one is removed."""
+
+    def queue_changed(self, leaf: ProjectNode) -> None:
+        """Called after the queues of a project have changed."""
+
+    def usage_changed(self, project: ProjectNode) -> None:
+        """Called when what a project holds, or is entitled to, has changed."""
+
+
+class ClusterState:
+    """Jobs, the nodes they run on and the projects they belong to.
+
+    ``queues`` and ``running`` hold the waiting and the preemptible running jobs by project. ``pausing``,
+    ``awaiting`` and ``incomplete`` are the jobs that are stopping, that wait for reserved GPUs, and that run with
+    fewer than their minimum of workers. ``growing`` maps projects to their running jobs that want more workers.
+    ``time_limited`` are the queued jobs with a time limit, ordered by limit, submission and id.
+    """
+
+    def __init__(
+        self, nodes: Iterable[Node], projects: Iterable[Project], jobs: Iterable[Job], settings: Settings
+    ) -> None:
+        self.nodes = tuple(nodes)
+        self.projects = tuple(projects)
+        self.settings = settings
+        self.pool = NodePool(self.nodes)
+        self.tree = ProjectTree(self.projects)
+        self.jobs: dict[str, Job] = {job.id: job for job in jobs}
+        self.constraint_counts: Counter[PlacementConstraints] = Counter()
+        self.queues = {name: JobQueues(self.constraint_counts) for name in self.tree.leaves}
+        self.running = {name: RunningJobs(self.pool.by_name, settings.min_runtime) for name in self.tree.leaves}
+        self.pausing: dict[str, Job] = {}
+        self.awaiting: dict[str, Job] = {}
+        self.incomplete: dict[str, Job] = {}
+        self.growing: dict[str, dict[str, None]] = {}
+        self.service_levels: dict[str, int] = {}
+        self.time_limited: SortedList = SortedList()
+        self.observer: StateObserver | None = None
+        self._later: list[tuple[float, str]] = []
+        self._ageing: list[tuple[float, str]] = []
+        self._index_all_jobs()
+
+    # ---------- learning
+
+    def _index_all_jobs(self) -> None:
+        """Index all jobs at once."""
+        waiting: dict[str, dict[SchedulingClass, list[QueueKey]]] = {}
+        running: dict[str, list[Job]] = {}
+        for job in self.jobs.values():
+            leaf = self.tree.leaves.get(job.project)
+            held = self._occupy_all(job)
+            if leaf is None:
+                continue
+            if job.phase is not Phase.HELD:
+                claimed = held if job.phase is Phase.RUNNING else _gpus(job.reserved)
+                leaf.held += held
+                leaf.claimed += claimed
+                leaf.non_preemptible += 0 if job.preemptible else claimed
+                leaf.request += max(held, job.workers * job.gpus)
+            if job.phase is Phase.WAITING:
+                if self._waits_outside_queues(job):
+                    continue
+                keys = waiting.setdefault(job.project, {}).setdefault(scheduling_class_of(job), [])
+                keys.append(self._queue_key(job))
+            elif job.phase is Phase.RUNNING:
+                self._index_running(job)
+                if job.preemptible:
+                    running.setdefault(job.project, []).append(job)
+        for name, keys_by_class in waiting.items():
+            self.queues[name].fill(keys_by_class)
+        for name, jobs in running.items():
+            self.running[name].fill(jobs)
+        heapify(self._later)
+        heapify(self._ageing)
+        self.tree.sum_up()
+        self.pool.refill()
+
+    def _occupy_all(self, job: Job) -> int:
+        """Mark the job's GPUs without updating the free ones; return how many it holds."""
+        held = 0
+        for worker in job.placement:
+            held += len(worker.gpus)
+            node = self.pool.by_name.get(worker.node)
+            if node is not None:
+                mask = mask_of(worker.gpus)
+                node.held |= mask
+                node.jobs[job.id] = node.jobs.get(job.id, 0) | mask
+        for worker in job.reserved:
+            node = self.pool.by_name.get(worker.node)
+            if node is not None:
+                node.reserved |= mask_of(worker.gpus)
+        if job.phase is Phase.PAUSING:
+            self.pausing[job.id] = job
+        return held
+
+    def upsert_job(self, job: Job) -> None:
+        """Add a job, or replace it."""
+        self.remove_job(job.id)
+        self.jobs[job.id] = job
+        self._count(job, 1)
+        self.pool.occupy(job.id, job.placement)
+        self.pool.reserve(job.reserved)
+        self._notify(job)
+        if job.phase is Phase.PAUSING:
+            self.pausing[job.id] = job
+        elif job.phase is Phase.RUNNING:
+            self._index_running(job)
+            if job.preemptible and job.project in self.running:
+                self.running[job.project].add(job)
+        elif job.phase is Phase.WAITING and not self._waits_outside_queues(job):
+            self._enqueue(job)
+        self._commit()
+
+    def remove_job(self, job_id: str) -> None:
+        """Remove a job, if it is known."""
+        job = self.jobs.pop(job_id, None)
+        if job is None:
+            return
+        self._count(job, -1)
+        self._notify(job, removed=True)
+        self.pool.vacate(job.id, job.placement)
+        self.pool.unreserve(job.reserved)
+        if job.phase is Phase.RUNNING and job.project in self.running:
+            self._unindex_growing(job)
+            if job.preemptible:
+                self.running[job.project].remove(job)
+        if job_id in self.service_levels and job.time_limit is not None:
+            self.time_limited.remove((job.time_limit, job.submitted, job.id))
+        if job_id in self.service_levels and job.project in self.queues:
+            self.queues[job.project].remove(scheduling_class_of(job), self._queue_key(job))
+            self._queue_changed(job.project)
+        for index in (self.pausing, self.awaiting, self.incomplete, self.service_levels):
+            index.pop(job_id, None)
+        self._commit()
+
+    def _notify(self, job: Job, *, removed: bool = False) -> None:
+        if self.observer is not None:
+            self.observer.job_changed(job, removed=removed)
+
+    def _commit(self) -> None:
+        self.pool.commit()
+        self.tree.commit()
+
+    def _count(self, job: Job, sign: int) -> None:
+        leaf = self.tree.leaves.get(job.project)
+        if leaf is None or job.phase is Phase.HELD:
+            return
+        held = _gpus(job.placement)
+        claimed = held if job.phase is Phase.RUNNING else _gpus(job.reserved)
+        if held or claimed:
+            self.tree.add_usage(leaf, sign * claimed, preemptible=job.preemptible, held=sign * held)
+            if self.observer is not None:
+                self.observer.usage_changed(leaf)
+        self.tree.add_request(leaf, sign * max(held, job.workers * job.gpus))
+
+    def _index_running(self, job: Job) -> None:
+        if len(job.placement) < job.min_workers:
+            self.incomplete[job.id] = job
+        elif len(job.placement) < job.workers and job.preemptible and job.project in self.running:
+            self.growing.setdefault(job.project, {})[job.id] = None
+
+    def _unindex_growing(self, job: Job) -> None:
+        """Remove the job from those that want more workers."""
+        growing = self.growing.get(job.project, {})
+        growing.pop(job.id, None)
+        if not growing:
+            self.growing.pop(job.project, None)
+
+    # ---------- lines
+
+    def _waits_outside_queues(self, job: Job) -> bool:
+        """Tell whether a waiting job is in no queue: GPUs are reserved for it, or it has to back off."""
+        if job.reserved:
+            self.awaiting[job.id] = job
+            return True
+        if job.not_before > 0:
+            heappush(self._later, (job.not_before, job.id))
+            return True
+        self._index_waiting(job)
+        return False
+
+    def _index_waiting(self, job: Job) -> None:
+        level = service_level_of(job.served) if self.settings.order is Order.LEAST_SERVED else 0
+        self.service_levels[job.id] = level
+        if job.time_limit is not None:
+            self.time_limited.add((job.time_limit, job.submitted, job.id))
+        if level:
+            heappush(self._ageing, (_ages_at(job, 1), job.id))
+
+    def _queue_key(self, job: Job) -> QueueKey:
+        return (-job.priority, self.service_levels[job.id], job.submitted, job.id)
+
+    def _enqueue(self, job: Job) -> None:
+        if job.id not in self.service_levels:
+            self._index_waiting(job)
+        if job.project in self.queues:
+            self.queues[job.project].add(scheduling_class_of(job), self._queue_key(job))
+            self._queue_changed(job.project)
+
+    def _queue_changed(self, project: str) -> None:
+        if self.observer is not None:
+            self.observer.queue_changed(self.tree.leaves[project])
+
+    def pass_time(self, now: float) -> None:
+        """Enqueue jobs whose back-off is over, and move up jobs that have waited for long."""
+        while self._later and self._later[0][0] <= now:
+            at, job_id = heappop(self._later)
+            job = self.jobs.get(job_id)
+            if job is not None and job_id not in self.service_levels and _backs_off_until(job, at):
+                self._enqueue(job)
+        while self._ageing and self._ageing[0][0] <= now:
+            at, job_id = heappop(self._ageing)
+            job = self.jobs.get(job_id)
+            if job is not None and self.service_levels.get(job_id, 0) > 0:
+                self._age(job, at, now)
+
+    def _age(self, job: Job, at: float, now: float) -> None:
+        aged = round((at - _ages_at(job, 0)) / AGEING_PER_LEVEL)
+        if _ages_at(job, aged) != at:
+            return
+        aged = max(aged, int((now - _ages_at(job, 0)) // AGEING_PER_LEVEL))
+        level = max(0, service_level_of(job.served) - aged)
+        if level != self.service_levels[job.id] and job.project in self.queues:
+            self.queues[job.project].remove(scheduling_class_of(job), self._queue_key(job))
+            self.service_levels[job.id] = level
+            self.queues[job.project].add(scheduling_class_of(job), self._queue_key(job))
+            self._queue_changed(job.project)
+        if level:
+            heappush(self._ageing, (_ages_at(job, aged + 1), job.id))
+
+    def next_back_off_end(self) -> float:
+        """Return the end of the next back-off, or infinity."""
+        while self._later:
+            at, job_id = self._later[0]
+            job = self.jobs.get(job_id)
+            if job is not None and _backs_off_until(job, at):
+                return at
+            heappop(self._later)
+        return inf
+
+    def queue_position(self, job: Job) -> int:
+        """Return the job's position among the waiting jobs of its project, counted from 1."""
+        key = (-job.priority, self.service_levels.get(job.id, service_level_of(job.served)), job.submitted, job.id)
+        if job.project not in self.queues:
+            return 1
+        return self.queues[job.project].before(key) + 1
+
+    # ---------- looking things up
+
+    def leaf_of(self, job: Job) -> ProjectNode:
+        """Return the project that the job counts for. Raises `KeyError` if it is unknown."""
+        return self.tree.leaves[job.project]
+
+    def update_shares(self) -> None:
+        """Bring the fair shares up to date."""
+        for project in self.tree.update_shares(self.pool.total):
+            if self.observer is not None:
+                self.observer.usage_changed(project)
+
+    # ---------- trying things out
+
+    def release(self, job: Job) -> None:
+        """Free the GPUs reserved for the job."""
+        leaf = self.tree.leaves.get(job.project)
+        if leaf is not None:
+            self.tree.add_usage(leaf, -_gpus(job.reserved), preemptible=job.preemptible)
+        self.pool.unreserve(job.reserved)
+
+    def restore(self, job: Job) -> None:
+        """Undo `release`."""
+        leaf = self.tree.leaves.get(job.project)
+        if leaf is not None:
+            self.tree.add_usage(leaf, _gpus(job.reserved), preemptible=job.preemptible)
+        self.pool.reserve(job.reserved)
+
+    def mark(self) -> tuple[int, int]:
+        """Return a point that `roll_back` returns to."""
+        return self.pool.mark(), self.tree.mark()
+
+    def roll_back(self, mark: tuple[int, int]) -> None:
+        """Undo all changes of GPUs and usage since the mark."""
+        self.pool.roll_back(mark[0])
+        self.tree.roll_back(mark[1])
+
+
+def _gpus(placement: Placement) -> int:
+    return sum(len(worker.gpus) for worker in placement)
+
+
+def _backs_off_until(job: Job, at: float) -> bool:
+    return job.not_before == at and job.phase is Phase.WAITING and not job.reserved
+
+
+def _ages_at(job: Job, service_levels: int) -> float:
+    """Return when the job has waited long enough to move up by this many levels."""
+    return waiting_since(job) + service_levels * AGEING_PER_LEVEL

@@ -1,0 +1,139 @@
+"""The waiting jobs of each project, in order, grouped by what they ask for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sortedcontainers import SortedList
+
+from springtide.scheduler.model import Job
+
+SERVICE_LEVEL = 4 * 3600.0
+"""GPU-seconds of the first step of service; every further step is twice as long.
+
+Four hours on one GPU, by measurement (docs/policy.md): most jobs end within it, and to stop one shortly before
+its end for another like it helps nobody. With doubling steps a job is rotated at most once per step, so the pauses
+of its life grow with the logarithm of it.
+"""
+
+AGEING_PER_LEVEL = 4 * 86_400.0
+"""Seconds of waiting that make up for one step of service, so that no job waits for ever behind newer ones.
+
+Who was started for having waited is not rotated at once: it counts as long as the job runs. So it must be rare.
+"""
+
+
+class PlacementConstraints(NamedTuple):
+    """All that decides whether the free GPUs hold a job."""
+
+    gpus: int
+    min_workers: int
+    gpu_types: tuple[str, ...]
+    require: str | None
+    prefer: str | None
+
+
+class SchedulingClass(NamedTuple):
+    """All that decides whether a job of a project can start, where, and which jobs may be evicted for it.
+
+    Jobs of one class share one queue. ``service_level`` is the level of their service, whatever their waiting
+    time.
+    """
+
+    constraints: PlacementConstraints
+    preemptible: bool
+    service_level: int
+
+    @property
+    def need(self) -> int:
+        """GPUs it takes to start."""
+        return self.constraints.gpus * self.constraints.min_workers
+
+
+QueueKey = tuple[int, int, float, str]
+"""A job's place among those of its project: priority, service, age, id. The smallest goes first."""
+
+
+def scheduling_class_of(job: Job) -> SchedulingClass:
+    """What the job asks for."""
+    constraints = PlacementConstraints(job.gpus, job.min_workers, job.gpu_types, job.require, job.prefer)
+    return SchedulingClass(constraints, job.preemptible, service_level_of(job.served))
+
+
+ROUNDING = 0.01
+"""Service in GPU-seconds by which the sum of attempts may be too small, as times are floating-point numbers."""
+
+
+def service_level_of(service: float) -> int:
+    """The coarse step of an amount of service: 0 below `SERVICE_LEVEL`, then one more with each doubling."""
+    return int((service + ROUNDING) / SERVICE_LEVEL).bit_length()
+
+
+def service_until(service_level: int) -> float:
+    """The least service that is in a later step than ``service_level``."""
+    return SERVICE_LEVEL * (1 << service_level)
+
+
+def waiting_since(job: Job) -> float:
+    """Since when the job would have waited, had it waited all the time that it has not run at once."""
+    return job.submitted + job.served / (job.gpus * job.min_workers)
+
+
+def aged(job: Job, at: float) -> int:
+    """How many steps of service the job's waiting makes up for, had it waited until then."""
+    return max(0, int((at - waiting_since(job)) // AGEING_PER_LEVEL))
+
+
+class JobQueues:
+    """The lines of one project."""
+
+    def __init__(self, constraint_counts: Counter[PlacementConstraints]) -> None:
+        """Keep ``constraint_counts``, the number of queues of all projects by constraints, up to date."""
+        self.by_class: dict[SchedulingClass, SortedList] = {}
+        self.version = 0
+        self._constraint_counts = constraint_counts
+        self.smallest = 0
+        self._heads: list[tuple[QueueKey, SchedulingClass]] | None = None
+
+    def fill(self, waiting: dict[SchedulingClass, list[QueueKey]]) -> None:
+        """Line up many at once."""
+        self.by_class = {scheduling_class: SortedList(keys) for scheduling_class, keys in waiting.items()}
+        self._constraint_counts.update(scheduling_class.constraints for scheduling_class in waiting)
+        self._changed()
+
+    def add(self, scheduling_class: SchedulingClass, key: QueueKey) -> None:
+        """A job joins its line."""
+        queue = self.by_class.get(scheduling_class)
+        if queue is None:
+            queue = self.by_class[scheduling_class] = SortedList()
+            self._constraint_counts[scheduling_class.constraints] += 1
+        queue.add(key)
+        self._changed()
+
+    def remove(self, scheduling_class: SchedulingClass, key: QueueKey) -> None:
+        """A job leaves its line."""
+        queue = self.by_class[scheduling_class]
+        queue.remove(key)
+        if not queue:
+            del self.by_class[scheduling_class]
+            self._constraint_counts[scheduling_class.constraints] -= 1
+            if not self._constraint_counts[scheduling_class.constraints]:
+                del self._constraint_counts[scheduling_class.constraints]
+        self._changed()
+
+    def heads(self) -> Sequence[tuple[QueueKey, SchedulingClass]]:
+        """The first of every line, in order."""
+        if self._heads is None:
+            self._heads = sorted((queue[0], scheduling_class) for scheduling_class, queue in self.by_class.items())
+        return self._heads
+
+    def before(self, key: QueueKey) -> int:
+        """How many jobs stand before this place."""
+        return sum(queue.bisect_left(key) for queue in self.by_class.values())
+
+    def _changed(self) -> None:
+        self._heads = None
+        self.version += 1
+        self.smallest = min((scheduling_class.need for scheduling_class in self.by_class), default=0)

@@ -1,0 +1,42 @@
+"""The one place where reasons become sentences.
+
+A reason is a code with parameters (`springtide.scheduler.model.Reason`). `render` makes its sentences, each with a
+role; all front ends pass them on unchanged and choose which roles to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from springtide.scheduler.model import Reason
+from springtide.scheduler.sentences.attempts import ATTEMPTS, STARTS
+from springtide.scheduler.sentences.decisions import DECISIONS
+from springtide.scheduler.sentences.running import RUNNING
+from springtide.scheduler.sentences.sentence import Role, Sentence, Table
+from springtide.scheduler.sentences.waiting import WAITING
+from springtide.scheduler.wording import quoted
+
+__all__ = ["CODES", "Role", "Sentence", "joined", "render", "text"]
+
+_TABLE: Table = {**DECISIONS, **WAITING, **RUNNING, **ATTEMPTS, **STARTS}
+
+CODES = frozenset(_TABLE)
+"""All codes that have sentences."""
+
+
+def render(reason: Reason) -> tuple[Sentence, ...]:
+    """Return the sentences of a reason. A code that is not known, of another version, is told as it is."""
+    make = _TABLE.get(reason.code)
+    if make is None:
+        return (Sentence(Role.STATE, f"The reason has the code {quoted(reason.code)}."),)
+    return tuple(make(reason.params))
+
+
+def joined(sentences: Iterable[Sentence]) -> str:
+    """Return sentences as one text."""
+    return " ".join(each.text for each in sentences)
+
+
+def text(reason: Reason) -> str:
+    """Return all sentences of a reason as one text."""
+    return joined(render(reason))

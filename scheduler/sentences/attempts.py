@@ -1,0 +1,137 @@
+"""How attempts and jobs ended, what users asked for, and why a start cannot be foreseen."""
+
+from __future__ import annotations
+
+from springtide.scheduler.sentences.decisions import quoted_name
+from springtide.scheduler.sentences.sentence import (
+    Params,
+    Role,
+    Sentence,
+    Sentences,
+    Table,
+    cause,
+    detail,
+    follows,
+    number,
+    real,
+    state,
+)
+from springtide.scheduler.wording import amount, count, duration, exactly
+
+
+def _held(p: Params) -> Sentences:
+    yield cause(f"It was paused by {quoted_name(p, 'by')}.")
+    yield follows("It goes on when it is resumed.")
+
+
+def _cancelled(p: Params) -> Sentences:
+    yield cause(f"It was cancelled by {quoted_name(p, 'by')}.")
+
+
+def _time_limit(p: Params) -> Sentences:
+    yield cause(f"It ran as long as its time limit of {exactly(real(p, 'seconds'))} allows.")
+
+
+def _succeeded(_: Params) -> Sentences:
+    yield cause("It has finished.")
+
+
+def _paused(_: Params) -> Sentences:
+    yield cause("It was asked to pause.")
+
+
+def _again(_: Params) -> Sentences:
+    yield cause("It made progress and asked to be run again (exit code 75).")
+
+
+NO_PROGRESS = "without progress, which is a later step or, in a job that reports no steps, a checkpoint"
+
+
+def _again_in_vain(p: Params) -> Sentences:
+    times, limit = number(p, "times"), number(p, "limit")
+    yield cause(f"It asked to be run again (exit code 75) {NO_PROGRESS}.")
+    yield follows(
+        f"After {amount(limit)} such attempts in a row it is not run again; this was number {amount(times)}."
+    )
+
+
+def _fruitless(p: Params) -> Sentences:
+    times = count(number(p, "times"), "time")
+    yield cause(f"It asked to be run again (exit code 75) {times} in a row {NO_PROGRESS}.")
+    yield follows("It is not run again.")
+
+
+def _lost(p: Params) -> Sentences:
+    yield cause("Its node or supervisor was lost.")
+    yield from detail(p)
+    if p.get("saved", 1):
+        yield follows("It goes on from its last checkpoint.")
+    else:
+        yield follows("It starts anew, because it has not saved a checkpoint yet.")
+
+
+def _not_launched(p: Params) -> Sentences:
+    yield cause("It could not be started so far.")
+    yield from detail(p)
+    yield follows("It is tried again.")
+
+
+def _failed(p: Params) -> Sentences:
+    if p.get("kind") == "refused":
+        yield cause("It could not be started.")
+    elif p.get("kind") == "lost":
+        yield cause("Nothing is known of how it ended.")
+    elif "signal" in p:
+        yield cause(f"It was ended by {p['signal']}.")
+        if p["signal"] == "SIGKILL":
+            yield Sentence(Role.DETAIL, "That is often a lack of memory.")
+    elif "code" in p:
+        yield cause(f"It ended with exit code {p['code']}.")
+    else:
+        yield cause("It ended without an exit code.")
+    yield from detail(p)
+    if "retry" in p:
+        yield follows(f"It is run again: retry {amount(number(p, 'retry'))} of {amount(number(p, 'retries'))}.")
+
+
+def _unforeseen(text: str) -> Sentences:
+    yield state(text)
+
+
+def _far(p: Params) -> Sentences:
+    yield state(f"It does not start within the next {duration(86_400 * real(p, 'days'))}, as far as can be seen.")
+
+
+ATTEMPTS: Table = {
+    "engine-held": _held,
+    "engine-cancelled": _cancelled,
+    "engine-time-limit": _time_limit,
+    "engine-succeeded": _succeeded,
+    "engine-paused": _paused,
+    "engine-again": _again,
+    "engine-again-in-vain": _again_in_vain,
+    "engine-fruitless": _fruitless,
+    "engine-lost": _lost,
+    "engine-not-launched": _not_launched,
+    "engine-failed": _failed,
+}
+
+STARTS: Table = {
+    "engine-starts-working": lambda _: _unforeseen("When it starts is being worked out."),
+    "engine-starts-failed": lambda _: _unforeseen(
+        "When it starts could not be worked out; the service's log says why."
+    ),
+    "engine-starts-deep": lambda _: _unforeseen("Too many jobs are before it to tell when it starts."),
+    "engine-starts-far": _far,
+    "engine-starts-gone": lambda _: _unforeseen("It does not wait."),
+    "engine-starts-large": lambda _: _unforeseen(
+        "So much runs and waits here that it takes too long to tell when it starts."
+    ),
+    "engine-starts-never": lambda _: _unforeseen(
+        "It does not start as long as the nodes, quotas and limits stay as they are, even when all that runs has"
+        " ended."
+    ),
+    "engine-starts-open": lambda _: _unforeseen(
+        "Nothing bounds how long the jobs before it may run, so no latest time can be told: a time limit would."
+    ),
+}

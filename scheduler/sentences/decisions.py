@@ -1,0 +1,185 @@
+"""Why the scheduler started, paused or moved a job, or set GPUs aside for it."""
+
+from __future__ import annotations
+
+from springtide.scheduler.sentences.sentence import (
+    Params,
+    Sentences,
+    Table,
+    cause,
+    follows,
+    names,
+    number,
+    state,
+)
+from springtide.scheduler.wording import amount, count, gpus, listed, plural, quoted
+
+
+def quoted_name(p: Params, key: str) -> str:
+    """Return a name among the parameters, in quotes where it needs them."""
+    return quoted(str(p.get(key) or ""))
+
+
+def job_of(p: Params) -> str:
+    """Return what to call the job that another one makes way for."""
+    return f"the job {quoted_name(p, 'for_name')} of {quoted_name(p, 'for_project')}"
+
+
+def jobs_of(p: Params) -> str:
+    """Return the names of several jobs and of the projects that they belong to; empty if there are none."""
+    jobs = [quoted(name) for name in names(p, "names")]
+    projects = [quoted(name) for name in names(p, "projects")]
+    whose = f" of {listed(projects)}" if projects else ""
+    return f"{plural(len(jobs), 'the job', 'the jobs')} {listed(jobs)}{whose}" if jobs else ""
+
+
+def split(own: int, borrowed: int) -> str:
+    """Return ``2 within the quota, 6 borrowed``, or the one of both that there is."""
+    if not borrowed:
+        return "within the quota" if own == 1 else "all within the quota"
+    if not own:
+        return "borrowed" if borrowed == 1 else "all borrowed"
+    return f"{amount(own)} within the quota, {amount(borrowed)} borrowed"
+
+
+def holds_split(held: int, borrowed: int) -> str:
+    """Return ``8 GPUs: 2 within the quota, 6 borrowed``."""
+    own = held - borrowed
+    return f"{gpus(held)}{': ' if own and borrowed else ', '}{split(own, borrowed)}"
+
+
+def _started(p: Params) -> Sentences:
+    yield cause(f"It started on {gpus(number(p, 'gpus'))}, within the quota of {quoted_name(p, 'project')}.")
+
+
+def _started_borrowing(p: Params) -> Sentences:
+    need = number(p, "gpus")
+    borrowed = min(need, max(0, number(p, "held") + need - number(p, "quota")))
+    yield cause(f"Enough GPUs were idle, so it started on {holds_split(need, borrowed)}.")
+
+
+def _started_before(p: Params) -> Sentences:
+    other = f"the job {quoted_name(p, 'for_name')}"
+    yield cause(f"It started on {gpus(number(p, 'gpus'))} reserved for {other}: it ends before that can start.")
+
+
+def _fulfilled(p: Params) -> Sentences:
+    yield cause(f"The {gpus(number(p, 'gpus'))} reserved for it became free.")
+
+
+def _lost(p: Params) -> Sentences:
+    nodes = [quoted(node) for node in names(p, "nodes")]
+    yield cause(f"GPUs reserved for it on {listed(nodes)} are gone.")
+    yield follows("It is back in line.")
+
+
+def _refused(p: Params) -> Sentences:
+    yield cause(
+        f"{_project(p)} may not hold the {gpus(number(p, 'gpus'))} any more that were reserved for the job."
+    )
+    yield follows("It is back in line.")
+
+
+def _outranked(p: Params) -> Sentences:
+    yield cause(f"A job that goes first needs some of the {gpus(number(p, 'gpus'))} that were reserved for it.")
+    yield follows("It is back in line.")
+
+
+def _replaced(p: Params) -> Sentences:
+    yield cause(f"It can have {gpus(number(p, 'gpus'))} sooner than those that were reserved for it.")
+
+
+def _project(p: Params, key: str = "project") -> str:
+    return f"The project {quoted_name(p, key)}"
+
+
+def _grows(p: Params) -> Sentences:
+    before, after = number(p, "before"), number(p, "workers")
+    yield cause(f"GPUs became idle, so it grows from {amount(before)} to {count(after, 'worker')}.")
+
+
+def _gang_broken(p: Params) -> Sentences:
+    left, least = number(p, "workers"), number(p, "min_workers")
+    none = "None" if not left else f"Only {amount(left)}"
+    yield cause(f"{none} of the {count(least, 'worker')} that it needs {plural(left, 'was', 'were')} left.")
+
+
+def _gang_mended(p: Params) -> Sentences:
+    left = number(p, "before")
+    yield cause(f"Only {count(left, 'worker')} {plural(left, 'was', 'were')} left.")
+    yield follows(f"It goes on with {count(number(p, 'workers'), 'worker')}.")
+
+
+def _moved(p: Params) -> Sentences:
+    yield cause(f"It had to move to other GPUs so that {job_of(p)} fits.")
+
+
+def reserved(p: Params, until: str) -> Sentences:
+    """Yield what is reserved for the job and when it starts. ``until`` is what the holders have to do."""
+    need = number(p, "gpus")
+    holders = jobs_of(p)
+    yield state(f"It has a reservation for {gpus(need)}.")
+    if holders:
+        have = plural(len(names(p, "names")), "has", "have")
+        yield follows(f"It starts as soon as {holders} {have} {until}.")
+    else:
+        yield follows(f"It starts as soon as {plural(need, 'this is', 'these are')} free.")
+
+
+def _made_room(p: Params) -> Sentences:
+    return reserved(p, "stopped")
+
+
+def _promised(p: Params) -> Sentences:
+    yield cause("It has waited for long.")
+    yield from reserved(p, "ended")
+
+
+def _made_way(p: Params) -> Sentences:
+    if kept := number(p, "keeps"):
+        yield follows(f"It goes on with {count(kept, 'worker')}.")
+
+
+def _reclaimed(p: Params) -> Sentences:
+    need = number(p, "gpus")
+    asked = f"its {gpus(need)} back" if p.get("within") else f"{gpus(need)} of its fair share"
+    yield cause(f"{_project(p, 'for_project')} asked for {asked}, for the job {quoted_name(p, 'for_name')}.")
+    yield from _made_way(p)
+
+
+def _limit_lowered(p: Params) -> Sentences:
+    limit, held = gpus(number(p, "limit")), number(p, "held")
+    yield cause(f"The limit of the project {quoted_name(p, 'at')} is {limit} now, and it held {held}.")
+    yield from _made_way(p)
+
+
+def _preempted(p: Params) -> Sentences:
+    yield cause(f"It made way for {job_of(p)}, which has a higher priority.")
+    yield from _made_way(p)
+
+
+def _rotated(p: Params) -> Sentences:
+    yield cause(f"It made way for {job_of(p)}, which has had less GPU time.")
+    yield from _made_way(p)
+
+
+DECISIONS: Table = {
+    "started": _started,
+    "started-borrowing": _started_borrowing,
+    "started-before": _started_before,
+    "reservation-fulfilled": _fulfilled,
+    "reservation-lost": _lost,
+    "reservation-refused": _refused,
+    "reservation-outranked": _outranked,
+    "reservation-replaced": _replaced,
+    "grows": _grows,
+    "gang-broken": _gang_broken,
+    "gang-mended": _gang_mended,
+    "moved": _moved,
+    "room-made": _made_room,
+    "promised": _promised,
+    "reclaimed": _reclaimed,
+    "limit-lowered": _limit_lowered,
+    "preempted": _preempted,
+    "rotated": _rotated,
+}

@@ -1,0 +1,39 @@
+"""What a job that holds GPUs does now."""
+
+from __future__ import annotations
+
+from springtide.scheduler.sentences.decisions import holds_split
+from springtide.scheduler.sentences.sentence import Params, Sentences, Table, number, state
+from springtide.scheduler.wording import amount, count, gpus
+
+
+def _on(p: Params) -> str:
+    held = number(p, "gpus")
+    return gpus(held) if p.get("borrowed") is None else holds_split(held, number(p, "borrowed"))
+
+
+def _starting(p: Params) -> Sentences:
+    yield state(f"Starting on {_on(p)}.")
+
+
+def _running(p: Params) -> Sentences:
+    yield state(f"Running on {_on(p)}.")
+    workers, most = number(p, "workers"), number(p, "most")
+    if workers < most:
+        yield state(f"It runs with {amount(workers)} of at most {count(most, 'worker')}.")
+
+
+def _pausing(p: Params) -> Sentences:
+    yield state(f"Saving its work, then giving its {gpus(number(p, 'gpus'))} back.")
+
+
+def _stopping(p: Params) -> Sentences:
+    yield state(f"Stopping, then giving its {gpus(number(p, 'gpus'))} back.")
+
+
+RUNNING: Table = {
+    "starting": _starting,
+    "running": _running,
+    "pausing": _pausing,
+    "stopping": _stopping,
+}

@@ -1,0 +1,218 @@
+"""Why a job waits, what would have to change for it to start, and its place in line."""
+
+from __future__ import annotations
+
+from springtide.scheduler.sentences.decisions import quoted_name, reserved
+from springtide.scheduler.sentences.sentence import (
+    Params,
+    Role,
+    Sentence,
+    Sentences,
+    Table,
+    change,
+    follows,
+    names,
+    number,
+    real,
+    state,
+)
+from springtide.scheduler.wording import amount, count, duration, gpus, ordinal_place, plural, quoted
+
+
+def _held(_: Params) -> Sentences:
+    yield state("It was paused by its user.")
+    yield follows("It goes on when it is resumed.")
+
+
+def _back_off(p: Params) -> Sentences:
+    yield follows(f"It can run again in {duration(max(1.0, real(p, 'seconds')))}.")
+
+
+def _unknown_project(p: Params) -> Sentences:
+    yield state(f"There is no project {quoted_name(p, 'project')}.")
+    yield change("It can start once there is one of this name.")
+
+
+def _over_limit(p: Params) -> Sentences:
+    need, limit, at = number(p, "gpus"), number(p, "limit"), quoted_name(p, "at")
+    if need > limit:
+        most = gpus(limit) if limit else "no GPU"
+        yield state(
+            f"The project {at} may hold {f'at most {most}' if limit else most}, and the job needs {amount(need)}."
+        )
+        yield change(f"It can start only with a limit of {amount(need)} or more.")
+        return
+    held, claimed = number(p, "held"), number(p, "claimed")
+    waits = claimed - held
+    more = f", {amount(waits)} more {plural(waits, 'is', 'are')} reserved for it" if waits > 0 else ""
+    holds = amount(held) if held else "none"
+    yield state(
+        f"The project {at} may hold at most {gpus(limit)}:"
+        f" it holds {holds}{more}, and the job needs {amount(need)}."
+    )
+    yield change(
+        f"It can start once other jobs of {at} have ended, or with a limit of {amount(claimed + need)} or more."
+    )
+
+
+def _limit_held(p: Params) -> Sentences:
+    yield state(f"Jobs that are being paused still hold GPUs within the limit of {quoted_name(p, 'at')}.")
+    yield follows("It starts as soon as they have stopped.")
+
+
+def _beyond_quota(p: Params) -> Sentences:
+    need, quota, at = number(p, "gpus"), number(p, "quota"), quoted_name(p, "at")
+    firm = number(p, "firm")
+    yield state("A job that is not preemptible must fit in the quota, beside others like it.")
+    have = f"such jobs have {amount(firm) if firm else 'none'} of it, and this one needs {amount(need)}"
+    yield state(f"The quota of {at} is {gpus(quota)}, {have}." if quota else f"The project {at} has no quota.")
+    if need > quota:
+        yield change(f"It can start only if it is preemptible, or with a quota of {amount(need)} or more.")
+    else:
+        yield change(f"It can start once such jobs of {at} have ended, or if it is preemptible.")
+
+
+def _typed(p: Params, noun: str) -> str:
+    """Return the noun with the GPU types that the job accepts: ``GPU``, ``v100 GPU``, ``v100 or t4 node``."""
+    types = " or ".join(quoted(each) for each in names(p, "gpu_types"))
+    return f"{types} {noun}" if types else noun
+
+
+def _too_large(p: Params) -> Sentences:
+    need, largest, node = gpus(number(p, "gpus")), number(p, "largest"), _typed(p, "node")
+    who = "Each worker" if number(p, "workers") > 1 else "It"
+    has = f"and the largest {node} has {amount(largest)}" if largest else f"and no {node} can be used now"
+    yield state(f"{who} needs {need} on one node, {has}.")
+    yield change("It can start once there is such a node.")
+
+
+def _gang_too_large(p: Params) -> Sentences:
+    most = number(p, "most")
+    have = f"all {_typed(p, 'node')}s together have room for {amount(most)}"
+    yield state(f"It needs {_workers(p)}, and {have}.")
+    yield change("It can start once there are more nodes.")
+
+
+def _workers(p: Params) -> str:
+    return f"{count(number(p, 'workers'), 'worker')} with {_gpus(p)} each"
+
+
+def _gpus(p: Params) -> str:
+    return count(number(p, "gpus"), _typed(p, "GPU"))
+
+
+def _awaits(p: Params) -> Sentences:
+    return reserved(p, "stopped" if p.get("pausing", 1) else "ended")
+
+
+def _next(_: Params) -> Sentences:
+    yield state("Enough GPUs are free for it.")
+    yield follows("It starts next.")
+
+
+def _room(p: Params) -> Sentences:
+    """Tell what the job waits for, how much of it is free, and what its project holds."""
+    need, workers, free, room = (number(p, key) for key in ("gpus", "workers", "node_free", "room"))
+    what = _workers(p) if workers > 1 else _gpus(p)
+    level = p.get("require")
+    if room >= workers and level is not None:
+        yield state(f"Waiting for {what} in one {quoted(str(level))}: there is room, but not in one.")
+    elif workers > 1:
+        yield state(f"Waiting for {what}: there is {f'room for {amount(room)}' if room else 'no room'} now.")
+    elif need == 1 or not free:
+        yield state(f"Waiting for {what}{' on one node' if need > 1 else ''}: none is free.")
+    else:
+        yield state(f"Waiting for {what} on one node: no node has more than {amount(free)} free.")
+    if aside := number(p, "reserved"):
+        yield state(f"Other jobs have reservations for {gpus(aside)}.")
+    yield state(f"The project {quoted_name(p, 'at')} {_holds(p)}.")
+
+
+def _holds(p: Params) -> str:
+    """Return what the project holds, compared with its quota."""
+    held, quota = number(p, "held"), p.get("quota")
+    if quota is None:
+        return f"holds {gpus(held)}" if held else "holds no GPU"
+    own = number(p, "quota")
+    if held > own:
+        return (
+            f"holds {gpus(held)}: its {amount(own)} and {amount(held - own)} borrowed"
+            if own
+            else f"holds {count(held, 'borrowed GPU')}"
+        )
+    if not own:
+        return "holds no GPU, and has no quota"
+    if held == own:
+        return f"holds its {gpus(own)}"
+    if not held:
+        return f"holds none of its {gpus(own)}" if own > 1 else "does not hold its 1 GPU"
+    return f"holds {amount(held)} of its {gpus(own)}"
+
+
+def _place(p: Params) -> Sentences:
+    place = number(p, "place")
+    if place == 1:
+        yield Sentence(Role.PLACE, f"{ordinal_place(1)}.")
+    elif place:
+        yield Sentence(
+            Role.PLACE, f"{ordinal_place(place)}, after {count(place - 1, 'job')} of {quoted_name(p, 'project')}."
+        )
+
+
+def _named(p: Params) -> Sentences:
+    """Whose end would do, if that is known."""
+    if p.get("if_name") is not None:
+        whose = f"the job {quoted_name(p, 'if_name')} of {quoted_name(p, 'if_project')}"
+        yield change(f"It could start if {whose} ended.")
+
+
+def _share_used(p: Params) -> Sentences:
+    yield from _room(p)
+    if "may_hold" in p:
+        most = number(p, "may_hold")
+        yield state(
+            f"The project may hold {gpus(most) if most else 'none'} right now, because of what others ask for."
+        )
+        wanted = p.get("wanted")
+        quota = f", or with a quota of {amount(number(p, 'wanted'))} or more" if wanted is not None else ""
+        yield change(f"It can start once other projects ask for less{quota}.")
+        if number(p, "place") > 1:
+            yield from _place(p)
+        return
+    if p.get("if_name") is not None:
+        yield from _named(p)
+    elif number(p, "place") == 1:
+        others = "" if p.get("whole") else ", or other projects ask for less"
+        yield change(f"It can start once other jobs of {quoted_name(p, 'at')} have ended{others}.")
+    yield from _place(p)
+
+
+def _too_soon(p: Params) -> Sentences:
+    yield from _room(p)
+    yield from _named(p)
+    rest = duration(max(1.0, real(p, "seconds")))
+    yield follows(f"The jobs that can make way for it have only just started, and are left alone for {rest} more.")
+    yield from _place(p)
+
+
+def _no_room(p: Params) -> Sentences:
+    yield from _room(p)
+    yield from _named(p)
+    yield from _place(p)
+
+
+WAITING: Table = {
+    "held": _held,
+    "back-off": _back_off,
+    "unknown-project": _unknown_project,
+    "over-limit": _over_limit,
+    "limit-held": _limit_held,
+    "beyond-quota": _beyond_quota,
+    "too-large": _too_large,
+    "gang-too-large": _gang_too_large,
+    "awaits-pause": _awaits,
+    "next": _next,
+    "share-used": _share_used,
+    "too-soon": _too_soon,
+    "no-room": _no_room,
+}

@@ -1,0 +1,229 @@
+"""One option of a job: what it means, which values it takes, and where it is offered.
+
+`Option` annotates a field of `Wish` or `Submission`; the table `OPTIONS` is read from those two structs. The
+command line, the magic, the form, ``pool.submit``, TrainJobs, the API's checks and the docs' tables use it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, Flag, auto
+from typing import Any, Final, assert_never
+
+from springtide.scheduler.wire import durations
+
+
+class Kind(Enum):
+    """The kind of values that an option takes."""
+
+    WHOLE = "whole number"
+    DURATION = "duration"
+    SWITCH = "yes or no"
+    TEXT = "text"
+    TEXTS = "list of texts"
+    PRIORITY = "name or number"
+    VARIABLES = "names and values"
+
+
+class Surface(Flag):
+    """The places that offer options."""
+
+    COMMAND = auto()
+    """``springtide submit``."""
+    MAGIC = auto()
+    """``%%train``."""
+    FORM = auto()
+    """``pool.form()``."""
+    SUBMIT = auto()
+    """``pool.submit`` and ``pool.when``."""
+    TRAIN_JOB = auto()
+    """The spec of a TrainJob."""
+    API = auto()
+    """The bodies of requests."""
+
+
+EVERYWHERE: Final = ~Surface(0)
+
+
+class BadOption(ValueError):  # noqa: N818 - shown to users as OptionError
+    """A value that an option does not take. ``name`` is the option's, ``hint`` the way out if there is one."""
+
+    def __init__(self, name: str, message: str, hint: str = "") -> None:
+        super().__init__(f"{message} {hint}".rstrip())
+        self.name = name
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option of a job.
+
+    ``name``, ``default``, ``least``, ``most`` and ``exclusive`` are those of the annotated field: bounds of the
+    number, or of the length of texts and lists; ``exclusive`` means that ``least`` itself is not allowed.
+    """
+
+    kind: Kind
+    help: str
+    """One or two sentences, the same wherever the option is offered."""
+    default_text: str = ""
+    """The default in words, where it is not a value."""
+    example: str = ""
+    flags: tuple[str, ...] = ()
+    """Further spellings on the command line, besides ``--`` and the name."""
+    off: str = ""
+    """The command line's spelling of no, of a `Kind.SWITCH`."""
+    old_field: str = ""
+    """An earlier name in TrainJobs that stays accepted; its value is a number of seconds."""
+    too_small: str = ""
+    """The way out for a number below ``least``."""
+    offered: Surface = EVERYWHERE
+
+    name: str = ""
+    default: Any = None
+    least: float | None = None
+    most: float | None = None
+    exclusive: bool = False
+
+    @property
+    def flag(self) -> str:
+        """The option's spelling on the command line."""
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def field(self) -> str:
+        """The option's name in the spec of a TrainJob."""
+        head, *rest = self.name.split("_")
+        return head + "".join(word.title() for word in rest)
+
+    @property
+    def default_words(self) -> str:
+        """The default for people; empty if there is none to tell."""
+        if self.default_text or not isinstance(self.default, str | int):
+            return self.default_text
+        return ("yes" if self.default else "no") if isinstance(self.default, bool) else str(self.default)
+
+    @property
+    def expected(self) -> str:
+        """The accepted values, in words."""
+        match self.kind:
+            case Kind.WHOLE:
+                return f"a whole number{self._bounds()}"
+            case Kind.DURATION:
+                low = "above 0" if self.exclusive else "from 0"
+                return f"a duration {low} up to {durations.shown(self.most or 0)}, such as {durations.EXAMPLES}"
+            case Kind.SWITCH:
+                return "True or False"
+            case Kind.TEXT:
+                return f"text of at most {self.most:g} characters" if self.most else "text"
+            case Kind.TEXTS:
+                return f"a list of at most {self.most} texts" if self.most else "a list of texts"
+            case Kind.PRIORITY:
+                return f"a name such as high, or a whole number{self._bounds()}"
+            case Kind.VARIABLES:
+                return "names and values, both text"
+            case _:
+                assert_never(self.kind)
+
+    def check(self, value: Any) -> Any:
+        """Return ``value`` as requests carry it: durations in seconds, texts in a list.
+
+        Raise `BadOption` with what was given and what was expected.
+        """
+        if value is None and self.default is None:
+            return None
+        match self.kind:
+            case Kind.WHOLE:
+                return self._number(value)
+            case Kind.DURATION:
+                return self._duration(value)
+            case Kind.SWITCH:
+                fits, found = isinstance(value, bool), value
+            case Kind.TEXT:
+                fits, found = isinstance(value, str) and len(value) <= (self.most or len(value)), value
+            case Kind.TEXTS:
+                found = value.split(",") if isinstance(value, str) else value
+                fits = _are_texts(found) and len(found) <= (self.most or len(found))
+                found = [text.strip() for text in found] if fits else found
+            case Kind.PRIORITY:
+                return value if isinstance(value, str) else self._number(value)
+            case Kind.VARIABLES:
+                fits = isinstance(value, Mapping) and _are_texts([*value, *value.values()])
+                found = dict(value) if fits else value
+            case _:
+                assert_never(self.kind)
+        if not fits:
+            raise self.refused(value)
+        return found
+
+    def read(self, text: str) -> Any:
+        """Return the value that ``text`` means, as typed on a command line or into a form. Raise `BadOption`."""
+        text = text.strip()
+        match self.kind:
+            case Kind.WHOLE if not _is_whole(text):
+                raise self.refused(text)
+            case Kind.WHOLE:
+                return self.check(int(text))
+            case Kind.PRIORITY if _is_whole(text):
+                return self.check(int(text))
+            case Kind.SWITCH:
+                if text not in {"yes", "no"}:
+                    raise self.refused(text)
+                return text == "yes"
+            case Kind.VARIABLES:
+                return self._variables(text)
+            case _:
+                return self.check(text)
+
+    def refused(self, given: object) -> BadOption:
+        """Return the error that says what was given and what was expected."""
+        return BadOption(self.name, f"{self.name} is {given!r:.80}; expected {self.expected}.")
+
+    def _number(self, value: Any) -> int:
+        try:
+            number = operator.index(value)
+        except TypeError:
+            raise self.refused(value) from None
+        if isinstance(value, bool):
+            raise self.refused(value)
+        self._check_bounds(number, value)
+        return number
+
+    def _duration(self, value: Any) -> float:
+        try:
+            number = durations.seconds(value)
+        except ValueError:
+            raise self.refused(value) from None
+        self._check_bounds(number, value)
+        return number
+
+    def _check_bounds(self, number: float, given: object) -> None:
+        below = self.least is not None and (number < self.least or (self.exclusive and number == self.least))
+        if below or (self.most is not None and number > self.most):
+            error = self.refused(given)
+            raise BadOption(error.name, error.message, self.too_small if below else "")
+
+    def _bounds(self) -> str:
+        low = "" if self.least is None else f" {'above' if self.exclusive else 'from'} {self.least:.0f}"
+        return low if self.most is None else f"{low} up to {self.most:.0f}"
+
+    def _variables(self, text: str) -> dict[str, str]:
+        """Read ``NAME=VALUE``; several stand on a line each."""
+        found: dict[str, str] = {}
+        for line in filter(str.strip, text.splitlines()):
+            name, sign, value = line.strip().partition("=")
+            if not (name and sign):
+                raise BadOption(self.name, f"{self.name} is {line!r:.80}; expected NAME=VALUE.")
+            found[name] = value
+        return found
+
+
+def _is_whole(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit()
+
+
+def _are_texts(values: object) -> bool:
+    return isinstance(values, Sequence) and all(isinstance(value, str) for value in values)

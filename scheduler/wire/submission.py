@@ -1,0 +1,211 @@
+"""What a job may ask for: the requests, and the table of options that is read from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, inspect
+
+from springtide.scheduler.wire import durations
+from springtide.scheduler.wire.options import EVERYWHERE, Kind, Option, Surface
+from springtide.scheduler.wire.shapes import MAX_IMAGE, MAX_NAME, Positive, ProjectName, Request, Word
+
+MAX_TIME_LIMIT: Final = 10 * 365 * 86_400
+"""Maximum time limit of a job, in seconds."""
+MAX_GRACE: Final = 3600
+"""Maximum grace period of a job, in seconds."""
+
+DurationText = Annotated[str, Meta(max_length=durations.MAX_LENGTH, pattern=durations.PATTERN)]
+
+
+class Wish(Request, frozen=True, kw_only=True):
+    """What a train job asks for, whatever it runs: all that decides when and where it starts."""
+
+    name: Annotated[
+        str,
+        Meta(max_length=MAX_NAME),
+        Option(
+            kind=Kind.TEXT,
+            help="Name of the job.",
+            default_text="the name of what runs",
+            offered=EVERYWHERE & ~Surface.TRAIN_JOB,
+        ),
+    ] = ""
+    project: Annotated[
+        ProjectName | None,
+        Option(
+            kind=Kind.TEXT,
+            help="Project whose quota the job uses.",
+            default_text="your only project",
+            offered=EVERYWHERE & ~Surface.TRAIN_JOB,
+        ),
+    ] = None
+    gpus: Annotated[
+        Positive,
+        Option(
+            kind=Kind.WHOLE,
+            help="GPUs of each worker.",
+            too_small="Every worker of a train job has at least 1 GPU; what needs none can run in the notebook.",
+        ),
+    ] = 1
+    workers: Annotated[
+        Positive, Option(kind=Kind.WHOLE, help="Worker processes. They start together, or none does.")
+    ] = 1
+    min_workers: Annotated[
+        Positive | None,
+        Option(
+            kind=Kind.WHOLE,
+            help="Fewest workers that the job runs with; it grows to all of them when GPUs are free.",
+            default_text="all workers",
+        ),
+    ] = None
+    priority: Annotated[
+        Word | Annotated[int, Meta(ge=0, le=1_000_000)],
+        Option(
+            kind=Kind.PRIORITY,
+            help="Which job of the project goes first: train (50), high (75), critical (100) or a number. From "
+            "100 on a job is not paused for others, and has to fit in the quota.",
+            example="high",
+        ),
+    ] = "train"
+    preemptible: Annotated[
+        bool | None,
+        Option(
+            kind=Kind.SWITCH,
+            help="Whether the job may be paused for others.",
+            default_text="yes for priorities below 100",
+            off="--not-preemptible",
+        ),
+    ] = None
+    rotate: Annotated[
+        bool,
+        Option(
+            kind=Kind.SWITCH,
+            help="Whether the job may be paused for an equal job of the project that had less GPU time so far.",
+            off="--no-rotate",
+        ),
+    ] = True
+    gpu_types: Annotated[
+        list[Word],
+        Meta(max_length=100),
+        Option(
+            kind=Kind.TEXTS,
+            help="GPU types that the job can run on, the preferred one first.",
+            default_text="any",
+            example="a100,v100",
+            flags=("--gpu-type",),
+        ),
+    ] = []
+    require: Annotated[
+        Word | None,
+        Option(
+            kind=Kind.TEXT,
+            help="Topology level that has to hold all workers: island, socket, node, or a label of nodes such as "
+            "rack or zone.",
+            default_text="none",
+            example="node",
+        ),
+    ] = None
+    prefer: Annotated[
+        Word | None,
+        Option(
+            kind=Kind.TEXT,
+            help="Topology level that should hold all workers, where one can.",
+            default_text="none",
+            example="rack",
+        ),
+    ] = None
+    time_limit: Annotated[
+        Annotated[float, Meta(gt=0, le=MAX_TIME_LIMIT)] | DurationText | None,
+        Option(
+            kind=Kind.DURATION,
+            help="Longest time the job may run, over all its attempts.",
+            default_text="none",
+            example="2h",
+            old_field="timeLimitSeconds",
+        ),
+    ] = None
+
+
+class Submission(Wish, frozen=True, kw_only=True):
+    """A train job to run: what it asks for, and what it runs.
+
+    ``argv`` is the command; in it and in ``env`` values, ``{code}`` stands for the directory that ``files``
+    (relative path to content) are written to. ``cwd`` is the working directory (the job's own directory if
+    None). ``key`` makes a submission safe to repeat: the same key of the same user answers the job that was
+    accepted first.
+    """
+
+    argv: Annotated[list[str], Meta(min_length=1, max_length=4096)]
+    kind: Annotated[str, Meta(pattern=r"^(command|function|notebook)(?!\n)$")] = "command"
+    retries: Annotated[
+        int,
+        Meta(ge=0, le=100),
+        Option(kind=Kind.WHOLE, help="How often the job is tried again after a failure. Pauses do not count."),
+    ] = 0
+    grace: Annotated[
+        Annotated[float, Meta(ge=0, le=MAX_GRACE)] | DurationText | None,
+        Option(
+            kind=Kind.DURATION,
+            help="Time to save a checkpoint when the job is asked to pause.",
+            default_text="the pool's",
+            example="30s",
+            old_field="graceSeconds",
+        ),
+    ] = None
+    env: Annotated[
+        dict[str, str],
+        Option(
+            kind=Kind.VARIABLES, help="Environment variables.", default_text="none", example="A=1", flags=("-e",)
+        ),
+    ] = {}
+    cwd: Annotated[str, Meta(max_length=4096)] | None = None
+    image: Annotated[
+        Annotated[str, Meta(max_length=MAX_IMAGE)] | None,
+        Option(
+            kind=Kind.TEXT,
+            help="Container image that the job runs in, on a cluster: one of the administrator's list.",
+            default_text="that of the notebook that submits the job, else the first of the list",
+        ),
+    ] = None
+    files: dict[str, bytes] = {}
+    source: Annotated[str, Meta(max_length=200_000)] = ""
+    key: Annotated[str, Meta(max_length=128)] | None = None
+
+
+def _table() -> Iterator[Option]:
+    kinds = {field.name: field.type for field in inspect.type_info(Submission).fields}  # type: ignore[attr-defined]
+    for field in msgspec.structs.fields(Submission):
+        for option in filter(lambda part: isinstance(part, Option), getattr(field.type, "__metadata__", ())):
+            default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+            yield replace(option, name=field.name, default=default, **_bounds(option.kind, kinds[field.name]))
+
+
+def _bounds(kind: Kind, of: inspect.Type) -> dict[str, Any]:
+    """Return the bounds of the alternative of a field's type that has some."""
+    for part in of.types if isinstance(of, inspect.UnionType) else (of,):
+        if isinstance(part, inspect.IntType | inspect.FloatType):
+            least = part.ge if part.ge is not None else part.gt
+            return {"least": least, "most": part.le, "exclusive": part.gt is not None}
+        if isinstance(part, inspect.StrType) and kind is Kind.TEXT:
+            return {"most": part.max_length}
+        if isinstance(part, inspect.ListType):
+            return {"most": part.max_length}
+    return {}
+
+
+OPTIONS: Final[Mapping[str, Option]] = {option.name: option for option in _table()}
+"""Every option of a job, by its name in requests."""
+
+
+def offered(surface: Surface) -> tuple[Option, ...]:
+    """Return the options that a surface offers, in the order of the table."""
+    return tuple(option for option in OPTIONS.values() if option.offered & surface)
+
+
+def checked(given: Mapping[str, object]) -> dict[str, Any]:
+    """Return the given options as requests carry them. Raise `BadOption`, also for names that are no options."""
+    return {name: OPTIONS[name].check(value) for name, value in given.items()}

@@ -1,0 +1,108 @@
+"""Plurals, articles, quotes, lists, numbers and times as all sentences of the project write them.
+
+Standard library only. ``widgets/visuals/base/words.js`` has the same for what a page works out itself.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+
+LISTED = 3
+"""Maximum number of names that a list spells out."""
+
+UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+_PLAIN_NAME = re.compile(r"[\w@%+=/#-](?:[\w@%+=:/.#-]*[\w@%+=/#-])?")
+_VOWEL_SOUND = re.compile(r"(?:8|11(?!\d)|18(?!\d))\d*|(?!uni|use|uuid|utf|url|one\b|eu)[aeiou]", re.IGNORECASE)
+_END = (".", "!", "?", "…", ".”", "!”", "?”")
+
+
+def amount(number: float) -> str:
+    """Return a number with thousands set apart and without needless digits: ``1,200``, ``0.25``."""
+    return f"{number:,d}" if isinstance(number, int) else f"{number:,.4g}"
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: ``1 GPU``, ``4 GPUs``. ``many`` is a plural that is not ``one`` and an s."""
+    return f"{amount(number)} {plural(number, one, many)}"
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """Return the form of a word that goes with a number: ``plural(2, "is", "are")``."""
+    return one if number == 1 else many or f"{one}s"
+
+
+def gpus(number: int) -> str:
+    """Return ``1 GPU``, ``4 GPUs``."""
+    return count(number, "GPU")
+
+
+def workers(number: int, each: int) -> str:
+    """Return ``2 workers with 4 GPUs each``."""
+    return f"{count(number, 'worker')} with {gpus(each)} each"
+
+
+def article(noun: str) -> str:
+    """Return the noun with its indefinite article: ``a job``, ``an 8-GPU job``, ``an int``."""
+    return f"{'an' if _VOWEL_SOUND.match(noun) else 'a'} {noun}"
+
+
+def ordinal_place(place: int) -> str:
+    """Return ``Next in line`` or ``Number 3 in line``."""
+    return "Next in line" if place == 1 else f"Number {amount(place)} in line"
+
+
+def quoted(name: str) -> str:
+    """Return a name that users chose so that it reads as one: in quotes, unless it is one plain word."""
+    words = " ".join(name.split())
+    return words if _PLAIN_NAME.fullmatch(words) else f"“{words}”"
+
+
+def listed(items: Sequence[str]) -> str:
+    """Return ``a``, ``a and b``, ``a, b and c``, ``a, b, c and 4 more``."""
+    some = list(items)
+    if len(some) > LISTED + 1:
+        some = [*some[:LISTED], f"{amount(len(some) - LISTED)} more"]
+    return " and ".join([", ".join(some[:-1]), some[-1]]) if len(some) > 1 else "".join(some)
+
+
+def sentence(text: str) -> str:
+    """Return other people's words as a sentence of its own: on one line, with an end. Empty if there are none."""
+    words = " ".join(text.split())
+    return words if not words or words.endswith(_END) else f"{words}."
+
+
+def duration(seconds: float) -> str:
+    """Return ``40 s``, ``12 min``, ``2 h 5 min``, ``3 d 4 h``."""
+    whole = max(0, round(seconds))
+    for place, (unit, length) in enumerate(UNITS):
+        if whole >= length:
+            most, rest = divmod(whole, length)
+            below = UNITS[place + 1] if place < 2 else None
+            more = f" {rest // below[1]} {below[0]}" if below and rest >= below[1] else ""
+            return f"{most} {unit}{more}"
+    return "0 s"
+
+
+def exactly(seconds: float) -> str:
+    """Return a duration that is not rounded: ``2 min 30 s``, ``1 h``, ``0.5 s``."""
+    rest, parts = seconds, []
+    for unit, length in UNITS[:-1]:
+        if rest >= length:
+            parts.append(f"{int(rest // length)} {unit}")
+            rest %= length
+    if rest or not parts:
+        parts.append(f"{rest:g} s")
+    return " ".join(parts)
+
+
+def ago(moment: float, now: float) -> str:
+    """Return ``just now``, ``2 h 5 min ago``, after a week the date. Times are in seconds since 1970."""
+    passed = max(0.0, now - moment)
+    if passed < 5:
+        return "just now"
+    if passed < 7 * 86_400:
+        return f"{duration(passed)} ago"
+    return time.strftime("%Y-%m-%d", time.localtime(moment))

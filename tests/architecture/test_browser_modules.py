@@ -1,0 +1,65 @@
+"""The modules of pages and cards: what they import is there, and folders stay layered and small."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from import_graph import ROOT
+
+from springtide.widgets import visuals
+
+VISUALS = ROOT / "widgets/visuals"
+PAGES = ROOT / "hub_extension/pages/static"
+GALLERY = ROOT / "tests/pages"
+LAYERS = ("base", "charts", "views", "notebook")
+"""The folders of the picture language, from the lowest to the highest."""
+MOST_MODULES = 12
+IMPORT = re.compile(r'^import (?:\* as \w+|\{([^}]*)\}) from "([^"]+)";', re.MULTILINE)
+EXPORT = re.compile(r"^export (?:default )?(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
+MODULES = sorted([*VISUALS.rglob("*.js"), *PAGES.rglob("*.js"), *GALLERY.glob("*.js")])
+
+
+def target(path: Path, imported: str) -> Path:
+    """The file that a browser gets: pages have the picture language below their own files."""
+    if imported.startswith("/"):
+        imported = f".{imported}"
+        path = GALLERY / "x"
+    folders, _, name = imported.rpartition("visuals/")
+    return VISUALS / name if folders else (path.parent / imported).resolve()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_what_a_module_imports_is_exported(path: Path) -> None:
+    for names, imported in IMPORT.findall(path.read_text()):
+        exported = set(EXPORT.findall(target(path, imported).read_text()))
+        wanted = {name.split(" as ")[0].strip() for name in names.split(",") if name.strip()}
+        assert wanted <= exported, f"{path.name} imports {wanted - exported} from {imported}"
+
+
+@pytest.mark.parametrize("folder", LAYERS)
+def test_a_folder_of_the_picture_language_uses_only_those_below_it(folder: str) -> None:
+    allowed = LAYERS[: LAYERS.index(folder) + 1]
+    for path in (VISUALS / folder).glob("*.js"):
+        for _, imported in IMPORT.findall(path.read_text()):
+            assert target(path, imported).parent.name in allowed, f"{path.name} imports {imported}"
+
+
+def test_every_module_and_sheet_of_the_picture_language_is_in_a_layer() -> None:
+    folders = {path.parent.name for path in VISUALS.rglob("*") if path.suffix in {".js", ".css"}}
+    assert folders == {*LAYERS, "styles"}
+
+
+def test_folders_of_browser_modules_stay_small() -> None:
+    sizes = Counter(path.parent for path in MODULES)
+    assert {str(path): n for path, n in sizes.items() if n > MOST_MODULES} == {}
+
+
+@pytest.mark.parametrize("name", ["notebook/card_widget.js", "notebook/pool_widget.js"])
+def test_a_widget_is_one_module_without_imports(name: str) -> None:
+    source = visuals.bundle(name)
+    assert not IMPORT.search(source)
+    declared = re.findall(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", source, re.MULTILINE)
+    assert len(declared) == len(set(declared))

@@ -1,0 +1,131 @@
+"""Every package that the product imports is declared, in the extra that the importing module belongs to."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from declared import EXTRAS, OWN_NAME, PROVIDERS, closure, requirements
+from import_graph import ROOT, module_files
+from packaging.utils import canonicalize_name
+
+# The extras that a module needs to be imported: those of the longest prefix.
+EXTRAS_OF: dict[str, tuple[str, ...]] = {
+    "hub_extension": ("hub",),
+    "hub_extension.cluster": ("hub", "kubernetes"),
+    "hub_extension.command": (),
+    "hub_extension.commands": (),
+    "hub_extension.commands.replay": ("hub",),
+    "hub_extension.commands.up": ("hub",),
+    "hub_extension.train_jobs": ("hub", "kubernetes"),
+    "scheduler": ("hub",),
+    "scheduler.capture": (),
+    "scheduler.client": (),
+    "scheduler.executors.kubernetes": ("hub", "kubernetes"),
+    "scheduler.kube": ("hub", "kubernetes"),
+    "scheduler.model": (),
+    "scheduler.plan_commands": ("simulate",),
+    "scheduler.policy": ("simulate",),
+    "scheduler.promises": ("simulate",),
+    "scheduler.refusal": (),
+    "scheduler.scenario": ("simulate",),
+    "scheduler.simulate": ("simulate",),
+    "scheduler.telemetry.nvml": ("gpu",),
+    "scheduler.wire": (),
+    "spawner": ("hub",),
+    "spawner.kube": ("hub", "kubernetes"),
+    "training": (),
+    "widgets": ("widgets",),
+}
+FRAMEWORKS = {"torch", "lightning", "transformers", "keras"}
+"""What the adapters of the training library import, where a job has it."""
+NEVER_IMPORTED = {"ipython", "jupyterlab", "notebook", "psycopg"}
+"""What is declared because others load it: notebooks, and SQLAlchemy by the address of the store."""
+
+OF_TESTS = {"engine_worlds", "model"}
+"""Modules that tests make while they run."""
+
+# Finds none of the packages that the environment under test would not have.
+WITHOUT = """
+import importlib.abc, sys
+class Without(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in HIDDEN:
+            raise ModuleNotFoundError(f"No module named {name!r}: it is not declared", name=name)
+sys.meta_path.insert(0, Without())
+"""
+
+
+def extras_of(module: str) -> tuple[str, ...]:
+    while module not in EXTRAS_OF:
+        module = module.rpartition(".")[0]
+    return EXTRAS_OF[module]
+
+
+def imported(path: Path, *, at_once: bool) -> Iterator[str]:
+    """The packages of others that a file imports: when it is imported itself, or also later."""
+    tree = ast.parse(path.read_text())
+    for node in tree.body if at_once else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        else:
+            continue
+        yield from {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {OWN_NAME}
+
+
+def declared(extras: tuple[str, ...]) -> set[str]:
+    return {canonicalize_name(each.name) for each in requirements(extras)}
+
+
+def undeclared(path: Path, extras: tuple[str, ...], *, at_once: bool) -> set[str]:
+    wanted = declared(extras)
+    names = set(imported(path, at_once=at_once)) - FRAMEWORKS
+    return {name for name in names if not PROVIDERS.get(name, frozenset({name})) & wanted}
+
+
+def test_what_a_module_imports_at_once_is_declared_by_its_extra() -> None:
+    files = module_files().items()
+    found = {module: undeclared(path, extras_of(module), at_once=True) for module, path in files}
+    assert {module: missing for module, missing in found.items() if missing} == {}
+
+
+def test_what_a_module_imports_later_is_declared_by_some_extra() -> None:
+    product = tuple(set(EXTRAS) - {"dev"})
+    found = {module: undeclared(path, product, at_once=False) for module, path in module_files().items()}
+    assert {module: missing for module, missing in found.items() if missing} == {}
+
+
+@pytest.mark.parametrize("folder", ["tests", "benchmarks", "docs", "examples"])
+def test_what_tests_and_benchmarks_import_is_declared_for_developers(folder: str) -> None:
+    files = sorted((ROOT / folder).rglob("*.py"))
+    ours = {path.stem for path in (ROOT / "tests").rglob("*.py")} | {path.stem for path in files}
+    found = {name for path in files for name in undeclared(path, ("dev",), at_once=False)}
+    assert found - ours - OF_TESTS == set()
+
+
+def test_what_is_declared_is_used() -> None:
+    everything = [path for folder in ("tests", "examples") for path in (ROOT / folder).rglob("*.py")]
+    everything += module_files().values()
+    names = {name for path in everything for name in imported(path, at_once=False)}
+    used = {package for name in names for package in PROVIDERS.get(name, ())}
+    product = declared(tuple(set(EXTRAS) - {"dev"}))
+    assert product - used - NEVER_IMPORTED == set()
+
+
+@pytest.mark.parametrize("extras", sorted(set(EXTRAS_OF.values())), ids=lambda extras: "+".join(extras) or "base")
+def test_every_module_is_imported_with_its_extra_alone(extras: tuple[str, ...]) -> None:
+    there = closure(extras)
+    hidden = {name for name, packages in PROVIDERS.items() if not packages & there} - {OWN_NAME}
+    modules = [
+        module for module in module_files() if extras_of(module) == extras and not module.endswith("__main__")
+    ]
+    modules = [module for module in modules if not module.startswith("scheduler.store.migrations")]
+    code = "\n".join([f"HIDDEN = {hidden!r}", WITHOUT, *(f"import {OWN_NAME}.{module}" for module in modules)])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,211 @@
+"""The layout is the architecture: a package uses only packages below it, and stays small enough to read."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from import_graph import PRODUCT, ROOT, cycles, import_graph, module_files
+
+SHIPPED = {".py", ".js", ".css", ".html"}
+MOST_LINES = 420
+MOST_MODULES = 12
+
+# What each folder of the product may use besides itself.
+FOLDERS: dict[str, tuple[str, ...]] = {
+    "training": (),
+    "scheduler": (),
+    "spawner": (
+        "scheduler.client",
+        "scheduler.wire",
+        "scheduler.backoff",
+        "scheduler.wording",
+        "scheduler.executors.accounts",
+        "scheduler.executors.supervisor.account",
+    ),
+    "widgets": (
+        "training",
+        "scheduler.client",
+        "scheduler.wire",
+        "scheduler.capture",
+        "scheduler.backoff",
+        "scheduler.wording",
+    ),
+    "hub_extension": ("scheduler",),
+}
+
+# The parts of each package, modules and sub-packages, from the lowest to the highest, and which of those below
+# each may use. What is named in FOR_ALL is for every part of its package.
+FOR_ALL: dict[str, tuple[str, ...]] = {
+    "scheduler": ("model", "refusal", "backoff", "clock", "lru_cache", "wording"),
+    "scheduler.policy": (),
+    "scheduler.engine": ("settings", "messages", "store_threads"),
+    "hub_extension": (),
+    "widgets": ("errors",),
+}
+LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
+    "scheduler": {
+        "model": (),
+        "refusal": (),
+        "backoff": (),
+        "clock": (),
+        "lru_cache": (),
+        "wording": (),
+        "sentences": (),
+        "wire": (),
+        "capture": ("wire",),
+        "policy": (),
+        "telemetry": (),
+        "kube": (),
+        "store": (),
+        "client": ("wire",),
+        "scenario": ("wire",),
+        "promises": ("policy",),
+        "executors": ("telemetry", "kube"),
+        "simulate": ("policy", "promises", "scenario", "sentences", "wire"),
+        "forecast": ("policy", "simulate"),
+        "forecast_worker": ("forecast",),
+        "plan_commands": ("simulate", "scenario", "forecast"),
+        "engine": ("policy", "promises", "sentences", "store", "executors", "wire", "forecast", "forecast_worker"),
+    },
+    "scheduler.policy": {
+        "state": (),
+        "reasons": ("state",),
+        "ordering": ("state",),
+        "memo": ("state", "ordering"),
+        "placement": ("state", "memo"),
+        "plan_builder": ("state", "reasons", "memo"),
+        "preemption": ("state", "reasons", "memo", "ordering", "placement", "plan_builder"),
+        "phases": ("state", "reasons", "memo", "ordering", "placement", "plan_builder", "preemption"),
+        "diagnosis": ("state", "reasons", "memo", "ordering", "placement", "plan_builder", "preemption"),
+        "cycle": ("state", "reasons", "memo", "plan_builder", "phases"),
+        "planner": ("state", "memo", "cycle", "diagnosis"),
+    },
+    "scheduler.engine": {
+        "settings": (),
+        "messages": (),
+        "store_threads": (),
+        "state": (),
+        "requests": ("state",),
+        "views": ("state", "requests"),
+        "forecasts": ("state", "requests", "views"),
+        "loop": ("state", "views", "forecasts"),
+        "parts": ("state", "requests", "views", "forecasts", "loop"),
+        "engine": ("state", "requests", "views", "forecasts", "parts"),
+        "opening": ("state", "requests", "views", "forecasts", "loop", "parts", "engine"),
+    },
+    "hub_extension": {
+        "accounts": (),
+        "web": (),
+        "api": ("web",),
+        "pages": ("web",),
+        "train_jobs": ("web", "api"),
+        "cluster": ("web", "api", "train_jobs"),
+        "local_hub": ("accounts", "web"),
+        "configuration": ("accounts", "web", "local_hub"),
+        "service": ("accounts", "web", "api", "pages", "cluster", "local_hub"),
+        "commands": ("local_hub", "service"),
+        "command": ("commands",),
+        "__main__": ("service",),
+    },
+    "widgets": {
+        "errors": (),
+        "connection": (),
+        "visuals": (),
+        "display": ("connection", "visuals"),
+        "job": ("connection", "display"),
+        "submission": ("connection", "display", "job"),
+        "form": ("connection", "display", "job", "submission"),
+        "shared_pool": ("connection", "display", "job", "submission", "form"),
+        "magics": ("job", "submission", "shared_pool"),
+    },
+}
+PARTS = [(package, part) for package, parts in LAYERS.items() for part in parts]
+
+
+def within(module: str, allowed: tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in allowed)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_imports_only_folders_below_it(folder: str) -> None:
+    wrong = [
+        f"{module} imports {other}"
+        for module, others in import_graph().items()
+        for other in sorted(others)
+        if within(module, (folder,)) and not within(other, (folder, *FOLDERS[folder]))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("package", "part"), PARTS)
+def test_a_part_of_a_package_imports_only_parts_below_it(package: str, part: str) -> None:
+    allowed = tuple(f"{package}.{other}" for other in (part, *FOR_ALL[package], *LAYERS[package][part]))
+    wrong = [
+        f"{module} imports {other}"
+        for module, others in import_graph().items()
+        for other in sorted(others)
+        if within(module, (f"{package}.{part}",)) and within(other, (package,)) and not within(other, allowed)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_the_layers_name_every_part_from_the_lowest_to_the_highest(package: str) -> None:
+    inside = [module for module in module_files() if module.startswith(f"{package}.")]
+    assert set(LAYERS[package]) == {module.removeprefix(f"{package}.").partition(".")[0] for module in inside}
+    known: set[str] = set(FOR_ALL[package])
+    for part, below in LAYERS[package].items():
+        assert set(below) <= known, f"{package}.{part} stands below one that it may use"
+        known.add(part)
+
+
+def test_no_modules_import_each_other() -> None:
+    assert cycles(import_graph()) == []
+
+
+def test_a_circle_of_imports_is_found() -> None:
+    graph: Mapping[str, frozenset[str]] = {
+        "a": frozenset({"b"}),
+        "b": frozenset({"c"}),
+        "c": frozenset({"b", "d"}),
+        "d": frozenset(),
+    }
+    assert cycles(graph) == [["b", "c"]]
+
+
+def test_files_stay_short_enough_to_read() -> None:
+    scripts = [path for folder in PRODUCT for path in (ROOT / folder).rglob("*.js")]
+    lengths = {path: len(path.read_text().splitlines()) for path in [*module_files().values(), *scripts]}
+    assert {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > MOST_LINES} == {}
+
+
+def test_folders_stay_small_enough_to_survey() -> None:
+    modules = Counter(path.parent for path in module_files().values() if path.name != "__init__.py")
+    assert {str(path.relative_to(ROOT)): n for path, n in modules.items() if n > MOST_MODULES} == {}
+
+
+def test_every_package_is_in_the_wheel() -> None:
+    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    files = [path for folder in PRODUCT for path in (ROOT / folder).rglob("*") if path.suffix in SHIPPED]
+    found = {".".join(("springtide", *path.parent.relative_to(ROOT).parts)) for path in files}
+    examples = {"springtide.examples.digits"}
+    assert found | examples == listed
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "training").rglob("*.py")), ids=lambda path: path.stem)
+def test_the_training_library_needs_only_the_standard_library(path: Path) -> None:
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        else:
+            continue
+        others = {name.partition(".")[0] for name in names} - sys.stdlib_module_names
+        assert others <= {"springtide"}

@@ -1,0 +1,97 @@
+"""The table of a job's options: every surface has each of them, under the same name and with the same bounds."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import msgspec
+import pytest
+
+from springtide.hub_extension.api.intake import body_of
+from springtide.hub_extension.commands.submit import submit
+from springtide.scheduler import wire
+from springtide.scheduler.client.flags import flags, given
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.records import JobSpec
+from springtide.scheduler.wire import OPTIONS, BadOption, Submission, Surface
+from springtide.scheduler.wire.options import Kind
+
+WRONG = {
+    Kind.WHOLE: [True, 1.5, "x", 10**30],
+    Kind.DURATION: [True, "soon", float("nan"), 10.0**12],
+    Kind.SWITCH: [1, "yes"],
+    Kind.TEXT: [1, b"x"],
+    Kind.TEXTS: [1, [1]],
+    Kind.PRIORITY: [1.5, -1, True],
+    Kind.VARIABLES: ["A=1", {"A": 1}],
+}
+NO_OPTIONS = {"argv", "kind", "cwd", "files", "source", "key"}
+
+
+def test_every_field_of_a_submission_that_does_not_say_what_runs_is_an_option() -> None:
+    assert set(Submission.__struct_fields__) - NO_OPTIONS == OPTIONS.keys()
+
+
+def test_the_stored_job_keeps_every_option() -> None:
+    assert OPTIONS.keys() <= {field.name for field in dataclasses.fields(JobSpec)}
+
+
+@pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
+def test_an_option_takes_its_default_and_refuses_what_the_api_refuses(option: wire.Option) -> None:
+    assert option.check(option.default) == option.default
+    wrong: Any = WRONG[option.kind]
+    for value in wrong:
+        with pytest.raises(BadOption, match=f"^{option.name} is .*; expected "):
+            option.check(value)
+        body = msgspec.json.encode({"argv": ["true"], option.name: value if value == value else "nan"})
+        if not isinstance(value, bytes):
+            with pytest.raises(Refusal) as refused:
+                body_of(body, Submission)
+            assert refused.value.field == option.name
+
+
+@pytest.mark.parametrize(
+    "option", [o for o in OPTIONS.values() if o.most is not None and o.kind is not Kind.TEXTS]
+)
+def test_the_bounds_of_the_table_are_those_of_the_api(option: wire.Option) -> None:
+    numeric = option.kind is not Kind.TEXT
+    within: Any
+    beyond: Any
+    most: Any = option.most
+    within, beyond = (most, most + 1) if numeric else ("x" * most, "x" * (most + 1))
+    assert option.check(within) == within
+    assert getattr(body_of(msgspec.json.encode({"argv": ["true"], option.name: within}), Submission), option.name)
+    with pytest.raises(BadOption):
+        option.check(beyond)
+    with pytest.raises(Refusal):
+        body_of(msgspec.json.encode({"argv": ["true"], option.name: beyond}), Submission)
+
+
+def test_a_job_without_gpus_is_refused_with_the_reason() -> None:
+    with pytest.raises(BadOption, match=r"gpus is 0; .* at least 1 GPU; what needs none can run in the notebook"):
+        OPTIONS["gpus"].check(0)
+
+
+@pytest.mark.parametrize("surface", [Surface.COMMAND, Surface.MAGIC])
+def test_the_command_line_has_a_flag_for_every_option(surface: Surface) -> None:
+    assert [flag.name for flag in flags(surface)] == list(OPTIONS)
+
+
+def test_the_command_line_and_the_api_mean_the_same() -> None:
+    words = [
+        "--gpus", "2", "--time-limit", "1h30m", "--grace", "90", "--gpu-type", "a100", "--gpu-types", "v100,t4",
+        "--no-rotate", "--not-preemptible", "-e", "A=1", "--env", "B=x=y", "--priority", "60", "--name", "x", "ls",
+    ]  # fmt: skip
+    with submit.make_context("submit", words) as context:
+        assert given(context.params) == {
+            "gpus": 2, "time_limit": 5400.0, "grace": 90.0, "gpu_types": ["a100", "v100", "t4"], "rotate": False,
+            "preemptible": False, "env": {"A": "1", "B": "x=y"}, "priority": 60, "name": "x",
+        }  # fmt: skip
+
+
+def test_the_api_takes_durations_as_text() -> None:
+    body = body_of(b'{"argv": ["true"], "time_limit": "2h", "grace": "30s"}', Submission)
+    assert (body.time_limit, body.grace) == ("2h", "30s")
+    with pytest.raises(Refusal, match="a duration such as 90"):
+        body_of(b'{"argv": ["true"], "time_limit": "soon"}', Submission)

@@ -1,0 +1,142 @@
+"""`springtide explain` tells why a job stands as it does, and what would change it, against a real service."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hub_people import until
+from pool_process import running_service
+from terminal import Done, springtide
+
+from springtide.scheduler import wire
+from springtide.scheduler.client import Client
+
+UNFINISHED = "queued,starting,running,pausing,paused"
+
+
+def _rests(client: Client) -> bool:
+    return not client.jobs(state=UNFINISHED, mine=True).items
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A real service and its command line for a given user; jobs are sent and read without a process for each."""
+
+    url: str
+    directory: Path
+
+    def run(self, *words: str, user: str = "susan") -> Done:
+        env = {"SPRINGTIDE_URL": self.url, "JUPYTERHUB_API_TOKEN": user}
+        return springtide(*words, env=env, cwd=self.directory)
+
+    def explain(self, job: str) -> str:
+        done = self.run("explain", job)
+        assert done.code == 0, done.err
+        return done.out
+
+    def send(self, *argv: str, user: str = "susan", name: str = "", gpus: int = 1) -> str:
+        with Client(self.url, user) as client:
+            return client.submit(wire.Submission(argv=list(argv), name=name, gpus=gpus)).id
+
+    def until(self, job: str, state: str) -> None:
+        with Client(self.url, "susan") as client:
+            until(f"{job} is {state}", lambda: client.job(job).state == state)
+
+    def end_jobs(self) -> None:
+        for user in ("susan", "jemma"):
+            with Client(self.url, user) as client:
+                for job in client.all_jobs(state=UNFINISHED, mine=True):
+                    client.cancel(job.id)
+                until("the end of all jobs", partial(_rests, client))
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_service(tmp_path_factory.mktemp("pool")) as url:
+        yield url
+
+
+@pytest.fixture
+def pool(service: str, tmp_path: Path) -> Iterator[Pool]:
+    """The pool without jobs."""
+    pool = Pool(service, tmp_path)
+    yield pool
+    pool.end_jobs()
+
+
+def test_a_job_that_waits(pool: Pool) -> None:
+    pool.send("sleep", "600", gpus=4, name="first")
+    waiting = pool.send("sleep", "600", gpus=4, name="second")
+    said = pool.explain(waiting)
+    assert said.splitlines()[0] == f"second ({waiting}) of susan in vision, GPUs 4: queued"
+    assert "  Why: Waiting for 4 GPUs on one node: none is free." in said
+    assert "  What would change it: It could start if the job first of vision ended." in said
+    assert "  When: Next in line. Likely starts in about" in said
+    assert "  Project: vision has a quota of 2 GPUs, holds 4 (2 borrowed) of a fair share of 4" in said
+    assert "Sent again with other options:\n  --gpus 2: " in said
+    assert "  --priority high: It would likely start any moment. For it, 1 job of vision" in said
+    told = pool.run("explain", waiting, "--json").json
+    assert told["job"]["id"] == waiting
+    assert told["starts"]["likely"] > told["starts"]["at"]
+    assert [each["options"] for each in told["alternatives"]] == ["--gpus 2", "--priority high"]
+
+
+def test_a_job_that_runs_on_borrowed_gpus(pool: Pool) -> None:
+    job = pool.send("sleep", "600", gpus=4)
+    pool.until(job, "running")
+    said = pool.explain(job)
+    assert "  Why: Running on 4 GPUs: 2 within the quota, 2 borrowed.\n  Attempt: 1, for " in said
+    assert "Sent again" not in said
+
+
+def test_a_job_that_gave_its_gpus_back(pool: Pool) -> None:
+    borrower = pool.send("sleep", "600", gpus=4)
+    pool.until(borrower, "running")
+    pool.send("sleep", "600", gpus=2, user="jemma")
+    pool.until(borrower, "paused")
+    said = pool.explain(borrower)
+    assert said.splitlines()[0].endswith(": paused")
+    assert "  Why: The project speech asked for its 2 GPUs back" in said
+    assert re.search(r"  Attempt: 1, paused (just now|\d+ s ago)\.", said)
+    assert "Likely starts" in said
+
+
+def test_a_job_that_its_user_paused(pool: Pool) -> None:
+    job = pool.send("sleep", "600")
+    with Client(pool.url, "susan") as client:
+        client.pause(job)
+    pool.until(job, "paused")
+    said = pool.explain(job)
+    assert f"  What would change it: springtide resume {job}\n" in said
+    assert "Likely" not in said
+
+
+def test_a_job_that_failed(pool: Pool) -> None:
+    job = pool.send("sh", "-c", "exit 3")
+    pool.until(job, "failed")
+    told = pool.run("explain", job, "--json").json
+    assert told["job"]["exit_code"] == 3
+    assert told["starts"] is None
+    said = pool.explain(job)
+    assert told["job"]["error"] in said
+    assert "Project:" not in said
+
+
+@pytest.mark.parametrize("name", ["no-such-job", "../me"])
+def test_a_job_that_is_not_there(pool: Pool, name: str) -> None:
+    done = pool.run("explain", name)
+    assert done.code == 1
+    assert done.err.startswith("Error: ")
+    assert done.out == ""
+
+
+def test_another_projects_job_is_not_explained(pool: Pool) -> None:
+    job = pool.send("sleep", "600")
+    done = pool.run("explain", job, user="jemma")
+    assert done.code == 1
+    assert job in done.err

@@ -1,0 +1,285 @@
+"""When waiting jobs start, as somebody who looks at them is told; and the pool as it might be."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine.forecasts import cache
+from springtide.scheduler.refusal import Refusal
+
+EVERYTHING = 60.0
+
+
+def forecast_process() -> int:
+    """The process that forecasts, among the children of this one."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    commands = {int(child): Path(f"/proc/{child}/cmdline").read_text() for child in children}
+    (found,) = (pid for pid, command in commands.items() if "forecast_worker" in command)
+    return found
+
+
+@pytest.fixture
+def look(pool):
+    """The start of a waiting job, once it was worked out."""
+
+    async def looked(job_id):
+        async with asyncio.timeout(EVERYTHING):
+            while True:
+                await pool.engine.request_starts([(await pool.job(job_id))], EVERYTHING)
+                starts = (await pool.job(job_id)).starts
+                if starts is not None and starts.at == pool.clock.now:
+                    return starts
+                await asyncio.sleep(0.05)
+
+    return looked
+
+
+@pytest.fixture
+def ask(pool, members):
+    async def asked(question, user="susan", project=None, sees=lambda _user, _project: True):
+        return await pool.engine.forecast(question, user, project or user, sees=sees, members=members)
+
+    return asked
+
+
+async def test_a_job_that_waits_for_one_with_a_time_limit_starts_by_then(pool, look):
+    first = await pool.submit("susan", gpus=8, time_limit=1000.0, rotate=False)
+    await pool.state(first.id, "running")
+    second = await pool.submit("susan", gpus=8, rotate=False)
+    now = pool.clock.now
+
+    starts = await look(second.id)
+
+    assert starts.latest == now + 1000
+    assert now <= starts.earliest <= starts.likely <= starts.latest
+    assert starts.why is None
+
+
+async def test_nothing_is_claimed_of_a_job_that_nobody_looked_at(pool):
+    first = await pool.submit("susan", gpus=8, rotate=False)
+    await pool.state(first.id, "running")
+    second = await pool.submit("susan", gpus=8, rotate=False)
+    assert (await pool.job(second.id)).starts is None
+
+
+async def test_without_a_bound_no_latest_time_is_told_and_why(pool, look):
+    first = await pool.submit("susan", gpus=8, rotate=False)
+    await pool.state(first.id, "running")
+    second = await pool.submit("susan", gpus=8, rotate=False)
+
+    starts = await look(second.id)
+
+    assert starts.likely is not None
+    assert starts.latest is None
+    assert starts.why.code == "engine-starts-open"
+    assert "time limit" in starts.why.text
+
+
+async def test_run_times_are_learnt_from_jobs_that_ended(pool, look):
+    for _ in range(3):
+        job = await pool.submit("susan", gpus=8, name="sweep-1")
+        await pool.state(job.id, "running")
+        pool.clock.now += 600
+        pool.executor.end(pool.key(job.id), code=0)
+        await pool.state(job.id, "succeeded")
+    running = await pool.submit("susan", gpus=8, name="sweep-2", rotate=False)
+    await pool.state(running.id, "running")
+    waiting = await pool.submit("susan", gpus=8, name="other")
+    now = pool.clock.now
+
+    starts = await look(waiting.id)
+
+    assert starts.likely == now + 600
+    assert now < starts.earliest < starts.likely < starts.latest < now + 1200
+
+
+async def test_run_times_of_before_a_restart_are_learnt_too(pool, look):
+    job = await pool.submit("susan", gpus=8, name="sweep")
+    await pool.state(job.id, "running")
+    pool.clock.now += 600
+    pool.executor.end(pool.key(job.id), code=0)
+    await pool.state(job.id, "succeeded")
+    await pool.restart()
+    running = await pool.submit("susan", gpus=8, name="sweep", rotate=False)
+    await pool.state(running.id, "running")
+    waiting = await pool.submit("susan", gpus=8, rotate=False)
+
+    assert (await look(waiting.id)).likely == pool.clock.now + 600
+
+
+async def test_a_job_that_its_user_paused_has_no_start(pool):
+    first = await pool.submit("susan", gpus=8, rotate=False)
+    await pool.state(first.id, "running")
+    held = await pool.submit("susan", gpus=8, rotate=False)
+    await pool.engine.pause(held.id, "susan")
+
+    assert await pool.engine.request_starts([(await pool.job(held.id))], EVERYTHING) is False
+    assert (await pool.job(held.id)).starts is None
+
+
+async def test_listeners_hear_of_a_start_that_was_worked_out(pool):
+    first = await pool.submit("susan", gpus=8, time_limit=1000.0, rotate=False)
+    await pool.state(first.id, "running")
+    second = await pool.submit("susan", gpus=8, rotate=False)
+    stream = pool.engine.subscribe()
+    await anext(stream)
+
+    await pool.engine.request_starts([(await pool.job(second.id))], 0.0)
+
+    async with asyncio.timeout(EVERYTHING):
+        async for event in stream:
+            if event.kind == "job" and event.data["id"] == second.id and event.data["starts"]:
+                break
+    assert event.id is None
+    await stream.aclose()
+
+
+async def test_looking_again_costs_nothing_while_nothing_changes(pool, look):
+    first = await pool.submit("susan", gpus=8, time_limit=1000.0, rotate=False)
+    await pool.state(first.id, "running")
+    second = await pool.submit("susan", gpus=8, rotate=False)
+    await look(second.id)
+    await pool.idle()
+
+    before = (await pool.job(second.id)).starts
+    await pool.engine.request_starts([(await pool.job(second.id))], EVERYTHING)
+    assert (await pool.job(second.id)).starts is before
+
+
+async def test_a_process_that_died_is_replaced(pool, look):
+    first = await pool.submit("susan", gpus=8, time_limit=1000.0, rotate=False)
+    await pool.state(first.id, "running")
+    second = await pool.submit("susan", gpus=8, rotate=False)
+    await look(second.id)
+    os.kill(forecast_process(), signal.SIGKILL)
+    pool.clock.now += 2 * cache.FRESH
+
+    assert (await look(second.id)).latest is not None
+
+
+async def test_no_process_is_left_behind(pool, look):
+    first = await pool.submit("susan", gpus=8, rotate=False)
+    await pool.state(first.id, "running")
+    second = await pool.submit("susan", gpus=8, rotate=False)
+    await look(second.id)
+    pid = forecast_process()
+
+    await pool.stop()
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+# ---------- what if
+
+
+async def test_a_job_that_fits_would_start_at_once_and_nothing_is_submitted(pool, ask):
+    told = await ask(wire.WhatIf(job=wire.Wish(gpus=4)))
+
+    assert told.job.likely == pool.clock.now
+    assert told.projects["susan"].held == 4
+    assert [(shift.kind, shift.job, shift.gpus) for shift in told.shifts] == [("started", "", 4)]
+    assert (await pool.engine.jobs(pool_filter(), None, 10)).items == []
+
+
+def pool_filter():
+    from springtide.scheduler.engine import JobFilter  # noqa: PLC0415
+
+    return JobFilter()
+
+
+async def test_what_would_be_paused_is_told_without_the_names_of_others(pool, ask):
+    borrower = await pool.submit("susan", gpus=8, name="secret")
+    await pool.state(borrower.id, "running")
+
+    own = await ask(wire.WhatIf(job=wire.Wish(gpus=2)), "joe", sees=lambda user, _project: user == "joe")
+    all_of_it = await ask(wire.WhatIf(job=wire.Wish(gpus=2)), "joe")
+
+    paused = next(shift for shift in own.shifts if shift.kind == "paused")
+    assert (paused.user, paused.project) == ("susan", "susan")
+    assert (paused.job, paused.name, paused.reason) == ("", "", None)
+    paused = next(shift for shift in all_of_it.shifts if shift.kind == "paused")
+    assert (paused.job, paused.name) == (borrower.id, "secret")
+    assert (await pool.job(borrower.id)).state == "running"
+
+
+async def test_other_quotas_give_another_start(pool, ask):
+    first = await pool.submit("susan", gpus=8, time_limit=1000.0, rotate=False)
+    await pool.state(first.id, "running")
+    waiting = await pool.submit("jemma", gpus=8)
+    await pool.idle()
+    edits = {name: wire.ProjectEdit(quota=quota) for name, quota in (("jemma", 8), ("joe", 0), ("susan", 0))}
+
+    as_it_is = await ask(wire.WhatIf(starts=[waiting.id]))
+    as_it_might_be = await ask(wire.WhatIf(starts=[waiting.id], projects=edits))
+
+    assert as_it_is.starts[waiting.id].likely > pool.clock.now
+    assert as_it_is.projects["jemma"].held == 0
+    assert as_it_might_be.starts[waiting.id].likely == pool.clock.now
+    assert as_it_might_be.projects["jemma"].held == as_it_might_be.projects["jemma"].quota == 8
+    assert [(shift.kind, shift.project) for shift in as_it_might_be.shifts] == [
+        ("paused", "susan"),
+        ("started", "jemma"),
+    ]
+    assert (await pool.job(first.id)).state == "running"
+    assert [project.quota for project in pool.engine.pool().projects] == [2, 2, 2]
+
+
+async def test_quotas_that_do_not_add_up_are_refused_in_words(ask):
+    with pytest.raises(Refusal) as caught:
+        await ask(wire.WhatIf(projects={"susan": wire.ProjectEdit(quota=6)}))
+    assert caught.value.field == "projects"
+    assert "add up to 10 GPUs; the pool has 8" in caught.value.message
+
+
+async def test_more_nodes_make_room_for_more(pool, ask):
+    first = await pool.submit("susan", gpus=8, time_limit=1000.0, rotate=False)
+    await pool.state(first.id, "running")
+    more = {"new": wire.NodeEdit(gpus=16)}
+
+    told = await ask(wire.WhatIf(job=wire.Wish(gpus=16), nodes=more))
+
+    assert told.job.likely == pool.clock.now
+
+
+async def test_a_node_taken_away_pauses_what_runs_there(pool, ask):
+    first = await pool.submit("susan", gpus=8, rotate=False)
+    await pool.state(first.id, "running")
+
+    told = await ask(wire.WhatIf(nodes={"train": wire.NodeEdit(gpus=0), "new": wire.NodeEdit(gpus=4)}))
+
+    assert told.projects["susan"].held == 0
+    assert told.projects["susan"].waiting == 8
+
+
+@pytest.mark.parametrize(
+    ("question", "field"),
+    [
+        (wire.WhatIf(job=wire.Wish(gpus=9)), "gpus"),
+        (wire.WhatIf(job=wire.Wish(priority="never")), "priority"),
+        (wire.WhatIf(job=wire.Wish(name="a\x00b")), "name"),
+        (wire.WhatIf(nodes={"gone": wire.NodeEdit(gpus=0)}), "nodes"),
+        (wire.WhatIf(nodes={"build": wire.NodeEdit(gpus=1)}), "nodes"),
+        (wire.WhatIf(nodes={"a\x1bb": wire.NodeEdit(gpus=1)}), "nodes"),
+        (wire.WhatIf(projects={"new/one": wire.ProjectEdit()}), "projects"),
+        (wire.WhatIf(projects={"susan": wire.ProjectEdit(parent="susan")}), "projects"),
+        (wire.WhatIf(starts=["nobody"]), None),
+    ],
+)
+async def test_what_could_not_be_is_refused_naming_the_field(ask, question, field):
+    with pytest.raises(Refusal) as caught:
+        await ask(question)
+    assert caught.value.field == field
+
+
+async def test_a_line_of_questions_is_only_so_long(pool, ask, monkeypatch):
+    monkeypatch.setattr(cache, "MAX_QUESTIONS", 0)
+    with pytest.raises(Refusal) as caught:
+        await ask(wire.WhatIf(job=wire.Wish()))
+    assert caught.value.status == 503

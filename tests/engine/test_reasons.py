@@ -1,0 +1,142 @@
+"""What is told of each job of a busy pool agrees with what the pool shows."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from springtide.scheduler import wire
+
+WAITING = {"queued", "paused"}
+HOLDING = {"starting", "running", "pausing"}
+USERS = ("susan", "joe", "jemma")
+
+
+async def unfinished(pool, ids: list[str]) -> list[wire.Job]:
+    jobs = [await pool.job(job_id) for job_id in ids]
+    return [job for job in jobs if job.state in WAITING | HOLDING]
+
+
+def check(pool, jobs: list[wire.Job]) -> None:
+    """Compare the sentences of all jobs with their states and with the view of the pool."""
+    view = pool.engine.pool()
+    projects = {project.name: project for project in view.projects}
+    borrowed = dict.fromkeys(projects, 0)
+    for job in jobs:
+        reason = job.reason
+        assert reason is not None, job
+        assert reason.text == " ".join(sentence.text for sentence in reason.sentences)
+        states = [sentence.text for sentence in reason.sentences if sentence.role == "state"]
+        roles = {sentence.role for sentence in reason.sentences}
+        if job.state in HOLDING:
+            assert not roles & {"change", "place"}, reason
+            assert "Waiting" not in reason.text
+            borrowed[job.project] += sum(gpu.borrowed for gpu in job.held)
+        if job.state in {"starting", "running"}:
+            check_held(job, states[0])
+        elif job.state == "pausing":
+            assert f"{len(job.held)} GPU" in states[0]
+        elif job.state in WAITING and not job.held_by_user:
+            assert "Running" not in reason.text
+            check_project(projects, reason)
+            if job.place != 1:
+                assert "could start if" not in reason.text
+    assert borrowed == {name: project.borrowed for name, project in projects.items()}
+
+
+def check_held(job: wire.Job, text: str) -> None:
+    verb = {"starting": "Starting", "running": "Running"}[job.state]
+    mine = sum(not gpu.borrowed for gpu in job.held)
+    theirs = len(job.held) - mine
+    if mine and theirs:
+        assert text.startswith(f"{verb} on {len(job.held)} GPUs: {mine} within the quota, {theirs} borrowed.")
+    else:
+        assert re.match(rf"{verb} on {len(job.held)} GPUs?, .*\b{'borrowed' if theirs else 'within'}\b", text)
+
+
+def check_project(projects: dict[str, wire.ProjectView], reason: wire.Reason) -> None:
+    for name, held in re.findall(r"The project (\w+) holds (?:its )?(none|\d+)", reason.text):
+        assert projects[name].held == (0 if held == "none" else int(held)), reason
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_the_sentences_of_all_jobs_agree_with_the_pool(pool, seed):
+    draw = random.Random(seed)
+    ids: list[str] = []
+    seen: set[str] = set()
+    for turn in range(40):
+        if turn % 3 != 2:
+            gpus, workers = draw.choice([(1, 1), (1, 1), (2, 1), (4, 1), (2, 2), (1, 4), (8, 1)])
+            job = await pool.submit(
+                draw.choice(USERS),
+                name=f"job {turn}",
+                gpus=gpus,
+                workers=workers,
+                min_workers=draw.randint(1, workers),
+                priority=draw.choice([50, 50, 75, 100] if gpus * workers < 3 else [50, 75]),
+            )
+            ids.append(job.id)
+        else:
+            live = [job.id for job in await unfinished(pool, ids) if job.state == "running"]
+            if live:
+                pool.executor.end(pool.key(draw.choice(live)), code=draw.choice([0, 0, 75, 1]))
+        await pool.later(draw.choice([0.5, 30.0, 400.0]))
+        jobs = await unfinished(pool, ids)
+        check(pool, jobs)
+        seen |= {job.state for job in jobs}
+    assert {"queued", "running", "paused"} <= seen
+
+
+async def test_an_elastic_job_tells_what_it_holds_after_it_has_grown(pool):
+    job = await pool.submit("susan", gpus=1, workers=8, min_workers=2)
+    told = await pool.state(job.id, "running")
+    assert len(told.held) == 8
+    assert told.reason.text == "Running on 8 GPUs: 2 within the quota, 6 borrowed."
+    assert told.attempts[0].why.text == (
+        "Enough GPUs were idle, so it started on 8 GPUs: 2 within the quota, 6 borrowed."
+    )
+
+
+async def test_only_the_first_in_line_is_told_whose_end_would_start_it(pool):
+    await pool.submit("jemma", gpus=8, name="sweep lr=0.017", priority=75)
+    waiting = []
+    for number in range(20):
+        await pool.later(1.0)
+        waiting.append(await pool.submit("jemma", gpus=8, name=f"sweep {number}"))
+    await pool.idle()
+    first, last = [(await pool.job(waiting[at].id)).reason for at in (0, -1)]
+    assert "It could start if the job “sweep lr=0.017” of jemma ended." in first.text
+    assert "sweep lr" not in last.text
+    assert last.sentences[-1] == wire.Sentence(role="place", text="Number 20 in line, after 19 jobs of jemma.")
+
+
+async def test_a_limit_lowered_below_a_job_leaves_one_way_to_start_it(pool, members):
+    job = await pool.submit("susan", gpus=8)
+    await pool.state(job.id, "running")
+    waits = await pool.submit("susan", gpus=4)
+    await pool.engine.edit_project("susan", wire.ProjectEdit(limit=2), "admin", members=members)
+    await pool.idle()
+    reason = (await pool.job(waits.id)).reason
+    assert reason.text == (
+        "The project susan may hold at most 2 GPUs, and the job needs 4."
+        " It can start only with a limit of 4 or more."
+    )
+
+
+async def test_what_happens_next_is_not_called_a_failure_when_the_job_asked_to_be_run_again(pool):
+    job = await pool.submit("susan", gpus=1)
+    await pool.state(job.id, "running")
+    pool.executor.end(pool.key(job.id), code=75)
+    again = await pool.state(job.id, "paused")
+    assert "fail" not in again.reason.text
+    assert [sentence.role for sentence in again.reason.sentences] == ["cause", "next", "next"]
+    assert again.reason.text.endswith("It can run again in 1 s.")
+
+
+async def test_a_job_that_could_not_be_started_at_first_says_nothing_of_it_once_it_runs(pool):
+    pool.executor.launch_errors = 1
+    job = await pool.submit("susan", gpus=1)
+    running = await pool.state(job.id, "running")
+    assert running.reason.text == "Running on 1 GPU, within the quota."

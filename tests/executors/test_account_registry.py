@@ -1,0 +1,177 @@
+"""Who has which account of the pool. What needs root is tried as root; otherwise that it is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts, registry
+from springtide.scheduler.executors.accounts.ownership import hand_over
+from springtide.scheduler.executors.accounts.reach import closed_ways
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+FIRST = DEFAULT_UIDS[0]
+
+PREPARES = """
+import sys
+import tempfile
+from pathlib import Path
+from springtide.scheduler.executors.accounts import AccountError, Accounts
+try:
+    Accounts(Path(sys.argv[1])).prepare()
+except AccountError as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def accounts(tmp_path: Path) -> Accounts:
+    accounts = Accounts(tmp_path / "state")
+    accounts.prepare()
+    return accounts
+
+
+def test_without_root_there_are_no_accounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(AccountError, match="only where the hub runs as root"):
+        Accounts(tmp_path).prepare()
+
+
+@as_root
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(names=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1)))
+def test_different_users_never_share_an_account_or_a_home(accounts: Accounts, names: list[str]) -> None:
+    strangers = {name for name in names if not any(entry.pw_name == name for entry in pwd.getpwall())}
+    found = {name: accounts.of(name) for name in strangers}
+    assert len({account.uid for account in found.values()}) == len(found)
+    assert len({account.home for account in found.values()}) == len(found)
+    assert all(account.uid >= FIRST and account.groups == (account.uid,) for account in found.values())
+
+
+@as_root
+def test_a_user_keeps_her_account_over_a_restart(accounts: Accounts, tmp_path: Path) -> None:
+    first = {name: accounts.of(name).uid for name in ("susan", "joe")}
+    again = Accounts(tmp_path / "state")
+    assert {name: again.of(name).uid for name in ("jemma", "joe", "susan")} == {**first, "jemma": FIRST + 2}
+
+
+@as_root
+def test_a_uid_is_not_given_to_another_user_when_others_ask_at_the_same_time(tmp_path: Path) -> None:
+    Accounts(tmp_path / "state").prepare()
+    code = (
+        "import sys; from pathlib import Path; from springtide.scheduler.executors.accounts import Accounts\n"
+        "for n in range(20): print(Accounts(Path(sys.argv[1])).of(f'{sys.argv[2]}-{n}').uid)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "state")]
+    running = [subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in "abc"]
+    uids = [uid for process in running for uid in process.communicate(timeout=60)[0].split()]
+    assert len(set(uids)) == len(uids) == 60
+
+
+@as_root
+def test_ids_that_this_machine_uses_are_passed_over(accounts: Accounts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_exists", lambda number: number == FIRST)
+    assert accounts.of("susan").uid == FIRST + 1
+
+
+@as_root
+@pytest.mark.parametrize(
+    ("uids", "says"),
+    [
+        ((0, 999), "expected first and last uid, from 1000"),
+        ((3_000_000, 2_000_000), "expected first and last uid"),
+        ((2_000_000_000, 2**32), "expected first and last uid"),
+        ((60_000, 70_000), "overlaps the account 'nobody'"),
+    ],
+)
+def test_a_range_that_cannot_be_the_pools_is_refused(tmp_path: Path, uids: tuple[int, int], says: str) -> None:
+    with pytest.raises(AccountError, match=says):
+        Accounts(tmp_path, uids).prepare()
+
+
+@as_root
+def test_a_range_of_subordinate_ids_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "subuid").write_text("susan:100000:65536\nbroken\njoe:165536:65536\n")
+    monkeypatch.setattr(registry, "SUBORDINATE", (tmp_path / "subuid", tmp_path / "none"))
+    with pytest.raises(AccountError, match="overlaps the subordinate ids of 'joe'"):
+        Accounts(tmp_path, (200_000, 210_000)).prepare()
+    Accounts(tmp_path, (300_000, 310_000)).prepare()
+
+
+@as_root
+def test_a_container_that_lacks_the_uids_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "uid_map").write_text("         0     100000      65536\n")
+    monkeypatch.setattr(registry, "UID_MAP", tmp_path / "uid_map")
+    with pytest.raises(AccountError, match="does not have all of these uids"):
+        Accounts(tmp_path).prepare()
+
+
+@as_root
+@pytest.mark.parametrize("content", ["{", "[]", '{"a": "1"}', '{"a": 0}', '{"a": 2000000, "b": 2000000}'])
+def test_a_damaged_table_gives_nobody_an_account(accounts: Accounts, tmp_path: Path, content: str) -> None:
+    (tmp_path / "state" / "accounts.json").write_text(content)
+    with pytest.raises(AccountError, match=r"accounts\.json.*cannot be used"):
+        accounts.of("susan")
+    assert (tmp_path / "state" / "accounts.json").read_text() == content
+
+
+@as_root
+def test_a_range_that_is_used_up_is_said(tmp_path: Path) -> None:
+    accounts = Accounts(tmp_path, (2_100_000_000, 2_100_000_000))
+    accounts.prepare()
+    accounts.of("susan")
+    with pytest.raises(AccountError, match=r"are given\. Set a larger range"):
+        accounts.of("joe")
+    assert json.loads((tmp_path / "accounts.json").read_text()) == {"susan": 2_100_000_000}
+
+
+@as_root
+def test_a_closed_directory_on_the_way_is_named_where_there_can_be_no_mount_namespace(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    without = ["setpriv", "--bounding-set", "-sys_admin"]
+    done = subprocess.run(
+        [*without, sys.executable, "-c", PREPARES, str(closed / "state")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "may not be entered by other accounts" in done.stdout
+    assert "chmod o+x" in done.stdout
+
+
+def test_only_the_outermost_closed_directory_and_place_are_named() -> None:
+    with tempfile.TemporaryDirectory(prefix="springtide-test-") as made:
+        top = Path(made).resolve()
+        top.chmod(0o711)
+        inner = top / "closed" / "also-closed" / "inner"
+        (inner / "below").mkdir(parents=True)
+        (top / "open").mkdir(mode=0o755)
+        for path in (inner.parent, top / "closed"):
+            path.chmod(0o700)
+        ways = closed_ways([inner / "below", inner, top / "open", top / "none"], FIRST, (FIRST,))
+        assert ways == ((str(top / "closed"), (str(inner),)),)
+        assert closed_ways([inner], os.geteuid(), ()) == ()
+
+
+@as_root
+def test_what_is_handed_over_follows_no_link_and_changes_nobody_elses_files(tmp_path: Path) -> None:
+    ours, elsewhere = tmp_path / "ours", tmp_path / "elsewhere"
+    (ours / "below").mkdir(parents=True)
+    (ours / "below" / "file").write_text("x")
+    elsewhere.write_text("x")
+    (ours / "link").symlink_to(elsewhere)
+    hand_over(ours, (FIRST, FIRST))
+    hand_over(ours, (FIRST + 1, FIRST + 1))
+    found = {path.name: path.lstat().st_uid for path in (ours, *ours.rglob("*"))}
+    assert found == {"ours": FIRST, "below": FIRST, "file": FIRST, "link": FIRST}
+    assert elsewhere.stat().st_uid == 0

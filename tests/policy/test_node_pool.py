@@ -1,0 +1,45 @@
+"""What the pool counts as it goes is what a count from scratch gives."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from springtide.scheduler.model import Node, Worker
+from springtide.scheduler.policy.state.nodes import NodePool
+
+workers = st.builds(
+    lambda node, gpus: Worker(0, f"n{node}", tuple(sorted(gpus))),
+    st.integers(0, 2),
+    st.sets(st.integers(0, 3), min_size=1),
+)
+steps = st.lists(st.tuples(st.sampled_from(["reserve", "unreserve", "occupy", "vacate"]), workers))
+
+
+def counted(pool: NodePool) -> tuple[int, int]:
+    return (
+        sum(node.reserved.bit_count() for node in pool.node_states),
+        sum(node.free.bit_count() for node in pool.node_states),
+    )
+
+
+@given(steps, steps)
+def test_reserved_and_free_gpus_are_counted_right_after_any_changes_and_after_they_are_rolled_back(kept, tried):
+    pool = NodePool([Node(f"n{at}", 4) for at in range(3)])
+
+    def change(step: str, worker: Worker) -> None:
+        if step in {"occupy", "vacate"}:
+            getattr(pool, step)("job", (worker,))
+        else:
+            getattr(pool, step)((worker,))
+
+    for step, worker in kept:
+        change(step, worker)
+    before = counted(pool)
+    mark = pool.mark()
+    for step, worker in tried:
+        change(step, worker)
+        assert (pool.reserved, pool.free) == counted(pool)
+    pool.roll_back(mark)
+
+    assert (pool.reserved, pool.free) == before

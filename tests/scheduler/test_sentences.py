@@ -1,0 +1,211 @@
+"""Every reason reads as whole sentences, whatever fills them."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from springtide.scheduler import sentences
+from springtide.scheduler.model import Reason
+from springtide.scheduler.sentences import Role
+
+SCHEDULER = Path(__file__).parents[2] / "scheduler"
+COUNTS = (0, 1, 2, 8, 11, 1200)
+NAMES = ("digits", "sweep lr=0.017", "ended. It")
+TYPES = ((), ("v100",), ("v100", "t4"))
+STARTS = ("deep", "failed", "far", "gone", "large", "never", "open", "working")
+LISTED = {"names", "jobs", "projects", "nodes", "gpu_types"}
+"""Parameters whose values are tuples themselves."""
+MOST = 300
+"""Maximum number of combinations of parameters to try."""
+ONE_OR_MANY = re.compile(
+    r"\b(1 (GPUs|workers|jobs|are|were|have)|([02-9]|\d\d+|1,\d+) (GPU|worker|job|is|was|has))\b"
+)
+CLUMSY = re.compile(r"None\b(?! of)|[(){}]| [,.:]|\.\.|:\.|  |\ba (8|11|18)\b")
+
+JOB = {"job": "a1", "name": NAMES, "project": NAMES}
+OTHER = {"for_job": "b2", "for_name": NAMES, "for_project": NAMES, "for_user": "joe"}
+WAY = {**JOB, **OTHER, "gpus": (1, 8), "within": (0, 1), "held": (1, 8), "quota": (0, 2), "keeps": (0, 1, 3)}
+HOLDERS = {
+    "jobs": ((), ("x",)),
+    "names": ((), ("w",), NAMES, tuple("abcdef")),
+    "projects": ((), ("p",), ("p", "q")),
+}
+ROOM = {
+    "project": "vision",
+    "at": ("vision", "research team"),
+    "place": (1, 2, 283),
+    "held": (0, 1, 2, 8),
+    "quota": (None, 0, 1, 2),
+    "fair_share": 3,
+    "gpus": (1, 8),
+    "workers": (1, 9),
+    "gpu_types": ((), ("v100",), ("v100", "t4")),
+    "require": (None, "rack"),
+    "free": 3,
+    "node": "n1",
+    "node_free": (0, 1, 3),
+    "room": (0, 1, 9),
+    "reserved": (0, 1, 2),
+    "whole": (0, 1),
+}
+NAMED = {"if_job": "x", "if_name": NAMES[1], "if_project": "jemma", "if_borrowed": 1}
+
+SAMPLES: dict[str, list[dict[str, Any]]] = {
+    "started": [{**JOB, "gpus": (1, 8), "quota": 8, "held": 0}],
+    "started-borrowing": [{**JOB, "gpus": (1, 2, 8), "quota": (0, 1, 2), "held": (0, 1, 8)}],
+    "started-before": [{**JOB, **OTHER, "gpus": (1, 8)}],
+    "reservation-fulfilled": [{**JOB, "gpus": (1, 8)}],
+    "reservation-lost": [{**JOB, "nodes": (("n1",), ("n1", "n2"))}],
+    "reservation-refused": [{**JOB, "gpus": (1, 8)}],
+    "reservation-outranked": [{**JOB, "gpus": (1, 8)}],
+    "reservation-replaced": [{**JOB, "gpus": (1, 8)}],
+    "grows": [{**JOB, "workers": (2, 9), "before": (1, 8)}],
+    "gang-broken": [{**JOB, "workers": (0, 1, 3), "min_workers": 4}, {**JOB, "workers": 0, "min_workers": 1}],
+    "gang-mended": [{**JOB, "workers": (1, 4), "before": (1, 3)}],
+    "moved": [{**JOB, **OTHER}],
+    "room-made": [{**JOB, **HOLDERS, "gpus": (1, 8)}],
+    "promised": [{**JOB, **HOLDERS, "gpus": (1, 8)}],
+    "reclaimed": [WAY],
+    "limit-lowered": [{**JOB, "at": NAMES, "limit": COUNTS, "held": (1, 8), "keeps": (0, 1, 3)}],
+    "preempted": [WAY],
+    "rotated": [WAY],
+    "held": [{}],
+    "back-off": [{"seconds": (0, 1, 2, 90), "until": 5.0}],
+    "unknown-project": [{"project": NAMES}],
+    "over-limit": [{"at": NAMES, "held": COUNTS, "claimed": COUNTS, "limit": COUNTS, "gpus": (1, 8)}],
+    "limit-held": [{"at": NAMES, "held": 2, "limit": 2, "gpus": 1}],
+    "beyond-quota": [{"at": NAMES, "firm": COUNTS, "quota": COUNTS, "gpus": (1, 8)}],
+    "too-large": [{"gpus": (1, 8), "workers": (1, 2), "largest": COUNTS, "gpu_types": TYPES}],
+    "gang-too-large": [{"workers": (1, 9), "gpus": (1, 8), "most": COUNTS, "gpu_types": TYPES}],
+    "awaits-pause": [{**HOLDERS, "gpus": (1, 8), "pausing": (0, 1)}],
+    "next": [{"gpus": (1, 8)}],
+    "share-used": [ROOM, {**ROOM, **NAMED}, {**ROOM, "may_hold": (0, 1, 3), "wanted": (None, 1, 6)}],
+    "too-soon": [{**ROOM, "seconds": (0, 1, 90)}, {**ROOM, **NAMED, "seconds": 40}],
+    "no-room": [ROOM, {**ROOM, **NAMED}],
+    "starting": [{"gpus": (1, 8), "borrowed": (None, 0, 1)}],
+    "running": [{"gpus": (1, 8), "borrowed": (None, 0, 1), "workers": (1, 2), "most": (1, 2, 8)}],
+    "pausing": [{"gpus": (1, 8)}],
+    "stopping": [{"gpus": (1, 8)}],
+    "engine-held": [{"by": NAMES}],
+    "engine-cancelled": [{"by": NAMES}],
+    "engine-time-limit": [{"seconds": (1.0, 90.0, 3600.0)}],
+    "engine-succeeded": [{}],
+    "engine-paused": [{}],
+    "engine-again": [{}],
+    "engine-again-in-vain": [{"times": (1, 2), "limit": (1, 20)}],
+    "engine-fruitless": [{"times": (1, 20)}],
+    "engine-lost": [{"detail": ("", "The node went away"), "saved": (0, 1)}],
+    "engine-not-launched": [{"detail": ("", "The machine is busy.")}],
+    "engine-failed": [
+        {"kind": "exit", "detail": ("", "No module named x"), "code": (1, 3)},
+        {"kind": "exit", "detail": "", "signal": ("SIGKILL", "SIGSEGV"), "retry": 1, "retries": (1, 3)},
+        {"kind": ("exit", "lost", "refused"), "detail": ("", "No such image.")},
+    ],
+    **{f"engine-starts-{why}": [{}] for why in STARTS},
+    "engine-starts-far": [{"days": (1.0, 14.0, 0.5)}],
+}  # fmt: skip
+
+
+def filled(fields: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return parameters with the values that stand in tuples combined: all of them, or some if they are many."""
+    several = [
+        value if isinstance(value, tuple) and (key not in LISTED or isinstance(value[0], tuple)) else (value,)
+        for key, value in fields.items()
+    ]
+    if math.prod(map(len, several)) <= MOST:
+        chosen = list(itertools.product(*several))
+    else:
+        draw = random.Random(1)
+        chosen = [tuple(draw.choice(values) for values in several) for _ in range(MOST)]
+    return [dict(zip(fields, values, strict=True)) for values in chosen]
+
+
+CASES = [(code, fields) for code, all_fields in SAMPLES.items() for fields in all_fields]
+
+
+def test_the_samples_are_of_all_codes() -> None:
+    assert set(SAMPLES) == sentences.CODES
+
+
+def test_every_code_that_the_scheduler_gives_has_sentences() -> None:
+    given = {
+        node.args[0].value
+        for path in SCHEDULER.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", getattr(node.func, "attr", "")) == "Reason"
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+    }
+    assert len(given) > 20
+    assert given <= sentences.CODES
+
+
+@pytest.mark.parametrize(("code", "fields"), CASES, ids=[f"{code}-{at}" for at, (code, _) in enumerate(CASES)])
+def test_a_reason_is_whole_sentences(code: str, fields: dict[str, Any]) -> None:
+    for params in filled(fields):
+        said = sentences.render(Reason(code, params))
+        assert said, params
+        for role, text in said:
+            bare = re.sub("“[^”]*”", "it", text)
+            assert role in Role
+            assert text[0].isupper(), text
+            assert bare.endswith((".", "!", "?")), text
+            assert not ONE_OR_MANY.search(bare), text
+            assert not CLUMSY.search(bare.replace(" (exit code 75)", "")), text
+        assert len(set(said)) == len(said), said
+        assert sentences.joined(said) == sentences.text(Reason(code, params))
+
+
+def test_a_code_of_another_version_is_told_as_it_is() -> None:
+    assert sentences.text(Reason("from-tomorrow", {"x": 1})) == "The reason has the code from-tomorrow."
+
+
+def test_a_job_far_back_in_line_is_not_told_what_would_start_the_first() -> None:
+    about: dict[str, Any] = {
+        "project": "jemma",
+        "at": "jemma",
+        "held": 8,
+        "quota": 2,
+        "gpus": 1,
+        "workers": 1,
+        "node_free": 0,
+    }
+    far = Reason("share-used", {**about, "place": 283})
+    assert sentences.text(far) == (
+        "Waiting for 1 GPU: none is free. The project jemma holds 8 GPUs: its 2 and 6 borrowed."
+        " Number 283 in line, after 282 jobs of jemma."
+    )
+    first = Reason("share-used", {**about, "place": 1, "if_name": "sweep lr=0.017", "if_project": "jemma"})
+    change = "It could start if the job “sweep lr=0.017” of jemma ended."
+    assert sentences.text(first).endswith(f"{change} Next in line.")
+
+
+def test_a_limit_below_the_need_of_the_job_is_not_said_to_help_when_others_end() -> None:
+    about: dict[str, Any] = {"at": "susan", "held": 2, "claimed": 2, "gpus": 4}
+    low = sentences.text(Reason("over-limit", {**about, "limit": 2}))
+    assert low == (
+        "The project susan may hold at most 2 GPUs, and the job needs 4."
+        " It can start only with a limit of 4 or more."
+    )
+    assert "once other jobs of susan have ended" in sentences.text(Reason("over-limit", {**about, "limit": 5}))
+
+
+def test_a_running_job_tells_how_much_is_borrowed() -> None:
+    running = Reason("running", {"gpus": 8, "borrowed": 6, "workers": 8, "most": 8})
+    assert sentences.text(running) == "Running on 8 GPUs: 2 within the quota, 6 borrowed."
+
+
+def test_an_attempt_that_asks_to_be_run_again_is_not_said_to_have_failed() -> None:
+    again = Reason("engine-again-in-vain", {"times": 2, "limit": 20})
+    waits = Reason("back-off", {"seconds": 2, "until": 10.0})
+    assert sentences.text(waits) == "It can run again in 2 s."
+    assert "fail" not in sentences.text(again)

@@ -1,0 +1,108 @@
+"""Plurals, articles, quotes, lists, numbers and times."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from springtide.scheduler import wording
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0 GPUs"), (1, "1 GPU"), (2, "2 GPUs"), (1200, "1,200 GPUs"), (0.5, "0.5 GPUs")]
+)
+def test_a_noun_agrees_with_its_number(number: int, said: str) -> None:
+    assert wording.gpus(number) == said
+
+
+def test_a_plural_may_be_a_word_of_its_own() -> None:
+    assert [wording.count(number, "retry", "retries") for number in (1, 3)] == ["1 retry", "3 retries"]
+
+
+@pytest.mark.parametrize(
+    ("noun", "said"),
+    [
+        ("int", "an int"),
+        ("list", "a list"),
+        ("8-GPU job", "an 8-GPU job"),
+        ("80-GPU job", "an 80-GPU job"),
+        ("11-GPU job", "an 11-GPU job"),
+        ("18-GPU job", "an 18-GPU job"),
+        ("110-GPU job", "a 110-GPU job"),
+        ("6-GPU job", "a 6-GPU job"),
+        ("UUID", "a UUID"),
+        ("user", "a user"),
+        ("Event", "an Event"),
+        ("_thread.lock", "a _thread.lock"),
+    ],
+)
+def test_an_article_goes_by_how_the_word_sounds(noun: str, said: str) -> None:
+    assert wording.article(noun) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("digits", "digits"),
+        ("resnet-50_v1.5", "resnet-50_v1.5"),
+        ("susan@example.org", "susan@example.org"),
+        ("sweep lr=0.017", "“sweep lr=0.017”"),
+        ("ends with a dot.", "“ends with a dot.”"),
+        ("dot.", "“dot.”"),
+        ("two\nlines", "“two lines”"),
+        ("vision team/ä <b>", "“vision team/ä <b>”"),
+        ("", "“”"),
+    ],
+)
+def test_a_name_that_is_more_than_a_word_is_in_quotes(name: str, said: str) -> None:
+    assert wording.quoted(name) == said
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [("", ""), ("a", "a"), ("ab", "a and b"), ("abcd", "a, b, c and d"), ("abcde", "a, b, c and 2 more")],
+)
+def test_a_long_list_ends_in_how_many_more_there_are(names: str, said: str) -> None:
+    assert wording.listed(list(names)) == said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("no program", "no program."),
+        ("Really?", "Really?"),
+        (" two\n lines ", "two lines."),
+        ("It said “no.”", "It said “no.”"),
+        ("", ""),
+    ],
+)
+def test_other_peoples_words_end_as_a_sentence_does(words: str, said: str) -> None:
+    assert wording.sentence(words) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0, "0 s"), (40, "40 s"), (720, "12 min"), (7500, "2 h 5 min"), (90_000, "1 d 1 h")]
+)
+def test_a_duration_has_two_units_at_most(seconds: float, said: str) -> None:
+    assert wording.duration(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0, "0 s"), (0.5, "0.5 s"), (150, "2 min 30 s"), (3600, "1 h"), (90_061, "1 d 1 h 1 min 1 s")],
+)
+def test_a_limit_is_not_rounded(seconds: float, said: str) -> None:
+    assert wording.exactly(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(-5, "just now"), (0, "just now"), (40, "40 s ago"), (7500, "2 h 5 min ago")]
+)
+def test_times_are_said_as_people_do(seconds: float, said: str) -> None:
+    assert wording.ago(1_700_000_000 - seconds, 1_700_000_000) == said
+
+
+def test_what_is_long_ago_has_a_date() -> None:
+    moment = 1_700_000_000 - 30 * 86_400
+    assert wording.ago(moment, 1_700_000_000) == time.strftime("%Y-%m-%d", time.localtime(moment))

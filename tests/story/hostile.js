@@ -1,0 +1,68 @@
+/** What a script on a page of somebody's notebook server can try on the pool; answers all that it got hold of. */
+async () => {
+  const SERVICE = "/services/springtide/";
+  const PATHS = ["", "admin", "pool", "nowhere", "static/site.js", "api/v1/admin", "api/v1/me", "api/v1/events", "api/v1/openapi.json", "api/v1/x"];
+  const PATIENCE_MS = 2500;
+  const loot = [];
+  const passed = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+  const keep = (how, what) => loot.push([how, String(what)]);
+
+  const readable = (how, where) => {
+    try {
+      if (where.location.href === "about:blank") return;
+      keep(`${how}: page`, where.document.documentElement.outerHTML);
+      keep(`${how}: cookies`, where.document.cookie);
+    } catch (error) {
+      keep(`${how}: refused`, error.name);
+    }
+  };
+
+  for (const path of PATHS) {
+    for (const mode of ["no-cors", "same-origin", "cors"]) {
+      const answer = await fetch(SERVICE + path, { mode, credentials: "include", headers: { Accept: "text/html" } });
+      const { value } = await answer.body.getReader().read();
+      keep(`fetch ${mode} ${path} ${answer.status}`, new TextDecoder().decode(value));
+    }
+  }
+
+  const frames = PATHS.map((path) => {
+    const frame = document.createElement("iframe");
+    frame.src = SERVICE + path;
+    document.body.append(frame);
+    return [path, frame];
+  });
+  const windows = PATHS.map((path) => [path, window.open(SERVICE + path)]);
+  await passed(PATIENCE_MS);
+  for (const [path, frame] of frames) {
+    if (frame.contentDocument) readable(`frame ${path}`, frame.contentWindow);
+    else keep(`frame ${path}: refused`, "no document");
+  }
+  for (const [path, opened] of windows) {
+    if (opened && !opened.closed) readable(`window ${path}`, opened);
+    else keep(`window ${path}: refused`, "closed");
+  }
+
+  const here = location.href;
+  history.pushState({}, "", `${SERVICE}admin`);
+  keep("cookies of a pretended address", document.cookie);
+  history.pushState({}, "", here);
+
+  keep(
+    "EventSource",
+    await new Promise((resolve) => {
+      const stream = new EventSource(`${SERVICE}api/v1/events`);
+      stream.onopen = () => resolve("open");
+      stream.onerror = () => resolve("refused");
+      setTimeout(() => resolve("silent"), PATIENCE_MS);
+    }),
+  );
+
+  const tokens = loot.flatMap(([, what]) => [...what.matchAll(/(?:data-xsrf="|_xsrf=)([^";]+)/g)].map((found) => found[1]));
+  const changed = [];
+  for (const token of ["", ...new Set(tokens)]) {
+    const headers = { "Content-Type": "application/json", "X-XSRFToken": token };
+    const answer = await fetch(`${SERVICE}api/v1/projects/joe`, { method: "PATCH", credentials: "include", headers, body: '{"weight": 7}' });
+    changed.push(answer.status);
+  }
+  return { loot, changed };
+};

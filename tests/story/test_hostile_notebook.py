@@ -1,0 +1,104 @@
+"""Joe's notebook server attacks an administrator who opens it in a real browser, and gets hold of nothing."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from browser_people import Person
+from hub_people import Hub
+from hub_people import Person as Program
+from playwright.sync_api import Browser, expect
+
+pytestmark = [pytest.mark.xdist_group("hub-hostile"), pytest.mark.timeout(240)]
+
+HERE = Path(__file__).parent
+SERVER = HERE.parent / "support/hostile_notebook.py"
+ATTACK = (HERE / "hostile.js").read_text().partition("*/\n")[2].strip().removesuffix(";")
+POLICIES = ["unsafe-none", "same-origin", "same-origin-allow-popups", "noopener-allow-popups"]
+"""What a page may ask for about the windows that it opens (``Cross-Origin-Opener-Policy``)."""
+SECRETS = re.compile(r'data-user="admin"|data-xsrf="[^"]|_xsrf=|"quota":\s?\d|event: ')
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    config = f"c.Spawner.cmd = [{sys.executable!r}, {str(SERVER)!r}]\n"
+    hub = Hub(tmp_path_factory.mktemp("hostile") / "state", config)
+    hub.start()
+    joe = Program(hub, "joe")
+    joe.start({"gpus": 0}).raise_for_status()
+    joe.wait_until_ready()
+    joe.close()
+    yield hub
+    hub.stop()
+
+
+@pytest.fixture
+def admin(hub: Hub, browser: Browser) -> Person:
+    """An administrator who has the pool's page open."""
+    admin = Person.log_in(browser, hub, "admin")
+    admin.goto("admin")
+    expect(admin.tab.get_by_test_id("edit-quota-joe")).to_be_visible()
+    return admin
+
+
+def of_joe(hub: Hub, path: str, **answer: str | list[str]) -> str:
+    """The address of a page of joe's server that is answered as joe wants."""
+    return f"{hub.url}/user/joe/{path}?{urlencode(answer, doseq=True)}"
+
+
+REGISTER = """
+async ([script, scope]) => {
+  try {
+    const made = await navigator.serviceWorker.register(script, scope ? { scope } : {});
+    return new URL(made.scope).pathname;
+  } catch (error) {
+    return error.name;
+  }
+}
+"""
+WORKER: dict[str, str | list[str]] = {
+    "type": "text/javascript",
+    "header": "Service-Worker-Allowed:/",
+    "body": "self.addEventListener('fetch', (event) => event.respondWith(new Response('taken over')));",
+}
+
+
+@pytest.mark.parametrize(
+    ("script", "scope", "answered"),
+    [
+        ("/user/joe/worker.js", "/", "SecurityError"),
+        ("/user/joe/worker.js", "/services/springtide/", "SecurityError"),
+        ("/user/joe/worker.js", "/user/", "SecurityError"),
+        ("/user/joe", "", "TypeError"),
+        ("/user/joe/worker.js", "", "/user/joe/"),
+    ],
+)
+def test_a_service_worker_of_somebodys_notebook_works_for_its_own_pages_only(
+    hub: Hub, admin: Person, script: str, scope: str, answered: str
+) -> None:
+    tab = admin.tab.context.new_page()
+    tab.goto(of_joe(hub, "lure"))
+    assert tab.evaluate(REGISTER, [f"{script}?{urlencode(WORKER, doseq=True)}", scope]) == answered
+    admin.goto("pool")
+    expect(admin.tab.get_by_test_id("connection")).to_have_text("Live")
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_page_of_somebodys_notebook_reads_and_changes_nothing(hub: Hub, admin: Person, policy: str) -> None:
+    tab = admin.tab.context.new_page()
+    tab.goto(of_joe(hub, "lure", header=f"Cross-Origin-Opener-Policy:{policy}"))
+    got = tab.evaluate(ATTACK)
+    found = {how: match[0] for how, what in got["loot"] if (match := SECRETS.search(what))}
+    assert found == {}
+    tried = Counter(how.split()[0].rstrip(":") for how, _ in got["loot"])
+    assert tried["fetch"] == 30
+    assert tried.keys() == {"fetch", "frame", "window", "cookies", "EventSource"}
+    assert set(got["changed"]) == {403}
+    admin.goto("admin")
+    expect(admin.tab.get_by_test_id("edit-weight-joe")).to_have_value("1")

@@ -1,0 +1,88 @@
+"""One job, kept up to date by the pool's events."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from springtide.scheduler.client import Client
+from springtide.scheduler.wire import Event, Job, Progress
+
+FINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
+"""The states after which a job does not change."""
+
+
+class LiveJob:
+    """The newest known version of a job, as events tell it; fetched only if some were missed.
+
+    `hear` and `forget` may be called while `current` waits for an answer.
+    """
+
+    def __init__(self, client: Client, job_id: str) -> None:
+        self._client = client
+        self._id = job_id
+        self._lock = threading.Lock()
+        self._job: Job | None = None
+        self._heard = 0
+        self._is_stale = True
+
+    def concerns(self, event: Event) -> bool:
+        """Return whether the event is about this job."""
+        return self._id == event.data.get("id", event.data.get("job"))
+
+    def hear(self, event: Event) -> bool:
+        """Take in an event; return whether it tells something new of the job."""
+        if event.kind not in {"job", "progress"} or not self.concerns(event):
+            return False
+        with self._lock:
+            if event.kind == "job":
+                heard = msgspec.convert(event.data, Job)
+                self._job = heard if self._job is None else merged(self._job, heard)
+            elif self._job is not None:
+                self._job = progressed(self._job, event)
+            self._heard += 1
+            self._is_stale |= self._job is None
+        return True
+
+    def forget(self) -> None:
+        """Note that events may have been missed: `current` fetches the job."""
+        with self._lock:
+            self._is_stale = True
+
+    def current(self) -> Job:
+        """Return the job, fetched if that is necessary. Raise what the client raises."""
+        with self._lock:
+            heard, job = self._heard, self._job
+            if not self._is_stale and job is not None:
+                return job
+            self._is_stale = False
+        try:
+            fetched = self._client.job(self._id)
+        except Exception:
+            self.forget()
+            raise
+        with self._lock:
+            overtaken = self._heard != heard and self._job is not None
+            self._job = merged(fetched, self._job) if overtaken and self._job is not None else fetched
+            return self._job
+
+
+def merged(older: Job, newer: Job) -> Job:
+    """Return the newer version, which comes from an event, with what events leave out."""
+    first = newer.attempts[0].number if newer.attempts else 0
+    earlier = [attempt for attempt in older.attempts if attempt.number < first]
+    return replace(newer, source=older.source, attempts=[*earlier, *newer.attempts])
+
+
+def progressed(job: Job, event: Event) -> Job:
+    """Return the job with the progress that an event tells."""
+    told = event.data
+    return replace(
+        job,
+        progress=msgspec.convert(told["progress"], Progress),
+        saved=told.get("saved", job.saved),
+        saved_step=told.get("saved_step", job.saved_step),
+    )

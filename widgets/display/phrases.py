@@ -1,0 +1,85 @@
+"""Quantities, times and other people's text as sentences, where no picture can be drawn."""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+
+from springtide.scheduler.client.times import expectation
+from springtide.scheduler.wire import Job
+from springtide.scheduler.wording import gpus, workers
+
+GLYPHS = {
+    "queued": "◷",
+    "starting": "◌",
+    "running": "▶",
+    "pausing": "◍",
+    "paused": "⏸",
+    "succeeded": "✔",
+    "failed": "✘",
+    "cancelled": "⊘",
+}
+ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])"
+)
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+KEPT = frozenset("\n\r\t\x1b")
+
+
+def clean(text: str) -> str:
+    """Return text as one line without control, direction and terminal escape characters."""
+    visible = (" " if char.isspace() else char for char in ESCAPES.sub("", text))
+    return " ".join("".join(char for char in visible if unicodedata.category(char) not in {"Cc", "Cf"}).split())
+
+
+def clean_lines(text: str) -> str:
+    """Return a log without such characters; line ends, tabs and colours stay."""
+    coloured = ESCAPES.sub(lambda found: found[0] if COLOUR.fullmatch(found[0]) else "", text)
+    return "".join(char for char in coloured if char in KEPT or unicodedata.category(char) not in {"Cc", "Cf"})
+
+
+def escape(text: str) -> str:
+    """Return text as one line, escaped for HTML."""
+    return html.escape(clean(text))
+
+
+def state(job: Job) -> str:
+    """Return the state as a glyph and a word."""
+    return f"{GLYPHS.get(job.state, '?')} {clean(job.state)}"
+
+
+def progress(job: Job) -> str:
+    """Return ``step 41 of 60``, empty if the job reported none."""
+    step, of = job.progress.step, job.progress.of
+    if step is None:
+        return ""
+    return f"step {step:g}" if of is None else f"step {step:g} of {of:g}"
+
+
+def held(job: Job) -> str:
+    """Return ``8 GPUs, 6 of them borrowed``, empty if it holds none."""
+    borrowed = sum(gpu.borrowed for gpu in job.held)
+    if not job.held:
+        return ""
+    if not borrowed:
+        return gpus(len(job.held))
+    part = "borrowed" if borrowed == len(job.held) else f"{borrowed} of them borrowed"
+    return f"{gpus(len(job.held))}, {part}"
+
+
+def why(job: Job) -> str:
+    """Return why the job is in its state: what went wrong, or the pool's reason."""
+    return clean(job.error or (job.reason.text if job.reason else ""))
+
+
+def starts(job: Job, now: float) -> str:
+    """Return when a waiting job is expected to start or resume; empty if that is not known."""
+    return (
+        "" if job.starts is None else clean(expectation(job.starts, now, "resumes" if job.attempt else "starts"))
+    )
+
+
+def asked(job: Job) -> str:
+    """Return what the job asks for: ``4 GPUs``, ``2 workers with 4 GPUs each``."""
+    return gpus(job.gpus) if job.workers == 1 else workers(job.workers, job.gpus)

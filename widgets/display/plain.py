@@ -1,0 +1,123 @@
+"""Jobs and the pool as text and as HTML tables, for places without widgets. Everything from others is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from springtide.scheduler.wire import Job, PoolView, ProjectView
+from springtide.scheduler.wording import count
+from springtide.widgets.display import phrases
+
+JOB_HEADS = ("id", "job", "project", "state", "progress", "GPUs", "why")
+NAME = ' style="text-align: left; white-space: nowrap"'
+LEFT = ' style="text-align: left"'
+SHORT = 24
+"""Characters up to which no entry of a column is broken into lines."""
+MOST_ROWS = 100
+"""Maximum number of jobs in a table."""
+NO_JOBS = "No jobs yet. Send one with pool.submit(…)."
+PROJECT_HEADS = ("project", "quota", "held", "borrowed", "waiting")
+
+
+def job_text(job: Job, now: float) -> str:
+    """Return one job in one or two lines."""
+    about = [phrases.state(job), phrases.progress(job), phrases.held(job) or f"asks for {phrases.asked(job)}"]
+    first = f"Job {phrases.clean(job.name)} ({phrases.clean(job.id)}): {', '.join(part for part in about if part)}"
+    why = " ".join(part for part in (phrases.why(job), phrases.starts(job, now)) if part)
+    return f"{first}\n{why}" if why else first
+
+
+def job_html(job: Job, now: float) -> str:
+    """Return one job as a table of two columns."""
+    rows = [
+        ("job", f"{job.name} ({job.id})"),
+        ("project", job.project),
+        ("state", phrases.state(job)),
+        ("progress", phrases.progress(job)),
+        ("asks for", phrases.asked(job)),
+        ("holds", phrases.held(job)),
+        ("why", phrases.why(job)),
+        ("starts", phrases.starts(job, now)),
+    ]
+    lines = (
+        f"<tr><th{NAME}>{head}</th><td{LEFT}>{phrases.escape(value)}</td></tr>" for head, value in rows if value
+    )
+    return f"<table>{''.join(lines)}</table>"
+
+
+def jobs_text(jobs: Sequence[Job]) -> str:
+    """Return jobs as a table in text: the first ones, and how many more there are."""
+    table = text_table(JOB_HEADS, [_job_row(job) for job in jobs[:MOST_ROWS]], NO_JOBS)
+    return "\n".join(filter(None, [table, _rest(jobs)]))
+
+
+def jobs_html(jobs: Sequence[Job]) -> str:
+    """Return jobs as a table in HTML: the first ones, and how many more there are."""
+    table = html_table(JOB_HEADS, [_job_row(job) for job in jobs[:MOST_ROWS]], NO_JOBS)
+    rest = _rest(jobs)
+    return f"{table}<p>{rest}</p>" if rest else table
+
+
+def pool_text(pool: PoolView) -> str:
+    """Return the pool at a glance."""
+    rows = [_project_row(project) for project in pool.projects]
+    return f"{_totals(pool)}\n{text_table(PROJECT_HEADS, rows, 'There are no projects yet.')}"
+
+
+def pool_html(pool: PoolView) -> str:
+    """Return the pool at a glance, as a table."""
+    rows = [_project_row(project) for project in pool.projects]
+    return f"<p>{phrases.escape(_totals(pool))}</p>{html_table(PROJECT_HEADS, rows, 'There are no projects yet.')}"
+
+
+def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> str:
+    """Return a table with columns as wide as their widest entry."""
+    if not rows:
+        return empty
+    cleaned = [heads, *([phrases.clean(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[place]) for row in cleaned) for place in range(len(heads))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cleaned
+    )
+
+
+def html_table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> str:
+    """Return a table with a line of heads, numbers to the right and words to the left."""
+    if not rows:
+        return f"<p>{phrases.escape(empty)}</p>"
+    styles = [_style([row[place] for row in rows]) for place in range(len(heads))]
+    top = "".join(f"<th{style}>{phrases.escape(head)}</th>" for head, style in zip(heads, styles, strict=True))
+    body = "".join(f"<tr>{_cells(row, styles)}</tr>" for row in rows)
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cells(row: Sequence[str], styles: Sequence[str]) -> str:
+    cells = zip(row, styles, strict=True)
+    return "".join(f"<td{style}>{phrases.escape(cell)}</td>" for cell, style in cells)
+
+
+def _style(column: Sequence[str]) -> str:
+    if all(cell.isdecimal() for cell in column):
+        return ' style="text-align: right"'
+    short = max(map(len, column)) <= SHORT
+    return f' style="text-align: left{"; white-space: nowrap" if short else ""}"'
+
+
+def _totals(pool: PoolView) -> str:
+    simulated = " (simulated)" if pool.simulated else ""
+    return f"{pool.train_held} of {count(pool.train_gpus, 'train GPU')}{simulated} held"
+
+
+def _rest(jobs: Sequence[Job]) -> str:
+    more = len(jobs) - MOST_ROWS
+    return f"… and {count(more, 'job')} more." if more > 0 else ""
+
+
+def _job_row(job: Job) -> tuple[str, ...]:
+    gpus = phrases.held(job) or phrases.asked(job)
+    return (job.id, job.name, job.project, phrases.state(job), phrases.progress(job), gpus, phrases.why(job))
+
+
+def _project_row(project: ProjectView) -> tuple[str, ...]:
+    quota = "unlimited" if project.quota is None else str(project.quota)
+    return (project.name, quota, str(project.held), str(project.borrowed), str(project.waiting))

@@ -1,0 +1,1 @@
+"""The form to submit jobs with: ``pool.form()``."""

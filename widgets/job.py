@@ -1,0 +1,311 @@
+"""The handle of a job. It holds only the id; everything else is fetched."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from importlib import import_module
+from typing import Any
+
+from springtide.scheduler import wire
+from springtide.scheduler.client import Client
+from springtide.widgets.connection import Connection, PoolError, connection, own
+from springtide.widgets.display import phrases, plain, progress_bar
+from springtide.widgets.display.feed import JobFeed
+from springtide.widgets.display.listener import listener
+from springtide.widgets.display.live_job import FINAL
+from springtide.widgets.errors import (
+    JobCancelledError,
+    JobFailedError,
+    NoResultError,
+    NotFinishedError,
+    SpringtideError,
+    UntrustedResultError,
+)
+
+RESULT = "result.pkl"
+ERROR = "error.json"
+LOG_WAIT_S = 10.0
+NO_LONGER = "No longer waiting. The job goes on; pool.job('{}') brings it back."
+
+
+class WaitInterrupted(KeyboardInterrupt):
+    """Waiting was interrupted. The job goes on."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+class LogText(str):
+    """The text of a log; a notebook shows it as lines."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Job:
+    """A handle of a job. It can be made again from the id at any time: ``pool.job(id)``.
+
+    All methods raise `PoolError` when the pool refuses and `UnreachableError` when it does not answer.
+    """
+
+    def __init__(self, job_id: str, way: Connection | None = None, notes: Sequence[str] = ()) -> None:
+        self.id = job_id
+        self._way = way
+        self.notes = tuple(notes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Job, (self.id,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Job) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    # ---------- state
+
+    @property
+    def info(self) -> wire.Job:
+        """All that the pool says of the job, now."""
+        return self._connection.ask(Client.job, self.id)
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.info.name
+
+    @property
+    def state(self) -> str:
+        """One of queued, starting, running, pausing, paused, succeeded, failed and cancelled."""
+        return self.info.state
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing will happen to the job any more."""
+        return self.state in FINAL
+
+    @property
+    def progress(self) -> wire.Progress:
+        """What the job last reported."""
+        return self.info.progress
+
+    @property
+    def reason(self) -> str:
+        """Why the job waits, or what happens to it, in words."""
+        return phrases.why(self.info)
+
+    @property
+    def starts(self) -> str:
+        """When the job is expected to start or resume, in words; empty unless it waits."""
+        return phrases.starts(self.info, time.time())
+
+    # ---------- actions
+
+    def pause(self) -> None:
+        """Pause the job at its next checkpoint; it waits until it is resumed."""
+        self._connection.ask(Client.pause, self.id)
+
+    def resume(self) -> None:
+        """Let the job run again after `pause`."""
+        self._connection.ask(Client.resume, self.id)
+
+    def cancel(self) -> None:
+        """End the job for good."""
+        self._connection.ask(Client.cancel, self.id)
+
+    # ---------- waiting
+
+    def wait(self, timeout: float | None = None, *, quiet: bool = False) -> Job:
+        """Wait until the job has ended, or ``timeout`` seconds, with a progress bar unless ``quiet``.
+
+        Interrupting the kernel ends the waiting only: the job goes on. Returns the handle.
+        """
+        news = threading.Condition()
+        latest: list[wire.Job | Exception] = []
+
+        def seen(job: wire.Job | Exception) -> None:
+            with news:
+                latest[:] = [job]
+                news.notify_all()
+
+        shown = None if quiet else progress_bar.Bar()
+        until = None if timeout is None else time.monotonic() + timeout
+        feed = JobFeed(self._connection.client, self.id, seen)
+        try:
+            job = self.info
+            listener(self._connection.client).add(feed)
+            while True:
+                if shown is not None:
+                    shown.show(job)
+                left = None if until is None else until - time.monotonic()
+                if job.state in FINAL or (left is not None and left <= 0):
+                    return self
+                with news:
+                    if news.wait_for(lambda: bool(latest), left):
+                        job = known(latest.pop())
+        except KeyboardInterrupt:
+            raise WaitInterrupted(NO_LONGER.format(self.id)) from None
+        finally:
+            listener(self._connection.client).remove(feed)
+            if shown is not None:
+                shown.close()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        """Wait for the end of the job and return the result: ``await job``."""
+        return self._result_later().__await__()
+
+    async def _result_later(self) -> Any:
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+
+        def seen(job: wire.Job | Exception) -> None:
+            if isinstance(job, Exception) or job.state in FINAL:
+                loop.call_soon_threadsafe(ended.set)
+
+        feed = JobFeed(self._connection.client, self.id, seen)
+        listener(self._connection.client).add(feed)
+        try:
+            await ended.wait()
+        finally:
+            listener(self._connection.client).remove(feed)
+        return await asyncio.to_thread(self.result)
+
+    # ---------- results
+
+    def result(self, timeout: float | None = None, *, trust: bool = False) -> Any:
+        """Return what the function or the cell returned; of a notebook job, the executed notebook.
+
+        Waits until the job has ended, or ``timeout`` seconds. The result of another person's job is a pickle that
+        runs that person's code when it is loaded: say ``trust=True`` if you do. Raise `NotFinishedError`,
+        `JobFailedError` with the job's own traceback, `JobCancelledError` or `NoResultError`.
+        """
+        job = self.info
+        if job.state not in FINAL:
+            job = self.wait(timeout).info
+        self._require_success(job)
+        if job.kind == "notebook":
+            return self.notebook()
+        if job.kind == "command":
+            msg = "A command has no result. Read what it wrote to its output directory with job.output(name)."
+            raise NoResultError(msg)
+        me = self._connection.ask(Client.me)
+        if job.user != me.name and not trust:
+            msg = (
+                f"This result was written by {phrases.clean(job.user)}'s job, and loading it would run code of "
+                f"{phrases.clean(job.user)} in this notebook. If that is all right, say job.result(trust=True)."
+            )
+            raise UntrustedResultError(msg)
+        return pickle.loads(self.output(RESULT))  # noqa: S301 - the caller's own, or trusted in so many words
+
+    def output(self, name: str) -> bytes:
+        """Return the file ``name`` of the job's output directory."""
+        try:
+            return self._connection.ask(Client.output, self.id, name)
+        except PoolError as error:
+            if error.status != 404:
+                raise
+            msg = f"Job {self.id} has written no output {name!r}. {error}"
+            raise NoResultError(msg) from None
+
+    def notebook(self) -> dict[str, Any]:
+        """Return the executed notebook of a notebook job, as far as it came, in the notebook format."""
+        job = self.info
+        if job.kind != "notebook":
+            msg = f"Job {phrases.clean(job.name)} ran a {job.kind}, not a notebook."
+            raise NoResultError(msg)
+        found: dict[str, Any] = json.loads(self.output(job.argv[-1].rpartition("/")[2]))
+        return found
+
+    def logs(self, *, follow: bool = False, rank: int = 0) -> LogText | None:
+        """Return what the worker ``rank`` printed; with ``follow``, print it as it comes until the job ends."""
+        if follow:
+            try:
+                self._read_log(rank, LOG_WAIT_S, _print)
+            except KeyboardInterrupt:
+                raise WaitInterrupted(NO_LONGER.format(self.id)) from None
+            return None
+        pieces: list[str] = []
+        self._read_log(rank, 0, pieces.append)
+        return LogText(phrases.clean_lines("".join(pieces)))
+
+    def _read_log(self, rank: int, wait: float, take: Callable[[str], Any]) -> None:
+        offset = 0
+        while True:
+            piece = self._connection.ask(Client.log, self.id, rank=rank, offset=offset, wait=wait)
+            if piece.text:
+                take(piece.text)
+            elif piece.ended or not wait:
+                return
+            offset = piece.next
+
+    def _require_success(self, job: wire.Job) -> None:
+        if job.state not in FINAL:
+            msg = f"Job {phrases.clean(job.name)} is still {job.state}. It goes on; ask again, or `await job`."
+            raise NotFinishedError(msg)
+        if job.state == "cancelled":
+            msg = f"Job {phrases.clean(job.name)} was cancelled, so it has no result."
+            raise JobCancelledError(msg)
+        if job.state == "failed":
+            name, error = phrases.clean(job.name), phrases.clean(job.error)
+            msg = f"Job {name} failed. {error} See job.logs() for the rest."
+            raise JobFailedError(msg, self._traceback())
+
+    def _traceback(self) -> str:
+        try:
+            text = json.loads(self.output(ERROR))["traceback"]
+        except (NoResultError, ValueError, KeyError, TypeError):
+            return ""
+        return phrases.clean_lines(str(text))
+
+    # ---------- display
+
+    def show(self) -> None:
+        """Display the live card."""
+        show(self)
+
+    def __repr__(self) -> str:
+        return f"Job({self.id!r})"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        try:
+            job = self.info
+        except SpringtideError as error:
+            return {"text/plain": f"{self!r}: {error}"}
+        now = time.time()
+        fallback = {"text/plain": plain.job_text(job, now), "text/html": plain.job_html(job, now)}
+        try:
+            from springtide.widgets.display.card import bundle, card  # noqa: PLC0415 - the extra may be missing
+        except ModuleNotFoundError:
+            return fallback
+        return {**bundle(card(self._connection, job, " ".join(self.notes))), **fallback}
+
+    @property
+    def _connection(self) -> Connection:
+        if self._way is None:
+            self._way = connection()
+        return self._way
+
+
+def known(job: wire.Job | Exception) -> wire.Job:
+    """Return the job, or raise the error that came instead of it."""
+    if isinstance(job, Exception):
+        raise own(job)
+    return job
+
+
+def show(thing: Any) -> None:
+    """Display something in the notebook."""
+    import_module("IPython.display").display(thing)
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(phrases.clean_lines(text))
+    sys.stdout.flush()

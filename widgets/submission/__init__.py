@@ -1,0 +1,1 @@
+"""What is sent to the pool: capture, options, form and magic."""

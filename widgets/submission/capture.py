@@ -1,0 +1,72 @@
+"""Capture of what a notebook submits, as it is at this moment.
+
+Commands, scripts and notebooks are captured as on the command line; functions and cells are pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from springtide.scheduler import capture as commands
+from springtide.scheduler.capture import RUNNER, SOURCE_CAP, Captured, Here, capture_words, split_command
+from springtide.scheduler.wording import article
+from springtide.widgets.errors import CaptureError
+from springtide.widgets.submission.functions import Payload, called, pickle_call, pickle_cell
+
+PAYLOAD = "payload.pkl"
+
+Work: TypeAlias = Callable[..., Any] | str | Path | Sequence[str]
+"""A function; a command; a script or notebook by its path; a command in words."""
+
+
+def capture(work: Work, args: Sequence[Any], kwargs: Mapping[str, Any], here: Here) -> Captured:
+    """Capture any kind of work. Raise `CaptureError` if it cannot be sent."""
+    with _own_errors():
+        if isinstance(work, (str, Path)) or not callable(work):
+            if args or kwargs:
+                msg = f"Only a function takes arguments; put those of {str(work)!r:.80} into the command itself."
+                raise CaptureError(msg)
+            return capture_words(_words(work), here)
+        payload = pickle_call(work, args, kwargs, here.cwd)
+        return _pickled(payload, called(work), here)
+
+
+def capture_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], here: Here) -> Captured:
+    """Capture a notebook cell with the variables it reads. Raise `CaptureError`."""
+    with _own_errors():
+        return _pickled(pickle_cell(text, namespace, hidden, here.cwd), "cell", here)
+
+
+def _words(work: str | Path | Sequence[str]) -> list[str]:
+    if isinstance(work, Path):
+        return ["python", str(work)] if work.suffix == ".py" else [str(work)]
+    if isinstance(work, str):
+        return split_command(work)
+    if isinstance(work, Sequence):
+        return list(work)
+    msg = f"A job is a function, a command or a notebook; {work!r:.80} is {article(type(work).__name__)}."
+    raise CaptureError(msg)
+
+
+def _pickled(payload: Payload, name: str, here: Here) -> Captured:
+    return Captured(
+        kind="function",
+        name=name,
+        argv=(here.python, "-m", RUNNER, "function", f"{{code}}/{PAYLOAD}"),
+        files={**payload.files, PAYLOAD: payload.data},
+        cwd=str(here.cwd),
+        source=payload.source[:SOURCE_CAP],
+        notes=payload.notes,
+        sizes=payload.sizes,
+    )
+
+
+@contextmanager
+def _own_errors() -> Iterator[None]:
+    try:
+        yield
+    except commands.CaptureError as error:
+        raise CaptureError(str(error)) from None

@@ -1,0 +1,199 @@
+"""Functions and cells as payloads: the code and the values of this moment, pickled by value."""
+
+from __future__ import annotations
+
+import ast
+import dis
+import functools
+import inspect
+import linecache
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from springtide.scheduler.capture import sources
+from springtide.widgets.errors import CaptureError
+from springtide.widgets.submission.explain import find_culprit, parts, try_pickle, used_globals
+from springtide.widgets.submission.names import imported_names, needed_names
+from springtide.widgets.submission.sent import Call, Cell, compile_cell
+
+WAY_OUT = "Make it inside the function instead, or pass what is needed to make it (a path, an address, a number)."
+LARGE = 2**20
+LAMBDA = "<lambda>"
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """What runs, pickled; the source files it may still import; and what the user should know."""
+
+    data: bytes
+    files: Mapping[str, bytes]
+    source: str
+    notes: tuple[str, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+def pickle_call(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], workdir: Path
+) -> Payload:
+    """Return the call as a payload. Modules from ``workdir`` are sent by value, so later edits change nothing.
+
+    Raises `CaptureError` if the arguments do not fit the function or something cannot be pickled, naming it.
+    """
+    check_arguments(function, args, kwargs)
+    call = {
+        "function": Call(function, dict(_unfiled_sources(function))),
+        "args": tuple(args),
+        "kwargs": dict(kwargs),
+    }
+    named = [("", function)]
+    named += [(f"argument {place}", value) for place, value in enumerate(args, 1)]
+    named += [(f"argument `{name}`", value) for name, value in kwargs.items()]
+    modules = list(sources.local_modules(workdir))
+    data, notes = _pickle(call, called(function), named, modules)
+    files = {
+        **sources.imported_files(_lazy_imports(function), workdir),
+        **sources.module_files(modules),
+    }
+    uses = {**dict(parts(_plain(function))), **dict(named[1:])}
+    return Payload(data, files, source_of(function), notes, _sizes(data, uses))
+
+
+def pickle_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], workdir: Path) -> Payload:
+    """Return a cell with the variables it reads from ``namespace``; ``hidden`` names are not the user's.
+
+    Raises `CaptureError` for code that is no plain Python and for variables that cannot be pickled.
+    """
+    try:
+        compile_cell(text)
+    except SyntaxError as error:
+        msg = f"The cell cannot be sent: {error.msg} in line {error.lineno}."
+        raise CaptureError(msg) from error
+    tree = ast.parse(text)
+    wanted = needed_names(tree.body) - set(hidden)
+    variables = {name: namespace[name] for name in sorted(wanted) if name in namespace}
+    anchor = types.FunctionType(_nothing.__code__, namespace, "cell")
+    texts = dict(pair for value in variables.values() for pair in _unfiled_sources(value))
+    call = {"function": Cell(text, anchor, variables, texts), "args": (), "kwargs": {}}
+    modules = list(sources.local_modules(workdir))
+    named = [(f"variable `{name}`", value) for name, value in variables.items()]
+    data, notes = _pickle(call, "the cell", named, modules)
+    files = {**sources.imported_files(imported_names(tree), workdir), **sources.module_files(modules)}
+    captured = ", ".join(variables) or "no variables"
+    return Payload(data, files, text, (f"Sent with the cell: {captured}.", *notes), _sizes(data, dict(named)))
+
+
+def check_arguments(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise `CaptureError` now if the call would fail in the job for want of an argument or a name."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        msg = f"{called(function)}{signature} cannot be called like this: {error}."
+        raise CaptureError(msg) from None
+
+
+def source_of(function: Callable[..., Any]) -> str:
+    """Return the function's text, empty if there is none."""
+    try:
+        return inspect.getsource(inspect.unwrap(_plain(function)))
+    except (OSError, TypeError):
+        return ""
+
+
+def _pickle(
+    call: Mapping[str, Any], name: str, named: Sequence[tuple[str, Any]], modules: Sequence[types.ModuleType]
+) -> tuple[bytes, tuple[str, ...]]:
+    with _by_value(modules):
+        pickled = try_pickle(call)
+    if isinstance(pickled, bytes):
+        return pickled, ()
+    pickled = try_pickle(call)
+    if isinstance(pickled, bytes):
+        names = ", ".join(module.__name__ for module in modules)
+        note = f"Not everything in {names} can be pickled, so the job imports a copy of the files made just now."
+        return pickled, (note,)
+    for label, value in named:
+        culprit = find_culprit(value, f"{name}'s {label}" if label else name)
+        if culprit is not None:
+            msg = f"{culprit}. {WAY_OUT}"
+            raise CaptureError(msg)
+    msg = f"{name} cannot be sent: {pickled}. {WAY_OUT}"
+    raise CaptureError(msg)
+
+
+@contextmanager
+def _by_value(modules: Sequence[types.ModuleType]) -> Iterator[None]:
+    already = cloudpickle.list_registry_pickle_by_value()
+    added = [module for module in modules if module.__name__ not in already]
+    for module in added:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in added:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _unfiled_sources(function: Any) -> Iterator[tuple[str, str]]:
+    """Yield the texts of notebook code in the function and the functions it uses, by their compiled names."""
+    pending, seen = [_plain(function)], set()
+    while pending:
+        value = pending.pop()
+        if not isinstance(value, types.FunctionType) or value in seen:
+            continue
+        seen.add(value)
+        file = value.__code__.co_filename
+        cached = linecache.cache.get(file)
+        if cached is not None and len(cached) == 4 and not Path(file).exists():
+            yield file, "".join(cached[2])
+        if value.__module__ == "__main__":
+            pending.extend(used_globals(value).values())
+
+
+def _lazy_imports(function: Any) -> Iterator[str]:
+    pending: list[types.CodeType] = []
+    plain = _plain(function)
+    if isinstance(plain, types.FunctionType):
+        pending.append(plain.__code__)
+    while pending:
+        code = pending.pop()
+        pending.extend(constant for constant in code.co_consts if isinstance(constant, types.CodeType))
+        yield from (str(step.argval) for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME")
+
+
+def _plain(function: Any) -> Any:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function.__func__ if isinstance(function, types.MethodType) else function
+
+
+def _sizes(data: bytes, values: Mapping[str, Any]) -> dict[str, int]:
+    """Return the bytes that each value takes; nothing for a small payload."""
+    if len(data) < LARGE:
+        return {}
+    pickled = {name: try_pickle(value) for name, value in values.items()}
+    return {name: len(part) for name, part in pickled.items() if isinstance(part, bytes)}
+
+
+def called(function: Any) -> str:
+    """Return what a function is called: of a lambda, the name of the variable that it was assigned to."""
+    plain = _plain(function)
+    name = str(getattr(plain, "__name__", type(plain).__name__))
+    if name != LAMBDA:
+        return name
+    return next(
+        (found for found, value in plain.__globals__.items() if value is plain and found[0] != "_"), "lambda"
+    )
+
+
+def _nothing() -> None:
+    """Do nothing: the code of a cell's anchor."""

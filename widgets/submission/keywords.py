@@ -1,0 +1,98 @@
+"""The keywords of ``pool.submit``: which are options of the job and which belong to the function."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from springtide.scheduler.wire import OPTIONS, Option, Surface
+from springtide.scheduler.wire.options import Kind
+from springtide.scheduler.wire.submission import offered
+from springtide.widgets.errors import OptionError
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+NAMES = frozenset(option.name for option in offered(Surface.SUBMIT))
+TYPES = {
+    Kind.WHOLE: "int",
+    Kind.DURATION: "float | str | timedelta",
+    Kind.SWITCH: "bool",
+    Kind.TEXT: "str",
+    Kind.TEXTS: "str | Sequence[str]",
+    Kind.PRIORITY: "str | int",
+    Kind.VARIABLES: "Mapping[str, str]",
+}
+"""The Python types of the kinds of options, as a signature shows them."""
+
+
+def takes_options(method: Method) -> Method:
+    """Show the options of a job in the method's signature and docstring, for completion and help.
+
+    The method itself takes them as ``**keywords``. ``{options}`` in its docstring is replaced by the list.
+    """
+    signature = inspect.signature(method)
+    own = [part for part in signature.parameters.values() if part.kind is not part.VAR_KEYWORD]
+    rest = [
+        part for part in signature.parameters.values() if part.kind is part.VAR_KEYWORD and part.name != "options"
+    ]
+    shown = [_parameter(option) for option in offered(Surface.SUBMIT)]
+    method.__signature__ = signature.replace(parameters=[*own, *shown, *rest])  # type: ignore[attr-defined]
+    method.__doc__ = (method.__doc__ or "").replace("{options}", _list())
+    return method
+
+
+def split_keywords(
+    work: object, kwargs: Mapping[str, Any] | None, keywords: Mapping[str, Any]
+) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """Return the options among the keywords, and the function's own. Raise `OptionError` where that is unclear."""
+    options = {name: value for name, value in keywords.items() if name in NAMES}
+    others = {name: value for name, value in keywords.items() if name not in NAMES}
+    own = _parameters(work) if callable(work) else {}
+    if kwargs is None:
+        for name in options:
+            if name in own:
+                msg = (
+                    f"`{name}` is an option of submit and a parameter of the function too. Pass the function's "
+                    f"keywords as kwargs={{{name!r}: …}} (or kwargs={{}}); then {name}=… is the option."
+                )
+                raise OptionError(msg)
+        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in own.values())
+        unknown = [name for name in others if not callable(work) or not (takes_any or not own or name in own)]
+    else:
+        unknown = list(others)
+    check_names(unknown, " and no parameter of the function" if own else "")
+    return options, others if kwargs is None else kwargs
+
+
+def check_names(unknown: Iterable[str], nor: str = "") -> None:
+    """Raise `OptionError` for the first of the names, which are no options; ``nor`` is what else it is not."""
+    for name in unknown:
+        near = difflib.get_close_matches(name, NAMES, 1)
+        hint = f"Did you mean {near[0]}?" if near else f"Options are {', '.join(sorted(NAMES))}."
+        msg = f"`{name}` is no option of a job{nor}. {hint}"
+        raise OptionError(msg)
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    kind = TYPES[option.kind] + (" | None" if option.default is None else "")
+    default = option.default if isinstance(option.default, str | int) else None
+    return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def _list() -> str:
+    """Return the options as lines of a docstring."""
+    lines = (f"- ``{name}``: {option.help} Default: {option.default_words}." for name, option in OPTIONS.items())
+    text = "\n".join(
+        textwrap.fill(line, 107, initial_indent=" " * 8, subsequent_indent=" " * 10) for line in lines
+    )
+    return text.lstrip()
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}

@@ -1,0 +1,87 @@
+"""What travels inside a payload and runs at the other end, in the job. Standard library only.
+
+Both kinds bring their source lines along, so that a traceback in the job's log shows the code that failed.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import linecache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+CELL = "<%%train>"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Calls ``function``; ``sources`` are texts of code that is in no file, by the name it was compiled under.
+
+    An ``async`` function is run to its end.
+    """
+
+    function: Callable[..., Any]
+    sources: Mapping[str, str]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what the function returns."""
+        show_sources(self.sources)
+        value = self.function(*args, **kwargs)
+        return asyncio.run(value) if inspect.iscoroutine(value) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Runs a notebook cell; its result is the value of the last line if that is an expression.
+
+    ``anchor`` is an empty function from the notebook's namespace: pickled together with the notebook's functions,
+    it comes back with the very globals they have, which is where the cell runs.
+    """
+
+    source: str
+    anchor: FunctionType
+    variables: Mapping[str, Any]
+    sources: Mapping[str, str]
+
+    def __call__(self) -> Any:
+        """Return the value of the last expression."""
+        show_sources({**self.sources, CELL: self.source})
+        namespace = self.anchor.__globals__
+        namespace.update(self.variables)
+        codes = compile_cell(self.source)
+        if any(code.co_flags & inspect.CO_COROUTINE for code in codes):
+            return asyncio.run(_run(codes, namespace))
+        value = None
+        for code in codes:
+            value = eval(code, namespace)  # noqa: S307 - the user's own cell
+        return value
+
+
+def compile_cell(source: str) -> list[CodeType]:
+    """Return the cell's code; the last piece yields its result. Raise SyntaxError."""
+    tree = ast.parse(source, CELL)
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    codes = [compile(tree, CELL, "exec", flags)]
+    if isinstance(last, ast.Expr):
+        codes.append(compile(ast.Expression(last.value), CELL, "eval", flags))
+    return codes
+
+
+def show_sources(sources: Mapping[str, str]) -> None:
+    """Let tracebacks find the texts. A size without a time keeps them from being looked up on disk."""
+    for name, text in sources.items():
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+
+
+async def _run(codes: list[CodeType], namespace: dict[str, Any]) -> Any:
+    value = None
+    for code in codes:
+        value = eval(code, namespace)  # noqa: S307 - the user's own cell
+        if code.co_flags & inspect.CO_COROUTINE:
+            value = await value
+    return value

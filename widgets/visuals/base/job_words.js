@@ -1,0 +1,131 @@
+/** How a job stands, in sentences. */
+
+import { h } from "./dom.js";
+import { when } from "./glyphs.js";
+import { amount, clean, count, duration, exact } from "./words.js";
+
+const SOON_S = 10;
+const HAPPENED = new Set(["cause", "detail"]);
+
+/** The sentences of a job's card, as descriptions: where it stands, and why. */
+export function jobSentences(job, now) {
+  const say = { queued, starting, running, pausing, paused, succeeded, failed, cancelled }[job.state];
+  if (!say) return [];
+  const sentences = say(job, now).filter(Boolean);
+  return sentences.flatMap((words, place) => (place ? [" ", words] : [words]));
+}
+
+/** Whether a job waits for GPUs, so that it has an expected start. */
+export function waits(job) {
+  return (job.state === "queued" || job.state === "paused") && !job.held_by_user;
+}
+
+/** `step 41 of 60`, or nothing if the job reported none. */
+export function stepWords(progress) {
+  if (!Number.isFinite(progress.step)) return "";
+  return Number.isFinite(progress.of) ? `step ${amount(progress.step)} of ${amount(progress.of)}` : `step ${amount(progress.step)}`;
+}
+
+/** What a job asks for: `4 GPUs`, `2 workers with 4 GPUs each`. */
+export function askWords(job) {
+  if (job.workers === 1) return count(job.gpus, "GPU");
+  const least = job.min_workers < job.workers ? ` (at least ${job.min_workers})` : "";
+  return `${count(job.workers, "worker")}${least} with ${count(job.gpus, "GPU")} each`;
+}
+
+/** How much longer the job will run if it goes on as it does, in seconds; null if that cannot be told. */
+export function timeLeft(job, now) {
+  const { step, of, at } = job.progress;
+  const attempt = job.attempts.at(-1);
+  const done = step - (attempt?.resumed_from ?? 0);
+  if (job.state !== "running" || !attempt?.started || !(done > 0) || !(of > step) || !at) return null;
+  const left = ((of - step) * (at - attempt.started)) / done - (now - at);
+  return left > 0 ? left : null;
+}
+
+function queued(job, now) {
+  return [...told(job.reason), startWords(job, now)];
+}
+
+function starting(job) {
+  return told(job.reason);
+}
+
+function running(job, now) {
+  const attempt = job.attempts.at(-1);
+  const since = attempt?.started && h("span", { key: "since" }, job.attempt > 1 ? "Resumed " : "Started ", when(attempt.started, now), ".");
+  const left = timeLeft(job, now);
+  return [...told(job.reason), since, left !== null && `About ${duration(left)} to go.`];
+}
+
+function pausing(job) {
+  return told(job.reason);
+}
+
+function paused(job, now) {
+  const last = job.attempts.at(-1);
+  const since = last?.ended && h("span", { key: "since" }, "Paused ", when(last.ended, now), ".");
+  const saved = Number.isFinite(job.saved_step) && `Saved at step ${amount(job.saved_step)}.`;
+  const happened = told(job.reason, (role) => HAPPENED.has(role));
+  const follows = told(job.reason, (role) => !HAPPENED.has(role));
+  return [since, ...happened, saved, ...follows, startWords(job, now)];
+}
+
+function succeeded(job, now) {
+  return [ended("Finished ", job, now), usage(job)];
+}
+
+function failed(job, now) {
+  return [ended("Failed ", job, now, job.exit_code ? ` with exit code ${job.exit_code}` : ""), usage(job)];
+}
+
+function cancelled(job, now) {
+  return [ended("Cancelled ", job, now), usage(job)];
+}
+
+function ended(words, job, now, how = "") {
+  return h("span", { key: "ended" }, words, job.ended ? when(job.ended, now) : "", how, ".");
+}
+
+function usage(job) {
+  if (!(job.gpu_seconds >= 1)) return null;
+  const attempts = job.attempt > 1 ? ` in ${job.attempt} attempts` : "";
+  return `Used ${gpuTime(job.gpu_seconds)}${attempts}.`;
+}
+
+function gpuTime(seconds) {
+  return seconds < 3600 ? `${duration(seconds)} of GPU time` : `${amount(Math.round(seconds / 360) / 10)} GPU hours`;
+}
+
+/** The sentences of a reason, or those of the roles that are wanted. They are shown as they are, or left out. */
+export function told(reason, wanted = () => true) {
+  return (reason?.sentences ?? []).filter(({ role }) => wanted(role)).map(({ text }) => clean(text));
+}
+
+/** When a waiting job is expected to start: `Likely starts in about 12 min (between 5 and 40 min).` */
+function startWords({ starts, attempt }, now) {
+  if (!starts) return null;
+  if (!Number.isFinite(starts.likely)) return told(starts.why).join(" ") || null;
+  const words = `Likely ${attempt ? "resumes" : "starts"} ${moment(starts, now)}.`;
+  const at = [["earliest", starts.earliest], ["likely", starts.likely], ["latest", starts.latest]];
+  const exactly = at.filter(([, time]) => Number.isFinite(time)).map(([name, time]) => `${name} ${exact(time)}`);
+  const title = [...exactly, ...told(starts.why)].filter(Boolean).join("\n");
+  return h("span", { key: "starts", "data-testid": "job-starts", title }, words);
+}
+
+function moment({ earliest, likely, latest }, now) {
+  const soon = likely - now < SOON_S;
+  const words = soon ? "any moment" : `in about ${duration(likely - now)}`;
+  const first = earliest - now;
+  if (Number.isFinite(latest)) return words + range(first, latest - now);
+  if (soon || !Number.isFinite(earliest)) return words;
+  return `${words} (${first < SOON_S ? "now" : `in ${duration(first)}`} at the earliest)`;
+}
+
+function range(first, last) {
+  const [early, late] = [duration(first), duration(last)];
+  if (last < SOON_S || early === late) return "";
+  if (first < SOON_S) return ` (within ${late})`;
+  const unit = (words) => words.slice(words.indexOf(" "));
+  return ` (between ${unit(early) === unit(late) ? early.split(" ")[0] : early} and ${late})`;
+}

@@ -1,0 +1,96 @@
+/**
+ * Quantities, times and hostile text as people read them. Times are seconds since the epoch.
+ * `scheduler/wording.py` has the same for sentences that the service makes.
+ */
+
+const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[PX^_][^\u001b]*(?:\u001b\\)?|[ -/]*[0-~])/g;
+const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
+const UNITS = [
+  ["d", 86400],
+  ["h", 3600],
+  ["min", 60],
+  ["s", 1],
+];
+
+/** One line of text that shows what it says: no control, direction or terminal escape characters. */
+export function clean(text) {
+  return cleanLines(text).replace(/\s+/g, " ").trim();
+}
+
+/** The same for text of several lines; a line overwritten by carriage returns shows its last state. */
+export function cleanLines(text) {
+  return String(text ?? "")
+    .replace(ESCAPES, "")
+    .split("\n")
+    .map(lastWritten)
+    .join("\n")
+    .replace(INVISIBLE, "");
+}
+
+function lastWritten(line) {
+  const written = line.replace(/\r+$/, "");
+  return written.slice(written.lastIndexOf("\r") + 1);
+}
+
+/** `1 GPU`, `4 GPUs`. */
+export function count(number, one, many = `${one}s`) {
+  return `${amount(number)} ${number === 1 ? one : many}`;
+}
+
+/** A number with thousands set apart and no needless digits. */
+export function amount(number) {
+  if (number === null || number === undefined) return "–";
+  if (Number.isInteger(number)) return number.toLocaleString("en-US");
+  const size = Math.abs(number);
+  if (size !== 0 && (size < 0.001 || size >= 1e6)) return number.toExponential(2);
+  return String(Number(number.toPrecision(4)));
+}
+
+/** `40 s`, `12 min`, `2 h 5 min`, `3 d 4 h`. */
+export function duration(seconds) {
+  const whole = Math.max(0, Math.round(seconds));
+  const first = UNITS.findIndex(([, size]) => whole >= size);
+  if (first < 0) return "0 s";
+  const [unit, size] = UNITS[first];
+  const most = Math.floor(whole / size);
+  const next = UNITS[first + 1];
+  const rest = next && first < 2 ? Math.floor((whole - most * size) / next[1]) : 0;
+  return rest ? `${most} ${unit} ${rest} ${next[0]}` : `${most} ${unit}`;
+}
+
+/** `just now`, `3 min ago`; what is to come reads `in 3 min`. */
+export function ago(at, now) {
+  const passed = now - at;
+  if (Math.abs(passed) < 5) return "just now";
+  return passed > 0 ? `${duration(passed)} ago` : `in ${duration(-passed)}`;
+}
+
+/** The exact local date and time. */
+export function exact(at) {
+  return new Date(at * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
+}
+
+/** The time of day, with the date when it is not today, and to the second if asked for. */
+export function clock(at, now, precise = false) {
+  const date = new Date(at * 1000);
+  const second = precise ? { second: "2-digit" } : {};
+  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...second });
+  if (date.toDateString() === new Date(now * 1000).toDateString()) return time;
+  return `${date.toLocaleDateString([], { day: "numeric", month: "short" })} ${time}`;
+}
+
+/** `a`, `a and b`, `a, b and c`, `a, b, c and 4 more`. */
+export function listed(items, most = 3) {
+  const some = items.length > most + 1 ? [...items.slice(0, most), `${amount(items.length - most)} more`] : items;
+  return some.length > 1 ? `${some.slice(0, -1).join(", ")} and ${some.at(-1)}` : (some[0] ?? "");
+}
+
+/** Lines as a voice reads them: each ends as a sentence does. */
+export function aloud(lines) {
+  return lines.map((line) => (/[.!?]$/.test(line) ? line : `${line}.`)).join(" ");
+}
+
+/** Seconds since the epoch, now. */
+export function clockNow() {
+  return Date.now() / 1000;
+}

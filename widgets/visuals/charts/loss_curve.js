@@ -1,0 +1,122 @@
+/** The loss curve: one reported value over steps, with a mark where the job resumed. */
+
+import { h, memory, patch, s } from "../base/dom.js";
+import { colourOf, stage } from "../base/glyphs.js";
+import { amount, clean } from "../base/words.js";
+
+const MOST_POINTS = 600;
+const HEIGHT = 100;
+const WIDTH = 1000;
+
+/** The names of the values that were reported, the loss first. */
+export function curveNames(points) {
+  const names = new Set(points.flatMap((point) => Object.keys(point.values)));
+  return [...names].sort((one, other) => rank(one) - rank(other) || one.localeCompare(other));
+}
+
+/**
+ * Draws one curve; nothing while there are fewer than two points.
+ * @param data `points`: list of Point; `name`: which value (default: the loss); `colour`: of the project
+ */
+export function renderLossCurve(element, data) {
+  const drawn = memory(element, {});
+  if (drawn.points === data.points && drawn.name === data.name && drawn.colour === data.colour) return;
+  Object.assign(drawn, data);
+  const name = data.name ?? curveNames(data.points)[0];
+  const all = data.points.filter((point) => Number.isFinite(point.values[name]));
+  stage(element, "st-curve");
+  if (all.length < 2) {
+    patch(element);
+    return;
+  }
+  const frame = frameOf(all, name);
+  const last = all.at(-1);
+  patch(
+    element,
+    h(
+      "div",
+      { key: "plot", class: "st-plot", style: colourOf(data.colour), role: "img", "aria-label": curveWords(name, all) },
+      s(
+        "svg",
+        { key: "lines", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+        resumesOf(all).map(({ point, attempt }) => drawResume(attempt, frame.x(point))),
+        attemptsOf(all).map((part) => drawPath(part, name, frame)),
+      ),
+      h("span", { key: "dot", class: "st-dot", style: { left: `${frame.x(last) / 10}%`, top: `${frame.y(last.values[name])}%` } }),
+    ),
+    h(
+      "div",
+      { key: "words", class: "st-curve-words" },
+      h("span", { key: "name", class: "st-muted" }, clean(name), " "),
+      h("strong", { key: "last" }, amount(last.values[name])),
+      h("span", { key: "range", class: "st-muted" }, `${amount(frame.low)} – ${amount(frame.high)}`),
+    ),
+  );
+}
+
+function rank(name) {
+  if (name === "loss") return 0;
+  return name.includes("loss") ? 1 : 2;
+}
+
+function curveWords(name, points) {
+  const first = points[0].values[name];
+  const last = points.at(-1).values[name];
+  const resumes = resumesOf(points).length;
+  return `${clean(name)} from ${amount(first)} to ${amount(last)}${resumes ? `, resumed ${resumes} times` : ""}`;
+}
+
+function frameOf(points, name) {
+  const values = points.map((point) => point.values[name]);
+  const low = values.reduce((least, value) => Math.min(least, value));
+  const high = values.reduce((most, value) => Math.max(most, value));
+  const stepped = points.every((point) => Number.isFinite(point.step));
+  const along = (point) => (stepped ? point.step : point.seq);
+  const places = points.map(along);
+  const from = places.reduce((least, value) => Math.min(least, value));
+  const to = places.reduce((most, value) => Math.max(most, value));
+  return {
+    low,
+    high,
+    x: (point) => (to > from ? (WIDTH * (along(point) - from)) / (to - from) : WIDTH / 2),
+    y: (value) => (high > low ? 6 + 88 * (1 - (value - low) / (high - low)) : HEIGHT / 2),
+  };
+}
+
+function attemptsOf(points) {
+  return [...Map.groupBy(points, (point) => point.attempt).values()];
+}
+
+function resumesOf(points) {
+  return attemptsOf(points)
+    .slice(1)
+    .map((part) => ({ point: part[0], attempt: part[0].attempt }));
+}
+
+function drawResume(attempt, x) {
+  return s(
+    "line",
+    { key: `resume ${attempt}`, class: "st-resume", x1: x, x2: x, y1: 0, y2: HEIGHT, "data-testid": "resume-mark" },
+    s("title", {}, `Attempt ${attempt} went on from here`),
+  );
+}
+
+function drawPath(part, name, frame) {
+  const d = thinned(part, name)
+    .map((point, place) => `${place ? "L" : "M"}${frame.x(point).toFixed(1)} ${frame.y(point.values[name]).toFixed(1)}`)
+    .join("");
+  return s("path", { key: `attempt ${part[0].attempt}`, class: "st-line", d: part.length === 1 ? `${d}h0.01` : d });
+}
+
+function thinned(points, name) {
+  if (points.length <= MOST_POINTS) return points;
+  const size = Math.ceil((2 * points.length) / MOST_POINTS);
+  const kept = [];
+  for (let from = 0; from < points.length; from += size) {
+    const bucket = points.slice(from, from + size);
+    const lowest = bucket.reduce((best, point) => (point.values[name] < best.values[name] ? point : best));
+    const highest = bucket.reduce((best, point) => (point.values[name] > best.values[name] ? point : best));
+    kept.push(...new Set([lowest, highest].sort((one, other) => one.seq - other.seq)));
+  }
+  return kept;
+}

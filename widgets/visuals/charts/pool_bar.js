@@ -1,0 +1,172 @@
+/** The pool bar: every GPU of the pool as a cell, by node, coloured by who holds it. */
+
+import { h, patch } from "../base/dom.js";
+import { colourOf, emptyState, projectMark, simulatedMark, stage, stateWord } from "../base/glyphs.js";
+import { tips } from "../base/tip.js";
+import { clean, count } from "../base/words.js";
+
+const ROOMY = 48;
+const SNUG = 192;
+
+/**
+ * Draws the pool bar.
+ * @param element where
+ * @param data `pool`: PoolView; `environment`: only nodes of this one
+ * @param actions `open(jobId)` when a cell of a job one may see is chosen
+ */
+export function renderPoolBar(element, data, actions = {}) {
+  const { pool, environment } = data;
+  const nodes = pool.nodes.filter((node) => !environment || node.environment === environment).sort(trainFirst);
+  const colours = new Map(pool.projects.map((project) => [project.name, project.colour]));
+  const gpus = nodes.reduce((sum, node) => sum + node.gpus.length, 0);
+  const size = gpus <= ROOMY ? "roomy" : gpus <= SNUG ? "snug" : "tight";
+  tips(stage(element, "st-pool-bar"));
+  patch(
+    element,
+    nodes.length
+      ? h("div", { key: "nodes", class: `st-nodes st-${size}` }, nodes.map((node) => drawNode(node, colours, actions)))
+      : emptyState("This pool has no GPUs yet.", "They show here as soon as a node reports them."),
+    nodes.length > 0 && drawLegend(nodes, pool.projects),
+  );
+}
+
+function trainFirst(one, other) {
+  return (other.environment === "train") - (one.environment === "train");
+}
+
+function drawNode(node, colours, actions) {
+  const held = node.gpus.filter((gpu) => gpu.holder).length;
+  return h(
+    "section",
+    { key: `${node.environment} ${node.name}`, class: node.available ? "st-node" : "st-node st-lost" },
+    h(
+      "header",
+      { key: "header" },
+      h("strong", {}, clean(node.name)),
+      " ",
+      h("span", { class: "st-muted" }, nodeWords(node, held)),
+      " ",
+      simulatedMark(node.simulated),
+    ),
+    h(
+      "div",
+      { key: "cells", class: "st-runs", role: "list", "data-walk": "", "aria-label": `GPUs of ${clean(node.name)}` },
+      runsOf(node).map((run, place) => drawRun(node, run, place, colours, actions)),
+    ),
+  );
+}
+
+function nodeWords(node, held) {
+  const words = [count(node.gpus.length, "GPU")];
+  if (node.name !== node.environment) words.push(node.environment);
+  if (node.gpu_type && node.gpu_type !== "simulated") words.splice(1, 0, clean(node.gpu_type));
+  words.push(node.available ? `${held} held` : "lost or drained: nothing new starts here");
+  return words.join(" · ");
+}
+
+function runsOf(node) {
+  const runs = [];
+  for (const gpu of node.gpus) {
+    const last = runs.at(-1);
+    if (last && sameHolder(last[0], gpu)) last.push(gpu);
+    else runs.push([gpu]);
+  }
+  return runs;
+}
+
+function sameHolder(one, other) {
+  if (!one.holder || !other.holder) return !one.holder && !other.holder && one.reserved_for === other.reserved_for;
+  const parts = ["kind", "user", "project", "job", "name"];
+  return parts.every((part) => one.holder[part] === other.holder[part]);
+}
+
+function drawRun(node, run, place, colours, actions) {
+  const caption = captionOf(run[0]);
+  return h(
+    "div",
+    { key: `from ${run[0].index}`, class: "st-run", style: { "--st-span": run.length }, role: "presentation" },
+    h(
+      "div",
+      { key: "cells", class: "st-cells", role: "presentation" },
+      run.map((gpu, at) => drawCell(node, gpu, place === 0 && at === 0, colours, actions)),
+    ),
+    h("div", { key: "caption", class: "st-caption", "aria-hidden": "true" }, caption),
+  );
+}
+
+function captionOf(gpu) {
+  const { holder } = gpu;
+  if (!holder) return gpu.reserved_for ? `for ${clean(gpu.reserved_for)}` : "idle";
+  if (holder.kind === "foreign") return "in use";
+  return clean(holder.name && holder.kind === "job" ? holder.name : holder.user || holder.project);
+}
+
+function drawCell(node, gpu, first, colours, actions) {
+  const words = cellWords(node, gpu);
+  const job = gpu.holder?.kind === "job" && gpu.holder.job;
+  return h("div", {
+    key: gpu.index,
+    class: `st-cell ${cellClass(gpu)}`,
+    style: colourOf(colours.get(gpu.holder?.project || gpu.reserved_for)),
+    role: "listitem",
+    tabindex: first ? 0 : -1,
+    "aria-label": words.replaceAll("\n", ". "),
+    "data-tip": words,
+    "data-testid": "pool-cell",
+    "data-gpu": `${node.name}/${gpu.index}`,
+    "data-held": gpu.holder ? (gpu.holder.borrowed ? "borrowed" : gpu.holder.kind) : "idle",
+    "data-project": gpu.holder?.project || null,
+    "data-open": job && actions.open ? "" : null,
+    on: {
+      click: () => job && actions.open?.(job),
+      keydown: (event) => event.key === "Enter" && job && actions.open?.(job),
+    },
+  });
+}
+
+function cellClass({ holder, reserved_for: reserved }) {
+  if (!holder) return reserved ? "st-waiting" : "st-idle";
+  if (holder.kind === "foreign") return "st-taken";
+  const moving = holder.state === "pausing" || holder.state === "starting" ? ` st-${holder.state}` : "";
+  if (holder.kind === "workspace") return `st-built${moving}`;
+  return `${holder.borrowed ? "st-hatched" : "st-solid"}${moving}`;
+}
+
+function cellWords(node, gpu) {
+  const lines = [`GPU ${gpu.index} of ${clean(node.name)}${node.simulated ? " (simulated)" : ""}`, holderWords(gpu.holder)];
+  if (gpu.reserved_for) lines.push(`Goes to ${clean(gpu.reserved_for)} next`);
+  if (!node.available) lines.push("The node is lost or drained");
+  return lines.join("\n");
+}
+
+function holderWords(holder) {
+  if (!holder) return "Idle";
+  if (holder.kind === "foreign") return "Used by something outside the pool";
+  if (holder.kind === "workspace") return `${clean(holder.user)}'s build notebook`;
+  const whose = `${clean(holder.user)} in project ${clean(holder.project)}`;
+  const what = holder.name ? `${clean(holder.name)}: ` : "";
+  const borrowed = holder.borrowed ? ", borrowed" : "";
+  return `${what}${whose}${borrowed}${holder.state ? ` (${stateWord(holder.state).toLowerCase()})` : ""}`;
+}
+
+function drawLegend(nodes, projects) {
+  const cells = nodes.flatMap((node) => node.gpus);
+  const holding = projects
+    .map((project) => ({ project, held: cells.filter((gpu) => gpu.holder?.kind === "job" && gpu.holder.project === project.name) }))
+    .filter(({ held }) => held.length);
+  const idle = cells.filter((gpu) => !gpu.holder).length;
+  const build = cells.filter((gpu) => gpu.holder?.kind === "workspace").length;
+  const borrowed = cells.some((gpu) => gpu.holder?.borrowed);
+  return h(
+    "div",
+    { key: "legend", class: "st-legend" },
+    holding.map(({ project, held }) => h("span", { key: `held ${project.name}` }, projectMark(project.name, project.colour), ` ${held.length}`)),
+    build > 0 && legendKey("build", "st-built", `build notebooks ${build}`),
+    borrowed && legendKey("borrowed", "st-hatched", "hatched: borrowed"),
+    idle > 0 && legendKey("idle", "st-idle st-idle-key", `idle ${idle}`),
+  );
+}
+
+function legendKey(key, classes, words) {
+  return h("span", { key }, h("span", { class: `st-key ${classes}`, style: colourOf(null), "aria-hidden": "true" }), ` ${words}`);
+}

@@ -1,0 +1,65 @@
+/** The project bar: held, borrowed and waiting GPUs of a project against its quota line. */
+
+import { h, patch } from "../base/dom.js";
+import { colourOf, stage } from "../base/glyphs.js";
+import { clean, count } from "../base/words.js";
+
+const UNITS_SHOWN = 32;
+
+/** The scale on which the bars of these projects can be compared, in GPUs; `pool` is how many there are. */
+export function barScale(projects, pool = 1) {
+  const most = projects.map((project) => Math.max(project.quota ?? 0, project.held + project.waiting));
+  return Math.max(1, Math.min(pool, UNITS_SHOWN), ...most);
+}
+
+/** How a project stands, as a sentence. */
+export function standingWords(project) {
+  const parts = [`${project.held} held`];
+  if (project.borrowed) parts.push(`${project.borrowed} borrowed`);
+  if (project.waiting) parts.push(`${project.waiting} waiting`);
+  parts.push(project.quota === null ? "quota unlimited" : `quota ${project.quota}`);
+  return parts.join(" · ");
+}
+
+/** The bar alone, as a description for other drawings. `scale` is how many GPUs its width stands for. */
+export function projectBar(project, scale) {
+  const { quota, held, borrowed, waiting } = project;
+  const share = (gpus) => `${(100 * Math.min(gpus, scale)) / scale}%`;
+  const shown = Math.max(0, Math.min(waiting, scale - held));
+  return h(
+    "div",
+    {
+      key: "bar",
+      class: "st-bar",
+      style: { ...colourOf(project.colour), "--st-scale": scale },
+      role: "img",
+      "aria-label": `${clean(project.name)}: ${standingWords(project)}`,
+    },
+    h("div", { key: "own", class: "st-part st-solid", style: { width: share(held - borrowed) } }),
+    h("div", { key: "borrowed", class: "st-part st-hatched", "data-testid": "bar-borrowed", style: { width: share(borrowed) } }),
+    h("div", { key: "waiting", class: "st-part st-waiting", style: { width: share(shown) } }),
+    scale <= UNITS_SHOWN && h("div", { key: "units", class: "st-units" }),
+    quota !== null && h("div", { key: "quota", class: "st-quota", style: { left: share(quota) }, title: `quota ${quota}` }),
+  );
+}
+
+/**
+ * Draws one project: its bar and what it says.
+ * @param data `project`: ProjectView; `scale`: GPUs across, see `barScale`
+ */
+export function renderProjectBar(element, data) {
+  const { project } = data;
+  stage(element, "st-project-bar");
+  patch(
+    element,
+    projectBar(project, data.scale ?? barScale([project])),
+    h("div", { key: "words", class: "st-standing st-muted" }, standingWords(project), jobsWords(project)),
+  );
+}
+
+function jobsWords(project) {
+  const parts = [];
+  if (project.running_jobs) parts.push(`${count(project.running_jobs, "job")} running`);
+  if (project.waiting_jobs) parts.push(`${count(project.waiting_jobs, "job")} waiting`);
+  return parts.length ? ` · ${parts.join(", ")}` : "";
+}

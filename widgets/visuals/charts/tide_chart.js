@@ -1,0 +1,247 @@
+/** The tide chart: GPUs over time stacked by project, solid within quota and hatched beyond, quota lines across. */
+
+import { h, memory, patch, s } from "../base/dom.js";
+import { colourOf, emptyState, stage } from "../base/glyphs.js";
+import { clean, clock, count } from "../base/words.js";
+
+const TIDE_HEIGHT = 208;
+const DEFAULT_WIDTH = 640;
+const GRID_LINES = 4;
+const LEAST_SPAN_S = 60;
+const SECONDS_SHOWN_S = 300;
+let tides = 0;
+
+/**
+ * Draws the tide chart.
+ * @param data `history`: History; `colours`: colour by project name
+ */
+export function renderTideChart(element, data) {
+  drawTide(element, { ...data, history: trimmed(data.history) });
+}
+
+function drawTide(element, data) {
+  const state = memory(element, { only: null, at: null, id: (tides += 1), width: 0, data: null });
+  if (state.data === null) watchWidth(element, state);
+  state.data = data;
+  const { history } = data;
+  stage(element, "st-tide");
+  const names = namesOf(history);
+  if (!names.length) {
+    patch(element, emptyState("Nothing has run in this time yet.", "Submit a job from a notebook and its tide shows here."));
+    return;
+  }
+  if (state.only !== null && !names.includes(state.only)) state.only = null;
+  const shown = state.only === null ? names : [state.only];
+  const scene = sceneOf(history, shown, state, data.colours);
+  const again = () => drawTide(element, state.data);
+  patch(
+    element,
+    h("p", { key: "reading", class: "st-tide-reading", "data-testid": "tide-reading" }, readingWords(history, names, state)),
+    h(
+      "div",
+      { key: "frame", class: "st-tide-frame" },
+      drawScale(scene),
+      drawWater(scene, state, again),
+      h(
+        "div",
+        { key: "times", class: "st-tide-times" },
+        [0, 0.5, 1].map((part) => h("span", { key: part }, clock(scene.start + part * scene.length, history.end, scene.length < SECONDS_SHOWN_S))),
+      ),
+    ),
+    drawNames(names, data.colours, state, again),
+  );
+}
+
+function watchWidth(element, state) {
+  new ResizeObserver(() => {
+    const width = element.querySelector(".st-tide-water")?.clientWidth ?? 0;
+    if (width && width !== state.width) {
+      state.width = width;
+      drawTide(element, state.data);
+    }
+  }).observe(element);
+}
+
+/** The history without a long empty beginning: a young pool fills the chart too. */
+function trimmed(history) {
+  const { start, end, points, total } = history;
+  const first = points.find((point) => Object.values(point.held).some((gpus) => gpus > 0))?.at ?? start;
+  if (first - start < (end - start) / 2) return history;
+  const begin = Math.max(start, end - Math.max(LEAST_SPAN_S, 1.15 * (end - first)));
+  const used = (point, place) => {
+    const gpus = Object.values(point.held).reduce((sum, count) => sum + count, 0);
+    return gpus * ((points[place + 1]?.at ?? end) - point.at);
+  };
+  const busy = points.reduce((sum, point, place) => sum + used(point, place), 0);
+  const shown = [{ at: begin, held: {} }, ...points.filter((point) => point.at >= first)];
+  return { ...history, start: begin, points: shown, utilization: busy / Math.max(1, total * (end - begin)) };
+}
+
+function namesOf(history) {
+  const holding = new Set(history.points.flatMap((point) => Object.keys(point.held).filter((name) => point.held[name] > 0)));
+  const known = Object.keys(history.quotas).filter((name) => holding.has(name));
+  return [...known, ...[...holding].filter((name) => !known.includes(name)).sort()];
+}
+
+function sceneOf(history, names, state, colours) {
+  const width = state.width || DEFAULT_WIDTH;
+  const length = Math.max(1, history.end - history.start);
+  const alone = names.length === 1 ? (history.quotas[names[0]] ?? 0) : 0;
+  const most = history.points.reduce((top, point) => Math.max(top, names.reduce((sum, name) => sum + (point.held[name] ?? 0), 0)), 0);
+  const top = Math.max(1, history.total, most, alone);
+  return {
+    history,
+    names,
+    colours,
+    width,
+    length,
+    top,
+    start: history.start,
+    points: thinnedHistory(history.points, length / width),
+    x: (at) => (width * (Math.min(Math.max(at, history.start), history.end) - history.start)) / length,
+    y: (gpus) => TIDE_HEIGHT * (1 - gpus / top),
+  };
+}
+
+function thinnedHistory(points, resolution) {
+  const kept = [];
+  for (const point of points) {
+    if (kept.length && point.at - kept.at(-1).at < resolution) kept.pop();
+    kept.push(point);
+  }
+  return kept;
+}
+
+function drawScale(scene) {
+  const step = Math.max(1, Math.ceil(scene.top / GRID_LINES));
+  const marks = Array.from({ length: Math.floor(scene.top / step) + 1 }, (_, place) => place * step);
+  return h(
+    "div",
+    { key: "scale", class: "st-tide-scale", "aria-hidden": "true" },
+    marks.map((gpus) => h("span", { key: gpus, style: { top: `${(100 * scene.y(gpus)) / TIDE_HEIGHT}%` } }, gpus)),
+  );
+}
+
+function drawWater(scene, state, again) {
+  const { history } = scene;
+  const read = (event) => {
+    const box = event.currentTarget.getBoundingClientRect();
+    state.at = scene.start + (scene.length * (event.clientX - box.left)) / box.width;
+    again();
+  };
+  const leave = () => {
+    state.at = null;
+    again();
+  };
+  const hatch = (name) => `st-hatch-${state.id}-${scene.names.indexOf(name)}`;
+  return h(
+    "div",
+    { key: "water", class: "st-tide-water", role: "img", "aria-label": tideWords(history), on: { pointermove: read, pointerleave: leave } },
+    s(
+      "svg",
+      { key: "svg", viewBox: `0 0 ${scene.width} ${TIDE_HEIGHT}`, "aria-hidden": "true" },
+      s("defs", { key: "defs" }, scene.names.map((name) => drawHatch(hatch(name), scene.colours[name]))),
+      drawBands(scene, hatch),
+      s("line", { key: "total", class: "st-tide-total", x1: 0, x2: scene.width, y1: scene.y(history.total), y2: scene.y(history.total) }),
+      state.at !== null && s("line", { key: "cursor", class: "st-tide-cursor", x1: scene.x(state.at), x2: scene.x(state.at), y1: 0, y2: TIDE_HEIGHT }),
+    ),
+  );
+}
+
+function drawHatch(id, colour) {
+  return s(
+    "pattern",
+    { key: id, id, width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)", style: colourOf(colour) },
+    s("rect", { width: 7, height: 7, fill: "var(--st-colour)", "fill-opacity": 0.18 }),
+    s("rect", { width: 3, height: 7, fill: "var(--st-colour)" }),
+  );
+}
+
+function drawBands(scene, hatch) {
+  const below = scene.points.map(() => 0);
+  return scene.names.map((name) => {
+    const quota = scene.history.quotas[name] ?? Infinity;
+    const held = scene.points.map((point) => point.held[name] ?? 0);
+    const floor = [...below];
+    const line = floor.map((gpus, place) => gpus + Math.min(held[place], quota));
+    held.forEach((gpus, place) => {
+      below[place] += gpus;
+    });
+    const straight = scene.names.length === 1 && Number.isFinite(quota);
+    return s(
+      "g",
+      { key: name, style: colourOf(scene.colours[name]) },
+      s("path", { key: "own", d: area(scene, floor, line), fill: "var(--st-colour)" }),
+      s("path", { key: "borrowed", d: area(scene, line, below), fill: `url(#${hatch(name)})`, "data-testid": "tide-borrowed" }),
+      s("path", { key: "edge", class: "st-tide-edge", d: outline(scene, below) }),
+      s("path", { key: "quota", class: "st-tide-quota", "data-testid": "tide-quota", d: straight ? across(scene, quota) : quotaLine(scene, line, held, quota) }),
+    );
+  });
+}
+
+function steps(scene, levels) {
+  return scene.points.flatMap((point, place) => {
+    const from = scene.x(point.at);
+    const to = scene.x(scene.points[place + 1]?.at ?? scene.history.end);
+    const y = scene.y(levels[place]);
+    return [[from, y], [to, y]];
+  });
+}
+
+function trace(places) {
+  return places.map(([x, y], place) => `${place ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
+}
+
+function area(scene, floor, roof) {
+  if (roof.every((gpus, place) => gpus <= floor[place])) return "";
+  return `${trace([...steps(scene, roof), ...steps(scene, floor).reverse()])}Z`;
+}
+
+function outline(scene, levels) {
+  return trace(steps(scene, levels));
+}
+
+function across(scene, quota) {
+  return `M0 ${scene.y(quota).toFixed(1)}H${scene.width}`;
+}
+
+function quotaLine(scene, line, held, quota) {
+  if (!Number.isFinite(quota)) return "";
+  const places = steps(scene, line);
+  return held.map((gpus, place) => (gpus >= quota && quota > 0 ? trace(places.slice(2 * place, 2 * place + 2)) : "")).join("");
+}
+
+function drawNames(names, colours, state, again) {
+  const choose = (name) => () => {
+    state.only = state.only === name ? null : name;
+    again();
+  };
+  return h(
+    "div",
+    { key: "names", class: "st-tide-names", role: "group", "aria-label": "Show one project" },
+    names.map((name) =>
+      h(
+        "button",
+        { key: name, type: "button", "aria-pressed": String(state.only === name), on: { click: choose(name) } },
+        h("span", { class: "st-key st-solid", style: colourOf(colours[name]), "aria-hidden": "true" }),
+        ` ${clean(name)}`,
+      ),
+    ),
+  );
+}
+
+function readingWords(history, names, state) {
+  if (state.at === null) return tideWords(history);
+  const point = history.points.findLast(({ at }) => at <= state.at) ?? history.points[0];
+  const parts = names
+    .filter((name) => point.held[name] > 0)
+    .map((name) => {
+      const borrowed = Math.max(0, point.held[name] - (history.quotas[name] ?? Infinity));
+      return `${clean(name)} ${point.held[name]}${borrowed ? ` (${borrowed} borrowed)` : ""}`;
+    });
+  return `${clock(state.at, history.end)} · ${parts.join(", ") || "all idle"}`;
+}
+
+function tideWords(history) {
+  return `${Math.round(100 * history.utilization)} % of ${count(history.total, "GPU")} in use over this time`;
+}

@@ -1,0 +1,38 @@
+/** The notebook's live card: traits `job`, `points`, `log`, `notice`, `colour` and `simulated`. */
+
+import { hearKernel, keepFresh } from "./freshness.js";
+import { renderJobCard } from "../views/job_card.js";
+import { clockNow } from "../base/words.js";
+
+const CARD_TRAITS = ["job", "points", "log", "notice", "colour", "simulated"];
+const CARD_TICK_MS = 1000;
+const ENDED = ["succeeded", "failed", "cancelled"];
+
+export const cardWidget = {
+  initialize({ model }) {
+    hearKernel(model);
+  },
+  render({ model, el }) {
+    const card = document.createElement("article");
+    el.append(card);
+    const send = (action) => () => model.send({ action });
+    const actions = { pause: send("pause"), resume: send("resume"), cancel: send("cancel") };
+    const draw = () => {
+      const job = model.get("job");
+      if (!job?.id) return;
+      const [points, log, notice, colour, simulated] = CARD_TRAITS.slice(1).map((name) => model.get(name));
+      renderJobCard(card, { job, points, log, notice, colour, simulated, now: clockNow() }, actions);
+    };
+    for (const name of CARD_TRAITS) model.on(`change:${name}`, draw);
+    const ticking = setInterval(draw, CARD_TICK_MS);
+    const stop = keepFresh(model, () => ENDED.includes(model.get("job")?.state));
+    draw();
+    return () => {
+      clearInterval(ticking);
+      stop();
+      for (const name of CARD_TRAITS) model.off(`change:${name}`, draw);
+    };
+  },
+};
+
+export default cardWidget;

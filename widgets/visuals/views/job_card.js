@@ -1,0 +1,197 @@
+/** The live card of a job: state, reason, progress, loss, GPUs, log, and what can be done about it. */
+
+import { h, memory, patch } from "../base/dom.js";
+import { colourOf, isFinal, projectMark, simulatedMark, stage, stateMark } from "../base/glyphs.js";
+import { renderJobLife } from "../charts/job_life.js";
+import { askWords, jobSentences, stepWords } from "../base/job_words.js";
+import { logTail, shownLog } from "./log_view.js";
+import { renderLossCurve } from "../charts/loss_curve.js";
+import { clean, count } from "../base/words.js";
+
+/**
+ * Draws a job's card.
+ * @param data `job`: Job; `now`; `points`: list of Point; `log`: text, or null to leave it out; `notice`: what
+ *   became of the last action; `colour`: of its project; `simulated`: its GPUs are; `href`: the job's own page
+ * @param actions `pause()`, `resume()`, `cancel()`, each left out where the viewer may not
+ */
+export function renderJobCard(element, data, actions = {}) {
+  const { job, now } = data;
+  const state = memory(element, { confirming: false, asked: null });
+  const again = () => renderJobCard(element, data, actions);
+  const wrong = errorWords(job, data.log);
+  stage(element, "st-card");
+  element.dataset.testid = "job-card";
+  element.dataset.job = job.id;
+  element.dataset.state = job.state;
+  patch(
+    element,
+    drawHeader(data),
+    h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, jobSentences(job, now)),
+    wrong && h("pre", { key: "error", class: "st-error", role: "alert", "data-testid": "job-error" }, wrong),
+    drawProgress(job, data.colour),
+    drawHeld(job, data.colour, data.simulated),
+    h("div", { key: "curve", draw: (node) => renderLossCurve(node, { points: data.points ?? [], colour: data.colour }) }),
+    job.attempts.length > 0 && h("div", { key: "life", draw: (node) => renderJobLife(node, { job, now, colour: data.colour }) }),
+    Boolean(data.log || (data.log === "" && job.attempts.length)) && drawLog(shownLog(state, data.log)),
+    drawActions(job, data.notice, actions, state, again),
+  );
+}
+
+function drawHeader({ job, href, colour }) {
+  const name = clean(job.name) || job.id;
+  return h(
+    "header",
+    { key: "header" },
+    h("h3", { key: "name", class: "st-title", "data-testid": "job-name" }, href ? h("a", { href }, name) : name),
+    stateMark(job.state, "job-state"),
+    h(
+      "div",
+      { key: "about", class: "st-about st-muted" },
+      projectMark(job.project, colour, "project"),
+      job.user !== job.project && h("span", { key: "user" }, clean(job.user)),
+      h("span", { key: "ask" }, askWords(job)),
+      job.attempt > 1 && h("span", { key: "attempt", "data-testid": "job-attempt" }, `attempt ${job.attempt}`),
+      job.retries > 0 && job.failures > 0 && h("span", { key: "failures" }, failureWords(job)),
+    ),
+  );
+}
+
+function failureWords({ state, failures, retries }) {
+  return state === "failed" ? `${count(retries, "retry", "retries")} used up` : `retry ${Math.min(failures, retries)} of ${retries}`;
+}
+
+/** What went wrong. An exit code alone says little, and the sentences have it: the log's last line says more. */
+function errorWords({ error, reason }, log) {
+  const bare = reason?.params?.code !== undefined && !reason.params.detail;
+  return clean(bare ? (log ?? "").trimEnd().split("\n").at(-1) : (error ?? ""));
+}
+
+function drawProgress(job, colour) {
+  const { step, of } = job.progress;
+  const words = stepWords(job.progress);
+  if (!words) return null;
+  const share = Number.isFinite(of) && of > 0 ? Math.min(1, Math.max(0, step / of)) : null;
+  const percent = share === null ? null : Math.floor(100 * share);
+  return h(
+    "div",
+    { key: "progress", class: "st-progress", "data-testid": "job-progress" },
+    share !== null &&
+      h(
+        "div",
+        {
+          key: "track",
+          class: "st-track",
+          style: colourOf(colour),
+          role: "progressbar",
+          "aria-label": "Progress",
+          "aria-valuemin": 0,
+          "aria-valuemax": 100,
+          "aria-valuenow": percent,
+          "aria-valuetext": words,
+        },
+        h("div", { class: "st-fill", style: { width: `${100 * share}%` } }),
+      ),
+    h("span", { key: "words", class: "st-progress-words" }, words, percent === null ? "" : ` · ${percent} %`),
+  );
+}
+
+function drawHeld(job, colour, simulated) {
+  if (!job.held.length) return null;
+  const borrowed = job.held.filter((gpu) => gpu.borrowed).length;
+  return h(
+    "div",
+    { key: "held", class: "st-held", style: colourOf(colour) },
+    h(
+      "span",
+      { key: "cells", class: "st-held-cells", role: "list", "aria-label": "GPUs held" },
+      job.held.map((gpu) => drawHeldGpu(gpu, job.state)),
+    ),
+    h("span", { key: "words", class: "st-muted" }, borrowed ? `${borrowed} of ${count(job.held.length, "GPU")} borrowed` : `${count(job.held.length, "GPU")} within quota`),
+    simulatedMark(simulated),
+  );
+}
+
+function drawHeldGpu(gpu, state) {
+  const words = `${clean(gpu.label)} on ${clean(gpu.node)}${gpu.borrowed ? ", borrowed" : ""}`;
+  const moving = state === "pausing" || state === "starting" ? ` st-${state}` : "";
+  return h(
+    "span",
+    {
+      key: gpu.uuid || gpu.label,
+      class: `st-cell ${gpu.borrowed ? "st-hatched" : "st-solid"}${moving}`,
+      role: "listitem",
+      title: words,
+      "aria-label": words,
+      "data-testid": "held-gpu",
+      "data-borrowed": String(gpu.borrowed),
+    },
+  );
+}
+
+function drawLog(log) {
+  const lines = log ? log.replace(/\n$/, "").split("\n").length : 0;
+  return h(
+    "details",
+    { key: "log", class: "st-log-fold", "data-testid": "job-log", on: { toggle: (event) => showEnd(event.target) } },
+    h("summary", { key: "summary" }, "Log", h("span", { class: "st-muted" }, lines ? ` · last ${count(lines, "line")}` : " · empty")),
+    logTail(log),
+  );
+}
+
+function showEnd(fold) {
+  const log = fold.querySelector("pre");
+  if (fold.open) log.scrollTop = log.scrollHeight;
+}
+
+function drawActions(job, notice, actions, state, again) {
+  const standing = `${job.state} ${job.attempt} ${job.held_by_user} ${notice ?? ""}`;
+  if (state.asked !== standing) state.asked = null;
+  if (isFinal(job.state)) state.confirming = false;
+  const ask = (name) => () => {
+    state.asked = standing;
+    state.confirming = false;
+    actions[name]();
+    again();
+  };
+  const confirm = (open) => () => {
+    state.confirming = open;
+    again();
+  };
+  const buttons = state.confirming ? confirmation(job, ask("cancel"), confirm(false)) : choices(job, actions, ask, confirm(true), state.asked !== null);
+  const words = notice && h("span", { key: "notice", class: "st-notice", role: "status", "data-testid": "job-notice" }, clean(notice));
+  if (!buttons.some(Boolean) && !words) return null;
+  return h("footer", { key: "actions" }, words, buttons);
+}
+
+function choices(job, actions, ask, confirm, waiting) {
+  if (isFinal(job.state)) return [];
+  const { pause, resume } = offers(job);
+  return [
+    pause && actions.pause && button("pause", pause, ask("pause"), waiting),
+    resume && actions.resume && button("resume", resume, ask("resume"), waiting),
+    actions.cancel && button("cancel", "Cancel…", confirm, waiting),
+  ];
+}
+
+function offers(job) {
+  if (job.held_by_user) return { pause: null, resume: "Resume" };
+  if (job.state === "pausing") return { pause: null, resume: null };
+  return { pause: { queued: "Hold", paused: "Keep paused" }[job.state] ?? "Pause", resume: null };
+}
+
+function confirmation(job, cancel, keep) {
+  const focus = (node) => {
+    const seen = memory(node, { focused: false });
+    if (!seen.focused) queueMicrotask(() => node.focus());
+    seen.focused = true;
+  };
+  return [
+    h("span", { key: "question", class: "st-question", role: "alert" }, `Cancel ${clean(job.name) || "this job"}? It will not go on afterwards.`),
+    button("keep", job.state === "running" ? "Keep running" : "Keep it", keep, false, { hook: focus }),
+    button("confirm", "Cancel the job", cancel, false, { class: "st-button st-danger" }),
+  ];
+}
+
+function button(name, words, click, disabled, props = {}) {
+  return h("button", { key: name, type: "button", class: "st-button", disabled, "data-testid": `job-${name}`, on: { click }, ...props }, words);
+}

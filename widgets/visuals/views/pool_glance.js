@@ -1,0 +1,80 @@
+/** The pool at a glance: each project's quota, held, borrowed and waiting GPUs, and how full the pool is. */
+
+import { h, patch } from "../base/dom.js";
+import { emptyState, projectMark, simulatedMark, stage } from "../base/glyphs.js";
+import { barScale, projectBar } from "../charts/project_bar.js";
+import { amount, clean, count } from "../base/words.js";
+
+/**
+ * Draws the pool at a glance.
+ * @param data `pool`: PoolView; `mine`: names of the caller's own projects, shown first
+ */
+export function renderPoolGlance(element, data) {
+  const { pool } = data;
+  const mine = new Set(data.mine ?? []);
+  const projects = treeOrder(pool.projects).sort((one, other) => mine.has(other.project.name) - mine.has(one.project.name));
+  const scale = barScale(pool.projects, pool.train_gpus);
+  stage(element, "st-glance");
+  patch(
+    element,
+    drawTotals(pool),
+    projects.length
+      ? h("div", { key: "projects", class: "st-rows", role: "table", "aria-label": "Projects" }, heads(), projects.map(({ project, depth }) => drawProject(project, mine.size ? 0 : depth, scale, mine)))
+      : emptyState("There are no projects yet.", "An admin adds the first one on the admin page."),
+  );
+}
+
+/** Projects with their children below them, each with its depth in the tree. */
+export function treeOrder(projects) {
+  const names = new Set(projects.map((project) => project.name));
+  const children = Map.groupBy(projects, (project) => (names.has(project.parent) ? project.parent : null));
+  const placed = new Set();
+  const below = (parent, depth) =>
+    (children.get(parent) ?? []).flatMap((project) => {
+      if (placed.has(project.name)) return [];
+      placed.add(project.name);
+      return [{ project, depth }, ...below(project.name, depth + 1)];
+    });
+  return below(null, 0);
+}
+
+function drawTotals(pool) {
+  const idle = Math.max(0, pool.train_gpus - pool.train_held);
+  return h(
+    "p",
+    { key: "totals", class: "st-totals" },
+    h("strong", {}, `${pool.train_held} of ${count(pool.train_gpus, "train GPU")} held`),
+    `, ${idle ? `${idle} idle` : "none idle"}`,
+    pool.build_gpus > 0 && ` · ${pool.build_held} of ${count(pool.build_gpus, "build GPU")} in notebooks `,
+    simulatedMark(pool.simulated),
+  );
+}
+
+function heads() {
+  const head = (words, classes) => h("span", { role: "columnheader", class: classes }, words);
+  return h(
+    "div",
+    { key: "heads", class: "st-row st-heads st-muted", role: "row" },
+    head("project"),
+    head("held against quota", "st-wide"),
+    head("quota", "st-number"),
+    head("held", "st-number"),
+    head("borrowed", "st-number"),
+    head("waiting", "st-number"),
+  );
+}
+
+function drawProject(project, depth, scale, mine) {
+  const number = (label, value) =>
+    h("span", { key: label, role: "cell", class: value ? "st-number" : "st-number st-muted", "data-label": label }, value);
+  return h(
+    "div",
+    { key: `project ${project.name}`, class: "st-row", role: "row", "data-testid": `glance-${clean(project.name)}`, "data-mine": String(mine.has(project.name)) },
+    h("span", { key: "name", role: "rowheader", class: "st-name", style: { "--st-depth": depth } }, projectMark(project.name, project.colour)),
+    h("span", { key: "bar", role: "cell", class: "st-wide" }, projectBar(project, scale)),
+    number("quota", project.quota === null ? "∞" : amount(project.quota)),
+    number("held", amount(project.held)),
+    number("borrowed", project.borrowed ? amount(project.borrowed) : 0),
+    number("waiting", project.waiting ? amount(project.waiting) : 0),
+  );
+}
