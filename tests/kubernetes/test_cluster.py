@@ -153,10 +153,12 @@ def test_paused_nodes_start_no_pods(cluster: Cluster, pods: Pods, nodes: list[st
 
 
 def test_a_frozen_api_server_says_nothing_and_then_goes_on(cluster: Cluster) -> None:
-    cluster.freeze()
-    with httpx.Client(verify=False, trust_env=False, timeout=0.5) as client, pytest.raises(httpx.TimeoutException):
+    with (
+        cluster.frozen(),
+        httpx.Client(verify=False, trust_env=False, timeout=0.5) as client,
+        pytest.raises(httpx.TimeoutException),
+    ):
         client.get(f"{cluster.url}/readyz")
-    cluster.thaw()
     assert cluster.request("GET", "/readyz") == "ok"
 
 
@@ -230,7 +232,7 @@ def test_a_cluster_that_is_there_is_used_but_not_harmed(cluster: Cluster, tmp_pa
         with theirs.namespace({"springtide.io/project": "theirs"}) as name:
             found = theirs.request("GET", f"/api/v1/namespaces/{name}")
             assert found["metadata"]["labels"]["springtide.io/project"] == "theirs"
-        for fault in (theirs.freeze, theirs.stop_api, lambda: theirs.add_fake_nodes(1)):
+        for fault in (lambda: theirs.frozen().__enter__(), theirs.stop_api, lambda: theirs.add_fake_nodes(1)):
             with pytest.raises(RuntimeError, match="unset KUBECONFIG"):
                 fault()
     assert cluster.request("GET", "/readyz") == "ok"

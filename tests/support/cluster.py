@@ -6,7 +6,6 @@ import base64
 import contextlib
 import os
 import secrets
-import signal
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -241,14 +240,11 @@ class Cluster:
 
     # Faults.
 
-    def freeze(self) -> None:
-        """Stop the API server like a hung machine: connections stay open without an answer."""
-        self._ours("freeze").api.signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """Undo ``freeze``; do nothing when the API server is not frozen."""
-        if self._plane is not None and self._plane.api.runs():
-            self._plane.api.signal(signal.SIGCONT)
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Suspend the API server in this block, like a hung machine: connections stay open without an answer."""
+        with self._ours("freeze").api.suspended():
+            yield
 
     def stop_api(self) -> None:
         """Kill the API server; its stored objects stay."""
@@ -265,16 +261,11 @@ class Cluster:
     @contextlib.contextmanager
     def pause_kwok(self) -> Iterator[None]:
         """Suspend kwok in this block: fake nodes neither start nor end pods, and send no heartbeats."""
-        kwok = self._ours("pause its fake nodes").kwok
-        kwok.signal(signal.SIGSTOP)
-        try:
+        with self._ours("pause its fake nodes").kwok.suspended():
             yield
-        finally:
-            kwok.signal(signal.SIGCONT)
 
     def _undo_faults(self) -> None:
-        """Undo the faults that a failed test left behind."""
-        self.thaw()
+        """Start the API server that a failed test left stopped."""
         if self._plane is not None and not self._plane.api.runs():
             self.start_api()
 

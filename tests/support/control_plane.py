@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,7 +10,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -37,6 +38,15 @@ def until(holds: Callable[[], bool], what: str, *, timeout_s: float = START_TIME
         if time.monotonic() > deadline:
             raise TimeoutError(f"Waited {timeout_s:.0f} s in vain until {what}")
         threading.Event().wait(_POLL_S)
+
+
+def _is_stopped(pid: int) -> bool:
+    """Return whether each thread of a process is in state T; the signal reaches a busy process's threads later."""
+    try:
+        stats = [(thread / "stat").read_text() for thread in Path(f"/proc/{pid}/task").iterdir()]
+    except FileNotFoundError:  # a thread ended meanwhile, so not all are stopped
+        return False
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 
 class Daemon:
@@ -79,6 +89,16 @@ class Daemon:
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None, f"{self.name} was not started"
         self._process.send_signal(number)
+
+    @contextlib.contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Suspend all threads of the process in this block."""
+        self.signal(signal.SIGSTOP)
+        try:
+            until(lambda: _is_stopped(self.pid), f"all threads of {self.name} are stopped")
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """Kill the process; do nothing when it has ended."""

@@ -124,11 +124,10 @@ async def test_while_the_api_is_frozen_acts_wait_and_then_happen_once(bench: Kub
         return faults.requests.count(("POST", f"/api/v1/namespaces/{bench.namespace}/services"))
 
     await bench.up(bench.job("before", slot=7))
-    bench.cluster.freeze()
-    launch = asyncio.create_task(bench.executor.launch(bench.job(size=2)))
-    await eventually(lambda: tries() >= 2, "the first try had no answer in time, and there is a second")
-    assert not launch.done()
-    bench.cluster.thaw()
+    with bench.cluster.frozen():
+        launch = asyncio.create_task(bench.executor.launch(bench.job(size=2)))
+        await eventually(lambda: tries() >= 2, "the first try had no answer in time, and there is a second")
+        assert not launch.done()
     await launch
     await bench.phase(KEY, AttemptPhase.RUNNING)
     assert len(bench.pods()) == 3

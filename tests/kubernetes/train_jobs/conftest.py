@@ -248,7 +248,6 @@ def team(cluster: Cluster, crd: None, tmp_path: Path) -> Iterator[Team]:
         flags.mkdir()
         team = Team(cluster, name, flags)
         yield team
-        cluster.thaw()
         for one in cluster.items(team.path):
             at = f"{team.path}/{one['metadata']['name']}"
             cluster.request("PATCH", at, {"metadata": {"finalizers": None}})
