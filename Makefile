@@ -20,8 +20,8 @@ help: ## List the targets
 run: $(VENV)/run.stamp install ## Start a hub with the pool on this machine
 	$(BIN)/springtide up --state-dir "$(STATE)"
 
-check: lint types ## The fast loop: lint, types, and the tests that need no browser, hub, cluster or database server
-	$(PYTEST) -m "not (browser or hub or cluster or database or slow)" $(PYTEST_ARGS)
+check: lint types ## The fast loop: lint, types, and the tests that need no browser, hub, cluster, database server or root
+	$(PYTEST) -m "not (browser or hub or cluster or database or root or slow)" $(PYTEST_ARGS)
 
 test: lint types unit ## What every change has to pass: lint, types and all tests
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,11 @@ def _markers(item: pytest.Item) -> set[str]:
     by_fixture = {marker for name, marker in MARKER_OF_FIXTURE.items() if name in fixtures}
     by_folder = {marker for folder, marker in MARKER_OF_FOLDER.items() if here.is_relative_to(folder)}
     return by_fixture | by_folder
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a test that changes accounts where only root could."""
+    if os.geteuid() != 0 and item.get_closest_marker("root"):
+        pytest.fail(
+            "changes accounts or processes of others: run as root, or leave it out with -m 'not root'", False
+        )

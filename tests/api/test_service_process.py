@@ -104,7 +104,7 @@ def test_it_serves_until_told_to_stop_and_leaves_quietly_even_without_the_hub(se
     ("accounts", "mode"),
     [
         ("shared", 0o700),
-        pytest.param("own", 0o711, marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root has accounts")),
+        pytest.param("own", 0o711, marks=pytest.mark.root),
     ],
 )
 def test_what_it_keeps_is_closed_to_other_accounts_also_where_it_was_open(services, tmp_path, accounts, mode):

@@ -21,7 +21,6 @@ from springtide.scheduler.client import Client
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Accounts
 
 pytestmark = [pytest.mark.xdist_group("hub-command"), pytest.mark.timeout(240)]
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may change accounts")
 
 EXISTING = """
 from springtide.hub_extension import configure
@@ -87,7 +86,7 @@ def rights(pid: int) -> dict[str, str]:
     return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
 
 
-@as_root
+@pytest.mark.root
 def test_jobs_of_a_hub_with_the_two_lines_are_not_roots(existing: ExistingHub) -> None:
     said = log_of(existing, "susan", f"id; cat /etc/shadow; cat {existing.state_dir}/service-token")
     uid = re.search(r"uid=(\d+)", said)
@@ -96,7 +95,7 @@ def test_jobs_of_a_hub_with_the_two_lines_are_not_roots(existing: ExistingHub) -
     assert said.count("Permission denied") + said.count("No such file") == 2, said
 
 
-@as_root
+@pytest.mark.root
 def test_a_notebook_of_a_hub_with_the_two_lines_is_not_roots(existing: ExistingHub) -> None:
     susan = Person(existing, "susan")
     try:
@@ -210,7 +209,7 @@ def test_without_root_everybody_is_told_that_all_runs_as_one_account(
         hub.stop()
 
 
-@as_root
+@pytest.mark.root
 def test_jobs_and_notebooks_of_springtide_up_are_their_users(tmp_path: Path) -> None:
     hub = Hub(tmp_path / "state")
     hub.start()

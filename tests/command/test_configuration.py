@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -196,7 +195,7 @@ class TestAccounts:
         assert told["mine"] == 1
         assert "accounts_dir" not in c.LocalNotebook
 
-    @pytest.mark.skipif(os.geteuid() != 0, reason="only root has accounts of others")
+    @pytest.mark.root
     @pytest.mark.parametrize("chosen", [None, "own"])
     def test_as_root_notebooks_and_jobs_have_accounts_of_their_own(
         self, c: Config, tmp_path: Path, chosen: str | None
@@ -210,7 +209,7 @@ class TestAccounts:
         assert c.LocalNotebook.account_uids == (1_900_000_000, 1_900_000_009)
         assert "template_vars" not in c.JupyterHub
 
-    @pytest.mark.skipif(os.geteuid() != 0, reason="only root has accounts of others")
+    @pytest.mark.root
     def test_a_range_of_uids_that_cannot_be_ends_the_hub_with_a_sentence(self, c: Config) -> None:
         c.Springtide.accounts = "own"
         c.Springtide.account_uids = (500, 600)

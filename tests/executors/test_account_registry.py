@@ -18,7 +18,6 @@ from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, 
 from springtide.scheduler.executors.accounts.ownership import hand_over
 from springtide.scheduler.executors.accounts.reach import closed_ways
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 FIRST = DEFAULT_UIDS[0]
 
 PREPARES = """
@@ -46,7 +45,7 @@ def test_without_root_there_are_no_accounts(tmp_path: Path, monkeypatch: pytest.
         Accounts(tmp_path).prepare()
 
 
-@as_root
+@pytest.mark.root
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1)))
 def test_different_users_never_share_an_account_or_a_home(accounts: Accounts, names: list[str]) -> None:
@@ -57,14 +56,14 @@ def test_different_users_never_share_an_account_or_a_home(accounts: Accounts, na
     assert all(account.uid >= FIRST and account.groups == (account.uid,) for account in found.values())
 
 
-@as_root
+@pytest.mark.root
 def test_a_user_keeps_her_account_over_a_restart(accounts: Accounts, tmp_path: Path) -> None:
     first = {name: accounts.of(name).uid for name in ("susan", "joe")}
     again = Accounts(tmp_path / "state")
     assert {name: again.of(name).uid for name in ("jemma", "joe", "susan")} == {**first, "jemma": FIRST + 2}
 
 
-@as_root
+@pytest.mark.root
 def test_a_uid_is_not_given_to_another_user_when_others_ask_at_the_same_time(tmp_path: Path) -> None:
     Accounts(tmp_path / "state").prepare()
     code = (
@@ -77,13 +76,13 @@ def test_a_uid_is_not_given_to_another_user_when_others_ask_at_the_same_time(tmp
     assert len(set(uids)) == len(uids) == 60
 
 
-@as_root
+@pytest.mark.root
 def test_ids_that_this_machine_uses_are_passed_over(accounts: Accounts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_exists", lambda number: number == FIRST)
     assert accounts.of("susan").uid == FIRST + 1
 
 
-@as_root
+@pytest.mark.root
 @pytest.mark.parametrize(
     ("uids", "says"),
     [
@@ -98,7 +97,7 @@ def test_a_range_that_cannot_be_the_pools_is_refused(tmp_path: Path, uids: tuple
         Accounts(tmp_path, uids).prepare()
 
 
-@as_root
+@pytest.mark.root
 def test_a_range_of_subordinate_ids_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "subuid").write_text("susan:100000:65536\nbroken\njoe:165536:65536\n")
     monkeypatch.setattr(registry, "SUBORDINATE", (tmp_path / "subuid", tmp_path / "none"))
@@ -107,7 +106,7 @@ def test_a_range_of_subordinate_ids_is_refused(tmp_path: Path, monkeypatch: pyte
     Accounts(tmp_path, (300_000, 310_000)).prepare()
 
 
-@as_root
+@pytest.mark.root
 def test_a_container_that_lacks_the_uids_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "uid_map").write_text("         0     100000      65536\n")
     monkeypatch.setattr(registry, "UID_MAP", tmp_path / "uid_map")
@@ -115,7 +114,7 @@ def test_a_container_that_lacks_the_uids_is_refused(tmp_path: Path, monkeypatch:
         Accounts(tmp_path).prepare()
 
 
-@as_root
+@pytest.mark.root
 @pytest.mark.parametrize("content", ["{", "[]", '{"a": "1"}', '{"a": 0}', '{"a": 2000000, "b": 2000000}'])
 def test_a_damaged_table_gives_nobody_an_account(accounts: Accounts, tmp_path: Path, content: str) -> None:
     (tmp_path / "state" / "accounts.json").write_text(content)
@@ -124,7 +123,7 @@ def test_a_damaged_table_gives_nobody_an_account(accounts: Accounts, tmp_path: P
     assert (tmp_path / "state" / "accounts.json").read_text() == content
 
 
-@as_root
+@pytest.mark.root
 def test_a_range_that_is_used_up_is_said(tmp_path: Path) -> None:
     accounts = Accounts(tmp_path, (2_100_000_000, 2_100_000_000))
     accounts.prepare()
@@ -134,7 +133,7 @@ def test_a_range_that_is_used_up_is_said(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "accounts.json").read_text()) == {"susan": 2_100_000_000}
 
 
-@as_root
+@pytest.mark.root
 def test_a_closed_directory_on_the_way_is_named_where_there_can_be_no_mount_namespace(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
@@ -163,7 +162,7 @@ def test_only_the_outermost_closed_directory_and_place_are_named() -> None:
         assert closed_ways([inner], os.geteuid(), ()) == ()
 
 
-@as_root
+@pytest.mark.root
 def test_what_is_handed_over_follows_no_link_and_changes_nobody_elses_files(tmp_path: Path) -> None:
     ours, elsewhere = tmp_path / "ours", tmp_path / "elsewhere"
     (ours / "below").mkdir(parents=True)

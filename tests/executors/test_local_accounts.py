@@ -1,4 +1,4 @@
-"""Jobs as their users' own accounts. As root the real thing; otherwise that it is refused."""
+"""Jobs as their users' own accounts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 from executor_bench import read_output
-from local_bench import LocalBench, as_root
+from local_bench import LocalBench
 
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Accounts
 from springtide.scheduler.executors.base import ExecutorError, ExitKind
 from springtide.scheduler.executors.environment import gang_environment, gang_template, job_environment
 from springtide.scheduler.executors.files.plain import write_tree
+
+pytestmark = pytest.mark.root
 
 SOMEBODY = "nobody"
 TELLS = "env; cat /proc/self/status; echo cwd:\t$(pwd)"
@@ -29,19 +31,13 @@ async def bench() -> AsyncIterator[LocalBench]:
     state = Path(tempfile.mkdtemp(prefix="springtide-test-"))
     state.chmod(0o711)
     bench = LocalBench(state, accounts=Accounts(state))
-    if as_root():
-        await bench.open()
+    await bench.open()
     yield bench
-    if as_root():
-        await bench.close()
+    await bench.close()
     shutil.rmtree(state)
 
 
 async def test_a_job_has_the_rights_of_its_user_and_no_others(bench: LocalBench) -> None:
-    if not as_root():
-        with pytest.raises(ExecutorError, match="runs as root"):
-            await bench.open()
-        return
     entry = pwd.getpwnam(SOMEBODY)
     ended = await bench.run(bench.spec(("sh", "-c", TELLS), user=SOMEBODY))
     assert ended.exit is not None
@@ -57,10 +53,6 @@ async def test_a_job_has_the_rights_of_its_user_and_no_others(bench: LocalBench)
 
 
 async def test_a_job_reaches_its_own_files_and_not_the_pools(bench: LocalBench) -> None:
-    if not as_root():
-        with pytest.raises(ExecutorError, match="runs as root"):
-            await bench.open()
-        return
     text = """
 attempt=$(dirname $SPRINGTIDE_PAUSE_FILE)
 echo mine > $SPRINGTIDE_CHECKPOINT_DIR/x; echo mine > $SPRINGTIDE_OUTPUT_DIR/result; echo mine > here
@@ -82,10 +74,6 @@ done
 
 
 async def test_a_users_job_pauses_like_any_other_and_is_adopted(bench: LocalBench) -> None:
-    if not as_root():
-        with pytest.raises(ExecutorError, match="runs as root"):
-            await bench.open()
-        return
     spec = bench.spec(("sh", "-c", WAITS), user=SOMEBODY)
     await bench.executor.launch(spec)
     await bench.running(spec.key)
@@ -97,10 +85,6 @@ async def test_a_users_job_pauses_like_any_other_and_is_adopted(bench: LocalBenc
 
 
 async def test_nothing_of_a_user_survives_a_supervisor_that_is_killed(bench: LocalBench) -> None:
-    if not as_root():
-        with pytest.raises(ExecutorError, match="runs as root"):
-            await bench.open()
-        return
     spec = bench.spec(("sh", "-c", WAITS), user=SOMEBODY)
     await bench.executor.launch(spec)
     await bench.running(spec.key)
@@ -111,10 +95,6 @@ async def test_nothing_of_a_user_survives_a_supervisor_that_is_killed(bench: Loc
 
 
 async def test_a_file_of_somebody_else_in_the_output_is_not_read(bench: LocalBench) -> None:
-    if not as_root():
-        with pytest.raises(ExecutorError, match="runs as root"):
-            await bench.open()
-        return
     await bench.run(bench.spec(("true",), user=SOMEBODY))
     output = bench.state / "jobs" / "job" / "output"
     (output / "planted").write_text("root's")
@@ -132,10 +112,6 @@ async def test_a_file_of_somebody_else_in_the_output_is_not_read(bench: LocalBen
     ],
 )
 async def test_nobody_runs_jobs_as_an_account_of_the_system(bench: LocalBench, user: str, says: str) -> None:
-    if not as_root():
-        with pytest.raises(ExecutorError, match="runs as root"):
-            await bench.open()
-        return
     ended = await bench.run(bench.code("print('ran')", user=user))
     assert ended.exit is not None
     assert ended.exit.kind is ExitKind.REFUSED
@@ -144,10 +120,6 @@ async def test_nobody_runs_jobs_as_an_account_of_the_system(bench: LocalBench, u
 
 
 async def test_a_user_without_an_account_on_this_machine_gets_one_of_the_pool(bench: LocalBench) -> None:
-    if not as_root():
-        with pytest.raises(ExecutorError, match="runs as root"):
-            await bench.open()
-        return
     ended = await bench.run(bench.spec(("sh", "-c", TELLS), user="susan"))
     assert ended.exit is not None
     assert ended.exit.code == 0, ended.exit.detail
@@ -163,10 +135,6 @@ async def test_a_user_without_an_account_on_this_machine_gets_one_of_the_pool(be
 
 
 async def test_a_job_cannot_read_what_is_not_its_users(bench: LocalBench) -> None:
-    if not as_root():
-        with pytest.raises(ExecutorError, match="runs as root"):
-            await bench.open()
-        return
     (bench.state / "service-token").write_text("secret")
     (bench.state / "service-token").chmod(0o600)
     text = "echo mine > ~/notes; echo mine > $SPRINGTIDE_OUTPUT_DIR/result; echo $SPRINGTIDE_OUTPUT_DIR ~"
@@ -183,10 +151,6 @@ async def test_a_job_cannot_read_what_is_not_its_users(bench: LocalBench) -> Non
 async def test_what_jobs_and_python_need_is_reached_through_directories_that_others_may_not_enter(
     tmp_path: Path,
 ) -> None:
-    if not as_root():
-        with pytest.raises(ExecutorError, match="runs as root"):
-            await LocalBench(tmp_path, accounts=Accounts(tmp_path)).open()
-        return
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     (closed / "private").mkdir(mode=0o755)
@@ -213,10 +177,6 @@ except OSError as error:
 
 
 async def test_what_a_job_left_before_it_had_an_account_is_its_users(bench: LocalBench) -> None:
-    if not as_root():
-        with pytest.raises(ExecutorError, match="runs as root"):
-            await bench.open()
-        return
     before = LocalBench(bench.state)
     await before.open()
     saves = "echo 1 > $SPRINGTIDE_CHECKPOINT_DIR/x; ln -s /etc/shadow $SPRINGTIDE_CHECKPOINT_DIR/link; exit 75"

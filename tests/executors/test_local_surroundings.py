@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from executor_bench import READY, SLEEPS
-from local_bench import FORKS_AWAY, LocalBench, as_root
+from local_bench import FORKS_AWAY, LocalBench
 from processes import alive
 
 from springtide.scheduler.executors.accounts import Accounts
@@ -82,9 +82,8 @@ async def test_a_job_that_takes_more_memory_than_it_may_fails(tmp_path: Path) ->
         await bench.close()
 
 
+@pytest.mark.root  # any other account may have processes besides the job's
 async def test_a_job_that_starts_processes_without_end_leaves_the_machine_alone(tmp_path: Path) -> None:
-    if not as_root():
-        pytest.skip("the tests' own account has processes of others")
     bench = LocalBench(tmp_path, accounts=Accounts(tmp_path), limits=Limits(processes=20))
     await bench.open()
     try:

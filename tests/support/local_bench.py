@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -82,8 +81,3 @@ async def appears(path: Path) -> None:
     async with asyncio.timeout(PATIENCE):
         while not path.exists():
             await asyncio.sleep(0.02)
-
-
-def as_root() -> bool:
-    """Return whether the tests may change accounts."""
-    return os.geteuid() == 0
