@@ -1,32 +1,4 @@
-"""The terms of Springtide, as data types. ``docs/glossary.md`` explains all terms of the project.
-
-project
-    Owner of a quota: a person, a team or an activity; a JupyterHub group. Projects form a tree.
-quota
-    Guaranteed train GPUs of a project. It may be exceeded while GPUs are idle, and is returned on demand.
-borrowed
-    GPUs a project holds beyond its quota.
-limit
-    Maximum number of GPUs of a project; none means no limit.
-weight
-    How idle GPUs are divided among projects of equal priority.
-fair share
-    What a project is entitled to now: its quota, plus its part of the GPUs that others leave idle.
-workspace
-    One build notebook server with its GPUs; they come from the build quota, which is never lent or taken.
-job
-    One train submission: ``workers`` processes with ``gpus`` each. At least ``min_workers`` of them run
-    together, or none does.
-attempt
-    One run of a job, from (re)start to pause or end, numbered from 1.
-pause, resume
-    Stop an attempt at a checkpoint and free its GPUs; start the next attempt from it.
-reclaim, preempt
-    Pause a job of another project; of the same project.
-placement
-    The node and the GPUs of each worker.
-plan
-    The policy's decisions to start, pause and move jobs, each with its reason.
+"""The terms of Springtide, as data types; ``docs/glossary.md`` explains them.
 
 Quantities: GPUs are whole numbers, times are seconds since the epoch (or since the start of a simulation),
 durations are seconds, service is GPU-seconds.
@@ -45,6 +17,12 @@ PREEMPTIBLE_BELOW = 100
 
 PRIORITIES: Mapping[str, int] = {"train": 50, "high": 75, "critical": 100}
 """Job priorities that have names."""
+
+Amount: TypeAlias = int | Mapping[str, int | None] | None
+"""A number of GPUs, None for no bound: of the only GPU type of the pool, or a table by GPU type.
+
+`springtide.scheduler.gpu_types` tells which number of an amount counts for a type.
+"""
 
 
 class JobState(StrEnum):
@@ -86,6 +64,15 @@ class Order(StrEnum):
 
     FIRST_COME = "first-come"
     LEAST_SERVED = "least-served"
+
+
+class Surplus(StrEnum):
+    """Who gets the GPUs beyond what quotas use."""
+
+    FAIR = "fair"
+    """Projects, by priority and weight."""
+    LEAST_SERVED = "least-served"
+    """Waiting and borrowed jobs that had the least GPU time, whichever project they belong to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +124,18 @@ class Project:
     """A project of the project tree.
 
     ``quota`` None means unlimited, ``limit`` None means no limit. ``age`` orders projects: the smaller is the
-    older. ``build_quota`` is the number of GPUs of each member for notebooks.
+    older. ``build_quota`` is the number of GPUs of each member for notebooks. In a table of GPU types a type left
+    out has quota 0, no limit and build quota 0.
     """
 
     name: str
     parent: str | None = None
-    quota: int | None = 0
-    limit: int | None = None
+    quota: Amount = 0
+    limit: Amount = None
     weight: float = 1.0
     priority: int = 100
     age: int = 0
-    build_quota: int = 0
+    build_quota: Amount = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +178,12 @@ class Phase(StrEnum):
 class Job:
     """A job as the policy sees it: the request, and the state.
 
-    ``gpu_types`` empty means any type. ``require`` and ``prefer`` name a topology level (a label of the nodes, or
-    ``"island"``, ``"socket"`` or ``"node"``) that has to, or should, hold the whole gang. ``rotate`` false
-    excludes a pause in favour of an equal job that has had less service. ``time_limit`` is the longest total run
-    time of the job, in seconds. ``expected`` is an estimate of its total run time for forecasts, in seconds.
-    ``fastest`` is the fastest known spread of similar jobs at submission, None if unknown.
+    ``gpu_types`` are the GPU types that the job accepts, in its order of preference; empty means all, in the
+    pool's order. All workers of a job are on GPUs of one type. ``require`` and ``prefer`` name a topology level (a
+    label of the nodes, or ``"island"``, ``"socket"`` or ``"node"``) that has to, or should, hold the whole gang.
+    ``rotate`` false excludes a pause in favour of an equal job that has had less service. ``time_limit`` is the
+    longest total run time of the job, in seconds. ``expected`` is an estimate of its total run time for forecasts,
+    in seconds. ``fastest`` is the fastest known spread of similar jobs at submission, None if unknown.
 
     ``placement`` is held while running or pausing. ``reserved`` is a placement that was set aside for the job,
     which starts there as soon as those GPUs are free. ``started`` is when the live attempt started, ``saved`` when
@@ -257,12 +246,15 @@ class Settings:
     """The settings of the policy that an admin may choose.
 
     ``min_runtime`` and ``grace`` are seconds: the time for which a started job is not paused, and the time between
-    the request to pause an attempt and its kill.
+    the request to pause an attempt and its kill. ``gpu_types`` is the pool's order of GPU types, the cheapest
+    first; types that it does not name follow, in the order of the names of their nodes.
     """
 
     order: Order = Order.LEAST_SERVED
     min_runtime: float = 0.0
     grace: float = 30.0
+    surplus: Surplus = Surplus.FAIR
+    gpu_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,8 +383,9 @@ class Plan:
 class Standing:
     """The GPUs of a project, descendants included.
 
-    ``held`` counts live attempts (pausing ones too); ``request`` is held plus the requests of waiting jobs;
-    ``borrowed`` is the part held beyond the quota.
+    ``held`` counts live attempts (pausing ones too); ``request`` is held plus the requests of waiting jobs, each
+    under the first GPU type that it accepts; ``borrowed`` is the part held beyond the quota. On a pool with
+    several GPU types ``by_type`` has the standing for each type, in the pool's order, and the numbers are sums.
     """
 
     quota: int | None
@@ -400,10 +393,13 @@ class Standing:
     fair_share: int
     held: int
     request: int
+    by_type: Mapping[str, Standing] = field(default_factory=dict)
 
     @property
     def borrowed(self) -> int:
-        """Number of GPUs held beyond the quota."""
+        """Number of GPUs held beyond the quota, of each type."""
+        if self.by_type:
+            return sum(each.borrowed for each in self.by_type.values())
         return 0 if self.quota is None else max(0, self.held - self.quota)
 
     @property

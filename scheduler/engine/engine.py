@@ -18,6 +18,7 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import store_refusal
 from springtide.scheduler.engine.views import history, job_view, pool_view
 from springtide.scheduler.executors.base import Reported
+from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
@@ -228,7 +229,7 @@ class Engine:
         end = min(end, self._parts.clock())
         start = min(start, end)
         uses = await self._read(self._store.gpu_use, start, end)
-        quota_of = {name: project.quota for name, project in self._state.policy_projects().items()}
+        quota_of = {name: total(project.quota) for name, project in self._state.policy_projects().items()}
         return history.history(uses, start, end, quotas.total_gpus(self._nodes.train()), quota_of)
 
     def choices(self, projects: Sequence[str]) -> list[wire.ProjectChoice]:

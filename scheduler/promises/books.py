@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import (
     Change,
     Environment,
@@ -115,12 +116,12 @@ class Books:
 
     def quota(self, project: str) -> float:
         """Return the quota, or the limit if that is smaller; infinite if both are unlimited."""
-        own = self.projects[project]
-        return min(math.inf if own.quota is None else own.quota, self.limit(project))
+        quota = total(self.projects[project].quota)
+        return min(math.inf if quota is None else quota, self.limit(project))
 
     def limit(self, project: str) -> float:
         """Return the limit, infinite if there is none."""
-        limit = self.projects[project].limit
+        limit = total(self.projects[project].limit)
         return math.inf if limit is None else limit
 
     def usable(self, slot: GpuSlot) -> bool:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import (
     WITHIN_NODES,
     Decision,
@@ -156,13 +157,13 @@ class _PlanCheck:
             for project in self.books.paths.get(job.project, ()):
                 held[project] += size(decision.placement)
                 pinned[project] += 0 if job.preemptible else gain(job, decision)
-                if (total := self.books.held[project] + held[project]) > self.books.limit(project):
-                    message = f"{project} would hold {total} GPUs, its limit is {self.books.limit(project):g}"
+                if (after := self.books.held[project] + held[project]) > self.books.limit(project):
+                    message = f"{project} would hold {after} GPUs, its limit is {self.books.limit(project):g}"
                     yield Breach(Promise.GUARANTEE, message, job.id, project)
-                quota = self.books.projects[project].quota
-                total = self.books.pinned[project] + pinned[project]
-                if quota is not None and not job.preemptible and total > quota:
-                    message = f"{project} would hold {total} GPUs that cannot be taken back, its quota is {quota}"
+                quota = total(self.books.projects[project].quota)
+                after = self.books.pinned[project] + pinned[project]
+                if quota is not None and not job.preemptible and after > quota:
+                    message = f"{project} would hold {after} GPUs that cannot be taken back, its quota is {quota}"
                     yield Breach(Promise.GUARANTEE, message, job.id, project)
 
     def _pauses(self) -> Iterator[Breach]:
@@ -218,7 +219,7 @@ class _PlanCheck:
         """Return the number of GPUs that the project may claim back; infinite if the entitlement is unknown."""
         if self.standing is None:
             return math.inf
-        quota = self.books.projects[project].quota
+        quota = total(self.books.projects[project].quota)
         share = max(self.standing[project].fair_share, math.inf if quota is None else quota)
         return min(self.books.limit(project), share)
 

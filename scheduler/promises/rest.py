@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import WITHIN_NODES, Job, Phase
 from springtide.scheduler.promises.books import Books, GpuSlot, Kind, gpu_slots, kind_of
 from springtide.scheduler.promises.breach import Breach, Promise
@@ -107,7 +108,7 @@ def allowed(books: Books, kind: Kind, own: int = 0) -> bool:
     for project in books.paths.get(kind.project, ()):
         if books.held[project] + books.promised[project] + need > books.limit(project):
             return False
-        quota = books.projects[project].quota
+        quota = total(books.projects[project].quota)
         if not kind.preemptible and quota is not None and books.pinned[project] + need > quota:
             return False
     return kind.project in books.projects

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterator
 
+from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import (
     Change,
     Job,
@@ -31,7 +32,7 @@ class StaticPlanner:
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._quota = {project.name: project.quota for project in snapshot.projects}
+        self._quota = {project.name: total(project.quota) for project in snapshot.projects}
         self._held = dict.fromkeys(self._quota, 0)
         self._queues: dict[str, list[tuple[float, str]]] = {name: [] for name in self._quota}
         self._free = {node.name: _gpus(node) for node in snapshot.nodes if node.available}

@@ -18,6 +18,7 @@ from springtide.scheduler.engine.state.state import State, policy_job
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.forecast import GONE, Outlook, Shift
+from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import Environment, Node, Project, Snapshot
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobRecord
@@ -96,7 +97,7 @@ def _decreases_first(edits: Mapping[str, wire.ProjectEdit], state: State) -> lis
     def increase(item: tuple[str, wire.ProjectEdit]) -> float:
         name, edit = item
         known = state.projects.get(name)
-        before = 0 if known is None else known.project.quota
+        before = 0 if known is None else total(known.project.quota)
         after = before if isinstance(edit.quota, UnsetType) else edit.quota
         return 0.0 if after == before else _number(after) - _number(before)
 

@@ -12,6 +12,7 @@ from msgspec import UNSET
 from springtide.scheduler import wire
 from springtide.scheduler.engine.requests import quotas, validation
 from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import Project
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import AuditRecord, PersonRecord, ProjectRecord
@@ -262,12 +263,13 @@ def _check(
             field="parent",
             hint="Choose a project that is not below this one.",
         )
-    if project.limit is not None and (project.quota is None or project.quota > project.limit):
-        quota = "unlimited" if project.quota is None else str(project.quota)
+    quota, limit = total(project.quota), total(project.limit)
+    if limit is not None and (quota is None or quota > limit):
+        shown = "unlimited" if quota is None else str(quota)
         raise Refusal(
             422,
             "sums",
-            f"The quota of {name!r} is {quota} and its limit {project.limit}: a quota cannot exceed the limit.",
+            f"The quota of {name!r} is {shown} and its limit {limit}: a quota cannot exceed the limit.",
             field="quota" if before.get(name) is None or before[name].limit == project.limit else "limit",
         )
     quotas.check_quotas(before, after, quotas.total_gpus(transaction.nodes.train()), name)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from springtide.scheduler import wording
+from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import Node, Project
 from springtide.scheduler.refusal import Refusal
 
@@ -30,7 +31,7 @@ def total_gpus(nodes: Sequence[Node]) -> int:
 def quota_sum(projects: Mapping[str, Project], train_gpus: int) -> int:
     """Return the sum of the quotas of the top projects; an unlimited one counts as ``train_gpus``."""
     return sum(
-        train_gpus if project.quota is None else project.quota
+        train_gpus if (quota := total(project.quota)) is None else quota
         for project in projects.values()
         if project.parent is None
     )
@@ -40,9 +41,10 @@ def _levels(projects: Mapping[str, Project], train_gpus: int) -> dict[str | None
     totals: dict[str | None, Level] = {}
     for project in projects.values():
         above = projects.get(project.parent) if project.parent is not None else None
-        capacity = train_gpus if above is None or above.quota is None else above.quota
+        ceiling = None if above is None else total(above.quota)
+        capacity = train_gpus if ceiling is None else ceiling
         level = totals.get(project.parent, Level(project.parent, 0, capacity))
-        quota = capacity if project.quota is None else project.quota
+        quota = capacity if (own := total(project.quota)) is None else own
         totals[project.parent] = Level(project.parent, level.total + quota, capacity)
     return totals
 
@@ -79,7 +81,7 @@ def build_quota(projects_of: Sequence[str], own: int | None, projects: Mapping[s
     """Return a person's build quota: her own if she has one, or else the largest of her projects."""
     if own is not None:
         return own
-    return max((projects[name].build_quota for name in projects_of if name in projects), default=0)
+    return max((total(projects[name].build_quota) or 0 for name in projects_of if name in projects), default=0)
 
 
 def projects_by_person(members: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

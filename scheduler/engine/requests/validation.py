@@ -11,6 +11,7 @@ from typing import Any
 from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.requests import images
 from springtide.scheduler.engine.settings import EngineSettings
+from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES, WITHIN_NODES, Node, Project
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobSpec
@@ -328,18 +329,19 @@ def _domains(node: Node, level: str) -> list[tuple[tuple[str, str], int]]:
 def _check_limits(spec: JobSpec, context: ValidationContext) -> None:
     least = spec.min_workers * spec.gpus
     for project in with_ancestors(spec.project, context.projects):
-        if project.limit is not None and least > project.limit:
+        limit, quota = total(project.limit), total(project.quota)
+        if limit is not None and least > limit:
             raise invalid_field(
                 "gpus",
                 f"The job needs {wording.gpus(least)}; the project {project.name!r} may never hold more than "
-                f"{project.limit}.",
+                f"{limit}.",
                 "Ask for fewer GPUs, or ask an admin of this hub for a higher limit.",
             )
-        if not spec.preemptible and project.quota is not None and least > project.quota:
+        if not spec.preemptible and quota is not None and least > quota:
             raise invalid_field(
                 "preemptible" if spec.priority < PREEMPTIBLE_BELOW else "priority",
                 f"A job that cannot be paused has to fit in the quota: it needs {wording.gpus(least)}, and "
-                f"the quota of {project.name!r} is {project.quota}.",
+                f"the quota of {project.name!r} is {quota}.",
                 "Let it be paused (a priority below 100), or ask for fewer GPUs.",
             )
 

@@ -14,6 +14,7 @@ from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.engine.state.borrowing import Borrowing, filling_order
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes
 from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import JobState, Phase
 from springtide.scheduler.store.records import (
     JobRecord,
@@ -155,7 +156,7 @@ class State:
     def quota(self, project: str) -> int | None:
         """Return a project's quota in GPUs, None if it is unlimited; 0 for an unknown project."""
         record = self.projects.get(project)
-        return 0 if record is None else record.project.quota
+        return 0 if record is None else total(record.project.quota)
 
     def borrowing(self) -> Borrowing:
         """Return how many GPUs each live job borrows."""

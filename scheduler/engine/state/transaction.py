@@ -14,6 +14,7 @@ from springtide.scheduler.engine.state.bundle_sizes import BundleSizes, Owner
 from springtide.scheduler.engine.state.lifecycle import Effect, Transition
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State, SubmissionKey, WorkspaceKey
+from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import Project
 from springtide.scheduler.store.records import (
     AuditRecord,
@@ -139,7 +140,7 @@ class Transaction:
 
     def _quota(self, name: str) -> int | None:
         record = self.project(name)
-        return 0 if record is None else record.project.quota
+        return 0 if record is None else total(record.project.quota)
 
     # ---------- projects, people, workspaces
 

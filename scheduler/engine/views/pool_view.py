@@ -12,6 +12,7 @@ from springtide.scheduler.engine.requests.workspaces import used_by
 from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import Node, Standing
 from springtide.scheduler.store.records import ProjectRecord
 
@@ -125,11 +126,11 @@ def project_view(
     return wire.ProjectView(
         name=project.name,
         parent=project.parent,
-        quota=project.quota,
-        limit=project.limit,
+        quota=total(project.quota),
+        limit=total(project.limit),
         weight=project.weight,
         priority=project.priority,
-        build_quota=project.build_quota,
+        build_quota=total(project.build_quota) or 0,
         fair_share=standing.fair_share,
         held=standing.held,
         borrowed=standing.borrowed,
@@ -188,7 +189,7 @@ def choices(
     """Return what a person may ask for in each of the projects ``names``, oldest project first."""
     train = nodes.train()
     projects = state.policy_projects()
-    total = quotas.total_gpus(train)
+    all_gpus = quotas.total_gpus(train)
     largest = max((node.gpus for node in train), default=0)
     free = _count_free(state, train)
     found = []
@@ -196,19 +197,19 @@ def choices(
         if record.name not in names:
             continue
         limited = [
-            (project.limit, project.name)
+            (limit, project.name)
             for project in with_ancestors(record.name, projects)
-            if project.limit is not None
+            if (limit := total(project.limit)) is not None
         ]
         limits = [limit for limit, _ in limited]
         left = [limit - standing.get(name, NO_STANDING).held for limit, name in limited]
         found.append(
             wire.ProjectChoice(
                 name=record.name,
-                quota=record.project.quota,
-                limit=record.project.limit,
+                quota=total(record.project.quota),
+                limit=total(record.project.limit),
                 max_gpus=min([largest, *limits]),
-                max_total=min([total, *limits]),
+                max_total=min([all_gpus, *limits]),
                 free_now=max(0, min([free, *left])),
                 colour=record.colour,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import Project, Standing
 from springtide.scheduler.policy.state.fair_share import UNLIMITED, WEIGHT_UNIT, divide
 
@@ -84,8 +85,8 @@ class ProjectTree:
         """Return what every project holds, requests and is entitled to."""
         return {
             name: Standing(
-                quota=self.projects[name].quota,
-                limit=self.projects[name].limit,
+                quota=total(self.projects[name].quota),
+                limit=total(self.projects[name].limit),
                 fair_share=project.share,
                 held=project.held,
                 request=project.request,
@@ -158,15 +159,19 @@ class ProjectTree:
 
 def _project_node(project: Project) -> ProjectNode:
     """Return the tree node of a project. A limit below the quota lowers the quota."""
-    limit = UNLIMITED if project.limit is None else project.limit
+    limit = _or_unlimited(total(project.limit))
     return ProjectNode(
         name=project.name,
-        quota=min(limit, UNLIMITED if project.quota is None else project.quota),
+        quota=min(limit, _or_unlimited(total(project.quota))),
         limit=limit,
         weight=round(project.weight * WEIGHT_UNIT),
         priority=project.priority,
         age=project.age,
     )
+
+
+def _or_unlimited(gpus: int | None) -> int:
+    return UNLIMITED if gpus is None else gpus
 
 
 def _upward(project: ProjectNode) -> Iterator[ProjectNode]:

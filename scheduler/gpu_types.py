@@ -1,0 +1,88 @@
+"""GPU types: the types of a pool in their order, and the numbers of GPUs that count for one type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from springtide.scheduler.model import Amount, Job, Node, Project, Standing
+
+
+def pool_types(nodes: Iterable[Node], order: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the GPU types of the nodes, those of ``order`` first; ``("",)`` without nodes.
+
+    Types that ``order`` does not name follow in the order of the names of their nodes.
+    """
+    named = dict.fromkeys(node.gpu_type for node in sorted(nodes, key=lambda each: each.name))
+    return (*(each for each in order if each in named), *(each for each in named if each not in order)) or ("",)
+
+
+def accepted_types(job: Job, types: Sequence[str]) -> tuple[str, ...]:
+    """Return the types of the pool that the job accepts, in its order of preference; empty if there is none."""
+    if not job.gpu_types:
+        return tuple(types)
+    return tuple(each for each in job.gpu_types if each in types)
+
+
+def amount_of(amount: Amount, gpu_type: str, types: Sequence[str], missing: int | None = 0) -> int | None:
+    """Return the number of GPUs of one type; ``missing`` counts for types that the amount says nothing of.
+
+    ``types`` are those of the pool. None stands for all types. A plain number counts for the first of them, the
+    only one of most pools.
+    """
+    if amount is None:
+        return None
+    if isinstance(amount, int):
+        return amount if not types or gpu_type == types[0] else missing
+    return amount.get(gpu_type, missing)
+
+
+def quota_of(project: Project, gpu_type: str, types: Sequence[str]) -> int | None:
+    """Return the project's quota of one type; None means unlimited."""
+    return amount_of(project.quota, gpu_type, types)
+
+
+def limit_of(project: Project, gpu_type: str, types: Sequence[str]) -> int | None:
+    """Return the project's limit of one type; None means no limit."""
+    return amount_of(project.limit, gpu_type, types, None)
+
+
+def build_quota_of(project: Project, gpu_type: str, types: Sequence[str]) -> int:
+    """Return the number of GPUs of one type of each member for notebooks. ``types`` are those of build nodes."""
+    return amount_of(project.build_quota, gpu_type, types) or 0
+
+
+def project_of_type(project: Project, gpu_type: str, types: Sequence[str]) -> Project:
+    """Return the project with the plain numbers of one type."""
+    return replace(
+        project,
+        quota=quota_of(project, gpu_type, types),
+        limit=limit_of(project, gpu_type, types),
+        build_quota=build_quota_of(project, gpu_type, types),
+    )
+
+
+def as_table(amount: Amount, types: Sequence[str], missing: int | None = 0) -> dict[str, int | None]:
+    """Return the number of GPUs of each type of the pool."""
+    return {each: amount_of(amount, each, types, missing) for each in types}
+
+
+def total(amount: Amount) -> int | None:
+    """Return the sum over all types; None if that of any type is None."""
+    if amount is None or isinstance(amount, int):
+        return amount
+    numbers = [each for each in amount.values() if each is not None]
+    return sum(numbers) if len(numbers) == len(amount) else None
+
+
+def summed(by_type: dict[str, Standing]) -> Standing:
+    """Return the standing of a project on a pool with these types."""
+    parts = by_type.values()
+    return Standing(
+        quota=total({name: each.quota for name, each in by_type.items()}),
+        limit=total({name: each.limit for name, each in by_type.items()}),
+        fair_share=sum(each.fair_share for each in parts),
+        held=sum(each.held for each in parts),
+        request=sum(each.request for each in parts),
+        by_type=by_type,
+    )
