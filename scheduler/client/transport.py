@@ -52,7 +52,7 @@ class Transport:
             headers=headers,
             timeout=timeout,
             transport=mounted,
-            trust_env=not _is_loopback(self.url),
+            trust_env=not is_loopback(self.url),
         )
 
     def close(self) -> None:
@@ -219,7 +219,8 @@ def _retry_after(response: httpx.Response) -> float:
     return float(value) if value.isdecimal() else 0.0
 
 
-def _is_loopback(url: str) -> bool:
+def is_loopback(url: str) -> bool:
+    """Return whether the address is this machine's own, which no proxy of the environment leads to."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -124,6 +124,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "form": ("connection", "display", "job", "submission"),
         "shared_pool": ("connection", "display", "job", "submission", "form"),
         "magics": ("job", "submission", "shared_pool"),
+        "server_extension": ("connection",),
     },
 }
 PARTS = [(package, part) for package, parts in LAYERS.items() for part in parts]

@@ -1,0 +1,33 @@
+"""Real notebook servers, in front of a real pool and without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pool_process import running_service
+from server_extension_bench import NotebookServer, start_server, stop
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real service: 4 simulated train GPUs; susan and joe in vision."""
+    with running_service(tmp_path_factory.mktemp("pool")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory, service: str) -> Iterator[NotebookServer]:
+    """Susan's notebook server."""
+    root = tmp_path_factory.mktemp("susan")
+    server = start_server(root, {"SPRINGTIDE_URL": service, "JUPYTERHUB_API_TOKEN": "susan"})
+    yield server
+    stop(server)
+
+
+@pytest.fixture(scope="session")
+def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookServer]:
+    """A notebook server without a pool."""
+    server = start_server(tmp_path_factory.mktemp("lonely"), {})
+    yield server
+    stop(server)

@@ -1,0 +1,118 @@
+"""Which calls a notebook server passes on to the pool, and what reaches the pool of a hostile one."""
+
+from __future__ import annotations
+
+import pytest
+
+from springtide.scheduler.wire import Problem
+from springtide.widgets.server_extension.allowed import (
+    EVENTS_QUERY,
+    Target,
+    last_event_id,
+    query_text,
+    target,
+)
+
+JOB = "k3v9x2m4p7q1"
+HOSTILE = [
+    "",
+    "/",
+    "..",
+    "../hub/api/user",
+    "jobs/..",
+    "jobs/../admin",
+    f"jobs/{JOB}/../../admin",
+    f"jobs/{JOB}/..%2f..%2fadmin",
+    f"jobs/{JOB}%2e%2e",
+    f"jobs/{JOB}/pause/",
+    f"jobs/{JOB}//pause",
+    f"jobs//{JOB}",
+    f"jobs/{JOB}\n",
+    f"jobs/{JOB}\r\nX-Evil: 1",
+    f"jobs/{JOB}?x=1",
+    f"jobs/{JOB}#x",
+    f"jobs/{JOB};x",
+    f"jobs\\{JOB}",
+    "jobs/" + "a" * 65,
+    "jobs/\u0661",
+    "//evil.example/jobs",
+    "http://evil.example/me",
+    "https:evil.example",
+    "me@evil.example",
+    "@evil.example/me",
+    "me:80",
+    "ME",
+    "me/",
+    "admin",
+    "audit",
+    "projects/vision",
+    "people/susan",
+    "workspaces",
+    "build-quota/susan",
+    f"jobs/{JOB}/output/result.pkl",
+    "openapi.json",
+    "events",
+]
+
+
+@pytest.mark.parametrize("path", HOSTILE)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_nothing_but_the_listed_paths_is_passed_on(path: str, method: str) -> None:
+    refused = target(method, path, {})
+    assert isinstance(refused, Problem)
+    assert refused.status == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "me"),
+        ("GET", "pool"),
+        ("GET", "jobs"),
+        ("GET", f"jobs/{JOB}"),
+        ("GET", f"jobs/{JOB}/log"),
+        ("GET", f"jobs/{JOB}/points"),
+        ("POST", f"jobs/{JOB}/pause"),
+        ("POST", f"jobs/{JOB}/resume"),
+        ("POST", f"jobs/{JOB}/cancel"),
+    ],
+)
+def test_what_a_card_asks_for_is_passed_on_as_it_is(method: str, path: str) -> None:
+    assert target(method, path, {}) == Target(method, path)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "me"), ("POST", "jobs"), ("DELETE", f"jobs/{JOB}"), ("GET", f"jobs/{JOB}/cancel"), ("PUT", "pool")],
+)
+def test_a_listed_path_is_passed_on_with_its_own_method_only(method: str, path: str) -> None:
+    refused = target(method, path, {})
+    assert isinstance(refused, Problem)
+    assert refused.status == 405
+
+
+def test_parameters_are_passed_on_by_name_and_encoded() -> None:
+    given = {
+        "state": ["running&user=joe"],
+        "token": ["secret"],
+        "_xsrf": ["secret"],
+        "user": ["joe"],
+        "limit": ["5"],
+    }
+    wanted = target("GET", "jobs", given)
+    assert isinstance(wanted, Target)
+    assert wanted.path == "jobs?state=running%26user%3Djoe&limit=5"
+
+
+def test_a_parameter_is_not_longer_than_any_the_pool_knows() -> None:
+    assert len(query_text({"job": ["x" * 10_000]}, EVENTS_QUERY)) < 600
+
+
+@pytest.mark.parametrize("value", ["12", "0"])
+def test_a_stream_is_resumed_after_a_number(value: str) -> None:
+    assert last_event_id(value) == value
+
+
+@pytest.mark.parametrize("value", [None, "", "-1", "1\r\nX: y", "x", "9" * 40, "\u0661"])
+def test_a_stream_is_not_resumed_after_anything_else(value: str | None) -> None:
+    assert last_event_id(value) is None

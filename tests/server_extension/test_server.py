@@ -1,0 +1,127 @@
+"""A notebook server passes the requests of its own pages on to the pool, and nobody else's."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+import httpx
+import pytest
+from server_extension_bench import NotebookServer
+
+from springtide.scheduler.client import Client, PoolError
+from springtide.scheduler.wire import Job, Submission
+
+
+@pytest.fixture
+def job(service: str) -> Iterator[Job]:
+    """A job of susan's."""
+    with Client(service, "susan") as susan:
+        argv = [sys.executable, "-c", "import time; time.sleep(600)"]
+        job = susan.submit(
+            Submission(argv=argv, kind="command", cwd="/tmp", project="vision", gpus=1, name="long")
+        )
+        yield job
+        with suppress(PoolError):
+            susan.cancel(job.id)
+
+
+def test_a_page_reads_and_changes_with_the_rights_of_the_servers_user(server: NotebookServer, job: Job) -> None:
+    with server.client() as page:
+        assert page.get("me").json()["name"] == "susan"
+        assert page.get(f"jobs/{job.id}").json()["name"] == "long"
+        assert page.get("jobs", params={"mine": "1", "user": "joe"}).json()["items"][0]["id"] == job.id
+        assert page.get(f"jobs/{job.id}/log", params={"offset": -100}).json()["text"] == ""
+        assert page.post(f"jobs/{job.id}/pause").json()["held_by_user"]
+        assert page.post(f"jobs/{job.id}/cancel").status_code == 200
+        missing = page.get("jobs/unknown1")
+    assert missing.status_code == 404
+    assert "unknown1" in missing.json()["message"]
+
+
+def test_an_event_reaches_the_page(server: NotebookServer, service: str, job: Job) -> None:
+    with server.client() as page, page.stream("GET", "events") as stream, Client(service, "susan") as susan:
+        assert stream.headers["Content-Type"] == "text/event-stream"
+        lines = stream.iter_lines()
+        assert any(line == "event: pool" for line in lines)
+        susan.cancel(job.id)
+        assert any(line.startswith("data: ") and json.loads(line[6:]).get("id") == job.id for line in lines)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "admin",
+        "../../../../../hub/api/user",
+        "..%2f..%2f..%2f..%2fhub/api/user",
+        "%2e%2e/%2e%2e/admin",
+        "%252e%252e/admin",
+        "jobs%2f..%2fadmin",
+        "jobs/x%00",
+        "jobs/x%0d%0aHost:%20evil.example",
+        "//evil.example/me",
+        "http://evil.example/me",
+        "http:%2f%2fevil.example%2fme",
+        "%40evil.example/me",
+        "projects/vision",
+    ],
+)
+def test_a_hostile_path_reaches_nothing(server: NotebookServer, path: str) -> None:
+    """The path is sent as it is written here: the client would tidy it up."""
+    url = httpx.URL(server.url)
+    raw = f"{url.path}springtide/api/v1/{path}".encode()
+    request = httpx.Request("GET", url.copy_with(raw_path=raw))
+    with server.client() as page:
+        request.headers["Authorization"] = page.headers["Authorization"]
+        answer = page.send(request)
+    assert answer.status_code in {400, 404}, answer.text
+    assert b'"quota"' not in answer.content
+
+
+def test_a_stranger_is_told_nothing(server: NotebookServer) -> None:
+    with httpx.Client(base_url=f"{server.url}springtide/api/v1/") as stranger:
+        for path in ("me", "pool", "jobs", "events"):
+            assert stranger.get(path).status_code == 403
+        assert stranger.post("jobs/unknown1/cancel").status_code == 403
+
+
+def test_a_change_needs_the_xsrf_token_of_the_page(server: NotebookServer, job: Job) -> None:
+    with server.browser() as page:
+        assert page.get("me").json()["name"] == "susan"
+        refused = page.post(f"jobs/{job.id}/cancel")
+        assert refused.status_code == 403
+        assert refused.json()["code"] == "notebook_server"
+        xsrf = {"X-XSRFToken": page.cookies["_xsrf"]}
+        assert page.post(f"jobs/{job.id}/cancel", headers=xsrf).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["me", "events"])
+def test_another_origin_is_told_nothing(server: NotebookServer, path: str) -> None:
+    with server.browser() as page:
+        assert page.get(path, headers={"Origin": "http://evil.example"}).status_code in {403, 404}
+
+
+def test_an_answer_is_never_a_page(server: NotebookServer) -> None:
+    with server.client() as page:
+        answer = page.get("jobs/unknown1")
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_streams_are_counted_and_given_back(server: NotebookServer) -> None:
+    with server.client() as page:
+        for _ in range(20):
+            with page.stream("GET", "events") as stream:
+                assert stream.status_code == 200
+                next(stream.iter_raw())
+
+
+def test_without_a_pool_the_answer_says_so(lonely: NotebookServer) -> None:
+    with lonely.client() as page:
+        for path in ("me", "events"):
+            answer = page.get(path)
+            assert answer.status_code == 503
+            assert answer.json()["code"] == "no_pool"
+            assert "springtide up" in answer.json()["message"]

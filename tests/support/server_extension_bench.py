@@ -1,0 +1,77 @@
+"""A real Jupyter server with the server extension, as a process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from hub_process import free_port
+
+TOKEN = "the-notebook-servers-own"
+START_S = 60
+
+
+@dataclass
+class NotebookServer:
+    """A Jupyter server with the extension, and its address."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+
+    def client(self) -> httpx.Client:
+        """Return a client that is logged in with the server's token."""
+        return httpx.Client(base_url=f"{self.url}springtide/api/v1/", headers={"Authorization": f"token {TOKEN}"})
+
+    @contextmanager
+    def browser(self) -> Iterator[httpx.Client]:
+        """Give a client that is logged in by a cookie, as a page is; it has the XSRF cookie."""
+        with httpx.Client(base_url=f"{self.url}springtide/api/v1/") as browser:
+            browser.get(f"{self.url}login")
+            browser.get(f"{self.url}login", params={"token": TOKEN})
+            yield browser
+
+
+def start_server(root: Path, environment: dict[str, str]) -> NotebookServer:
+    """Start a Jupyter server with the environment; it has the extension because the wheel is installed."""
+    root.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "SPRINGTIDE"))
+    }
+    places = {"HOME": str(root), "JUPYTER_RUNTIME_DIR": str(root / "runtime"), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "jupyter_server", "--allow-root", "--no-browser", f"--port={port}"]
+    command += ["--ip=127.0.0.1", "--ServerApp.base_url=/user/susan/", f"--IdentityProvider.token={TOKEN}"]
+    command += ["--ServerApp.jpserver_extensions={'jupyterlab': False, 'notebook': False, 'jupyter_lsp': False}"]
+    with (root / "server.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=root, env={**inherited, **places, **environment}, stdout=log, stderr=log
+        )
+    server = NotebookServer(f"http://127.0.0.1:{port}/user/susan/", process)
+    deadline = time.monotonic() + START_S
+    while not answers(server):
+        assert process.poll() is None, (root / "server.log").read_text()
+        assert time.monotonic() < deadline, (root / "server.log").read_text()
+        threading.Event().wait(0.1)
+    return server
+
+
+def answers(server: NotebookServer) -> bool:
+    """Return whether the server listens."""
+    try:
+        return httpx.get(f"{server.url}api").is_success
+    except httpx.TransportError:
+        return False
+
+
+def stop(server: NotebookServer) -> None:
+    """End the server."""
+    server.process.terminate()
+    server.process.wait(30)

@@ -1,0 +1,20 @@
+"""The Jupyter server extension: the way from the pages of a notebook server to the pool.
+
+A card in JupyterLab asks its own notebook server, which passes the request on to the pool with the token that the
+hub gave it. Only the calls listed in `allowed` are passed on, only to the address in ``SPRINGTIDE_URL``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    return [{"module": __name__}]
+
+
+def _load_jupyter_server_extension(server: Any) -> None:
+    """Add the handlers to a running Jupyter server."""
+    from springtide.widgets.server_extension.handlers import handlers  # noqa: PLC0415 - needs Jupyter Server
+
+    server.web_app.add_handlers(".*$", handlers(server.web_app.settings["base_url"]))

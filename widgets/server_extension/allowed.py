@@ -1,0 +1,83 @@
+"""The calls of the pool's API that a notebook server passes on, as data; pure.
+
+What reaches the pool is put together from the matched parts alone. A path that is not one of these, however it is
+written, reaches nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from springtide.scheduler.wire import Problem
+
+MAX_VALUE: Final = 512
+"""Maximum length of a query parameter's value, in characters."""
+_ID: Final = r"(?P<id>[A-Za-z0-9]{1,64})"
+_PAGING: Final = frozenset({"cursor", "limit"})
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """One call. ``path`` is a regular expression below ``/api/v1/``, ``query`` names the parameters passed on."""
+
+    method: str
+    path: str
+    query: frozenset[str] = frozenset()
+    takes_body: bool = False
+
+
+ALLOWED: Final = (
+    Allowed("GET", "me"),
+    Allowed("GET", "pool"),
+    Allowed("GET", "jobs", frozenset({"state", "project", "mine"}) | _PAGING),
+    Allowed("GET", f"jobs/{_ID}"),
+    Allowed("GET", f"jobs/{_ID}/log", frozenset({"offset", "limit", "rank"})),
+    Allowed("GET", f"jobs/{_ID}/points", frozenset({"after", "limit"})),
+    Allowed("POST", f"jobs/{_ID}/pause"),
+    Allowed("POST", f"jobs/{_ID}/resume"),
+    Allowed("POST", f"jobs/{_ID}/cancel"),
+    Allowed("POST", "forecast", takes_body=True),
+)
+"""Calls with one answer. The event stream is passed on by a handler of its own."""
+
+EVENTS_QUERY: Final = frozenset({"job"})
+_LAST_ID: Final = re.compile(r"[0-9]{1,16}")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A request to the pool: ``path`` is below ``/api/v1/`` and has its query."""
+
+    method: str
+    path: str
+    takes_body: bool = False
+
+
+def target(method: str, path: str, query: Mapping[str, Sequence[str]]) -> Target | Problem:
+    """Return what to ask the pool for, or the refusal of a call that is not passed on."""
+    matching = [each for each in ALLOWED if re.fullmatch(each.path, path, re.ASCII)]
+    if not matching:
+        return _refusal(404, "not_found", f"A notebook server does not pass {path[:80]!r} on to the pool.")
+    for each in matching:
+        if each.method == method:
+            return Target(method, path + query_text(query, each.query), each.takes_body)
+    return _refusal(405, "method_not_allowed", f"A notebook server passes no {method[:10]} of {path!r} on.")
+
+
+def query_text(query: Mapping[str, Sequence[str]], names: frozenset[str]) -> str:
+    """Return the parameters to pass on, with their question mark; others, such as a token, are dropped."""
+    known = {name: values[-1][:MAX_VALUE] for name, values in query.items() if name in names and values}
+    return f"?{urlencode(known)}" if known else ""
+
+
+def last_event_id(value: str | None) -> str | None:
+    """Return the id to resume the stream from if it is one."""
+    return value if value is not None and _LAST_ID.fullmatch(value) else None
+
+
+def _refusal(status: int, code: str, message: str) -> Problem:
+    return Problem(status=status, code=code, message=message, hint="The pool's own pages offer all of its API.")

@@ -1,0 +1,178 @@
+"""Handlers of the notebook server: behind its log-in and its XSRF check, in front of the pool."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from jupyter_server.auth.decorator import authorized
+from jupyter_server.base.handlers import APIHandler
+from jupyter_server.utils import url_path_join
+from tornado.iostream import StreamClosedError
+from tornado.web import HTTPError, authenticated
+
+from springtide.scheduler.wire import Problem
+from springtide.widgets.connection import NOT_ON_HUB
+from springtide.widgets.server_extension.allowed import EVENTS_QUERY, Target, last_event_id, query_text, target
+from springtide.widgets.server_extension.pool_gate import GateError, PoolGate
+
+PREFIX: Final = "springtide"
+MAX_BODY: Final = 64 * 1024
+"""Maximum size of a request body that is passed on, in bytes."""
+STREAMS: Final = 16
+"""Maximum number of event streams that one notebook server passes on at a time."""
+STALLED_S: Final = 10.0
+"""Time after which the connection of a page that takes no data is closed, in seconds."""
+NO_POOL: Final = Problem(status=503, code="no_pool", message=NOT_ON_HUB)
+TOO_MANY: Final = Problem(
+    status=429,
+    code="too_many_streams",
+    message=f"This notebook server passes on {STREAMS} event streams already, the most that it may.",
+    hint="Close tabs of JupyterLab that are not needed.",
+)
+
+Handlers = list[tuple[str, type[APIHandler], dict[str, Any]]]
+
+
+class Gateway:
+    """What the handlers of one server share: the way to its pool, if there is one, and the number of streams."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        url = environment.get("SPRINGTIDE_URL", "")
+        self.gate = PoolGate(url, environment.get("JUPYTERHUB_API_TOKEN", "")) if url else None
+        self.streams = 0
+
+
+class PoolHandler(APIHandler):
+    """Base of the handlers: log-in and authorisation of the notebook server, and errors as problems."""
+
+    auth_resource = PREFIX
+    _track_activity = False  # an open page is no sign that anybody works
+
+    def initialize(self, gateway: Gateway) -> None:
+        """Store what the handlers share."""
+        self.gateway = gateway
+
+    @property
+    def gate(self) -> PoolGate:
+        """Return the way to the pool. Raise `GateError` where there is none."""
+        if self.gateway.gate is None:
+            raise GateError(NO_POOL)
+        return self.gateway.gate
+
+    def query(self) -> dict[str, Sequence[str]]:
+        """Return the query parameters. Raise `HTTPError` 400 for one that is no text."""
+        return {name: self.get_query_arguments(name) for name in self.request.query_arguments}
+
+    def answer(self, status: int, content: bytes) -> None:
+        """Answer with JSON of the pool."""
+        self.set_status(status)
+        self.set_header("Content-Type", "application/json")
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.finish(content)
+
+    def refuse(self, problem: Problem) -> None:
+        """Answer with an error."""
+        self.answer(problem.status, msgspec.json.encode(problem))
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Answer an error of the notebook server itself as a problem, without internal details."""
+        error = kwargs.get("exc_info", (None, None))[1]
+        said = error.log_message if isinstance(error, HTTPError) and status_code < 500 else None
+        message = said or f"The notebook server answered {status_code}."
+        hint = "Reload the page, and log in again if it asks." if status_code == 403 else ""
+        self.refuse(Problem(status=status_code, code="notebook_server", message=message, hint=hint))
+
+
+class CallHandler(PoolHandler):
+    """Calls with one answer."""
+
+    async def _pass_on(self, path: str) -> None:
+        wanted = target(str(self.request.method), path, self.query())
+        if isinstance(wanted, Problem):
+            self.refuse(wanted)
+            return
+        try:
+            self.answer(*await self.gate.ask(wanted, self._body(wanted)))
+        except GateError as error:
+            self.refuse(error.problem)
+
+    def _body(self, wanted: Target) -> bytes | None:
+        if not wanted.takes_body:
+            return None
+        body = self.request.body
+        if len(body) > MAX_BODY:
+            message = f"The request has {len(body)} bytes; a notebook server passes on {MAX_BODY} at most."
+            raise GateError(Problem(status=413, code="too_large", message=message))
+        try:
+            json.loads(body)
+        except ValueError:
+            raise GateError(Problem(status=422, code="invalid", message="The body must be JSON.")) from None
+        return body
+
+    @authenticated
+    @authorized
+    async def get(self, path: str) -> None:
+        """Pass a request to read on."""
+        await self._pass_on(path)
+
+    @authenticated
+    @authorized
+    async def post(self, path: str) -> None:
+        """Pass a request to change something on."""
+        await self._pass_on(path)
+
+
+class EventsHandler(PoolHandler):
+    """The event stream: pieces are passed on as they come, no faster than the page takes them."""
+
+    _reading: asyncio.Task[None] | None = None
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        """Pass the stream on until either side closes it."""
+        if self.gateway.streams >= STREAMS:
+            self.refuse(TOO_MANY)
+            return
+        self.gateway.streams += 1
+        try:
+            self._reading = asyncio.create_task(self._relay())
+            await self._reading
+        except GateError as error:
+            if not self._headers_written:
+                self.refuse(error.problem)
+        except (asyncio.CancelledError, StreamClosedError):
+            pass
+        except TimeoutError:
+            self.request.connection.stream.close()  # type: ignore[union-attr]
+        finally:
+            self.gateway.streams -= 1
+
+    def on_connection_close(self) -> None:
+        """Close the pool's side as well."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+    async def _relay(self) -> None:
+        resumed = last_event_id(self.request.headers.get("Last-Event-ID"))
+        async with self.gate.events(query_text(self.query(), EVENTS_QUERY), resumed) as pieces:
+            self.set_header("Content-Type", "text/event-stream")
+            self.set_header("Cache-Control", "no-store")
+            self.set_header("X-Accel-Buffering", "no")
+            self.set_header("X-Content-Type-Options", "nosniff")
+            async for piece in pieces:
+                self.write(piece)
+                await asyncio.wait_for(self.flush(), STALLED_S)
+
+
+def handlers(base_url: str, environment: Mapping[str, str] = os.environ) -> Handlers:
+    """Return the handlers of a server whose pages are below ``base_url``."""
+    shared = {"gateway": Gateway(environment)}
+    at = url_path_join(base_url, PREFIX, "api", "v1")
+    return [(f"{at}/events", EventsHandler, shared), (f"{at}/(.*)", CallHandler, shared)]

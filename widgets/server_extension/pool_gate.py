@@ -1,0 +1,135 @@
+"""Requests of a notebook server to its pool: one address, one token, bounded answers, no redirects."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+import httpx
+import msgspec
+
+from springtide.scheduler.client.errors import problem_of
+from springtide.scheduler.client.stream import SILENCE_S
+from springtide.scheduler.client.transport import is_loopback
+from springtide.scheduler.wire import Problem
+from springtide.widgets.server_extension.allowed import Target
+
+MAX_ANSWER: Final = 16 * 2**20
+"""Maximum size of an answer that is passed on, in bytes."""
+CONNECT_S: Final = 5.0
+ANSWER_S: Final = 30.0
+"""Maximum silence of the pool before and during an answer, in seconds."""
+CONNECTIONS: Final = 64
+"""Maximum number of connections to the pool; requests beyond it wait for one."""
+REDIRECTS: Final = range(300, 400)
+
+
+class GateError(Exception):
+    """The pool gave no answer that can be passed on; ``problem`` says why."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+class PoolGate:
+    """The way to one pool with one token. ``url`` is the service's address, without ``/api/v1``."""
+
+    def __init__(self, url: str, token: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        headers = {"Accept": "application/json", "User-Agent": "springtide-notebook"}
+        if token:
+            headers["Authorization"] = f"token {token}"
+        self._url = f"{url.rstrip('/')}/api/v1/"
+        self._http = httpx.AsyncClient(
+            headers=headers,
+            timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S),
+            limits=httpx.Limits(max_connections=CONNECTIONS),
+            follow_redirects=False,
+            transport=transport,
+            trust_env=not is_loopback(url),
+        )
+
+    async def ask(self, target: Target, body: bytes | None = None) -> tuple[int, bytes]:
+        """Return the status and the JSON of an answer. Raise `GateError`."""
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        try:
+            request = self._request(target.method, target.path, headers=headers, content=body)
+            response = await self._http.send(request, stream=True)
+            try:
+                content = await _bounded(response)
+            finally:
+                await response.aclose()
+        except httpx.TransportError as error:
+            raise unreachable(error) from error
+        return response.status_code, _json(response, content)
+
+    @asynccontextmanager
+    async def events(self, query: str, last_event_id: str | None) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open the event stream and give its pieces as they come. Raise `GateError`."""
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+        if last_event_id is not None:
+            headers["Last-Event-ID"] = last_event_id
+        try:
+            timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
+            request = self._request("GET", f"events{query}", headers=headers, timeout=timeout)
+            response = await self._http.send(request, stream=True)
+            try:
+                media = response.headers.get("Content-Type", "").partition(";")[0].strip()
+                if response.status_code != httpx.codes.OK or media != "text/event-stream":
+                    content = _json(response, await _bounded(response))
+                    raise GateError(problem_of(response.status_code, content))
+                yield response.aiter_raw()
+            finally:
+                await response.aclose()
+        except httpx.TransportError as error:
+            raise unreachable(error) from error
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        content: bytes | None = None,
+        timeout: httpx.Timeout | None = None,
+    ) -> httpx.Request:
+        self._http.cookies.clear()
+        chosen = httpx.USE_CLIENT_DEFAULT if timeout is None else timeout
+        return self._http.build_request(
+            method, self._url + path, headers=dict(headers), content=content, timeout=chosen
+        )
+
+
+async def _bounded(response: httpx.Response) -> bytes:
+    parts, size = [], 0
+    async for part in response.aiter_bytes():
+        size += len(part)
+        if size > MAX_ANSWER:
+            raise GateError(_bad("The pool's answer is larger than a notebook server passes on."))
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _json(response: httpx.Response, content: bytes) -> bytes:
+    """Return the content of an answer of the API. Raise `GateError` for any other, such as a log-in page."""
+    if response.status_code in REDIRECTS:
+        raise GateError(_bad("The pool's address answered with a redirect, which is not followed."))
+    try:
+        msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise GateError(_bad(problem_of(response.status_code, b"").message)) from None
+    return content
+
+
+def unreachable(error: Exception) -> GateError:
+    """Return the error for a pool that does not answer."""
+    message = f"The pool does not answer ({error or type(error).__name__})."
+    hint = "Running jobs go on; try again in a moment."
+    return GateError(Problem(status=503, code="unreachable", message=message, hint=hint))
+
+
+def _bad(message: str) -> Problem:
+    return Problem(
+        status=502, code="bad_answer", message=message, hint="Ask the hub's admin to check SPRINGTIDE_URL."
+    )
