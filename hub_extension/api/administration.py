@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
+from springtide.scheduler.engine import UNDO
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import (
     Admin,
@@ -83,7 +84,7 @@ async def _put_in(call: Call[NoQuery, None], project: str, user: str, *, undoes:
     pool.engine.check_members(after={**members, project: after}, before=members)
     await pool.groups.add(project, user, who.token)
     changed = {"members": before}, {"members": after}
-    await pool.engine.record(who.name, "member.add", project, *changed, undoes=undoes)
+    await pool.engine.record(who.name, _kind("member.add", undoes), project, *changed, undoes=undoes)
 
 
 async def remove_member(call: Call[NoQuery, None]) -> None:
@@ -99,7 +100,13 @@ async def _take_out(call: Call[NoQuery, None], project: str, user: str, *, undoe
     after = sorted(set(before) - {user})
     await pool.groups.remove(project, user, who.token)
     changed = {"members": before}, {"members": after}
-    await pool.engine.record(who.name, "member.remove", project, *changed, undoes=undoes)
+    await pool.engine.record(who.name, _kind("member.remove", undoes), project, *changed, undoes=undoes)
+
+
+def _kind(what: str, undoes: int | None) -> str:
+    """Return the kind of an audit entry; one that takes another back is named after that one."""
+    opposite = {"member.add": "member.remove", "member.remove": "member.add"}
+    return what if undoes is None else f"{UNDO}{opposite[what]}"
 
 
 async def _members(call: Call[NoQuery, None], project: str) -> list[str]:

@@ -26,7 +26,7 @@ async def forecast(call: Call[NoQuery, WhatIf]) -> Forecast:
     if question.job is not None:
         named = question.job.project
         new = named is not None and named in question.projects
-        project = named if new else project_for(pool, caller, named)
+        project = named if new else await project_for(pool, caller, named)
     return await pool.engine.forecast(
         question,
         caller.name,

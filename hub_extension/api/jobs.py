@@ -61,7 +61,7 @@ async def submit(call: Call[NoQuery, Submission]) -> Reply:
     """Accept a job; it is stored on disk before the answer."""
     caller, pool = call.caller, call.pool
     take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
-    project = project_for(pool, caller, call.body.project)
+    project = await project_for(pool, caller, call.body.project)
     size = sum(map(len, call.body.files.values()))
     take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
     asked = pool.clock()
@@ -77,22 +77,30 @@ def take(buckets: Buckets, caller: Caller, message: str, number: float = 1) -> N
         raise Busy("too_fast", message, retry_after=seconds, hint=f"Try again in {seconds} s.")
 
 
-def project_for(pool: Pool, caller: Caller, named: str | None) -> str:
-    """Return the project to submit for: the named one, or the only one that the caller is in.
+async def project_for(pool: Pool, caller: Caller, named: str | None) -> str:
+    """Return the project to submit for: the named one, the caller's only one, or that of her latest job.
 
-    Raises `Refusal` if the project does not exist, is not permitted, or is not unique.
+    Raises `Refusal` if the project does not exist, is not permitted, or cannot be told.
     """
     if named is not None and permissions.may_submit(caller, named):
         return named
     own = _own_projects(pool, caller)
     yours = f"Yours: {', '.join(own)}." if own else "You are in no project; an administrator can change that."
     if named is None:
-        if len(own) == 1:
-            return own[0]
-        raise Refusal(422, "missing", "The job does not say for which project it is.", field="project", hint=yours)
+        found = own if len(own) == 1 else await _latest_project(pool, caller, own)
+        if found:
+            return found[0]
+        hint = f'Name it: project="{own[0]}", or --project {own[0]} in a terminal. {yours}' if own else yours
+        raise Refusal(422, "missing", "The job does not say for which project it is.", field="project", hint=hint)
     if not pool.engine.has_project(named):
         raise unknown_project(named, own)
     raise Refusal(403, "forbidden", f"You are not in project {named!r}.", field="project", hint=yours)
+
+
+async def _latest_project(pool: Pool, caller: Caller, own: Sequence[str]) -> list[str]:
+    """Return the project of the caller's latest job if she is in it still: joining another changes nothing."""
+    latest = await pool.engine.jobs(JobFilter(user=caller.name), None, 1)
+    return [job.project for job in latest.items if job.project in own]
 
 
 def unknown_project(name: str, own: Sequence[str]) -> Refusal:

@@ -99,7 +99,9 @@ def told(found: Explanation, now: float) -> Iterator[str]:
     yield f"{job.name or job.id} ({job.id}) of {job.user} in {job.project}, GPUs {asked(job)}: {job.state}"
     sections = {
         "Why": job.error or _said(job, *WHY),
-        "What would change it": f"springtide resume {job.id}" if job.held_by_user else _said(job, "change"),
+        "What would change it": f"springtide resume {job.id}"
+        if job.held_by_user
+        else _said(job, "change", "ease"),
         "When": " ".join(
             [_said(job, "next", "place"), "" if found.starts is None else expectation(found.starts, now)]
         ).strip(),

@@ -7,12 +7,16 @@ from springtide.scheduler.wording import count, duration, gpus, listed, quoted
 
 SOON = 10.0
 """Time below which a start is "any moment", in seconds."""
+LATE = 60.0
+"""Time after which a start that was expected and has not come is told as late, in seconds."""
 
 
 def expectation(starts: Starts, now: float, verb: str = "starts") -> str:
     """Return ``Likely starts in about 12 min (between 5 and 40 min).``, or why that is not known."""
     if starts.likely is None:
         return "" if starts.why is None else starts.why.text
+    if now - starts.likely > LATE:
+        return f"It was expected to {verb.removesuffix('s')} {duration(now - starts.likely)} ago."
     return f"Likely {verb} {moment(starts, now)}."
 
 

@@ -3,9 +3,11 @@
 from springtide.scheduler.engine.engine import Engine, JobFilter
 from springtide.scheduler.engine.opening import new_job_id, open_engine
 from springtide.scheduler.engine.requests.bootstrap import ConfigurationError
+from springtide.scheduler.engine.requests.project_admin import UNDO
 from springtide.scheduler.engine.settings import EngineSettings, Retries, Stats
 
 __all__ = [
+    "UNDO",
     "ConfigurationError",
     "Engine",
     "EngineSettings",

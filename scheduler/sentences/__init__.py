@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from springtide.scheduler.model import Reason
+from springtide.scheduler.sentences.agreement import AT_ONCE_S, Expected, agreed
 from springtide.scheduler.sentences.attempts import ATTEMPTS, STARTS
 from springtide.scheduler.sentences.decisions import DECISIONS
 from springtide.scheduler.sentences.running import RUNNING
@@ -16,7 +17,7 @@ from springtide.scheduler.sentences.sentence import Role, Sentence, Table
 from springtide.scheduler.sentences.waiting import WAITING
 from springtide.scheduler.wording import quoted
 
-__all__ = ["CODES", "Role", "Sentence", "joined", "render", "text"]
+__all__ = ["AT_ONCE_S", "CODES", "Expected", "Role", "Sentence", "agreed", "joined", "render", "text"]
 
 _TABLE: Table = {**DECISIONS, **WAITING, **RUNNING, **ATTEMPTS, **STARTS}
 

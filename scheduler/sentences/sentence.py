@@ -22,7 +22,9 @@ class Role(StrEnum):
     DETAIL = "detail"
     """What others said about it, in their words."""
     CHANGE = "change"
-    """What would have to change."""
+    """What a person would have to change; nothing else lets the job start."""
+    EASE = "ease"
+    """What would let the job start, or start earlier, and comes about by itself: others end or ask for less."""
     NEXT = "next"
     """What happens next by itself."""
     PLACE = "place"
@@ -52,8 +54,13 @@ def cause(text: str) -> Sentence:
 
 
 def change(text: str) -> Sentence:
-    """Make a sentence that tells what would have to change."""
+    """Make a sentence that tells what a person would have to change."""
     return Sentence(Role.CHANGE, text)
+
+
+def ease(text: str) -> Sentence:
+    """Make a sentence that tells what would let the job start and comes about by itself."""
+    return Sentence(Role.EASE, text)
 
 
 def follows(text: str) -> Sentence:

@@ -10,6 +10,7 @@ from springtide.scheduler.sentences.sentence import (
     Sentences,
     Table,
     change,
+    ease,
     follows,
     names,
     number,
@@ -50,7 +51,7 @@ def _over_limit(p: Params) -> Sentences:
         f"The project {at} may hold at most {gpus(limit)}:"
         f" it holds {holds}{more}, and the job needs {amount(need)}."
     )
-    yield change(
+    yield ease(
         f"It can start once other jobs of {at} have ended, or with a limit of {amount(claimed + need)} or more."
     )
 
@@ -69,7 +70,7 @@ def _beyond_quota(p: Params) -> Sentences:
     if need > quota:
         yield change(f"It can start only if it is preemptible, or with a quota of {amount(need)} or more.")
     else:
-        yield change(f"It can start once such jobs of {at} have ended, or if it is preemptible.")
+        yield ease(f"It can start once such jobs of {at} have ended, or if it is preemptible.")
 
 
 def _typed(p: Params, noun: str) -> str:
@@ -163,7 +164,7 @@ def _named(p: Params) -> Sentences:
     """Whose end would do, if that is known."""
     if p.get("if_name") is not None:
         whose = f"the job {quoted_name(p, 'if_name')} of {quoted_name(p, 'if_project')}"
-        yield change(f"It could start if {whose} ended.")
+        yield ease(f"It could start if {whose} ended.")
 
 
 def _share_used(p: Params) -> Sentences:
@@ -175,15 +176,16 @@ def _share_used(p: Params) -> Sentences:
         )
         wanted = p.get("wanted")
         quota = f", or with a quota of {amount(number(p, 'wanted'))} or more" if wanted is not None else ""
-        yield change(f"It can start once other projects ask for less{quota}.")
-        if number(p, "place") > 1:
+        if number(p, "place") <= 1:
+            yield ease(f"It can start once other projects ask for less{quota}.")
+        else:
             yield from _place(p)
         return
     if p.get("if_name") is not None:
         yield from _named(p)
     elif number(p, "place") == 1:
         others = "" if p.get("whole") else ", or other projects ask for less"
-        yield change(f"It can start once other jobs of {quoted_name(p, 'at')} have ended{others}.")
+        yield ease(f"It can start once other jobs of {quoted_name(p, 'at')} have ended{others}.")
     yield from _place(p)
 
 

@@ -11,8 +11,9 @@ class Sentence(Answer, frozen=True, kw_only=True):
     """A whole sentence of a reason. It is shown as it is, or left out."""
 
     role: str
-    """``state``: what is so now; ``cause``: what happened; ``detail``: what others said of it; ``change``: what
-    would have to change; ``next``: what happens next by itself; ``place``: the place in line."""
+    """``state``: what is so now; ``cause``: what happened; ``detail``: what others said of it; ``change``: what a
+    person would have to change; ``ease``: what would let it start and comes about by itself; ``next``: what
+    happens next by itself; ``place``: the place in line."""
     text: str
 
 
@@ -29,12 +30,16 @@ class Reason(Answer, frozen=True, kw_only=True):
 
 
 class Progress(Answer, frozen=True, kw_only=True):
-    """What the job last reported. ``values`` are its numbers, such as ``{"loss": 0.3}``."""
+    """What the job last reported. ``values`` are its numbers, such as ``{"loss": 0.3}``.
+
+    ``ends`` is when it has made all steps if it goes on like this; forecasts of other jobs use the same estimate.
+    """
 
     step: float | None = None
     of: float | None = None
     at: float | None = None
     values: dict[str, float] = {}
+    ends: float | None = None
 
 
 class GpuRef(Answer, frozen=True, kw_only=True):

@@ -42,6 +42,11 @@ class People:
         token = handler.request.headers.get("Authorization", "").removeprefix("token ")
         return self.callers.get(token)
 
+    def join(self, name: str, project: str) -> None:
+        """Put a person into a project, as the hub's administrator does."""
+        self.groups[project].append(name)
+        self.callers[name] = replace(self.callers[name], groups=self.callers[name].groups | {project})
+
     def leave(self, name: str, project: str) -> None:
         self.groups[project].remove(name)
         self.callers[name] = replace(self.callers[name], groups=self.callers[name].groups - {project})

@@ -131,10 +131,23 @@ async def test_who_was_put_in_or_taken_out_is_put_back(running):
     assert (await admin.post(f"/audit/{added['id']}/undo")).status_code == 204
     assert running.people.groups["vision"] == ["susan", "joe"]
     removed = await last_change(admin)
-    assert (removed["what"], removed["after"]) == ("member.remove", {"members": ["joe", "susan"]})
+    assert (removed["what"], removed["after"]) == ("undo.member.add", {"members": ["joe", "susan"]})
     assert (await admin.post(f"/audit/{added['id']}/undo")).status_code == 409
-    assert (await admin.post(f"/audit/{removed['id']}/undo")).status_code == 204
-    assert "jemma" in running.people.groups["vision"]
+
+
+async def test_an_undo_is_marked_as_one_and_is_not_taken_back(running):
+    admin = running.as_("admin")
+    await admin.patch("/projects/vision", json={"weight": 5})
+    await admin.put("/projects/vision/members/jemma")
+    added = await last_change(admin)
+    await admin.post(f"/audit/{added['id']}/undo")
+    of_member = await last_change(admin)
+    await admin.post(f"/audit/{added['id'] - 1}/undo")
+    of_project = await last_change(admin)
+    assert (of_member["what"], of_project["what"]) == ("undo.member.add", "undo.project.change")
+    for entry in (of_member, of_project):
+        assert entry["undo"] is False
+        assert (await admin.post(f"/audit/{entry['id']}/undo")).status_code == 409
 
 
 async def test_membership_that_was_changed_since_is_not_taken_back(running):

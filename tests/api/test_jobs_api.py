@@ -147,6 +147,19 @@ async def test_nobody_submits_for_a_project_of_others(running, name, project, st
     assert words in answer.json()["message"]
 
 
+async def test_whoever_joins_a_second_project_goes_on_submitting_for_the_first(running):
+    joe = running.as_("joe")
+    before = await running.submit("joe", project="vision")
+    running.people.join("joe", "speech")
+    assert (await joe.post("/jobs", json={"argv": ["true"]})).json()["project"] == before["project"]
+
+
+async def test_whoever_has_several_projects_and_no_job_yet_is_told_how_to_name_one(running):
+    running.people.join("joe", "speech")
+    answer = (await running.as_("joe").post("/jobs", json={"argv": ["true"]})).json()
+    assert 'project="speech"' in answer["hint"]
+
+
 async def test_an_administrator_may_submit_for_any_project(running):
     job = await running.submit("admin", project="speech")
     assert (job["user"], job["project"]) == ("admin", "speech")

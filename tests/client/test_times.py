@@ -28,6 +28,7 @@ def starts(earliest=None, likely=None, latest=None, why=None):
         (starts(720, 720, 720), "Likely starts in about 12 min."),
         (starts(0, 0, 0), "Likely starts any moment."),
         (starts(-50, -20, 600), "Likely starts any moment (within 10 min)."),
+        (starts(-300, -180), "It was expected to start 3 min ago."),
         (starts(why="Too many jobs are before it."), "Too many jobs are before it."),
         (starts(), ""),
     ],

@@ -161,6 +161,7 @@ async def test_changes_can_be_taken_back(pool, members):
     for entry in (await engine.audit(None, 4)).items:
         undone = await engine.undo(entry.id, "admin", members=members)
         assert undone.id > entry.id
+        assert (undone.what, undone.undo) == (f"undo.{entry.what}", False)
         assert not (await engine.audit_entry(entry.id)).undo
     assert view(pool, "joe").quota == 2
     assert {project.name for project in engine.pool().projects} == {"susan", "joe", "jemma"}

@@ -99,6 +99,27 @@ async def test_run_times_are_learnt_from_jobs_that_ended(pool, look):
     assert now < starts.earliest < starts.likely < starts.latest < now + 1200
 
 
+async def test_a_forecast_and_the_page_go_by_the_same_reports(pool, look):
+    for _ in range(3):
+        job = await pool.submit("susan", gpus=8, name="sweep-1")
+        await pool.state(job.id, "running")
+        pool.clock.now += 60
+        pool.executor.end(pool.key(job.id), code=0)
+        await pool.state(job.id, "succeeded")
+    running = await pool.submit("susan", gpus=8, name="sweep-2", rotate=False)
+    await pool.state(running.id, "running")
+    waiting = await pool.submit("susan", gpus=8, name="other")
+    began = pool.clock.now
+    pool.clock.now += 100
+    pool.executor.report(pool.key(running.id), step=10.0, of=80.0)
+    await pool.later(0)
+
+    shown = (await pool.job(running.id)).progress.ends
+
+    assert shown == began + 800
+    assert (await look(waiting.id)).likely == shown
+
+
 async def test_run_times_of_before_a_restart_are_learnt_too(pool, look):
     job = await pool.submit("susan", gpus=8, name="sweep")
     await pool.state(job.id, "running")

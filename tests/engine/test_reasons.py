@@ -31,7 +31,7 @@ def check(pool, jobs: list[wire.Job]) -> None:
         states = [sentence.text for sentence in reason.sentences if sentence.role == "state"]
         roles = {sentence.role for sentence in reason.sentences}
         if job.state in HOLDING:
-            assert not roles & {"change", "place"}, reason
+            assert not roles & {"change", "ease", "place"}, reason
             assert "Waiting" not in reason.text
             borrowed[job.project] += sum(gpu.borrowed for gpu in job.held)
         if job.state in {"starting", "running"}:

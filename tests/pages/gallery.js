@@ -8,6 +8,7 @@ import { renderPoolBar } from "/visuals/charts/pool_bar.js";
 import { renderPoolGlance } from "/visuals/views/pool_glance.js";
 import { renderProjectBar } from "/visuals/charts/project_bar.js";
 import { renderTideChart } from "/visuals/charts/tide_chart.js";
+import { priorityWords } from "/visuals/base/job_words.js";
 import * as words from "/visuals/base/words.js";
 
 const COLOURS = { vision: 0, nlp: 1, speech: 2 };
@@ -49,4 +50,4 @@ function draw(main) {
 
 reset();
 
-window.gallery = { reset, bigPool, calls, history, job, jobs, log, NOW, points, pool, renderJobCard, renderLog, renderPoolBar, renderPoolGlance, renderTideChart, words };
+window.gallery = { reset, bigPool, calls, history, job, jobs, log, NOW, points, pool, priorityWords, renderJobCard, renderLog, renderPoolBar, renderPoolGlance, renderTideChart, words };

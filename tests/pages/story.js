@@ -34,7 +34,7 @@ export function job(changes = {}) {
     held: [gpu(0), gpu(1), gpu(2, true), gpu(3, true)],
     attempt: 1,
     attempts: [attempt(1, "running", NOW - 1480, null)],
-    progress: { step: 41, of: 60, at: NOW - 8, values: { loss: 0.213 } },
+    progress: { step: 41, of: 60, at: NOW - 8, values: { loss: 0.213 }, ends: NOW + 420 },
     saved: NOW - 20,
     saved_step: 40,
     reason: reason(["state", "Running on 4 GPUs: 2 within the quota, 2 borrowed."]),

@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from springtide.scheduler.model import PRIORITIES
 from springtide.widgets import visuals
 
 
@@ -100,6 +101,37 @@ def test_a_waiting_job_tells_when_it_likely_starts_and_exactly_on_hover(gallery:
     starts = gallery.locator("#card-queued").get_by_test_id("job-starts")
     expect(starts).to_have_text("Likely starts in about 11 min (between 5 and 40 min).")
     expect(starts).to_have_attribute("title", re.compile(r"^earliest .+\nlikely .+\nlatest .+$"))
+
+
+def test_how_long_a_job_still_runs_is_what_forecasts_say(gallery: Page) -> None:
+    expect(gallery.locator("#card-running").get_by_test_id("job-reason")).to_contain_text("About 7 min to go.")
+
+
+def test_a_start_that_was_expected_and_has_not_come_is_told_as_late(gallery: Page) -> None:
+    late = (
+        "{earliest: gallery.NOW - 300, likely: gallery.NOW - 180, latest: null, why: null, at: gallery.NOW - 400}"
+    )
+    draw_card(gallery, f"{{state: 'queued', attempt: 0, held: [], attempts: [], starts: {late}}}")
+    words = gallery.locator("#own").get_by_test_id("job-starts")
+    expect(words).to_have_text("It was expected to start 3 min ago.")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_dangerous_button_can_be_read_while_the_mouse_is_on_it(gallery: Page, theme: str) -> None:
+    gallery.evaluate("(theme) => { document.documentElement.dataset.bsTheme = theme; }", theme)
+    draw_card(gallery)
+    card = gallery.locator("#own")
+    card.get_by_test_id("job-cancel").click()
+    button = card.get_by_test_id("job-confirm")
+    colours = "(node) => [getComputedStyle(node).color, getComputedStyle(node).backgroundColor]"
+    before = button.evaluate(colours)
+    button.hover()
+    assert button.evaluate(colours) == before
+
+
+def test_priorities_have_the_names_that_the_form_offers(gallery: Page) -> None:
+    shown = gallery.evaluate("(numbers) => numbers.map(gallery.priorityWords)", [*PRIORITIES.values(), 60])
+    assert shown == [*(f"{name} ({number})" for name, number in PRIORITIES.items()), "60"]
 
 
 def test_a_state_is_a_glyph_and_a_word(gallery: Page) -> None:

@@ -142,6 +142,15 @@ def test_an_address_that_is_nobodys_says_so_and_leads_back(visit: Visit, service
     assert (told.status_code, told.json()["code"]) == (404, "not_found")
 
 
+def test_an_administrator_who_misses_a_page_is_still_logged_in(visit: Visit) -> None:
+    page = visit("admin", "nowhere/at-all")
+    expect(page.get_by_role("link", name="Projects and quotas")).to_be_visible()
+    expect(page.get_by_text("Logout")).to_be_visible()
+    stranger = visit("", "nowhere/at-all")
+    expect(stranger.get_by_test_id("problem")).to_be_visible()
+    expect(stranger.get_by_text("Login", exact=True)).to_have_count(0)
+
+
 def test_the_pool_shows_who_holds_which_gpu_and_follows(visit: Visit, service: Service) -> None:
     page = visit("joe", "pool")
     expect(page.get_by_test_id("pool-cell")).to_have_count(11)

@@ -96,6 +96,13 @@ def test_sums_that_do_not_add_up_show_while_typing_and_are_refused_in_place(
     expect(admin.get_by_test_id("edit-quota-nlp")).to_have_value("2")
 
 
+def test_a_name_that_no_address_can_have_is_refused_before_it_is_sent(admin: Page) -> None:
+    admin.get_by_test_id("new-project-name").fill("vision team/<b>")
+    admin.get_by_test_id("new-project-save").click()
+    refusal = admin.get_by_test_id("refusal-new-project")
+    expect(refusal).to_contain_text("The name is “vision team/<b>”; expected one of at most 64 characters without")
+
+
 def test_build_quotas_beyond_the_build_gpus_are_refused(admin: Page) -> None:
     admin.get_by_test_id("edit-build-vision").fill("2")
     expect(admin.get_by_test_id("sum-build")).to_contain_text("4 of 3 build GPUs, 1 too many")

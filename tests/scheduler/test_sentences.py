@@ -209,3 +209,41 @@ def test_an_attempt_that_asks_to_be_run_again_is_not_said_to_have_failed() -> No
     waits = Reason("back-off", {"seconds": 2, "until": 10.0})
     assert sentences.text(waits) == "It can run again in 2 s."
     assert "fail" not in sentences.text(again)
+
+
+BESIDE = {
+    "no forecast": None,
+    "at once": sentences.Expected(3.0),
+    "later": sentences.Expected(720.0),
+    "never": sentences.Expected(None, "engine-starts-never"),
+    "unknown": sentences.Expected(None, "engine-starts-far"),
+}
+
+
+@pytest.mark.parametrize("expected", BESIDE.values(), ids=BESIDE)
+@pytest.mark.parametrize(("code", "fields"), CASES, ids=[f"{code}-{at}" for at, (code, _) in enumerate(CASES)])
+def test_no_sentence_contradicts_the_forecast_beside_it(
+    code: str, fields: dict[str, Any], expected: sentences.Expected | None
+) -> None:
+    for params in filled(fields):
+        said = sentences.render(Reason(code, params))
+        kept, adds = sentences.agreed(said, expected)
+        roles = {each.role for each in kept}
+        assert [each for each in said if each in kept] == list(kept)
+        assert [each.role for each in said if each not in kept] == [Role.EASE] * (len(said) - len(kept))
+        if expected is None or expected.code == "engine-starts-far" or expected.after == 720.0:
+            assert (kept, adds) == (said, True)
+        elif expected.after == 3.0:
+            assert Role.EASE not in roles
+        else:
+            assert adds == (Role.CHANGE not in roles)
+            assert Role.EASE not in roles or Role.CHANGE in roles
+
+
+def test_only_the_first_in_line_is_told_to_wait_for_what_others_ask_for() -> None:
+    about: dict[str, Any] = {"at": "joe", "project": "joe", "gpus": 4, "workers": 1, "held": 2, "quota": 2}
+    about |= {"may_hold": 3, "wanted": 4}
+    first, third = (sentences.text(Reason("share-used", {**about, "place": place})) for place in (1, 3))
+    assert "It can start once other projects ask for less, or with a quota of 4 or more." in first
+    assert "ask for less" not in third
+    assert third.endswith("Number 3 in line, after 2 jobs of joe.")

@@ -9,6 +9,7 @@ import { h, patch } from "./visuals/base/dom.js";
 import { WhatIf } from "./quotas/what_if.js";
 
 const NEW = "";
+const PROJECT_NAME = /^[^\u0000-\u001f\u007f/]{1,64}$/;
 const shown = { admin: null, drafts: new Map(), refusals: new Map(), asking: null, busy: new Set() };
 const redraw = oncePerFrame(draw);
 const reread = calmly(read, 0.3);
@@ -155,8 +156,9 @@ function renewVersion(kind, name) {
 
 function newName(text) {
   const name = (text ?? "").trim();
-  if (name) return name;
-  throw Object.assign(new Error("A project needs a name."), { field: "name" });
+  if (!name) throw Object.assign(new Error("A project needs a name."), { field: "name" });
+  if (PROJECT_NAME.test(name)) return name;
+  throw Object.assign(new Error(`The name is “${name}”; expected one of at most 64 characters without “/” and control characters.`), { field: "name" });
 }
 
 function readAll(texts) {

@@ -14,7 +14,7 @@ import msgspec
 from springtide.scheduler.engine.forecasts.run_times import RunTimes
 from springtide.scheduler.forecast import Outlook
 from springtide.scheduler.forecast_worker import LENGTH_BYTES, ForecastReply, ForecastRequest, JobBatch, framed
-from springtide.scheduler.model import Snapshot
+from springtide.scheduler.model import Job, Snapshot
 
 COMMAND = (sys.executable, "-P", "-m", "springtide.scheduler.forecast_worker")
 PRIVATE_PREFIXES = ("JUPYTERHUB_", "SPRINGTIDE_", "CONFIGPROXY_")
@@ -95,9 +95,7 @@ class ForecastClient:
         kinds: dict[tuple[float, ...], int] = {}
         contents = []
         for batch in batches:
-            kind_of = [
-                kinds.setdefault(past, len(kinds)) if (past := times.of_similar_jobs(job)) else -1 for job in batch
-            ]
+            kind_of = [kinds.setdefault(past, len(kinds)) if (past := _past(job, times)) else -1 for job in batch]
             contents.append(framed(msgspec.msgpack.encode(JobBatch(list(batch), kind_of))))
             await asyncio.sleep(0)
         max_waiting, horizon, computing_time = bounds
@@ -150,3 +148,8 @@ class ForecastClient:
         except TimeoutError:
             process.kill()
             await process.wait()
+
+
+def _past(job: Job, times: RunTimes) -> tuple[float, ...]:
+    """Return the run times of jobs like this one, none if the job itself tells how long it takes."""
+    return times.of_similar_jobs(job) if job.expected is None else ()

@@ -22,6 +22,8 @@ FIELDS = ("parent", "quota", "limit", "weight", "priority", "build_quota")
 """Names of the fields of a project that an admin sets."""
 UNDOABLE = frozenset({"project.create", "project.change", "project.delete", "person.change"})
 """Kinds of audit entries that `undo` takes back."""
+UNDO = "undo."
+"""Beginning of the kind of an entry that took another one back; it is not taken back itself."""
 
 
 def editable_fields(project: Project) -> dict[str, Any]:
@@ -196,6 +198,7 @@ def undo(transaction: Transaction, entry: AuditRecord, by: str, members: Members
         case _:
             _undo_change(transaction, entry, by, members)
     transaction.undone_entries.append(entry.id)
+    transaction.audit[-1] = replace(transaction.audit[-1], what=f"{UNDO}{entry.what}")
     return transaction.audit[-1]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from springtide.scheduler import model, sentences, wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state.borrowing import Borrowing
+from springtide.scheduler.engine.state.pace import expected_end
 from springtide.scheduler.engine.views.gpu_labels import GpuLabels
 from springtide.scheduler.sentences import Sentence
 from springtide.scheduler.store.records import Asked, AttemptRecord, AuditRecord, JobRecord, WorkspaceRecord
@@ -63,6 +64,20 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     return _told(both, (*sentences.render(own), *sentences.render(waits)))
 
 
+def _agreed(why: wire.Reason | None, starts: wire.Starts | None) -> tuple[wire.Reason | None, wire.Starts | None]:
+    """Return why a job waits and when it starts, without sentences that contradict each other."""
+    if why is None or starts is None:
+        return why, starts
+    expected = sentences.Expected(
+        None if starts.likely is None else starts.likely - starts.at, "" if starts.why is None else starts.why.code
+    )
+    said = [Sentence(sentences.Role(each.role), each.text) for each in why.sentences]
+    kept, adds = sentences.agreed(said, expected)
+    if len(kept) < len(said):
+        why = _told(model.Reason(why.code, why.params), kept)
+    return why, starts if adds else None
+
+
 def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.Reason:
     own = job.standing.reason
     if live.asked is not None:
@@ -82,6 +97,10 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
     """Return the view of a job; ``full`` adds its earlier attempts and its source."""
     spec, standing, live = record.spec, record.standing, record.live
     waiting = not (record.state.final or record.state.holds_gpus)
+    why, starts = _agreed(
+        job_reason(record, context),
+        context.expected_starts(spec.id) if waiting and not standing.held else None,
+    )
     running_for = max(0.0, now - live.started) if live is not None and live.started is not None else 0.0
     return wire.Job(
         id=spec.id,
@@ -108,9 +127,9 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         progress=progress(record),
         saved=standing.saved,
         saved_step=standing.saved_step,
-        reason=job_reason(record, context),
+        reason=why,
         place=context.place_in_line(spec.id) if waiting and not standing.held else None,
-        starts=context.expected_starts(spec.id) if waiting and not standing.held else None,
+        starts=starts,
         time_limit=spec.time_limit,
         retries=spec.retries,
         failures=standing.failures,
@@ -131,7 +150,13 @@ def _attempts(record: JobRecord, context: ViewContext, first: int) -> list[wire.
 def progress(record: JobRecord) -> wire.Progress:
     """Return the progress that the job last reported."""
     standing = record.standing
-    return wire.Progress(step=standing.step, of=standing.of, at=standing.reported, values=dict(standing.values))
+    return wire.Progress(
+        step=standing.step,
+        of=standing.of,
+        at=standing.reported,
+        values=dict(standing.values),
+        ends=expected_end(record),
+    )
 
 
 def attempt(record: AttemptRecord, labels: GpuLabels, borrowed: int) -> wire.Attempt:

@@ -5,6 +5,8 @@ import { when } from "./glyphs.js";
 import { amount, clean, count, duration, exact } from "./words.js";
 
 const SOON_S = 10;
+const LATE_S = 60;
+const PRIORITIES = { train: 50, high: 75, critical: 100 };
 const HAPPENED = new Set(["cause", "detail"]);
 
 /** The sentences of a job's card, as descriptions: where it stands, and why. */
@@ -33,14 +35,16 @@ export function askWords(job) {
   return `${count(job.workers, "worker")}${least} with ${count(job.gpus, "GPU")} each`;
 }
 
-/** How much longer the job will run if it goes on as it does, in seconds; null if that cannot be told. */
+/** `train (50)`; a priority without a name is its number. `scheduler/model.py` has the names. */
+export function priorityWords(priority) {
+  const name = Object.keys(PRIORITIES).find((known) => PRIORITIES[known] === priority);
+  return name ? `${name} (${priority})` : String(priority);
+}
+
+/** How much longer the job will run, in seconds, by the estimate that forecasts use; null if that cannot be told. */
 export function timeLeft(job, now) {
-  const { step, of, at } = job.progress;
-  const attempt = job.attempts.at(-1);
-  const done = step - (attempt?.resumed_from ?? 0);
-  if (job.state !== "running" || !attempt?.started || !(done > 0) || !(of > step) || !at) return null;
-  const left = ((of - step) * (at - attempt.started)) / done - (now - at);
-  return left > 0 ? left : null;
+  const left = (job.progress.ends ?? 0) - now;
+  return job.state === "running" && left > 0 ? left : null;
 }
 
 function queued(job, now) {
@@ -106,7 +110,9 @@ export function told(reason, wanted = () => true) {
 function startWords({ starts, attempt }, now) {
   if (!starts) return null;
   if (!Number.isFinite(starts.likely)) return told(starts.why).join(" ") || null;
-  const words = `Likely ${attempt ? "resumes" : "starts"} ${moment(starts, now)}.`;
+  const verb = attempt ? "resume" : "start";
+  const late = now - starts.likely;
+  const words = late > LATE_S ? `It was expected to ${verb} ${duration(late)} ago.` : `Likely ${verb}s ${moment(starts, now)}.`;
   const at = [["earliest", starts.earliest], ["likely", starts.likely], ["latest", starts.latest]];
   const exactly = at.filter(([, time]) => Number.isFinite(time)).map(([name, time]) => `${name} ${exact(time)}`);
   const title = [...exactly, ...told(starts.why)].filter(Boolean).join("\n");

@@ -2,7 +2,7 @@
 
 import { h } from "../visuals/base/dom.js";
 import { stateMark, when } from "../visuals/base/glyphs.js";
-import { askWords, told } from "../visuals/base/job_words.js";
+import { askWords, priorityWords, told } from "../visuals/base/job_words.js";
 import { amount, clean, cleanLines, count, duration } from "../visuals/base/words.js";
 
 const ATTEMPT_HEADS = ["attempt", "state", "started", "ran for", "GPUs", "why it started", "why it stopped"];
@@ -73,7 +73,7 @@ function quoted(part) {
 export function drawFacts(job, now) {
   const facts = [
     ["GPUs", askWords(job)],
-    ["Priority", `${job.priority}, ${job.preemptible ? "may be paused for others" : "never paused for others"}`],
+    ["Priority", `${priorityWords(job.priority)}, ${job.preemptible ? "may be paused for others" : "never paused for others"}`],
     ...(job.image ? [["Image", cleanLines(job.image)]] : []),
     ["Submitted", when(job.submitted, now)],
     ["First started", job.started ? when(job.started, now) : "not yet"],
