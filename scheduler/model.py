@@ -100,6 +100,7 @@ class Node:
     is lost or drained: running attempts may continue there, new ones do not start. ``devices`` may be empty where
     only counts matter (scenarios); otherwise it has ``gpus`` entries. ``taken`` are indices of GPUs that are used
     outside the pool. ``limits`` describes for users what a job may use there besides GPUs, and what enforces it.
+    ``resource`` is the extended resource by which pods request the GPUs, empty outside of clusters.
     """
 
     name: str
@@ -113,10 +114,16 @@ class Node:
     devices: tuple[Gpu, ...] = ()
     taken: frozenset[int] = frozenset()
     limits: str = ""
+    resource: str = ""
 
     def groups(self, level: str) -> tuple[tuple[int, ...], ...]:
         """Return the GPU indices by group of a level of `WITHIN_NODES`; empty where the groups are unknown."""
         return {"island": self.islands, "socket": self.sockets}.get(level, ())
+
+
+def machine_of(node: str) -> str:
+    """Return the machine of a node: one with GPUs of several kinds is several nodes (``a``, ``a/mig-1g.5gb``)."""
+    return node.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from aiohttp import ClientError
 from kubespawner import KubeSpawner
 from kubespawner.spawner import ApiException
-from traitlets import Dict, Unicode, default
+from traitlets import Dict, List, Unicode, default
 
 from springtide.scheduler.backoff import Backoff
 from springtide.spawner import pods, profiles
@@ -249,7 +249,12 @@ class KubeNotebook(KubeSpawner):
 class KubeBuildSpawner(BuildQuota, KubeNotebook):
     """Notebooks as pods on build nodes, each with the GPUs that are reserved for it and no others."""
 
-    gpu_resource = Unicode("nvidia.com/gpu", help="Name of the extended resource of GPUs.").tag(config=True)
+    gpu_resources = List(
+        Unicode(),
+        ["nvidia.com/gpu", "nvidia.com/mig-*", "amd.com/gpu"],
+        minlen=1,
+        help="Names of the extended resources of GPUs, or patterns. A notebook gets those reserved for it.",
+    ).tag(config=True)
     build_nodes = Dict(
         {"springtide.io/environment": "build"}, help="Labels of the nodes that notebooks run on."
     ).tag(config=True)
@@ -295,15 +300,16 @@ class KubeBuildSpawner(BuildQuota, KubeNotebook):
         pod = await super().get_pod_manifest()
         as_plain = self.api.api_client.sanitize_for_serialization
         gpus = self._workspace.gpus if self._workspace is not None else 0
+        resource = (self._workspace.resource if self._workspace is not None else "") or self.gpu_resources[0]
         for container in [*pod.spec.containers, *(pod.spec.init_containers or [])]:
             resources = as_plain(container.resources) or {}
-            if container.name == pods.NOTEBOOK:
-                container.resources = pods.resources(resources, self.gpu_resource, gpus)
-            elif self.gpu_resource in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}:
-                container.resources = pods.resources(resources, self.gpu_resource, 0)
+            reserved = {resource: gpus} if container.name == pods.NOTEBOOK else {}
+            container.resources = pods.resources(resources, self.gpu_resources, reserved)
         pod.spec.node_selector = {**(pod.spec.node_selector or {}), **self.build_nodes}
         if self._workspace is not None and gpus:
-            pod.spec.affinity = pods.pinned(as_plain(pod.spec.affinity) or {}, self._workspace.node)
+            pod.spec.affinity = pods.pinned(
+                as_plain(pod.spec.affinity) or {}, self._workspace.host or self._workspace.node
+            )
         pod.metadata.labels = {**(pod.metadata.labels or {}), WORKSPACE: "true"}
         return pod
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
 
 from springtide.scheduler.wording import count, plural
@@ -58,14 +59,16 @@ _STARTING: Final = {
 # ---------- resources
 
 
-def resources(found: Mapping[str, Any], resource: str, gpus: int) -> dict[str, Any]:
-    """Return a container's resources with ``gpus`` GPUs in place of an earlier number; 0 is written too."""
-    own = {resource: str(gpus)}
-    return {
-        **found,
-        "limits": {**(found.get("limits") or {}), **own},
-        "requests": {**(found.get("requests") or {}), **own},
-    }
+def resources(found: Mapping[str, Any], patterns: Sequence[str], reserved: Mapping[str, int]) -> dict[str, Any]:
+    """Return a container's resources with the reserved GPUs in place of all that it asked for; 0 is written too.
+
+    ``patterns`` are those of the names of GPU resources, ``reserved`` numbers of GPUs by resource.
+    """
+    own = {resource: str(gpus) for resource, gpus in reserved.items()}
+    parts: dict[str, dict[str, Any]] = {part: found.get(part) or {} for part in ("limits", "requests")}
+    asked = {name for part in parts.values() for name in part if any(fnmatchcase(name, each) for each in patterns)}
+    none = dict.fromkeys(sorted(asked), "0")
+    return {**found, **{part: {**quantities, **none, **own} for part, quantities in parts.items()}}
 
 
 def pinned(affinity: Mapping[str, Any], node: str) -> dict[str, Any]:

@@ -13,9 +13,14 @@ from msgspec import inspect
 
 from springtide.hub_extension.api.intake import words
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.gpu_models import DeclaredTypes
 
 SETTING: Final = "Springtide.kubernetes"
-SET_ELSEWHERE: Final = {"state_dir": "Springtide.state_dir", "images": "Springtide.images"}
+SET_ELSEWHERE: Final = {
+    "state_dir": "Springtide.state_dir",
+    "images": "Springtide.images",
+    "types": "Springtide.gpu_types",
+}
 POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """File in a pod that holds the name of the pod's namespace."""
 POOL: Final = "springtide"
@@ -29,7 +34,12 @@ class ClusterSettingsError(Exception):
 
 
 def cluster_settings(
-    given: Mapping[str, Any], *, state_dir: Path, images: tuple[str, ...], pod_namespace: Path = POD_NAMESPACE
+    given: Mapping[str, Any],
+    *,
+    state_dir: Path,
+    images: tuple[str, ...],
+    types: DeclaredTypes | None = None,
+    pod_namespace: Path = POD_NAMESPACE,
 ) -> KubernetesSettings:
     """Return the settings of the executor. Raises `ClusterSettingsError` naming the key that is wrong.
 
@@ -42,6 +52,7 @@ def cluster_settings(
         pool=checked.pop("pool", POOL),
         state_dir=state_dir,
         images=images,
+        types=types or DeclaredTypes(),
         **checked,
     )
     wrong = next(_faults(settings), None)
@@ -84,6 +95,8 @@ def _faults(settings: KubernetesSettings) -> Iterator[str]:
     if len(volumes) != 1:
         what = "both jobs_claim and jobs_host_path are" if volumes else "neither jobs_claim nor jobs_host_path is"
         yield f"{what} given; jobs keep their files on one volume"
+    if not settings.gpu_resources:
+        yield "gpu_resources is empty; expected names of extended resources, such as nvidia.com/gpu"
     sub_path = PurePosixPath(settings.jobs_sub_path)
     if sub_path.is_absolute() or ".." in sub_path.parts:
         yield f"jobs_sub_path is {settings.jobs_sub_path!r}; expected a path within the volume"

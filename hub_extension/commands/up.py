@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 import click
 import msgspec
@@ -12,6 +13,28 @@ from springtide.hub_extension.commands.text import json_option
 
 if TYPE_CHECKING:
     from springtide.hub_extension.local_hub.up import Running
+
+
+GpuNumbers: TypeAlias = int | dict[str, int]
+
+
+def gpu_numbers(least: int) -> Callable[[click.Context, click.Parameter, str | None], GpuNumbers | None]:
+    """Return the reader of a number of GPUs from ``least``, or of one for each type: ``8`` or ``t4=8,a100=4``."""
+
+    def read(_context: click.Context, _option: click.Parameter, text: str | None) -> GpuNumbers | None:
+        if text is None:
+            return None
+        parts = [part.partition("=") for part in text.split(",")]
+        by_type = {name.strip(): number.strip() for name, sign, number in parts if sign and name.strip()}
+        numbers = list(by_type.values()) if "=" in text else [text.strip()]
+        if len(numbers) < len(parts) or not all(each.isdecimal() and int(each) >= least for each in numbers):
+            raise click.BadParameter(
+                f"{text!r} is not a number of GPUs. Expected a whole number from {least}, or one for each type, "
+                "such as t4=8,a100=4."
+            )
+        return {name: int(number) for name, number in by_type.items()} if by_type else int(numbers[0])
+
+    return read
 
 
 @click.command()
@@ -32,8 +55,18 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="A name of this machine, beside localhost, that browsers may use. May be given several times.",
 )
-@click.option("--simulated-gpus", type=click.IntRange(1), help="Simulate so many GPUs instead of using real ones.")
-@click.option("--build-gpus", type=click.IntRange(0), help="How many of all GPUs are for build notebooks.")
+@click.option(
+    "--simulated-gpus",
+    metavar="NUMBER",
+    callback=gpu_numbers(1),
+    help="Simulate so many GPUs instead of using real ones; t4=8,a100=4 simulates two types.",
+)
+@click.option(
+    "--build-gpus",
+    metavar="NUMBER",
+    callback=gpu_numbers(0),
+    help="How many of all GPUs are for build notebooks, or how many of each type (t4=2).",
+)
 @click.option(
     "--config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -46,8 +79,8 @@ def up(
     state_dir: Path,
     port: int,
     allowed_hosts: tuple[str, ...],
-    simulated_gpus: int | None,
-    build_gpus: int | None,
+    simulated_gpus: GpuNumbers | None,
+    build_gpus: GpuNumbers | None,
     config: Path | None,
     verbose: bool,
     as_json: bool,

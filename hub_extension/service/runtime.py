@@ -37,9 +37,10 @@ from springtide.scheduler.executors.base import Executor, ExecutorError
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.executors.local.limits import Limits
+from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store, StoreError
-from springtide.scheduler.telemetry import TelemetryError, discover
+from springtide.scheduler.telemetry import GpuCount, TelemetryError, discover
 
 if TYPE_CHECKING:
     from springtide.hub_extension.cluster.backend import Cluster
@@ -75,8 +76,9 @@ class Setup:
     database_url: str
     address: tuple[str, int]
     prefix: str
-    simulated_gpus: int | None
-    build_gpus: int
+    simulated_gpus: GpuCount | None
+    build_gpus: GpuCount
+    gpu_types: DeclaredTypes
     projects: Mapping[str, Mapping[str, Any]]
     order: model.Order
     min_runtime: float
@@ -243,7 +245,7 @@ class Runtime:
 
     async def _local_executor(self) -> Executor:
         setup = self._setup
-        machine = await asyncio.to_thread(discover, setup.simulated_gpus, setup.build_gpus)
+        machine = await asyncio.to_thread(discover, setup.simulated_gpus, setup.build_gpus, setup.gpu_types)
         if setup.accounts is None:
             log.warning("%s", shared_notice())
         return LocalExecutor(

@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+import msgspec
 from traitlets import Dict, Enum, Float, Integer, List, TraitError, Tuple, Unicode, Union, default
 from traitlets.config import Application, Config
 
@@ -27,6 +28,7 @@ from springtide.scheduler.engine.requests import images
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.local.limits import GIB, Limits
+from springtide.scheduler.gpu_models import DeclarationError, DeclaredTypes
 from springtide.scheduler.model import Order
 
 CONFIG_ENV: Final = "SPRINGTIDE_CONFIG"
@@ -68,16 +70,27 @@ class Springtide(Application):
     service_prefix = Unicode(help="The path under which browsers meet the service; the hub tells it.").tag(
         config=True
     )
-    simulated_gpus = Integer(
-        None,
+    simulated_gpus = Union(
+        [Integer(min=1), Dict(key_trait=Unicode(), value_trait=Integer(min=1))],
+        default_value=None,
         allow_none=True,
-        min=1,
-        help="Simulate so many GPUs, build and train together, instead of using the machine's. Without it, GPUs "
-        "are simulated only where there are none.",
+        help="Simulate so many GPUs, build and train together, instead of using the machine's; a number for each "
+        "GPU type, such as {'t4': 8, 'a100': 4}, simulates several. Without it, GPUs are simulated only where "
+        "there are none.",
     ).tag(config=True)
-    build_gpus = Integer(0, min=0, help="So many of the GPUs are for notebooks; the rest is the train pool.").tag(
-        config=True
-    )
+    build_gpus = Union(
+        [Integer(min=0), Dict(key_trait=Unicode(), value_trait=Integer(min=0))],
+        default_value=0,
+        help="So many of the GPUs are for notebooks, those of the rarest type first, or a number for each GPU "
+        "type; the rest is the train pool.",
+    ).tag(config=True)
+    gpu_types = Union(
+        [List(Dict()), Dict(key_trait=Unicode(), value_trait=List(Unicode()))],
+        default_value={},
+        help="GPU types, cheapest first, each with the models that count as one: {'t4': [], 'a100': ['NVIDIA "
+        "A100-SXM4-80GB', 'NVIDIA A100-PCIE-40GB']}, or a list with name and models of each. A model that is not "
+        "listed is a type of its own.",
+    ).tag(config=True)
     projects = Union(
         [List(Dict()), Dict()],
         default_value=[],
@@ -223,7 +236,8 @@ class Springtide(Application):
             prefix=f"/{self.service_prefix.strip('/')}/".replace("//", "/"),
             simulated_gpus=self.simulated_gpus,
             build_gpus=self.build_gpus,
-            projects=_by_name(self.projects),
+            gpu_types=self._gpu_types(),
+            projects=_by_name(self.projects, "projects"),
             order=Order(self.order),
             min_runtime=self.min_runtime,
             grace=self.grace,
@@ -245,6 +259,17 @@ class Springtide(Application):
             cluster=cluster,
             train_jobs=tuple(self.train_jobs),
         )
+
+    def _gpu_types(self) -> DeclaredTypes:
+        """Return the declared GPU types. Raises `StartError` for a model of two types."""
+        given = self.gpu_types
+        if isinstance(given, list):
+            by_name = _by_name(given, "gpu_types")
+            given = {name: fields.get("models", []) for name, fields in by_name.items()}
+        try:
+            return DeclaredTypes.of_setting(msgspec.convert(given, dict[str, list[str]]))
+        except (DeclarationError, msgspec.ValidationError) as error:
+            raise StartError(f"Springtide.gpu_types: {error}", BAD_INPUT) from error
 
     def _accounts(self, state_dir: Path) -> Accounts | None:
         """Return the accounts that jobs run as; None for the service's own account.
@@ -286,7 +311,9 @@ class Springtide(Application):
         if wrong is not None:
             raise StartError(f"Springtide.images: {wrong}.", BAD_INPUT)
         try:
-            return cluster_settings(self.kubernetes, state_dir=state_dir, images=tuple(self.images))
+            return cluster_settings(
+                self.kubernetes, state_dir=state_dir, images=tuple(self.images), types=self._gpu_types()
+            )
         except ClusterSettingsError as error:
             raise StartError(str(error), BAD_INPUT) from error
 
@@ -309,14 +336,14 @@ def _from_environment(text: str) -> dict[str, Any]:
     return settings
 
 
-def _by_name(projects: list[dict[str, Any]] | dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the fields of each project by its name; the input is a list or already a mapping by name."""
-    if isinstance(projects, dict):
-        return projects
-    nameless = next((project for project in projects if not isinstance(project.get("name"), str)), None)
+def _by_name(given: list[dict[str, Any]] | dict[str, dict[str, Any]], setting: str) -> dict[str, dict[str, Any]]:
+    """Return the fields of each entry of a setting by its name; the input is a list or a mapping by name."""
+    if isinstance(given, dict):
+        return given
+    nameless = next((entry for entry in given if not isinstance(entry.get("name"), str)), None)
     if nameless is not None:
-        raise StartError(f"Springtide.projects: {nameless} has no name.", BAD_INPUT)
-    return {str(project["name"]): {k: v for k, v in project.items() if k != "name"} for project in projects}
+        raise StartError(f"Springtide.{setting}: {nameless} has no name.", BAD_INPUT)
+    return {str(entry["name"]): {k: v for k, v in entry.items() if k != "name"} for entry in given}
 
 
 async def _run(setup: Setup) -> None:

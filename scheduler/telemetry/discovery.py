@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.telemetry import nvml
-from springtide.scheduler.telemetry.machine import Machine, SimulatedMachine, TelemetryError
+from springtide.scheduler.telemetry.machine import GpuCount, Machine, SimulatedMachine, TelemetryError
 
 MAX_SIMULATED = 4096
 """Maximum number of simulated GPUs."""
@@ -11,21 +12,29 @@ DEFAULT_SIMULATED_TRAIN = 8
 """Number of simulated train GPUs on a machine without real GPUs."""
 
 
-def discover(simulated: int | None = None, build_gpus: int = 0) -> Machine:
+def discover(
+    simulated: GpuCount | None = None, build_gpus: GpuCount = 0, types: DeclaredTypes | None = None
+) -> Machine:
     """Return this machine, with ``build_gpus`` of its GPUs for notebooks and the others for jobs.
 
-    Its GPUs are ``simulated`` ones if that is a number, else those that NVML finds, else `DEFAULT_SIMULATED_TRAIN`
-    plus ``build_gpus`` simulated ones. Raises `TelemetryError` if there are fewer GPUs than ``build_gpus``, or if
-    ``simulated`` is out of range.
+    Its GPUs are ``simulated`` ones if that is given, as a number or as a number for each type; else those that
+    NVML finds, else `DEFAULT_SIMULATED_TRAIN` plus ``build_gpus`` simulated ones. Raises `TelemetryError` if there
+    are fewer GPUs than ``build_gpus``, or if ``simulated`` is out of range.
     """
     if simulated is None:
         devices = nvml.devices()
         if devices:
-            return nvml.NvmlMachine(devices, build_gpus)
-        simulated = DEFAULT_SIMULATED_TRAIN + build_gpus
-    if not 0 < simulated <= MAX_SIMULATED:
-        raise TelemetryError(f"Between 1 and {MAX_SIMULATED} GPUs can be simulated, not {simulated}.")
-    return SimulatedMachine(simulated, build_gpus)
+            return nvml.NvmlMachine(devices, build_gpus, types)
+        simulated = (
+            DEFAULT_SIMULATED_TRAIN + build_gpus
+            if isinstance(build_gpus, int)
+            else {name: DEFAULT_SIMULATED_TRAIN + number for name, number in build_gpus.items()}
+        )
+    numbers = [simulated] if isinstance(simulated, int) else list(simulated.values())
+    if min(numbers, default=0) < 1 or sum(numbers) > MAX_SIMULATED:
+        told = simulated if isinstance(simulated, int) else dict(simulated)
+        raise TelemetryError(f"Between 1 and {MAX_SIMULATED} GPUs can be simulated, not {told}.")
+    return SimulatedMachine(simulated, build_gpus, types)
 
 
 def count_gpus() -> int:

@@ -6,12 +6,19 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
+from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.model import Environment, Gpu, Node
 
 BUILD = "build"
 TRAIN = "train"
-SIMULATED_TYPE = "simulated"
+SIMULATED = "Simulated GPU"
+"""Model of simulated GPUs without a declared type."""
+
+
+GpuCount: TypeAlias = int | Mapping[str, int]
+"""A number of GPUs, or a number for each model or type."""
 
 
 class TelemetryError(Exception):
@@ -36,7 +43,8 @@ class Device:
 class Machine(ABC):
     """The GPUs of one machine.
 
-    ``nodes`` are one build node, and one train node per GPU type, the first of which is called ``train``.
+    ``nodes`` are build nodes and train nodes, one of each for each GPU type; the first are called ``build`` and
+    ``train``.
     """
 
     nodes: tuple[Node, ...]
@@ -47,21 +55,17 @@ class Machine(ABC):
 
 
 class SimulatedMachine(Machine):
-    """GPUs that do not exist: jobs run on the processor."""
+    """GPUs that do not exist: jobs run on the processor. ``gpus`` is their number, or a number for each model."""
 
-    def __init__(self, gpus: int, build_gpus: int) -> None:
-        devices = [Device(f"SIM-{index:08d}", "Simulated GPU", 0) for index in range(gpus)]
-        self.nodes = divide(devices, build_gpus, simulated=True)
+    def __init__(self, gpus: GpuCount, build_gpus: GpuCount, types: DeclaredTypes | None = None) -> None:
+        by_model = {SIMULATED: gpus} if isinstance(gpus, int) else gpus
+        models = [model for model, count in by_model.items() for _ in range(count)]
+        devices = [Device(f"SIM-{index:08d}", model, 0) for index, model in enumerate(models)]
+        self.nodes = divide(devices, build_gpus, types, simulated=True)
 
     def users(self, uuids: Collection[str]) -> Mapping[str, frozenset[int]]:
         """Return no processes."""
         return dict.fromkeys(uuids, frozenset())
-
-
-def gpu_type(name: str) -> str:
-    """Return the type by which users request a GPU: ``a100-sxm4-80gb`` for ``NVIDIA A100-SXM4-80GB``."""
-    words = [word for word in name.lower().split() if word not in ("nvidia", "tesla", "geforce", "quadro")]
-    return "-".join(words) or "gpu"
 
 
 def islands(devices: Sequence[Device]) -> tuple[tuple[int, ...], ...]:
@@ -88,36 +92,88 @@ def sockets(devices: Sequence[Device]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(groups[socket]) for socket in sorted(groups))
 
 
-def divide(devices: Sequence[Device], build_gpus: int, *, simulated: bool) -> tuple[Node, ...]:
-    """Return the build node and the train nodes.
+def divide(
+    devices: Sequence[Device], build_gpus: GpuCount, types: DeclaredTypes | None = None, *, simulated: bool
+) -> tuple[Node, ...]:
+    """Return the build nodes and the train nodes.
 
-    Build GPUs are taken from the rarest type and the smallest islands, so that train GPUs stay well linked.
-    Raises `TelemetryError` if ``build_gpus`` is out of range.
+    ``build_gpus`` is the number of build GPUs, or a number for each type. A plain number is taken from the rarest
+    type first; all are taken from the smallest islands, so that train GPUs stay well linked. Raises
+    `TelemetryError` if ``build_gpus`` is out of range.
     """
-    if not 0 <= build_gpus <= len(devices):
-        raise TelemetryError(
-            f"This machine has {len(devices)} {'simulated ' if simulated else ''}GPUs, "
-            f"so build_gpus must be from 0 to {len(devices)}, not {build_gpus}."
-        )
-    island_size = {index: len(group) for group in islands(devices) for index in group}
-    count = Counter(device.name for device in devices)
-    build_first = sorted(
-        range(len(devices)), key=lambda index: (count[devices[index].name], island_size.get(index, 1), index)
+    types = types or DeclaredTypes()
+    type_of = [types.of(device.name) for device in devices]
+    build = set(_build_indexes(devices, type_of, build_gpus, types, "simulated " if simulated else ""))
+    train = [index for index in range(len(devices)) if index not in build]
+    return (
+        *_nodes(BUILD, Environment.BUILD, devices, sorted(build), type_of, simulated=simulated),
+        *_nodes(TRAIN, Environment.TRAIN, devices, train, type_of, simulated=simulated),
     )
-    build = sorted(build_first[:build_gpus])
-    train: dict[str, list[int]] = {}
-    for index in sorted(build_first[build_gpus:]):
-        train.setdefault(devices[index].name, []).append(index)
-    nodes = [_node(BUILD, Environment.BUILD, devices, build, simulated=simulated)]
-    largest_first = sorted(train.values(), key=lambda indexes: (-len(indexes), indexes))
-    for number, indexes in enumerate(largest_first or [[]]):
-        name = TRAIN if number == 0 else f"{TRAIN}-{gpu_type(devices[indexes[0]].name)}"
-        nodes.append(_node(name, Environment.TRAIN, devices, indexes, simulated=simulated))
-    return tuple(nodes)
+
+
+def _build_indexes(
+    devices: Sequence[Device], type_of: Sequence[str], wanted: GpuCount, types: DeclaredTypes, kind: str
+) -> list[int]:
+    """Return the indexes of the build GPUs. Raises `TelemetryError` if there are too few GPUs."""
+    count = Counter(type_of)
+    island_size = {index: len(group) for group in islands(devices) for index in group}
+    preferred = sorted(
+        range(len(devices)), key=lambda index: (count[type_of[index]], island_size.get(index, 1), index)
+    )
+    if isinstance(wanted, int):
+        if not 0 <= wanted <= len(devices):
+            raise TelemetryError(
+                f"This machine has {len(devices)} {kind}GPUs, so build_gpus must be from 0 to {len(devices)}, not "
+                f"{wanted}."
+            )
+        return preferred[:wanted]
+    found = []
+    for name, number in wanted.items():
+        of_type = [index for index in preferred if type_of[index] == types.of(name)]
+        if not 0 <= number <= len(of_type):
+            raise TelemetryError(
+                f"This machine has {len(of_type)} {kind}GPUs of the type {types.of(name)}, so build_gpus for "
+                f"{name!r} must be from 0 to {len(of_type)}, not {number}."
+            )
+        found += of_type[:number]
+    return found
+
+
+def _nodes(
+    prefix: str,
+    environment: Environment,
+    devices: Sequence[Device],
+    indexes: Sequence[int],
+    type_of: Sequence[str],
+    *,
+    simulated: bool,
+) -> list[Node]:
+    """Return one node for each type of these devices, the largest first; an empty node where there are none."""
+    by_type: dict[str, list[int]] = {}
+    for index in indexes:
+        by_type.setdefault(type_of[index], []).append(index)
+    largest_first = sorted(by_type.items(), key=lambda item: (-len(item[1]), item[1]))
+    return [
+        _node(
+            prefix if number == 0 else f"{prefix}-{gpu_type}",
+            gpu_type,
+            environment,
+            devices,
+            of_type,
+            simulated=simulated,
+        )
+        for number, (gpu_type, of_type) in enumerate(largest_first or [("", [])])
+    ]
 
 
 def _node(
-    name: str, environment: Environment, devices: Sequence[Device], indexes: Sequence[int], *, simulated: bool
+    name: str,
+    gpu_type: str,
+    environment: Environment,
+    devices: Sequence[Device],
+    indexes: Sequence[int],
+    *,
+    simulated: bool,
 ) -> Node:
     """Return the node of the devices with these indexes; links to devices outside of it are left out."""
     slot = {index: slot for slot, index in enumerate(indexes)}
@@ -125,11 +181,10 @@ def _node(
         replace(devices[index], linked=frozenset(slot[other] for other in devices[index].linked if other in slot))
         for index in indexes
     ]
-    types = {gpu_type(device.name) for device in on_node}
     return Node(
         name,
         len(on_node),
-        gpu_type=SIMULATED_TYPE if simulated else types.pop() if len(types) == 1 else "",
+        gpu_type=gpu_type,
         environment=environment,
         islands=islands(on_node),
         sockets=sockets(on_node),

@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from springtide.scheduler.telemetry.machine import Device, Machine, divide
+from springtide.scheduler.gpu_models import DeclaredTypes
+from springtide.scheduler.telemetry.machine import Device, GpuCount, Machine, divide
 
 try:
     import pynvml
@@ -104,8 +105,10 @@ def devices() -> list[Device]:
 class NvmlMachine(Machine):
     """A machine with real GPUs."""
 
-    def __init__(self, devices: Sequence[Device], build_gpus: int) -> None:
-        self.nodes = divide(devices, build_gpus, simulated=False)
+    def __init__(
+        self, devices: Sequence[Device], build_gpus: GpuCount, types: DeclaredTypes | None = None
+    ) -> None:
+        self.nodes = divide(devices, build_gpus, types, simulated=False)
 
     def users(self, uuids: Collection[str]) -> Mapping[str, frozenset[int]]:
         """Return the pids of the processes that compute on these GPUs; none where NVML does not report them."""

@@ -6,19 +6,26 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from springtide.scheduler.wire.shapes import Answer, Count, Request
+from springtide.scheduler.wire.shapes import Answer, Count, Request, Word
 
 
 class WorkspaceRequest(Request, frozen=True, kw_only=True):
-    """GPUs for a build notebook. Only the hub's spawner may ask. 0 GPUs is a notebook without any."""
+    """GPUs for a build notebook. Only the hub's spawner may ask. 0 GPUs is a notebook without any.
+
+    ``gpu_type`` is empty for the only type of build GPUs; of several, that is the first one with room.
+    """
 
     user: Annotated[str, Meta(min_length=1, max_length=255)]
     server: Annotated[str, Meta(max_length=255)] = ""
     gpus: Count = 1
+    gpu_type: Word = ""
 
 
 class Workspace(Answer, frozen=True, kw_only=True):
-    """A build notebook's GPUs. ``uuids`` go to ``CUDA_VISIBLE_DEVICES``."""
+    """A build notebook's GPUs. ``uuids`` go to ``CUDA_VISIBLE_DEVICES``.
+
+    On a cluster its pod asks for ``resource`` on the machine ``host``; ``node`` is the pool's name of these GPUs.
+    """
 
     user: str
     server: str
@@ -28,6 +35,9 @@ class Workspace(Answer, frozen=True, kw_only=True):
     node: str
     simulated: bool
     since: float
+    gpu_type: str = ""
+    resource: str = ""
+    host: str = ""
 
 
 class BuildQuota(Answer, frozen=True, kw_only=True):

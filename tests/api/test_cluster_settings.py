@@ -28,7 +28,7 @@ def refused(**more: Any) -> str:
 
 def test_what_is_left_out_has_its_default() -> None:
     found = settings()
-    assert (found.namespace, found.pool, found.jobs_claim, found.gpu_resource) == (
+    assert (found.namespace, found.pool, found.jobs_claim, found.gpu_resources[0]) == (
         "jobs", "springtide", "files", "nvidia.com/gpu",
     )  # fmt: skip
     assert (found.state_dir, found.images) == (STATE, ("lab/base:1",))
@@ -64,6 +64,8 @@ def test_what_json_says_becomes_what_the_executor_takes() -> None:
         ({"fs_group": -1}, "fs_group is -1"),
         ({"topology": ["rack"]}, "topology is ['rack']; expected an object, each value text"),
         ({"node_selector": {"a": 1}}, "node_selector is {'a': 1}; expected an object, each value text"),
+        ({"gpu_resources": []}, "gpu_resources is empty"),
+        ({"types": {}}, "'types'; set Springtide.gpu_types instead"),
         ({"gpu_type_labels": "kind"}, "gpu_type_labels is 'kind'; expected a list, each item text"),
         ({"cpu_per_gpu": -1.0}, "cpu_per_gpu is -1.0; expected a number above 0"),
         ({"cpu_per_gpu": float("nan")}, "cpu_per_gpu is nan"),

@@ -42,7 +42,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
 # The parts of each package, modules and sub-packages, from the lowest to the highest, and which of those below
 # each may use. What is named in FOR_ALL is for every part of its package.
 FOR_ALL: dict[str, tuple[str, ...]] = {
-    "scheduler": ("model", "gpu_types", "refusal", "backoff", "clock", "lru_cache", "wording"),
+    "scheduler": ("model", "gpu_types", "gpu_models", "refusal", "backoff", "clock", "lru_cache", "wording"),
     "scheduler.policy": (),
     "scheduler.engine": ("settings", "messages", "store_threads"),
     "hub_extension": (),
@@ -52,6 +52,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
     "scheduler": {
         "model": (),
         "gpu_types": (),
+        "gpu_models": (),
         "refusal": (),
         "backoff": (),
         "clock": (),

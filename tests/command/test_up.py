@@ -11,11 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from hub_people import Hub, until
 from hub_process import free_port
 from terminal import Done, Run, springtide
 
+from springtide.hub_extension.commands.up import gpu_numbers
+from springtide.hub_extension.commands.up import up as up_command
 from springtide.hub_extension.local_hub import up as hub_up
 from springtide.hub_extension.local_hub.single import PROXY
 
@@ -42,6 +45,20 @@ def test_it_says_who_can_log_in_and_what_to_click(hub: Hub) -> None:
     assert said.index("Log in as susan, press Start") < said.index("Log in as joe in a private window")
     assert "11 simulated GPUs: 3 for build notebooks, 8 for train jobs" in said
     assert f"{hub.url}/services/springtide/pool" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("8", 8), ("t4=8,a100=4", {"t4": 8, "a100": 4}), ("t4 = 8", {"t4": 8})]
+)
+def test_gpus_are_counted_together_or_by_type(text: str, number: object) -> None:
+    option = up_command.params[0]
+    assert gpu_numbers(1)(click.Context(up_command), option, text) == number
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "t4=", "=4", "t4=0", "t4=1,t4=2", "t4=1,"])
+def test_other_numbers_of_gpus_are_refused_with_what_is_expected(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="Expected a whole number from 1, or one for each type"):
+        gpu_numbers(1)(click.Context(up_command), up_command.params[0], text)
 
 
 def test_a_port_in_use_is_a_plain_sentence(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from executor_bench import SLEEPS
 from local_bench import LocalBench
 
 from springtide.scheduler.executors.base import ExitKind, InventoryChanged
+from springtide.scheduler.gpu_models import DeclarationError, DeclaredTypes, type_name
 from springtide.scheduler.model import Environment
 from springtide.scheduler.telemetry import Machine, TelemetryError, count_gpus, discover
-from springtide.scheduler.telemetry.machine import Device, divide, gpu_type, islands, sockets
+from springtide.scheduler.telemetry.machine import Device, divide, islands, sockets
 from springtide.scheduler.telemetry.nvml import socket_of
 
 
@@ -94,11 +95,78 @@ def test_each_gpu_type_gets_its_node() -> None:
         ("train", "a100-sxm4-80gb", 2),
         ("train-t4", "t4", 1),
     ]
-    assert [gpu_type(name) for name in ("Tesla V100-PCIE-16GB", "NVIDIA GeForce RTX 4090", "")] == [
-        "v100-pcie-16gb",
-        "rtx-4090",
-        "gpu",
+
+
+def test_build_gpus_are_chosen_by_type_or_from_the_rarest() -> None:
+    machine = discover({"t4": 4, "a100": 8}, 6)
+    assert [(node.name, node.gpu_type, node.gpus) for node in machine.nodes] == [
+        ("build", "t4", 4),
+        ("build-a100", "a100", 2),
+        ("train", "a100", 6),
     ]
+    machine = discover({"t4": 4, "a100": 8}, {"t4": 1, "A100": 2})
+    assert [(node.name, node.gpu_type, node.gpus) for node in machine.nodes] == [
+        ("build", "a100", 2),
+        ("build-t4", "t4", 1),
+        ("train", "a100", 6),
+        ("train-t4", "t4", 3),
+    ]
+    assert all(gpu.simulated for node in machine.nodes for gpu in node.devices)
+    assert len({gpu.uuid for node in machine.nodes for gpu in node.devices}) == 12
+
+
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [({"t4": 5}, "4 simulated GPUs of the type t4"), ({"h100": 1}, "0 simulated GPUs of the type")],
+)
+def test_build_gpus_of_a_type_that_are_not_there_are_refused_with_the_numbers(
+    build: dict[str, int], told: str
+) -> None:
+    with pytest.raises(TelemetryError, match=told):
+        discover({"t4": 4, "a100": 8}, build)
+
+
+@pytest.mark.parametrize("simulated", [{}, {"t4": 0}, {"t4": 4000, "a100": 4000}])
+def test_a_simulated_machine_has_gpus_of_each_type(simulated: dict[str, int]) -> None:
+    with pytest.raises(TelemetryError, match="can be simulated"):
+        discover(simulated)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("Tesla V100-PCIE-16GB", "v100-pcie-16gb"),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+        ("NVIDIA-A100-SXM4-80GB", "a100-sxm4-80gb"),
+        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "a100-sxm4-40gb-mig-1g.5gb"),
+        ("AMD_Instinct_MI300X_OAM", "instinct-mi300x-oam"),
+        ("Simulated GPU", "simulated"),
+        ("", "gpu"),
+    ],
+)
+def test_drivers_and_labels_write_a_model_differently_and_mean_one_type(model: str, name: str) -> None:
+    assert type_name(model) == name == type_name(name)
+
+
+def test_an_admin_declares_several_models_to_be_one_type() -> None:
+    types = DeclaredTypes.of_setting(
+        {"t4": ["Tesla T4"], "a100": ["NVIDIA A100-SXM4-80GB", "NVIDIA-A100-PCIE-40GB"]}
+    )
+    assert [types.of(name) for name in ("NVIDIA A100-PCIE-40GB", "a100-sxm4-80gb", "A100", "h100")] == [
+        "a100",
+        "a100",
+        "a100",
+        "h100",
+    ]
+    assert types.in_order(["h100", "a100", "t4", "a100"]) == ("t4", "a100", "h100")
+    names = ["NVIDIA A100-SXM4-80GB", "NVIDIA A100-PCIE-40GB", "Tesla T4"]
+    nodes = divide([Device(f"GPU-{n}", name, 1) for n, name in enumerate(names)], 0, types, simulated=False)
+    assert [(node.name, node.gpu_type, node.gpus) for node in nodes[1:]] == [
+        ("train", "a100", 2),
+        ("train-t4", "t4", 1),
+    ]
+    with pytest.raises(DeclarationError, match="both 't4' and 'a100'"):
+        DeclaredTypes.of_setting({"t4": ["Tesla T4"], "a100": ["NVIDIA T4"]})
 
 
 async def test_a_gpu_that_others_use_is_taken_until_they_leave(tmp_path: Path) -> None:

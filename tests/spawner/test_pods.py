@@ -27,17 +27,29 @@ def event(reason: str, message: str = "", at: str = "2026-09-21T12:00:01Z", uid:
 # ---------- what it asks for
 
 
+PATTERNS = (GPU, "nvidia.com/mig-*", "amd.com/gpu")
+SLICE = "nvidia.com/mig-1g.5gb"
+
+
 @pytest.mark.parametrize("gpus", [0, 3])
 def test_the_gpus_are_those_reserved_whatever_was_asked_for_before(gpus: int) -> None:
     found = {"limits": {GPU: "8", "cpu": "2"}, "requests": {GPU: "8", "memory": "1G"}}
-    told = pods.resources(found, GPU, gpus)
+    told = pods.resources(found, PATTERNS, {GPU: gpus})
     assert told["limits"] == {GPU: str(gpus), "cpu": "2"}
     assert told["requests"] == {GPU: str(gpus), "memory": "1G"}
     assert found["limits"][GPU] == "8"
 
 
+def test_gpus_of_other_kinds_than_the_reserved_ones_are_not_asked_for() -> None:
+    told = pods.resources({"limits": {GPU: "8", "nvidia.com/mig-7g.40gb": "1"}}, PATTERNS, {SLICE: 2})
+    asked = {GPU: "0", "nvidia.com/mig-7g.40gb": "0", SLICE: "2"}
+    assert told == {"limits": asked, "requests": asked}
+    sidecar = pods.resources({"limits": {GPU: "1", "cpu": "1"}}, PATTERNS, {})
+    assert sidecar == {"limits": {GPU: "0", "cpu": "1"}, "requests": {GPU: "0"}}
+
+
 def test_gpus_are_said_where_nothing_was_asked_for() -> None:
-    assert pods.resources({}, GPU, 0) == {"limits": {GPU: "0"}, "requests": {GPU: "0"}}
+    assert pods.resources({}, PATTERNS, {GPU: 0}) == {"limits": {GPU: "0"}, "requests": {GPU: "0"}}
 
 
 def terms(affinity: dict[str, Any]) -> list[dict[str, Any]]:

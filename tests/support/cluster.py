@@ -181,12 +181,16 @@ class Cluster:
         gpus: int = 8,
         labels: Mapping[str, str] | None = None,
         prefix: str = "fake",
-        gpu_resource: str = "nvidia.com/gpu",
+        resources: Mapping[str, int] | None = None,
     ) -> list[str]:
-        """Add nodes ``<prefix>-0``, ``<prefix>-1``, ... and wait until they are ready; return their names."""
+        """Add nodes ``<prefix>-0``, ``<prefix>-1``, ... and wait until they are ready; return their names.
+
+        ``resources`` are numbers of GPUs by extended resource, in place of ``gpus`` of ``nvidia.com/gpu``.
+        """
         self._ours("have fake nodes")
         names = [f"{prefix}-{number}" for number in range(count)]
-        capacity = {"cpu": "64", "memory": "512Gi", "pods": "250", gpu_resource: str(gpus)}
+        given = {"nvidia.com/gpu": gpus} if resources is None else resources
+        capacity = {"cpu": "64", "memory": "512Gi", "pods": "250"} | {k: str(v) for k, v in given.items()}
 
         def add(name: str) -> None:
             own = {FAKE_LABEL: "true", "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}

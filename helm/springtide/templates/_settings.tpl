@@ -5,7 +5,7 @@
   "namespace" (include "springtide.trainNamespace" .)
   "pool" (include "springtide.fullname" .)
   "jobs_claim" (include "springtide.jobsClaim" .)
-  "gpu_resource" $train.gpuResource
+  "gpu_resources" $train.gpuResources
   "node_selector" $train.nodeSelector
   "topology" $train.topology
   "environment_label" $train.environmentLabel
@@ -117,7 +117,7 @@
   "BuildQuota" (dict "default_gpus" (int $notebooks.defaultGpus))
   "KubeSpawner" $spawner
   "KubeBuildSpawner" (dict
-    "gpu_resource" .Values.train.gpuResource
+    "gpu_resources" .Values.train.gpuResources
     "build_nodes" (dict .Values.train.environmentLabel "build")
   )
   | toPrettyJson

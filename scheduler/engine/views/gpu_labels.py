@@ -21,6 +21,10 @@ class GpuLabels:
             node.name: node.environment.value if counts[node.environment] == 1 else node.name for node in nodes
         }
 
+    def node(self, name: str) -> Node | None:
+        """Return a node, None if it is not there any more."""
+        return self._by_name.get(name)
+
     def label(self, node: str, index: int) -> str:
         """Return the display label of a GPU."""
         return f"{self._prefix.get(node, node)} {index}"

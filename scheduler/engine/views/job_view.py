@@ -180,6 +180,7 @@ def attempt(record: AttemptRecord, labels: GpuLabels, borrowed: int) -> wire.Att
 
 def workspace(record: WorkspaceRecord, labels: GpuLabels) -> wire.Workspace:
     """Return the view of a workspace."""
+    node = labels.node(record.node)
     return wire.Workspace(
         user=record.user,
         server=record.server,
@@ -189,6 +190,9 @@ def workspace(record: WorkspaceRecord, labels: GpuLabels) -> wire.Workspace:
         node=record.node,
         simulated=labels.simulated(record.node),
         since=record.since,
+        gpu_type="" if node is None else node.gpu_type,
+        resource="" if node is None else node.resource,
+        host=model.machine_of(record.node),
     )
 
 

@@ -125,9 +125,10 @@ class KubernetesExecutor(Executor):
         if await self._in_thread(self._records.is_done, spec.key):
             raise ExecutorError(f"Attempt {spec.key.attempt} of {spec.key.job} has run already.")
         try:
-            self._check_nodes(spec)
+            resources = self._resources(spec)
             image = manifests.choose_image(spec.image, self._settings)
-            record = self._records.make_record(spec, image, self._monitor.cluster.home_of(spec.user))
+            home = self._monitor.cluster.home_of(spec.user)
+            record = self._records.make_record(spec, image, home, resources)
             await self._in_thread(self._records.save_record, record, spec.files)
         except ExecutorError as refused:
             kind = ExitKind.LOST if isinstance(refused, NodeGoneError) else ExitKind.REFUSED
@@ -144,8 +145,10 @@ class KubernetesExecutor(Executor):
         self._monitor.attempts[spec.key] = attempt
         return attempt
 
-    def _check_nodes(self, spec: AttemptSpec) -> None:
+    def _resources(self, spec: AttemptSpec) -> tuple[str, ...]:
+        """Return the resource of each worker's GPUs. Raises `ExecutorError` for GPUs that are not there."""
         inventory = self._monitor.cluster.inventory
+        resources = []
         for worker in spec.placement:
             node = inventory.train_node(worker.node)
             if node is None and inventory.has_seen(worker.node):
@@ -154,6 +157,8 @@ class KubernetesExecutor(Executor):
                 raise ExecutorError(f"There is no train node {worker.node!r} in the cluster.")
             if not all(0 <= index < node.gpus for index in worker.gpus):
                 raise ExecutorError(f"Node {node.name!r} has {node.gpus} GPUs, not those numbered {worker.gpus}.")
+            resources.append(node.resource)
+        return tuple(resources)
 
     async def pause(self, key: AttemptKey) -> None:
         """Record the request, then delete the pods with the grace period of the job."""

@@ -8,65 +8,72 @@ from typing import Any
 
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod, Taint
+from springtide.scheduler.executors.kubernetes.objects.gpu_resources import (
+    counts,
+    gpus_of,
+    model_of,
+    pool_names,
+)
 from springtide.scheduler.executors.kubernetes.objects.manifests import pod_tolerations
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
-from springtide.scheduler.model import Environment, Gpu, Node
+from springtide.scheduler.model import Environment, Gpu, Node, machine_of
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 SIMULATED_GPUS = "springtide.io/simulated-gpus"
 REPELLING_EFFECTS = ("NoSchedule", "NoExecute")
-DEFAULT_GPU_TYPE = "gpu"
-STATIC_NODE_KEYS = {"name", "gpus", "gpu_type", "environment", "labels"}
+STATIC_NODE_KEYS = {"name", "gpus", "gpu_type", "resource", "environment", "labels"}
 
 
 class Inventory:
     """The pool's nodes, with the GPUs that are out of order or used by pods that are not jobs.
 
     GPUs are numbered slots: the node decides which device a pod gets, so only the number of taken slots matters.
-    The slots that count as taken are chosen among those that no job holds, and stay chosen.
+    The slots that count as taken are chosen among those that no job holds, and stay chosen. All names are those of
+    the pool's nodes, of which a cluster's node with several resources has several.
     """
 
     def __init__(self, settings: KubernetesSettings) -> None:
         self._settings = settings
-        self._nodes = {node.name: node for node in map(static_node, settings.static_nodes)}
+        self._nodes = {node.name: node for node in static_nodes(settings)}
         self._unhealthy: dict[str, int] = {}
-        self._other_use: dict[str, dict[str, int]] = {}
+        self._of_host: dict[str, tuple[str, ...]] = {}
+        self._other_use: dict[tuple[str, str], dict[str, int]] = {}
         self._taken_slots: dict[str, frozenset[int]] = {}
         self._seen = set(self._nodes)
 
     def update_node(self, before: ClusterNode | None, after: ClusterNode | None) -> bool:
-        """Record the present state of a node; return whether the inventory changed."""
-        name = (after or before or ClusterNode()).metadata.name
-        previous = self._nodes.get(name), self._unhealthy.get(name)
-        node = pool_node(after, self._settings) if after is not None else None
-        if after is None or node is None:
-            self._nodes.pop(name, None)
-            self._unhealthy.pop(name, None)
-        else:
-            self._nodes[name] = node
-            self._unhealthy[name] = max(
-                0, node.gpus - _count(after.status.allocatable.get(self._settings.gpu_resource))
-            )
-            self._seen.add(name)
-        return (self._nodes.get(name), self._unhealthy.get(name)) != previous
+        """Record the present state of a cluster's node; return whether the inventory changed."""
+        host = (after or before or ClusterNode()).metadata.name
+        was = self._of_host.get(host, ())
+        previous = [(self._nodes[name], self._unhealthy[name]) for name in was]
+        for name in was:
+            del self._nodes[name], self._unhealthy[name]
+        found = [] if after is None else pool_nodes(after, self._settings)
+        usable = {} if after is None else counts(after.status.allocatable, self._settings.gpu_resources)
+        for node in found:
+            self._nodes[node.name] = node
+            self._unhealthy[node.name] = max(0, node.gpus - usable.get(node.resource, 0))
+            self._seen.add(node.name)
+        self._of_host[host] = tuple(node.name for node in found)
+        return [(node, self._unhealthy[node.name]) for node in found] != previous
 
     def update_other_pod(self, before: Pod | None, after: Pod | None) -> bool:
         """Record the present state of a pod that is not a job's; return whether the inventory changed."""
         was, now = (self._gpu_use(pod) for pod in (before, after))
         if was == now:
             return False
-        if was is not None:
-            self._other_use.get(was[0], {}).pop(was[1], None)
-        if now is not None:
-            self._other_use.setdefault(now[0], {})[now[1]] = now[2]
+        for place in was:
+            self._other_use[place].pop((before or Pod()).metadata.uid, None)
+        for place, gpus in now.items():
+            self._other_use.setdefault(place, {})[(after or Pod()).metadata.uid] = gpus
         return True
 
-    def _gpu_use(self, pod: Pod | None) -> tuple[str, str, int] | None:
-        """Return node, pod uid and number of GPUs of a pod that uses GPUs, None of any other."""
+    def _gpu_use(self, pod: Pod | None) -> dict[tuple[str, str], int]:
+        """Return the number of GPUs of a pod by host and resource."""
         if pod is None or pod.ended:
-            return None
-        gpus = gpus_of(pod, self._settings.gpu_resource)
-        return (pod.spec.node_name, pod.metadata.uid, gpus) if gpus else None
+            return {}
+        used = gpus_of(pod, self._settings.gpu_resources)
+        return {(pod.spec.node_name, resource): gpus for resource, gpus in used.items()}
 
     def has_seen(self, name: str) -> bool:
         """Return whether the node is in the pool, or was since the service started."""
@@ -91,7 +98,7 @@ class Inventory:
     def _choose_taken(self, node: Node, held: Collection[int]) -> frozenset[int]:
         count = self._unhealthy.get(node.name, 0)
         if node.environment is Environment.TRAIN:  # pods on build nodes are notebooks
-            count += sum(self._other_use.get(node.name, {}).values())
+            count += sum(self._other_use.get((machine_of(node.name), node.resource), {}).values())
         free = [index for index in reversed(range(node.gpus)) if index not in held]
         before = self._taken_slots.get(node.name, frozenset())
         free.sort(key=lambda index: index not in before)
@@ -99,31 +106,51 @@ class Inventory:
         return chosen
 
 
-def pool_node(node: ClusterNode, settings: KubernetesSettings) -> Node | None:
-    """Return the pool's view of a node, None if the node has no environment label or no GPUs."""
-    labels = node.metadata.labels
-    gpus = _count(node.status.capacity.get(settings.gpu_resource))
+def pool_nodes(node: ClusterNode, settings: KubernetesSettings) -> list[Node]:
+    """Return the pool's view of a node: one for each resource of GPUs; none without an environment label."""
+    host, labels = node.metadata.name, node.metadata.labels
     environment = labels.get(settings.environment_label)
-    if environment not in tuple(Environment) or gpus == 0:
-        return None
-    gpu_type = next((labels[label] for label in settings.gpu_type_labels if label in labels), DEFAULT_GPU_TYPE)
-    return Node(
-        name=node.metadata.name,
-        gpus=gpus,
-        gpu_type=gpu_type,
-        environment=Environment(environment),
-        labels={level: labels[label] for label, level in settings.topology.items() if label in labels},
-        available=ready(node) and not node.spec.unschedulable and _tolerated(node.spec.taints, settings),
-        devices=_slots(node.metadata.name, gpus, gpu_type, simulated=labels.get(SIMULATED_GPUS) == "true"),
-    )
+    if environment not in tuple(Environment):
+        return []
+    found = counts(node.status.capacity, settings.gpu_resources)
+    names = pool_names(host, found, settings.gpu_resources)
+    available = ready(node) and not node.spec.unschedulable and _tolerated(node.spec.taints, settings)
+    levels = {level: labels[label] for label, level in settings.topology.items() if label in labels}
+    nodes = []
+    for resource, gpus in found.items():
+        if gpus:
+            model = model_of(resource, labels, settings.gpu_type_labels, settings.gpu_resources)
+            nodes.append(
+                Node(
+                    name=names[resource],
+                    gpus=gpus,
+                    gpu_type=settings.types.of(model),
+                    environment=Environment(environment),
+                    labels=levels,
+                    available=available,
+                    devices=_slots(names[resource], gpus, model, simulated=labels.get(SIMULATED_GPUS) == "true"),
+                    resource=resource,
+                )
+            )
+    return nodes
 
 
-def static_node(given: Mapping[str, Any]) -> Node:
-    """Return a node of the setting ``static_nodes``. Raises `ExecutorError` if it is malformed."""
+def static_nodes(settings: KubernetesSettings) -> list[Node]:
+    """Return the nodes of the setting ``static_nodes``. Raises `ExecutorError` if one is malformed."""
+    nodes = [_static_node(given, settings) for given in settings.static_nodes]
+    names = [node.name for node in nodes]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ExecutorError(f"static_nodes: {twice!r} is listed twice. Expected one entry for each resource.")
+    return nodes
+
+
+def _static_node(given: Mapping[str, Any], settings: KubernetesSettings) -> Node:
     wrong = ", ".join(sorted(set(given) - STATIC_NODE_KEYS))
     try:
-        name, gpus = str(given["name"]), int(given["gpus"])
-        gpu_type = str(given.get("gpu_type", DEFAULT_GPU_TYPE))
+        host, gpus = str(given["name"]), int(given["gpus"])
+        resource = str(given.get("resource", settings.gpu_resources[0]))
+        gpu_type = str(given.get("gpu_type", model_of(resource, {}, (), settings.gpu_resources)))
         environment = Environment(given.get("environment", "train"))
         labels = {str(level): str(value) for level, value in given.get("labels", {}).items()}
     except (KeyError, ValueError, TypeError, AttributeError) as error:
@@ -131,9 +158,18 @@ def static_node(given: Mapping[str, Any]) -> Node:
     if wrong:
         raise ExecutorError(
             f"static_nodes: {dict(given)!r} is not a node ({wrong}). Expected name and gpus, and optionally "
-            f"gpu_type, environment (train or build) and labels."
+            f"gpu_type, resource, environment (train or build) and labels."
         )
-    return Node(name, gpus, gpu_type, environment, labels, devices=_slots(name, gpus, gpu_type))
+    name = pool_names(host, (resource,), settings.gpu_resources)[resource]
+    return Node(
+        name,
+        gpus,
+        settings.types.of(gpu_type),
+        environment,
+        labels,
+        devices=_slots(name, gpus, gpu_type),
+        resource=resource,
+    )
 
 
 def ready(node: ClusterNode) -> bool:
@@ -152,11 +188,6 @@ def unreachable_since(node: ClusterNode) -> float | None:
 def out_of_service(node: ClusterNode) -> bool:
     """Return whether the node has the taint by which an admin asserts that it is shut down."""
     return any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
-
-
-def gpus_of(pod: Pod, resource: str) -> int:
-    """Return the number of GPUs that a pod requests."""
-    return sum(_count(container.resources.requests.get(resource)) for container in pod.spec.containers)
 
 
 def _tolerated(taints: Collection[Taint], settings: KubernetesSettings) -> bool:
@@ -178,10 +209,3 @@ def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
 
 def _slots(node: str, count: int, gpu_type: str, *, simulated: bool = False) -> tuple[Gpu, ...]:
     return tuple(Gpu(f"{node}/{index}", index, gpu_type, simulated=simulated) for index in range(count))
-
-
-def _count(quantity: str | float | None) -> int:
-    try:
-        return int(quantity or 0)
-    except ValueError:
-        return 0

@@ -74,8 +74,13 @@ class LaunchRecords:
         write_tree(state / "programs" / digest, content, self._owner)
         self.program = f"programs/{digest}"
 
-    def make_record(self, spec: AttemptSpec, image: str, home: str | None) -> LaunchRecord:
-        """Return the launch record of an attempt. Raises `ExecutorError` if the attempt can never run."""
+    def make_record(
+        self, spec: AttemptSpec, image: str, home: str | None, resources: tuple[str, ...]
+    ) -> LaunchRecord:
+        """Return the launch record of an attempt; ``resources`` are those of its workers' GPUs.
+
+        Raises `ExecutorError` if the attempt can never run.
+        """
         if not spec.placement:
             raise ExecutorError("The job was given no worker to run.")
         in_home = f"{spec.cwd or ''}/".startswith(f"{self._settings.home_path.rstrip('/')}/")
@@ -86,7 +91,8 @@ class LaunchRecords:
                 f"once, or leave out cwd."
             )
         without_files = replace(spec, files={})
-        return LaunchRecord(without_files, image, home, self.program, manifests.digest(spec, image, home))
+        digest = manifests.digest(spec, image, home)
+        return LaunchRecord(without_files, image, home, self.program, digest, resources)
 
     def save_record(self, record: LaunchRecord, files: Mapping[str, bytes]) -> None:
         """Write a launch record and the job's files, before any pod of it is created.

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from springtide.scheduler.gpu_models import DeclaredTypes
+
 
 @dataclass(frozen=True, slots=True)
 class KubernetesSettings:
@@ -18,11 +20,12 @@ class KubernetesSettings:
     is the path of ``state_dir`` within the volume.
 
     ``images`` are patterns (``*`` matches any text); the first is the default image and has no ``*``.
-    ``gpu_resource`` is the name of the extended resource. ``node_selector`` selects the nodes of the pool by
-    labels; ``environment_label`` is the label that says whether a node is for ``train`` or ``build``; the first of
-    ``gpu_type_labels`` that a node has is the type of its GPUs; ``topology`` maps labels to levels.
-    ``static_nodes`` (``name``, ``gpus``, and optionally ``gpu_type``, ``environment``, ``labels``) are used in
-    place of the cluster's nodes where the service may not list them.
+    ``gpu_resources`` are the names of the extended resources of GPUs, or patterns with ``*`` for parts of GPUs.
+    ``node_selector`` selects the nodes of the pool by labels; ``environment_label`` is the label that says whether
+    a node is for ``train`` or ``build``; the first of ``gpu_type_labels`` that a node has is the model of its
+    GPUs, and ``types`` says which type that is; ``topology`` maps labels to levels. ``static_nodes`` (``name``,
+    ``gpus``, and optionally ``gpu_type``, ``resource``, ``environment``, ``labels``) are used in place of the
+    cluster's nodes where the service may not list them.
 
     ``run_as`` and ``fs_group`` are user and group of a job's processes; the service runs as the same user, or as
     root. A job gets ``cpu_per_gpu`` cores and ``memory_per_gpu`` GiB for each GPU. Homes are mounted at
@@ -39,13 +42,19 @@ class KubernetesSettings:
     jobs_claim: str | None = None
     jobs_host_path: str | None = None
     jobs_sub_path: str = ""
-    gpu_resource: str = "nvidia.com/gpu"
+    gpu_resources: tuple[str, ...] = ("nvidia.com/gpu", "nvidia.com/mig-*", "amd.com/gpu")
+    types: DeclaredTypes = DeclaredTypes()  # noqa: RUF009 - frozen
     node_selector: Mapping[str, str] = field(default_factory=dict)
     topology: Mapping[str, str] = field(
         default_factory=lambda: {"topology.kubernetes.io/zone": "zone", "springtide.io/rack": "rack"}
     )
     environment_label: str = "springtide.io/environment"
-    gpu_type_labels: tuple[str, ...] = ("springtide.io/gpu-type", "nvidia.com/gpu.product")
+    gpu_type_labels: tuple[str, ...] = (
+        "springtide.io/gpu-type",
+        "nvidia.com/gpu.product",
+        "amd.com/gpu.product-name",
+        "amd.com/gpu.family",
+    )
     static_nodes: tuple[Mapping[str, Any], ...] = ()
     priority_class: str | None = None
     run_as: int = 1000

@@ -30,9 +30,12 @@ def spec(**more: Any) -> AttemptSpec:
 
 
 def record(
-    settings: KubernetesSettings = SETTINGS, home: str | None = None, **more: Any
+    settings: KubernetesSettings = SETTINGS,
+    home: str | None = None,
+    resources: tuple[str, ...] = ("nvidia.com/gpu", "nvidia.com/gpu"),
+    **more: Any,
 ) -> manifests.LaunchRecord:
-    return LaunchRecords(settings, None).make_record(spec(**more), "hub/train:1", home)
+    return LaunchRecords(settings, None).make_record(spec(**more), "hub/train:1", home, resources)
 
 
 def pod(settings: KubernetesSettings = SETTINGS, place: int = 0, **more: Any) -> dict[str, Any]:
@@ -74,10 +77,31 @@ def test_a_pod_fits_the_restricted_standard() -> None:
 def test_gpus_are_asked_for_and_limited_alike() -> None:
     resources = pod()["spec"]["containers"][0]["resources"]
     assert resources == {"requests": {"nvidia.com/gpu": "2"}, "limits": {"nvidia.com/gpu": "2"}}
-    more = replace(SETTINGS, gpu_resource="amd.com/gpu", cpu_per_gpu=1.5, memory_per_gpu=16)
-    resources = pod(more)["spec"]["containers"][0]["resources"]
+    more = replace(SETTINGS, cpu_per_gpu=1.5, memory_per_gpu=16)
+    resources = pod(more, resources=("amd.com/gpu",) * 2)["spec"]["containers"][0]["resources"]
     assert resources["requests"] == {"amd.com/gpu": "2", "cpu": "3000m", "memory": "32768Mi"}
     assert resources["limits"] == {"amd.com/gpu": "2", "memory": "32768Mi"}
+
+
+def test_each_worker_asks_for_the_resource_of_its_own_gpus() -> None:
+    slices = (Worker(0, "n1/mig-1g.5gb", (0, 1)), Worker(1, "n2", (0,)))
+    made = [
+        pod(place=place, placement=slices, resources=("nvidia.com/mig-1g.5gb", "nvidia.com/gpu"))["spec"]
+        for place in (0, 1)
+    ]
+    assert [each["containers"][0]["resources"]["limits"] for each in made] == [
+        {"nvidia.com/mig-1g.5gb": "2"},
+        {"nvidia.com/gpu": "1"},
+    ]
+    terms = made[0]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert terms["nodeSelectorTerms"][0]["matchFields"][0]["values"] == ["n1"]
+    tolerated = {each["key"] for each in made[0]["tolerations"]}
+    assert {"nvidia.com/gpu", "amd.com/gpu"} <= tolerated
+
+
+def test_a_launch_record_of_an_earlier_version_asks_for_the_first_resource() -> None:
+    made = manifests.pod(replace(record(), resources=()), 0, SETTINGS)
+    assert made["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "2"}
 
 
 def test_the_job_sees_its_own_places_only() -> None:
@@ -138,7 +162,7 @@ def test_what_cannot_be_part_of_a_name_is_no_job(job: str) -> None:
 def test_an_order_is_read_as_it_was_written(tmp_path: Path) -> None:
     records = LaunchRecords(replace(SETTINGS, state_dir=tmp_path), None)
     records.prepare_volume()
-    made = records.make_record(spec(env={"A": "{code}/x"}), "hub/train:1", None)
+    made = records.make_record(spec(env={"A": "{code}/x"}), "hub/train:1", None, ("nvidia.com/gpu",) * 2)
     records.save_record(made, {"main.py": b"pass"})
     assert records.load_record(made.key) == made
     assert records.load_record(AttemptKey("abc", 4)) is None

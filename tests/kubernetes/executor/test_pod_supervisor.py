@@ -47,7 +47,7 @@ class InPod:
         spec = AttemptSpec(
             key, 1, "a job", "vision", "susan", (sys.executable, "-S", "-c", code), placement, size, grace
         )
-        records.save_record(records.make_record(spec, "image", None), {})
+        records.save_record(records.make_record(spec, "image", None, ("nvidia.com/gpu",) * size), {})
         self.directory = records.layout.attempt(key)
         self.program = state / records.program / "supervisor"
         self.message = state / "termination-log"

@@ -13,9 +13,10 @@ import msgspec
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
 from springtide.scheduler.executors.kubernetes.objects import names
+from springtide.scheduler.executors.kubernetes.objects.gpu_resources import ANY
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.kube import Object
-from springtide.scheduler.model import Worker
+from springtide.scheduler.model import Worker, machine_of
 
 JOB_ROOT = PurePosixPath("/springtide/job")
 PROGRAM = PurePosixPath("/springtide/program")
@@ -38,7 +39,9 @@ class LaunchRecord:
     """An attempt that is to be launched: its spec, and what was looked up for it.
 
     ``image`` is the image of its pods, ``home`` the volume claim of its user's home (None: no home), ``program``
-    the supervisor's path in the volume of jobs, ``digest`` identifies all of these.
+    the supervisor's path in the volume of jobs, ``digest`` identifies all of these. ``resources``
+    are the extended resources of the workers' GPUs in the order of the placement, empty in records of earlier
+    versions.
     """
 
     spec: AttemptSpec
@@ -46,6 +49,7 @@ class LaunchRecord:
     home: str | None
     program: str
     digest: str
+    resources: tuple[str, ...] = ()
 
     @property
     def key(self) -> AttemptKey:
@@ -134,7 +138,7 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
         "terminationGracePeriodSeconds": grace,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "affinity": {"nodeAffinity": _required_node(worker.node)},
+        "affinity": {"nodeAffinity": _required_node(machine_of(worker.node))},
         "tolerations": pod_tolerations(settings),
         "securityContext": {
             "runAsNonRoot": True,
@@ -144,7 +148,7 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(record, worker, settings)],
+        "containers": [_container(record, index, settings)],
         "volumes": _volumes(record, settings),
     }
     if settings.priority_class:
@@ -175,9 +179,10 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
 
 
 def pod_tolerations(settings: KubernetesSettings) -> list[Object]:
-    """Return the tolerations of the pods of jobs."""
-    own: Object = {"key": settings.gpu_resource, "operator": "Exists", "effect": "NoSchedule"}
-    return [own, *NODE_LOSS_TOLERATIONS, *(dict(each) for each in settings.tolerations)]
+    """Return the tolerations of the pods of jobs: nodes with GPUs are often tainted with a resource's name."""
+    keys = [resource for resource in settings.gpu_resources if ANY not in resource]
+    own: list[Object] = [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
+    return [*own, *NODE_LOSS_TOLERATIONS, *(dict(each) for each in settings.tolerations)]
 
 
 def _labels(record: LaunchRecord, settings: KubernetesSettings) -> dict[str, str]:
@@ -196,13 +201,15 @@ def _required_node(node: str) -> Object:
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": fields}]}}
 
 
-def _container(record: LaunchRecord, worker: Worker, settings: KubernetesSettings) -> Object:
+def _container(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Object:
+    worker = record.spec.placement[index]
+    resource = record.resources[index] if record.resources else settings.gpu_resources[0]
     directory = JOB_ROOT / "attempts" / str(record.key.attempt)
     container: Object = {
         "name": CONTAINER,
         "image": record.image,
         "command": ["python3", "-I", "-S", str(PROGRAM / "supervisor"), str(directory), str(worker.rank)],
-        "resources": _resources(len(worker.gpus), settings),
+        "resources": _resources(resource, len(worker.gpus), settings),
         "terminationMessagePath": TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
@@ -215,11 +222,11 @@ def _container(record: LaunchRecord, worker: Worker, settings: KubernetesSetting
     return container
 
 
-def _resources(gpus: int, settings: KubernetesSettings) -> Object:
+def _resources(resource: str, gpus: int, settings: KubernetesSettings) -> Object:
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
     if gpus:
-        requests[settings.gpu_resource] = limits[settings.gpu_resource] = str(gpus)
+        requests[resource] = limits[resource] = str(gpus)
     if settings.cpu_per_gpu:
         requests["cpu"] = f"{round(settings.cpu_per_gpu * 1000) * max(1, gpus)}m"
     if settings.memory_per_gpu:

@@ -1,0 +1,73 @@
+"""Extended resources of GPUs on a cluster's nodes, and the GPU types that they are; pure.
+
+A pod asks for GPUs of one model by one resource. A node with several such resources, as with MIG slices of two
+sizes, is several nodes of the pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
+from springtide.scheduler.gpu_models import UNKNOWN, type_name
+
+ANY = "*"
+
+
+def counts(quantities: Mapping[str, str | float], patterns: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of GPUs by resource, in the order of the patterns; resources of 0 GPUs included."""
+    found: dict[str, int] = {}
+    for pattern in patterns:
+        for resource in sorted(quantities):
+            if fnmatchcase(resource, pattern) and resource not in found:
+                found[resource] = _count(quantities[resource])
+    return found
+
+
+def gpus_of(pod: Pod, patterns: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of GPUs that a pod requests by resource, without resources of 0 GPUs."""
+    total: dict[str, int] = {}
+    for container in pod.spec.containers:
+        for resource, count in counts(container.resources.requests, patterns).items():
+            total[resource] = total.get(resource, 0) + count
+    return {resource: count for resource, count in total.items() if count}
+
+
+def pool_names(host: str, resources: Collection[str], patterns: Sequence[str]) -> dict[str, str]:
+    """Return the name of the pool's node for each resource of the cluster's node ``host``.
+
+    The first resource that a pattern without ``*`` names has the host's name: a node whose whole GPUs are one
+    resource is called as in the cluster. Others add the resource (`model.machine_of`): ``gpu-3/mig-1g.5gb``.
+    """
+    plain = next((resource for resource in resources if resource in patterns), None)
+    return {each: host if each == plain else f"{host}/{each.rpartition('/')[2]}" for each in resources}
+
+
+def model_of(resource: str, labels: Mapping[str, str], type_labels: Sequence[str], patterns: Sequence[str]) -> str:
+    """Return the model of a node's GPUs of one resource, from the first of ``type_labels`` that the node has.
+
+    Labels of other vendors' GPUs do not count. A MIG slice adds its profile to the model of the whole GPU; a GPU
+    without a label is called by its vendor, or `UNKNOWN` if that is the vendor of the first pattern.
+    """
+    vendors = {pattern.partition("/")[0] for pattern in patterns}
+    vendor = resource.partition("/")[0]
+    known = (
+        labels[label] for label in type_labels if label in labels and _vendor(label) not in vendors - {vendor}
+    )
+    model = next(known, UNKNOWN if patterns[0].partition("/")[0] == vendor else vendor.partition(".")[0])
+    if resource in patterns:
+        return model
+    profile = resource.rpartition("/")[2]
+    return model if type_name(model).endswith(profile) else f"{model}-{profile}"
+
+
+def _vendor(label: str) -> str:
+    return label.partition("/")[0]
+
+
+def _count(quantity: str | float) -> int:
+    try:
+        return int(quantity or 0)
+    except ValueError:
+        return 0
