@@ -41,6 +41,8 @@ COMMANDS = {
     "replay": Entry(
         f"{HERE}.replay:replay", "hub", "Plan a stored decision again, and tell whether the plan is the same."
     ),
+    "backup": Entry(f"{HERE}.backup:backup", "hub", "Save the pool's state in a file, also while it runs."),
+    "restore": Entry(f"{HERE}.backup:restore", "hub", "Put a backup in place of the pool's state."),
     "plan": Entry(
         "springtide.scheduler.plan_commands:plan", "simulate", "Tell what the policy makes of a scenario."
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import json
 import os
@@ -56,6 +57,23 @@ class StateDir:
     def password_file(self) -> Path:
         """File that holds the `password`."""
         return self.path / "password"
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of the state directory. Raises `StateError` if another hub holds it."""
+        with (self.hub / "up.lock").open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.seek(0)
+                raise StateError(
+                    f"Another `springtide up` (process {lock.read().strip() or 'unknown'}) uses the state "
+                    f"directory {self.path}. Stop that one, or choose another directory with --state-dir."
+                ) from None
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
+            yield
 
     def secret(self, name: str) -> str:
         """Return the random secret with a name, created at the first call; only the owner may read its file.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import select
 import signal
@@ -135,7 +134,7 @@ def up(options: Options, ready: Ready) -> int:
     Raises `StateError` if the state directory or a port cannot be used, or if the hub does not start.
     """
     state = StateDir(options.state_dir)
-    with locked(state):
+    with state.locked():
         config = prepare(state, options)
         HTTPServer.configure(Server)
         os.environ["SPRINGTIDE_STATE_DIR"] = str(state.path)
@@ -279,24 +278,6 @@ def stop_orphaned_proxy(pid_file: Path) -> None:
         if PROXY.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
             signal.pidfd_send_signal(handle, signal.SIGTERM)
             select.select([handle], [], [], PROXY_LEAVES_WITHIN)
-
-
-@contextlib.contextmanager
-def locked(state: StateDir) -> Iterator[None]:
-    """Hold the lock of the state directory. Raises `StateError` if another hub holds it."""
-    with (state.hub / "up.lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            raise StateError(
-                f"Another `springtide up` (process {lock.read().strip() or 'unknown'}) uses the state directory "
-                f"{state.path}. Stop that one, or choose another directory with --state-dir."
-            ) from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.views.broadcast import Broadcast
 from springtide.scheduler.engine.views.events import EventHub
 from springtide.scheduler.engine.views.read_model import ReadModel
-from springtide.scheduler.executors.base import AttemptStatus, Executor
+from springtide.scheduler.executors.base import AttemptKey, AttemptStatus, Executor
 from springtide.scheduler.model import FINAL
 from springtide.scheduler.policy.planner import Planner
 from springtide.scheduler.store import Store
@@ -83,7 +83,7 @@ async def open_engine(
         nodes = ObservedNodes(await executor.inventory())
         if loaded.fresh:
             await _create_projects(state, nodes, threads, projects or {}, clock.wall())
-        statuses = await executor.attempts()
+        statuses = await _attempts(executor, state)
         snapshot = state.snapshot(nodes, clock.wall(), settings.policy)
         parts = _compose(
             state=state,
@@ -102,6 +102,17 @@ async def open_engine(
         await executor.stop()
         threads.shutdown()
         raise
+
+
+async def _attempts(executor: Executor, state: State) -> list[AttemptStatus]:
+    """Return what the executor follows, and the ends of attempts that a restored store takes to be live."""
+    statuses = list(await executor.attempts())
+    live = {AttemptKey(job.id, job.live.number) for job in state.jobs.values() if job.live is not None}
+    for key in sorted(live - {status.key for status in statuses}):
+        recalled = await executor.recall(key)
+        if recalled is not None:
+            statuses.append(recalled)
+    return statuses
 
 
 async def _create_projects(

@@ -211,6 +211,13 @@ class Executor(ABC):
         """Forget an attempt whose end is recorded in the store; its logs and outputs stay."""
 
     @abstractmethod
+    async def recall(self, key: AttemptKey) -> AttemptStatus | None:
+        """Return the status of an attempt, also of one that was discarded: that is then among `attempts` again.
+
+        For a store restored from a copy, which does not know that end. None if nothing of the attempt is recorded.
+        """
+
+    @abstractmethod
     async def remove(self, job: str) -> None:
         """Delete all files of an ended job: logs, checkpoints, outputs."""
 

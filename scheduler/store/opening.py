@@ -188,7 +188,7 @@ def lock(url: URL, writer: Engine, wait: float) -> FileLock | AdvisoryLock:
 
 def migrate(writer: Engine) -> None:
     """Bring the schema up to this version's, in one transaction. Raises `StoreTooNewError` for a newer one."""
-    config = _migrations()
+    config = migrations_config()
     with translated(writer.url), writer.begin() as connection:
         if not _is_current(connection, ScriptDirectory.from_config(config)):
             config.attributes["connection"] = connection
@@ -198,14 +198,15 @@ def migrate(writer: Engine) -> None:
 def check_schema(reader: Engine) -> None:
     """Raise `StoreTooNewError` for a newer schema than this version's, and `StoreError` for an older one."""
     with translated(reader.url), reader.connect() as connection:
-        if not _is_current(connection, ScriptDirectory.from_config(_migrations())):
+        if not _is_current(connection, ScriptDirectory.from_config(migrations_config())):
             raise StoreError(
                 f"The store {_where(connection)} was written by an older Springtide, or is empty. Start the "
                 "service of this version on it once, which brings it up to date."
             )
 
 
-def _migrations() -> Config:
+def migrations_config() -> Config:
+    """Return Alembic's configuration of the store's migrations."""
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     config.set_main_option("path_separator", "os")

@@ -19,6 +19,7 @@ EXTRAS_OF: dict[str, tuple[str, ...]] = {
     "hub_extension.cluster": ("hub", "kubernetes"),
     "hub_extension.command": (),
     "hub_extension.commands": (),
+    "hub_extension.commands.backup": ("hub",),
     "hub_extension.commands.replay": ("hub",),
     "hub_extension.commands.up": ("hub",),
     "hub_extension.train_jobs": ("hub", "kubernetes"),

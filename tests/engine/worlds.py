@@ -75,6 +75,7 @@ class MemoryExecutor(Executor):
         self.specs: dict[AttemptKey, AttemptSpec] = {}
         self.ran: Counter[AttemptKey] = Counter()
         self.asked: list[tuple[str, AttemptKey]] = []
+        self.discarded: dict[AttemptKey, AttemptStatus] = {}
         self.removed: list[str] = []
         self.violations: list[str] = []
         self.epoch = 0
@@ -112,7 +113,8 @@ class MemoryExecutor(Executor):
         if self.launch_errors:
             self.launch_errors -= 1
             raise ExecutorError("The machine is busy.")
-        if spec.key in self.world:
+        if await self.recall(spec.key) is not None:
+            self.tell(self.world[spec.key])
             return
         self._no_overlap(spec)
         self.specs[spec.key] = spec
@@ -135,7 +137,12 @@ class MemoryExecutor(Executor):
     async def discard(self, key):
         self.asked.append(("discard", key))
         if key in self.world and self.world[key].phase is AttemptPhase.GONE:
-            del self.world[key]
+            self.discarded[key] = self.world.pop(key)
+
+    async def recall(self, key):
+        if key not in self.world and key in self.discarded:
+            self.world[key] = self.discarded[key]
+        return self.world.get(key)
 
     async def remove(self, job):
         self.removed.append(job)

@@ -143,6 +143,21 @@ class ExecutorContract:
         await bench.restart()
         assert await bench.executor.attempts() == ()
 
+    async def test_the_end_of_a_discarded_attempt_is_recalled_for_a_store_that_does_not_know_it(
+        self, bench: Bench
+    ) -> None:
+        spec = bench.code("print('ran')")
+        ended = await bench.run(spec)
+        await bench.executor.discard(spec.key)
+        await bench.restart()
+        assert await bench.executor.recall(AttemptKey("nothing", 1)) is None
+        assert await bench.executor.recall(spec.key) == ended
+        assert await bench.executor.attempts() == (ended,)
+        await bench.executor.discard(spec.key)
+        assert await bench.executor.attempts() == ()
+        assert await bench.run(spec) == ended
+        assert await bench.log("job") == "ran\n"
+
     async def test_a_running_attempt_cannot_be_discarded(self, bench: Bench) -> None:
         spec = bench.code(SLEEPS)
         await bench.executor.launch(spec)

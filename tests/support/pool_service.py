@@ -57,7 +57,8 @@ async def main(state, *images: str):
         stack.push_async_callback(engine.stop)
         stack.push_async_callback(end_jobs, engine)
         for name, (quota, _) in PROJECTS.items():
-            await engine.create_project(name, wire.ProjectEdit(quota=quota, build_quota=0), "test", members={})
+            if not engine.has_project(name):
+                await engine.create_project(name, wire.ProjectEdit(quota=quota, build_quota=0), "test", members={})
         buckets = Buckets(1000.0, 1000, asyncio.get_running_loop().time)
         pool = Pool(engine, cast("Groups", People()), buckets, MAX_BODY, 10.0, "0", time.time)
         sockets = bind_sockets(0, "127.0.0.1")

@@ -101,6 +101,14 @@ class Attempt:
         failed = self.failed
         return failed is not None and failed.code == os.EX_TEMPFAIL
 
+    @classmethod
+    def ended(cls, status: AttemptStatus) -> Attempt:
+        """Return an attempt whose end was recorded before, and of which the cluster has nothing any more."""
+        attempt = cls(status.key, len(status.placement), grace=0.0, ending=True)
+        attempt.workers = {worker.rank: worker for worker in status.placement}
+        attempt.status = status
+        return attempt
+
     def observe_pod(self, rank: int, pod: Pod, worker: Worker | None) -> None:
         """Record the present state of a worker's pod; ``worker`` is its placement if that is known."""
         self.pods[rank] = pod

@@ -122,6 +122,9 @@ class KubernetesExecutor(Executor):
 
     async def _new_attempt(self, spec: AttemptSpec) -> Attempt:
         """Return a new attempt whose record is on the volume; one that can never start is concluded at once."""
+        recorded = await self._in_thread(self._records.recorded_end, spec.key)
+        if recorded is not None:
+            return self._monitor.recall(recorded)
         if await self._in_thread(self._records.is_done, spec.key):
             raise ExecutorError(f"Attempt {spec.key.attempt} of {spec.key.job} has run already.")
         try:
@@ -199,7 +202,7 @@ class KubernetesExecutor(Executor):
                 return
             if not attempt.gone:
                 raise ExecutorError(f"Attempt {key.attempt} of {key.job} has not ended.")
-            await self._in_thread(self._records.mark_done, key)
+            await self._in_thread(self._records.mark_done, attempt.status)
             await self._release(attempt)
         self._locks.pop(key, None)
 
@@ -212,6 +215,15 @@ class KubernetesExecutor(Executor):
         except ApiError as error:
             raise ExecutorError(f"The pods of {attempt.key.job} cannot be released: {error}") from error
         self._monitor.discard(attempt.key)
+
+    async def recall(self, key: AttemptKey) -> AttemptStatus | None:
+        """Follow an attempt again whose end is recorded on the volume."""
+        async with self._lock(key):
+            attempt = self._monitor.attempts.get(key)
+            if attempt is None:
+                recorded = await self._in_thread(self._records.recorded_end, key)
+                attempt = None if recorded is None else self._monitor.recall(recorded)
+            return None if attempt is None else attempt.status
 
     async def remove(self, job: str) -> None:
         """Release all pods of an ended job, and delete its files."""

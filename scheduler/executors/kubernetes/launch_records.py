@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from springtide.scheduler.executors import supervisor
-from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
+from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, AttemptStatus, ExecutorError
 from springtide.scheduler.executors.environment import (
     command,
     contract,
@@ -146,14 +146,22 @@ class LaunchRecords:
             return Flags(requested, ending=False, eviction="")
         return Flags(requested, ending=True, eviction=eviction)
 
-    def mark_done(self, key: AttemptKey) -> None:
-        """Record that the end of the attempt is in the store."""
-        if self._directory(key).exists():
-            self._path(key, "done").touch()
+    def mark_done(self, status: AttemptStatus) -> None:
+        """Record the end of the attempt, and that it is in the store."""
+        if self._directory(status.key).exists():
+            with opened(self._directory(status.key)) as handle:
+                write_record(handle, f"{status.key.attempt}.done", msgspec.to_builtins(status), durable=False)
 
     def is_done(self, key: AttemptKey) -> bool:
         """Return whether the end of the attempt is in the store."""
         return self._path(key, "done").exists()
+
+    def recorded_end(self, key: AttemptKey) -> AttemptStatus | None:
+        """Return the status with which an attempt was marked as done, None if it was not."""
+        try:
+            return msgspec.json.decode(self._path(key, "done").read_bytes(), type=AttemptStatus)
+        except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+            return None
 
     def remove_job(self, job: str) -> None:
         """Delete all files of a job."""

@@ -9,7 +9,14 @@ from functools import partial
 from typing import Any
 
 from springtide.scheduler.backoff import Backoff
-from springtide.scheduler.executors.base import AttemptKey, ExecutorError, ExitKind, InventoryChanged, Observation
+from springtide.scheduler.executors.base import (
+    AttemptKey,
+    AttemptStatus,
+    ExecutorError,
+    ExitKind,
+    InventoryChanged,
+    Observation,
+)
 from springtide.scheduler.executors.files.tail import Tail
 from springtide.scheduler.executors.kubernetes.api_stalls import ApiStalls
 from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
@@ -196,6 +203,12 @@ class AttemptMonitor:
         attempt.conclude(self._now())
         self._register(attempt)
         self._report_status(attempt)
+
+    def recall(self, status: AttemptStatus) -> Attempt:
+        """Follow an ended attempt again, and report it."""
+        attempt = self.attempts[status.key] = Attempt.ended(status)
+        self._report_status(attempt)
+        return attempt
 
     def discard(self, key: AttemptKey) -> None:
         """Stop following an attempt."""

@@ -240,6 +240,17 @@ class LocalExecutor(Executor):
             self._supervision.discard(key)
         self._locks.pop(key, None)
 
+    async def recall(self, key: AttemptKey) -> AttemptStatus | None:
+        """Follow an attempt again whose directory has the record of its end."""
+        async with self._lock(key):
+            if key not in self._supervision.tracked:
+                if read_exit(self._layout.attempt(key)) is None:
+                    return None
+                loaded = await asyncio.to_thread(self._load, key)
+                assert loaded is not None
+                self._supervision.adopt(loaded, quietly=True)
+            return self._supervision.tracked[key].status
+
     async def remove(self, job: str) -> None:
         """Delete the directory of an ended job."""
         places = self._layout.job(job)

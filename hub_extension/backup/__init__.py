@@ -1,0 +1,1 @@
+"""Copies of a pool's state in one file, and the way back."""

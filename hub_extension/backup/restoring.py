@@ -1,0 +1,162 @@
+"""Puts a backup in place of the state of a pool that does not run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from springtide.hub_extension.backup.archive import BackupError, Manifest, read_archive
+from springtide.hub_extension.backup.contents import BUNDLES, DATABASE, DATABASES, JOBS
+from springtide.hub_extension.local_hub.state_dir import StateDir, StateError
+from springtide.scheduler.store import StoreLockedError
+from springtide.scheduler.store.copying import check_copy
+from springtide.scheduler.store.opening import LOCK_SUFFIX, FileLock
+
+SIDECARS = ("-wal", "-shm", "-journal")
+"""Suffixes of the files that belong to an SQLite database."""
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """What was done. ``kept`` are jobs whose files were there already and were left as they are.
+
+    ``replaced`` are directories with the files that were there before.
+    """
+
+    state_dir: str
+    at: float
+    version: str
+    database: bool
+    jobs: int
+    kept: int
+    replaced: list[str]
+
+
+def restore(path: Path, state: StateDir, store: Path, at: float) -> Restored:
+    """Put the backup in place, its store as the file ``store``. Nothing changes unless all of the backup is sound.
+
+    Files of jobs that are there already are left: they are newer than the backup, and what runs goes on in them.
+    ``at`` is the present time, from which the directory of what is replaced has its name.
+    Raises `BackupError` while a service or hub uses the state directory, `StoreError` for a store of a newer
+    schema or a damaged one.
+    """
+    with _alone(state, store), tempfile.TemporaryDirectory(prefix=".restore-", dir=state.path) as made:
+        room = Path(made)
+        try:
+            manifest = read_archive(path, lambda name, mode, content: _write(room / name, mode, content))
+            for name in DATABASES:
+                if (room / name).is_file():
+                    check_copy(room / name, versioned=name == DATABASE)
+            _give_to_owner(room, state.path)
+            return _put_in_place(room, state.path, store, manifest, at)
+        except OSError as error:
+            where = error.filename or path
+            raise BackupError(f"The backup cannot be restored: {error.strerror} ({where}).") from error
+
+
+@contextmanager
+def _alone(state: StateDir, store: Path) -> Iterator[None]:
+    """Hold the locks of hub and service. Raises `BackupError` if one of them runs."""
+    lock = store.with_name(f"{store.name}{LOCK_SUFFIX}")
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(state.locked())
+            stack.callback(FileLock(lock, 0.0).release)
+        except StateError as error:
+            raise BackupError(str(error)) from error
+        except StoreLockedError:
+            holder = lock.read_text().strip() or "unknown"
+            raise BackupError(
+                f"The pool's service (process {holder}) is using {store}. Stop it first: jobs go on "
+                "meanwhile, and the next start finds them."
+            ) from None
+        yield
+
+
+def _write(path: Path, mode: int, content: IO[bytes]) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+        shutil.copyfileobj(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+        os.fchmod(file.fileno(), mode | 0o600)
+
+
+def _give_to_owner(room: Path, state: Path) -> None:
+    """As root, give everything to the account that the state directory belongs to."""
+    owner = state.stat()
+    if os.geteuid() == 0 and owner.st_uid != 0:
+        for folder, _, names, handle in os.fwalk(room):
+            os.chown(folder, owner.st_uid, owner.st_gid)
+            for name in names:
+                os.chown(name, owner.st_uid, owner.st_gid, dir_fd=handle)
+
+
+def _put_in_place(room: Path, state: Path, store: Path, manifest: Manifest, at: float) -> Restored:
+    """Move jobs first, the databases last: until then the pool is as it was."""
+    moved, kept = _move_jobs(room / JOBS, state / JOBS)
+    aside = time.strftime("replaced-%Y%m%d-%H%M%S", time.gmtime(at))
+    replaced: set[Path] = set()
+    names = [name for name in manifest.files if not name.startswith(f"{JOBS}/")]
+    for name in sorted(names, key=lambda name: (name in DATABASES, name == DATABASE)):
+        root, target = (store.parent, store) if name == DATABASE else (state, state / name)
+        if name.startswith(f"{BUNDLES}/") and target.exists():
+            continue
+        beside = target.with_name(f".{target.name}.restored")
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.move(room / name, beside)
+        if target.exists():
+            replaced.add(root / aside)
+            _set_aside(target, root / aside / target.relative_to(root), database=name in DATABASES)
+        beside.replace(target)
+        _sync(target.parent)
+    return Restored(
+        str(state),
+        manifest.at,
+        manifest.version,
+        manifest.database,
+        moved,
+        kept,
+        sorted(map(str, replaced)),
+    )
+
+
+def _move_jobs(source: Path, target: Path) -> tuple[int, int]:
+    """Move the directories of jobs that are not there; return their number and that of those left as they are."""
+    moved = kept = 0
+    if source.is_dir():
+        target.mkdir(mode=0o700, exist_ok=True)
+        for job in sorted(source.iterdir()):
+            if (target / job.name).exists():
+                kept += 1
+            else:
+                job.rename(target / job.name)
+                moved += 1
+    return moved, kept
+
+
+def _set_aside(target: Path, kept: Path, *, database: bool) -> None:
+    """Keep a file as ``kept``, with what SQLite has beside it.
+
+    The log of a database goes before the file itself is replaced: SQLite would apply it to the other file.
+    """
+    kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.link(target, kept)
+    for suffix in SIDECARS if database else ():
+        with suppress(FileNotFoundError):
+            target.with_name(f"{target.name}{suffix}").rename(f"{kept}{suffix}")
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
