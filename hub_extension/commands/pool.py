@@ -11,7 +11,17 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import GpuCell, NodeView, PoolView, ProjectView
 
-PROJECT_HEADER = ("PROJECT", "QUOTA", "HELD", "BORROWED", "WAITING", "FAIR SHARE", "LIMIT", "BUILD QUOTA")
+PROJECT_HEADER = (
+    "PROJECT",
+    "QUOTA",
+    "HELD",
+    "BORROWED",
+    "WAITING",
+    "FAIR SHARE",
+    "LIMIT",
+    "BUILD QUOTA",
+    "ITS JOBS",
+)
 BAR = 40
 
 
@@ -39,6 +49,7 @@ def project_row(path: str, project: ProjectView) -> tuple[object, ...]:
         project.fair_share,
         "none" if project.limit is None else project.limit,
         project.build_quota,
+        project.ranges.words(),
     )
 
 

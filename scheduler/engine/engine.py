@@ -13,6 +13,7 @@ from springtide.scheduler.engine.forecasts import what_if
 from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.requests import control, paging, project_admin, quotas, validation, workspaces
 from springtide.scheduler.engine.requests.control import JobChange
+from springtide.scheduler.engine.requests.ranges import check_use
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import store_refusal
@@ -113,7 +114,7 @@ class Engine:
         if key is not None and (known := await self.job_of_key(user, key)) is not None:
             return known
         parts = self._parts
-        context = validation.ValidationContext(self._nodes.train(), self._state.policy_projects(), self.settings)
+        context = validation.ValidationContext(self._nodes.train(), self._state.projects, self.settings)
         spec = validation.validate_submission(
             submission, user, project, context, job_id=parts.new_id(), now=parts.clock()
         )
@@ -234,7 +235,8 @@ class Engine:
 
     def choices(self, projects: Sequence[str]) -> list[wire.ProjectChoice]:
         """Return what a person may ask for in each of these projects."""
-        return pool_view.choices(self._state, self._nodes, self._read_model.standing(), projects)
+        standing, images = self._read_model.standing(), self.settings.images
+        return pool_view.choices(self._state, self._nodes, standing, projects, images)
 
     @property
     def simulated(self) -> bool:
@@ -260,6 +262,7 @@ class Engine:
         self, name: str, edit: wire.ProjectEdit, by: str, *, members: Members, made_group: bool = False
     ) -> wire.ProjectView:
         """Create a project; ``made_group`` records that the hub's group was created for it."""
+        check_use(edit, self.settings.images)
         await self._change(
             lambda transaction: project_admin.create_project(
                 transaction, name, edit, by, members, made_group=made_group
@@ -271,6 +274,7 @@ class Engine:
         self, name: str, edit: wire.ProjectEdit, by: str, *, members: Members
     ) -> wire.ProjectView:
         """Change a project; the next plan follows it."""
+        check_use(edit, self.settings.images)
         await self._change(lambda transaction: project_admin.edit_project(transaction, name, edit, by, members))
         return self._project_view(name, members)
 

@@ -14,6 +14,7 @@ from springtide.scheduler.store.records import (
     AuditRecord,
     DecisionRecord,
     EventRecord,
+    JobRanges,
     JobRecord,
     JobSpec,
     JobStanding,
@@ -26,6 +27,7 @@ _spec = msgspec.json.Decoder(JobSpec)
 _standing = msgspec.json.Decoder(JobStanding)
 _attempt = msgspec.json.Decoder(AttemptRecord)
 _project = msgspec.json.Decoder(Project)
+_ranges = msgspec.json.Decoder(JobRanges)
 _gpus = msgspec.json.Decoder(tuple[int, ...])
 _mapping = msgspec.json.Decoder(dict[str, Any])
 
@@ -108,12 +110,14 @@ def project_row(record: ProjectRecord) -> dict[str, Any]:
         "version": record.version,
         "made_group": record.made_group,
         "body": _text(record.project),
+        "ranges": _text(record.ranges),
     }
 
 
 def project_record(row: Row[Any]) -> ProjectRecord:
     """Return a project from its columns."""
-    return ProjectRecord(_project.decode(row.body), row.version, row.colour, row.made_group)
+    ranges = _ranges.decode(row.ranges)
+    return ProjectRecord(_project.decode(row.body), row.version, row.colour, row.made_group, ranges)
 
 
 def workspace_row(record: WorkspaceRecord) -> dict[str, Any]:

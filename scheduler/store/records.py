@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from springtide.scheduler.clock import ClockAnchor
-from springtide.scheduler.model import JobState, Placement, Project, Reason, Spread
+from springtide.scheduler.model import PRIORITIES, JobState, Placement, Project, Reason, Spread
 
 
 class Asked(StrEnum):
@@ -195,16 +195,33 @@ KEPT_ATTEMPTS = 100
 
 
 @dataclass(frozen=True, slots=True)
+class JobRanges:
+    """Ranges of what jobs of a project, and of the projects below it, may ask for; None means no bound.
+
+    ``max_gpus`` bounds all workers of a job together, ``max_time_limit`` is in seconds, ``images`` are patterns.
+    The priorities are those with names unless an admin says otherwise.
+    """
+
+    min_priority: int = 0
+    max_priority: int = max(PRIORITIES.values())
+    max_gpus: int | None = None
+    max_time_limit: float | None = None
+    images: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ProjectRecord:
     """A project. ``version`` counts its edits, ``colour`` is its index in the palette.
 
-    ``made_group`` says that the hub's group was created for it and is deleted with it.
+    ``made_group`` says that the hub's group was created for it and is deleted with it. ``ranges`` bound what its
+    jobs ask for, beside those of its ancestors.
     """
 
     project: Project
     version: int = 1
     colour: int = 0
     made_group: bool = False
+    ranges: JobRanges = field(default_factory=JobRanges)
 
     @property
     def name(self) -> str:

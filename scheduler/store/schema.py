@@ -32,6 +32,7 @@ projects = Table(
     Column("version", Integer, nullable=False),
     Column("made_group", Boolean, nullable=False),
     Column("body", Text, nullable=False),
+    Column("ranges", Text, nullable=False, server_default="{}"),
 )
 
 people = Table(

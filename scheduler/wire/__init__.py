@@ -34,6 +34,7 @@ from springtide.scheduler.wire.people import (
     Sums,
 )
 from springtide.scheduler.wire.pool import GpuCell, History, HistoryPoint, Holder, NodeView, PoolView, ProjectView
+from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import MAX_GPUS, MAX_JOBS_PAGE, MAX_NAME, Answer, Request
 from springtide.scheduler.wire.submission import OPTIONS, Submission, Wish
 from springtide.scheduler.wire.workspaces import BuildQuota, Workspace, WorkspaceRequest
@@ -60,6 +61,7 @@ __all__ = [
     "Holder",
     "Job",
     "JobPage",
+    "JobRanges",
     "LogChunk",
     "Me",
     "NodeEdit",

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, UnsetType
 
 from springtide.scheduler.wire.pool import ProjectView
+from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import Answer, Count, ProjectName, Request
 
 
@@ -22,6 +23,8 @@ class ProjectChoice(Answer, frozen=True, kw_only=True):
     """The most GPUs one job may have."""
     free_now: int
     colour: int
+    ranges: JobRanges = JobRanges()
+    """What a job may ask for, by the project and those that it is in; ``images`` is None on one machine."""
 
 
 class Me(Answer, frozen=True, kw_only=True):
@@ -47,7 +50,8 @@ class Me(Answer, frozen=True, kw_only=True):
 class ProjectEdit(Request, frozen=True, kw_only=True):
     """A new project, or a change to one: fields left out stay as they are.
 
-    ``version`` is the version that was shown to the editor; a change based on an old one is refused.
+    ``ranges`` is replaced as a whole. ``version`` is the version that was shown to the editor; a change based on
+    an old one is refused.
     """
 
     parent: ProjectName | UnsetType | None = UNSET
@@ -56,6 +60,7 @@ class ProjectEdit(Request, frozen=True, kw_only=True):
     weight: Annotated[float, Meta(ge=0, le=1e6)] | UnsetType = UNSET
     priority: Annotated[int, Meta(ge=0, le=1_000_000)] | UnsetType = UNSET
     build_quota: Count | UnsetType = UNSET
+    ranges: JobRanges | UnsetType = UNSET
     version: Annotated[int, Meta(ge=0, le=1 << 53)] | UnsetType = UNSET
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import Answer
 
 
@@ -61,6 +62,8 @@ class ProjectView(Answer, frozen=True, kw_only=True):
     colour: int
     members: list[str] = []
     version: int = 1
+    ranges: JobRanges = JobRanges()
+    """What the project's own setting lets its jobs ask for; those of the projects that it is in count as well."""
 
 
 class PoolView(Answer, frozen=True, kw_only=True):

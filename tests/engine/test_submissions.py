@@ -15,7 +15,7 @@ from springtide.scheduler.engine.requests import validation
 from springtide.scheduler.model import Node, Project
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError, schema
-from springtide.scheduler.store.records import JobSpec
+from springtide.scheduler.store.records import JobSpec, ProjectRecord
 
 NODES = (
     Node("a", 8, "v100", labels={"rack": "r1"}, sockets=((0, 1, 2, 3), (4, 5, 6, 7))),
@@ -27,12 +27,13 @@ PROJECTS = {
     "vision": Project("vision", "research", quota=2, limit=6),
     "open": Project("open", quota=4),
 }
+RECORDS = {name: ProjectRecord(project) for name, project in PROJECTS.items()}
 SMALL = EngineSettings(max_files=3, max_files_bytes=1000, max_env_bytes=200, max_argv_bytes=200)
 
 
 def checked(project: str = "open", nodes: tuple[Node, ...] = NODES, **fields: Any) -> JobSpec:
     fields.setdefault("argv", ["python", "train.py"])
-    context = validation.ValidationContext(nodes, PROJECTS, SMALL)
+    context = validation.ValidationContext(nodes, RECORDS, SMALL)
     return validation.validate_submission(
         wire.Submission(**fields), "susan", project, context, job_id="a", now=1.0
     )

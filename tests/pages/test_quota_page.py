@@ -9,6 +9,7 @@ from pages_service import Service
 from playwright.sync_api import Page, expect
 
 from springtide.scheduler import wire
+from springtide.scheduler.refusal import Refusal
 
 Visit = Callable[..., Page]
 
@@ -22,7 +23,9 @@ def projects(service: Service) -> Iterator[Service]:
             service.people.groups.pop(view.name, None)
             service.run(service.engine.delete_project(view.name, "clean-up"))
     service.people.groups = {"vision": ["susan"], "nlp": ["joe"], "speech": ["jemma"]}
-    nothing = wire.ProjectEdit(quota=0, limit=None, weight=1.0, priority=100, build_quota=1, parent=None)
+    nothing = wire.ProjectEdit(
+        quota=0, limit=None, weight=1.0, priority=100, build_quota=1, parent=None, ranges=wire.JobRanges()
+    )
     for name, members in service.people.groups.items():
         for person in members:
             unset = wire.PersonEdit(build_quota=None)
@@ -207,3 +210,29 @@ def test_what_somebody_else_changes_comes_in_without_disturbing_what_is_typed(
     admin.get_by_test_id("save-nlp").click()
     expect(admin.get_by_test_id("save-nlp")).to_have_count(0)
     expect(admin.get_by_test_id("edit-weight-nlp")).to_have_value("3")
+
+
+def test_what_jobs_may_ask_for_is_edited_in_place_and_written_to_the_trail(admin: Page, projects: Service) -> None:
+    expect(admin.get_by_test_id("ranges-nlp")).to_have_text("priority 0 to 100")
+    admin.get_by_test_id("ranges-edit-nlp").click()
+    admin.get_by_test_id("ranges-max_priority-nlp").fill("75")
+    admin.get_by_test_id("ranges-max_gpus-nlp").fill("4")
+    admin.get_by_test_id("ranges-max_time_limit-nlp").fill("2 days")
+    admin.get_by_test_id("ranges-save-nlp").click()
+    expect(admin.get_by_test_id("ranges-refusal-nlp")).to_contain_text("“2 days”; expected a duration such as 2h")
+    admin.get_by_test_id("ranges-max_time_limit-nlp").fill("2d")
+    admin.get_by_test_id("ranges-save-nlp").click()
+    expect(admin.get_by_test_id("ranges-nlp")).to_have_text("priority 0 to 75, up to 4 GPUs, up to 2d")
+    expect(admin.get_by_test_id("audit-row").first).to_contain_text(
+        "priority 0 to 100 → priority 0 to 75, up to 4 GPUs"
+    )
+    admin.get_by_test_id("ranges-edit-nlp").click()
+    admin.get_by_test_id("ranges-min_priority-nlp").fill("80")
+    admin.get_by_test_id("ranges-min_priority-nlp").press("Enter")
+    expect(admin.get_by_test_id("ranges-refusal-nlp")).to_contain_text(
+        "lowest priority is 80, above the highest, 75"
+    )
+    admin.get_by_test_id("ranges-min_priority-nlp").press("Escape")
+    expect(admin.get_by_test_id("ranges-nlp")).to_have_text("priority 0 to 75, up to 4 GPUs, up to 2d")
+    with pytest.raises(Refusal, match="may have 0 to 75"):
+        projects.submit("joe", priority=90)

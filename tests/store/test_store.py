@@ -22,6 +22,7 @@ from springtide.scheduler.store.records import (
     DecisionRecord,
     EventRecord,
     JobQuery,
+    JobRanges,
     JobRecord,
     JobSpec,
     JobStanding,
@@ -241,7 +242,12 @@ def test_files_of_nobody_are_an_error(store: Store) -> None:
 
 def test_projects_people_and_workspaces_come_back_and_can_go(store: Store) -> None:
     parent = ProjectRecord(Project("research", quota=None, limit=8, age=0, build_quota=1), colour=0)
-    child = ProjectRecord(Project("vision", "research", 2, 4, 1.5, 50, 1, 2), version=3, colour=1)
+    child = ProjectRecord(
+        Project("vision", "research", 2, 4, 1.5, 50, 1, 2),
+        version=3,
+        colour=1,
+        ranges=JobRanges(10, 60, 4, 3600.0, ("lab/*",)),
+    )
     desk = WorkspaceRecord("susan", "", "build", (0, 2), 100.0)
     store.commit(
         WriteBatch(projects=[child, parent], people=[PersonRecord("susan", 2)], workspaces=[desk], next_age=2)

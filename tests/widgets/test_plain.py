@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from springtide.scheduler.wire import GpuRef, Job, PoolView, Progress, ProjectChoice, ProjectView, Reason, Starts
+from springtide.scheduler.wire import (
+    GpuRef,
+    Job,
+    JobRanges,
+    PoolView,
+    Progress,
+    ProjectChoice,
+    ProjectView,
+    Reason,
+    Starts,
+)
 from springtide.widgets.display import phrases, plain, progress_bar
 from springtide.widgets.display.feed import LOG_BYTES, LOG_LINES, Tail, thin
 from springtide.widgets.form.advice import advice, problem
@@ -166,8 +176,22 @@ def test_the_form_says_what_would_be_borrowed(quota, gpus, free, words):
     [(5, 1, "up to 4 GPUs in vision, not 5."), (4, 3, "up to 8 GPUs, not 3 workers"), (4, 2, "")],
 )
 def test_the_form_refuses_what_can_never_run(gpus, workers, words):
-    assert words in problem(choice(), gpus, workers)
-    assert bool(problem(choice(), gpus, workers)) == bool(words)
+    assert words in problem(choice(), gpus, workers, priority=50)
+    assert bool(problem(choice(), gpus, workers, priority=50)) == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"priority": 75}, "the priorities 0 to 60, not 75."),
+        ({"priority": 50, "time_limit": 7200.0}, "up to 1 h, not 2 h."),
+        ({"priority": 60, "time_limit": 3600.0}, ""),
+    ],
+)
+def test_the_form_refuses_what_the_ranges_of_the_project_exclude(options, words):
+    ranges = JobRanges(max_priority=60, max_time_limit=3600.0)
+    told = problem(choice(ranges=ranges), 1, 1, **options)
+    assert (words in told, bool(told)) == (True, bool(words))
 
 
 # ---------- caps

@@ -7,14 +7,21 @@ from springtide.scheduler.wire import ProjectChoice, ProjectView
 from springtide.widgets.display import phrases
 
 
-def problem(choice: ProjectChoice, gpus: int, workers: int) -> str:
-    """Return why the request can never be granted; empty if it can."""
+def problem(
+    choice: ProjectChoice, gpus: int, workers: int, *, priority: int, time_limit: float | None = None
+) -> str:
+    """Return why the request can never be granted; empty if it can. ``time_limit`` is in seconds."""
     name = phrases.clean(choice.name)
     if gpus > choice.max_gpus:
         return f"One worker may have up to {wording.gpus(choice.max_gpus)} in {name}, not {wording.amount(gpus)}."
     if gpus * workers > choice.max_total:
         most, asked = wording.gpus(choice.max_total), wording.workers(workers, gpus)
         return f"A job of {name} may have up to {most}, not {asked}."
+    lowest, highest, longest = choice.ranges.min_priority, choice.ranges.max_priority, choice.ranges.max_time_limit
+    if not lowest <= priority <= highest:
+        return f"Jobs of {name} may have the priorities {lowest} to {highest}, not {priority}."
+    if time_limit is not None and longest is not None and time_limit > longest:
+        return f"A job of {name} may run for up to {wording.exactly(longest)}, not {wording.exactly(time_limit)}."
     return ""
 
 

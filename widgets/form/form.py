@@ -129,13 +129,19 @@ class JobForm:
         for field, of in {**shown, self.notebook: "notebook"}.items():
             field.layout.display = "" if of == kind else "none"
         self.fields["workers"].layout.display = "" if choice.max_total > 1 else "none"
-        unfit = self.fields.problem() or problem(choice, *self._size())
+        unfit = self.fields.problem() or self._refusal(choice)
         wrong = unfit or self._missing() or self._misfit()
         view = next((project for project in self._view.projects if project.name == choice.name), None)
         simulated = " (simulated GPUs)" if self._me.simulated else ""
         self.advice.value = "" if unfit else phrases.escape(advice(choice, view, *self._size()) + simulated)
         self.notice.value = phrases.escape(wrong)
         self.button.disabled = bool(wrong)
+
+    def _refusal(self, choice: ProjectChoice) -> str:
+        """Return why the project does not take what is filled in; empty if it does."""
+        options = self.fields.values()
+        priority = self._me.priorities[options["priority"]]
+        return problem(choice, *self._size(), priority=priority, time_limit=options.get("time_limit"))
 
     def _size(self) -> tuple[int, int]:
         return self.fields["gpus"].value, self.fields["workers"].value

@@ -79,7 +79,7 @@ def hypothesis_of(
     projects = transaction.policy_projects()
     job = None
     if question.job is not None and project is not None:
-        context = validation.ValidationContext(nodes.train(), projects, settings)
+        context = validation.ValidationContext(nodes.train(), transaction.all_projects(), settings)
         spec = validation.validate_resources(
             question.job, user, project, context, job_id=HYPOTHETICAL_JOB, now=now
         )

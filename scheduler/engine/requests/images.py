@@ -51,8 +51,13 @@ def pattern_list_error(images: Sequence[str]) -> str | None:
         return "the list is empty; name at least the image that jobs run in by default"
     if "*" in images[0]:
         return f"{images[0]!r} comes first and is the default, so it cannot be a pattern; name one image"
-    wrong = next((pattern for pattern in images if _PATTERN.fullmatch(pattern) is None), None)
+    wrong = wrong_pattern(images)
     return None if wrong is None else f"{wrong!r} is no name or pattern of images"
+
+
+def wrong_pattern(images: Sequence[str]) -> str | None:
+    """Return the first text that is no name or pattern of images, None if all are."""
+    return next((pattern for pattern in images if _PATTERN.fullmatch(pattern) is None), None)
 
 
 def _refused(message: str, hint: str) -> Refusal:

@@ -10,25 +10,26 @@ import msgspec
 from msgspec import UNSET
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine.requests import quotas, validation
+from springtide.scheduler.engine.requests import quotas, ranges, validation
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import Project
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import AuditRecord, PersonRecord, ProjectRecord
+from springtide.scheduler.store.records import AuditRecord, JobRanges, PersonRecord, ProjectRecord
 
 Members = Mapping[str, Sequence[str]]
 FIELDS = ("parent", "quota", "limit", "weight", "priority", "build_quota")
-"""Names of the fields of a project that an admin sets."""
+"""Names of the fields of a project that an admin sets, beside the ranges of its jobs."""
 UNDOABLE = frozenset({"project.create", "project.change", "project.delete", "person.change"})
 """Kinds of audit entries that `undo` takes back."""
 UNDO = "undo."
 """Beginning of the kind of an entry that took another one back; it is not taken back itself."""
 
 
-def editable_fields(project: Project) -> dict[str, Any]:
-    """Return the fields of a project that an admin sets."""
-    return {name: getattr(project, name) for name in FIELDS}
+def editable_fields(record: ProjectRecord) -> dict[str, Any]:
+    """Return what an admin sets of a project, as `wire.ProjectEdit` names it."""
+    fields = {name: getattr(record.project, name) for name in FIELDS}
+    return {**fields, "ranges": msgspec.to_builtins(ranges.shown(record.ranges))}
 
 
 def _changes(edit: wire.ProjectEdit) -> dict[str, Any]:
@@ -63,9 +64,10 @@ def create_project(
     project = Project(name=name, **_changes(edit))
     _check(transaction, before, {**before, name: project}, name, members)
     age = transaction.take_project_age()
-    record = ProjectRecord(replace(project, age=age), colour=age, made_group=made_group)
+    of = _ranges(edit, JobRanges())
+    record = ProjectRecord(replace(project, age=age), colour=age, made_group=made_group, ranges=of)
     transaction.put_project(name, record)
-    transaction.add_audit_entry(by, "project.create", name, {}, editable_fields(record.project))
+    transaction.add_audit_entry(by, "project.create", name, {}, editable_fields(record))
     return record
 
 
@@ -86,30 +88,28 @@ def edit_project(
             field="version",
             hint="Look at it again, and repeat the change.",
         )
-    return _change(transaction, record, _changes(edit), by, members)[0]
-
-
-def _change(
-    transaction: Transaction, record: ProjectRecord, changes: Mapping[str, Any], by: str, members: Members
-) -> tuple[ProjectRecord, int | None]:
-    name = record.name
-    project = replace(record.project, **changes)
-    if project == record.project:
-        return record, None
-    before = transaction.policy_projects()
-    _check(transaction, before, {**before, name: project}, name, members)
-    changed = replace(record, project=project, version=record.version + 1)
+    project, of = replace(record.project, **_changes(edit)), _ranges(edit, record.ranges)
+    if (project, of) == (record.project, record.ranges):
+        return record
+    if project != record.project:
+        before = transaction.policy_projects()
+        _check(transaction, before, {**before, name: project}, name, members)
+    changed = replace(record, project=project, ranges=of, version=record.version + 1)
     transaction.put_project(name, changed)
-    old, new = editable_fields(record.project), editable_fields(project)
-    differ = [field for field in FIELDS if old[field] != new[field]]
-    entry = transaction.add_audit_entry(
+    old, new = editable_fields(record), editable_fields(changed)
+    differ = [field for field in old if old[field] != new[field]]
+    transaction.add_audit_entry(
         by,
         "project.change",
         name,
         {field: old[field] for field in differ},
         {field: new[field] for field in differ},
     )
-    return changed, entry
+    return changed
+
+
+def _ranges(edit: wire.ProjectEdit, before: JobRanges) -> JobRanges:
+    return before if edit.ranges is UNSET else ranges.stored(edit.ranges)
 
 
 def delete_project(transaction: Transaction, name: str, by: str) -> bool:
@@ -137,7 +137,7 @@ def delete_project(transaction: Transaction, name: str, by: str) -> bool:
         )
     transaction.put_project(name, None)
     transaction.add_audit_entry(
-        by, "project.delete", name, {**editable_fields(record.project), "age": record.project.age}, {}
+        by, "project.delete", name, {**editable_fields(record), "age": record.project.age}, {}
     )
     return record.made_group
 
@@ -220,7 +220,7 @@ def _undo_person(transaction: Transaction, entry: AuditRecord, by: str, members:
 
 def _undo_create(transaction: Transaction, entry: AuditRecord, by: str) -> None:
     record = transaction.project(entry.subject)
-    if record is None or editable_fields(record.project) != dict(entry.after):
+    if record is None or _differs(record, entry.after):
         raise _changed_since(entry.subject)
     delete_project(transaction, entry.subject, by)
 
@@ -229,15 +229,23 @@ def _undo_delete(transaction: Transaction, entry: AuditRecord, by: str, members:
     before = dict(entry.before)
     age = before.pop("age")
     gone = entry.subject not in members
-    created = create_project(transaction, entry.subject, wire.ProjectEdit(**before), by, members, made_group=gone)
+    edit = msgspec.convert(before, wire.ProjectEdit)
+    created = create_project(transaction, entry.subject, edit, by, members, made_group=gone)
     transaction.put_project(entry.subject, replace(created, project=replace(created.project, age=age), colour=age))
 
 
 def _undo_change(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> None:
     record = transaction.project(entry.subject)
-    if record is None or any(getattr(record.project, field) != value for field, value in entry.after.items()):
+    if record is None or _differs(record, entry.after):
         raise _changed_since(entry.subject)
-    _change(transaction, record, entry.before, by, members)
+    edit = msgspec.convert(dict(entry.before), wire.ProjectEdit)
+    edit_project(transaction, entry.subject, edit, by, members)
+
+
+def _differs(record: ProjectRecord, recorded: Mapping[str, Any]) -> bool:
+    """Return whether a project is no longer as an entry of the audit trail has recorded it."""
+    now = editable_fields(record)
+    return any(now[field] != value for field, value in recorded.items())
 
 
 def _existing(transaction: Transaction, name: str) -> ProjectRecord:
@@ -287,7 +295,7 @@ def _check(
 
 def _check_values(project: Project) -> None:
     try:
-        msgspec.convert(editable_fields(project), wire.ProjectEdit)
+        msgspec.convert({name: getattr(project, name) for name in FIELDS}, wire.ProjectEdit)
     except msgspec.ValidationError as error:
         raise Refusal(422, "invalid", f"The project {project.name!r} cannot be so: {error}.") from error
 

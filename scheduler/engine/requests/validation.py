@@ -9,12 +9,12 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.engine.requests import images
+from springtide.scheduler.engine.requests import ranges
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES, WITHIN_NODES, Node, Project
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import JobSpec
+from springtide.scheduler.store.records import JobSpec, ProjectRecord
 
 UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 """Unicode categories that names must not contain: control, direction and line characters."""
@@ -27,11 +27,16 @@ def invalid_field(field: str, message: str, hint: str = "") -> Refusal:
 
 @dataclass(frozen=True, slots=True)
 class ValidationContext:
-    """What submissions are validated against: train nodes, projects by name, and the engine's settings."""
+    """What submissions are validated against: train nodes, records of projects, and the engine's settings."""
 
     nodes: Sequence[Node]
-    projects: Mapping[str, Project]
+    records: Mapping[str, ProjectRecord]
     settings: EngineSettings
+
+    @property
+    def projects(self) -> dict[str, Project]:
+        """The projects as the planner sees them, by name."""
+        return {name: record.project for name, record in self.records.items()}
 
 
 def validate_submission(
@@ -44,6 +49,7 @@ def validate_submission(
     spec = validate_resources(submission, user, project, context, job_id=job_id, now=now)
     _check_texts(submission, context.settings)
     _check_files(submission.files, context.settings)
+    lineage = ranges.lineage(project, context.records)
     return replace(
         spec,
         name=spec.name or _default_name(submission),
@@ -51,7 +57,7 @@ def validate_submission(
         argv=tuple(submission.argv),
         env=dict(submission.env),
         cwd=submission.cwd,
-        image=images.choose_image(submission.image, context.settings.images),
+        image=ranges.choose_image(submission.image, lineage, context.settings.images),
         source=submission.source,
         key=submission.key,
         retries=_option("retries", submission.retries),
@@ -87,6 +93,7 @@ def validate_resources(
         rotate=wish.rotate,
         time_limit=_option("time_limit", wish.time_limit),
     )
+    spec = ranges.within(spec, ranges.lineage(project, context.records))
     check_fit(spec, context)
     return spec
 

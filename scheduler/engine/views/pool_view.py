@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine.requests import quotas
+from springtide.scheduler.engine.requests import quotas, ranges
 from springtide.scheduler.engine.requests.validation import with_ancestors
 from springtide.scheduler.engine.requests.workspaces import used_by
 from springtide.scheduler.engine.state.borrowing import Borrowing
@@ -140,6 +140,7 @@ def project_view(
         colour=record.colour,
         members=members,
         version=record.version,
+        ranges=ranges.shown(record.ranges),
     )
 
 
@@ -184,9 +185,16 @@ def admin(
 
 
 def choices(
-    state: State, nodes: ObservedNodes, standing: Mapping[str, Standing], names: Sequence[str]
+    state: State,
+    nodes: ObservedNodes,
+    standing: Mapping[str, Standing],
+    names: Sequence[str],
+    images: Sequence[str] | None,
 ) -> list[wire.ProjectChoice]:
-    """Return what a person may ask for in each of the projects ``names``, oldest project first."""
+    """Return what a person may ask for in each of the projects ``names``, oldest project first.
+
+    ``images`` are patterns of the pool's images, None where jobs run without one.
+    """
     train = nodes.train()
     projects = state.policy_projects()
     all_gpus = quotas.total_gpus(train)
@@ -202,16 +210,19 @@ def choices(
             if (limit := total(project.limit)) is not None
         ]
         limits = [limit for limit, _ in limited]
+        within = ranges.merged(ranges.lineage(record.name, state.projects), images)
+        per_job = [] if within.max_gpus is None else [within.max_gpus]
         left = [limit - standing.get(name, NO_STANDING).held for limit, name in limited]
         found.append(
             wire.ProjectChoice(
                 name=record.name,
                 quota=total(record.project.quota),
                 limit=total(record.project.limit),
-                max_gpus=min([largest, *limits]),
-                max_total=min([all_gpus, *limits]),
+                max_gpus=min([largest, *limits, *per_job]),
+                max_total=min([all_gpus, *limits, *per_job]),
                 free_now=max(0, min([free, *left])),
                 colour=record.colour,
+                ranges=ranges.shown(within),
             )
         )
     return found

@@ -1,6 +1,7 @@
 /** The table of projects: every number a field, saved where it stands. */
 
 import { call } from "../site.js";
+import { drawRanges, rangeWords } from "./ranges.js";
 import { drawLevel, parsed } from "./sums.js";
 import { h } from "../visuals/base/dom.js";
 import { projectMark } from "../visuals/base/glyphs.js";
@@ -68,7 +69,7 @@ function drawProjectRows(project, depth, projects, levels, editing) {
     h(
       "tr",
       { key: `more ${name}`, class: "st-follows" },
-      h("td", { class: "st-across", colspan: Object.keys(FIELDS).length + 2 }, refusal && refusalWords(refusal, `refusal-${name}`), drawMembers(project, editing)),
+      h("td", { class: "st-across", colspan: Object.keys(FIELDS).length + 2 }, refusal && refusalWords(refusal, `refusal-${name}`), drawMembers(project, editing), drawRanges(project, editing, refusalWords)),
     ),
   ];
 }
@@ -207,6 +208,7 @@ export function refusalWords(refusal, testid) {
 /** A field's value in words. */
 export function valueWords(value) {
   if (value === null || value === undefined) return "none";
+  if (value.max_priority !== undefined) return rangeWords(value);
   if (Array.isArray(value)) return value.map(clean).join(", ") || "nobody";
   return typeof value === "number" ? amount(value) : clean(typeof value === "object" ? JSON.stringify(value) : value);
 }

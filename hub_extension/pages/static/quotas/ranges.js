@@ -1,0 +1,115 @@
+/** What the jobs of a project may ask for: shown in a line, edited in place. */
+
+import { call } from "../site.js";
+import { parsed } from "./sums.js";
+import { h } from "../visuals/base/dom.js";
+import { clean } from "../visuals/base/words.js";
+
+const WHOLE = "a whole number from 0";
+const UNITS = { d: 86400, h: 3600, m: 60, s: 1 };
+
+/** The fields of the ranges: how they read and show; `read` returns undefined for what is no value. */
+const FIELDS = {
+  min_priority: { title: "lowest job priority", expected: WHOLE, read: (text) => parsed(text), show: String },
+  max_priority: { title: "highest job priority", expected: WHOLE, read: (text) => parsed(text), show: String },
+  max_gpus: { title: "GPUs per job", expected: "a whole number from 1, or nothing for any", read: (text) => optional(text, parsed), show: shown, placeholder: "any" },
+  max_time_limit: { title: "time per job", expected: "a duration such as 2h or 1d, or nothing for any", read: (text) => optional(text, seconds), show: (value) => (value === null ? "" : duration(value)), placeholder: "any" },
+  images: { title: "images", expected: "names or patterns with commas between, or nothing for any", read: (text) => optional(text, names), show: (value) => (value ?? []).join(", "), placeholder: "any" },
+};
+
+function shown(value) {
+  return value === null ? "" : String(value);
+}
+
+function optional(text, read) {
+  return text.trim() === "" ? null : read(text);
+}
+
+function seconds(text) {
+  const found = /^(\d{1,9}(?:\.\d{1,3})?)\s*([dhms]?)$/.exec(text.trim());
+  return found ? Number(found[1]) * UNITS[found[2] || "s"] : undefined;
+}
+
+function duration(value) {
+  const [unit, length] = Object.entries(UNITS).find(([, size]) => value % size === 0) ?? ["s", 1];
+  return `${value / length}${unit}`;
+}
+
+function names(text) {
+  return text.split(",").map((name) => name.trim()).filter(Boolean);
+}
+
+/** The ranges of one project, folded away until somebody wants to change them. */
+export function drawRanges(project, editing, refusalWords) {
+  const { name, ranges, version } = project;
+  const draft = editing.draft("ranges", name);
+  const refusal = editing.refusal("ranges", name);
+  const open = editing.asking(`ranges ${name}`) || Boolean(draft) || Boolean(refusal);
+  if (!open) {
+    return h(
+      "div",
+      { key: "ranges", class: "st-chips" },
+      h("span", { key: "title", class: "st-muted" }, "its jobs"),
+      h("span", { key: "words", "data-testid": `ranges-${name}` }, rangeWords(ranges)),
+      h("button", { key: "edit", type: "button", class: "st-button", "aria-label": `Change what jobs of ${clean(name)} may ask for`, "data-testid": `ranges-edit-${name}`, on: { click: () => editing.ask(`ranges ${name}`) } }, "Change…"),
+    );
+  }
+  const save = () => editing.change("ranges", name, () => call("PATCH", `projects/${encodeURIComponent(name)}`, { ranges: { ...ranges, ...read(draft?.texts ?? {}) }, version: draft?.version ?? version }));
+  const discard = () => {
+    editing.ask(null);
+    editing.discard("ranges", name);
+  };
+  const keys = (event) => {
+    if (event.key === "Enter" && draft) save();
+    if (event.key === "Escape") discard();
+  };
+  return h(
+    "div",
+    { key: "ranges", class: "st-chips", role: "group", "aria-label": `What jobs of ${clean(name)} may ask for`, on: { keydown: keys } },
+    Object.entries(FIELDS).map(([field, known]) => drawField(project, field, known, draft, editing)),
+    h("button", { key: "keep", type: "button", class: "st-button", on: { click: discard } }, draft ? "Discard" : "Close"),
+    draft && h("button", { key: "save", type: "button", class: "st-button st-primary", disabled: editing.busy(`ranges ${name}`), "data-testid": `ranges-save-${name}`, on: { click: save } }, "Save"),
+    refusal && refusalWords(refusal, `ranges-refusal-${name}`),
+  );
+}
+
+function drawField({ name, ranges, version }, field, known, draft, editing) {
+  const stored = known.show(ranges[field]);
+  const typed = draft?.texts[field];
+  return h(
+    "label",
+    { key: field, class: "st-inline" },
+    h("span", { key: "title", class: "st-muted" }, known.title),
+    h("input", {
+      key: "field",
+      type: "text",
+      size: field === "images" ? 24 : 7,
+      value: typed ?? stored,
+      placeholder: known.placeholder ?? null,
+      autocomplete: "off",
+      "data-changed": String(typed !== undefined),
+      "data-testid": `ranges-${field}-${name}`,
+      on: { input: (event) => editing.type("ranges", name, field, event.target.value, stored, version) },
+    }),
+  );
+}
+
+function read(texts) {
+  const values = {};
+  for (const [field, text] of Object.entries(texts)) {
+    const known = FIELDS[field];
+    const value = known.read(text);
+    if (value === undefined) throw Object.assign(new Error(`The ${known.title} is “${text}”; expected ${known.expected}.`), { field: "ranges" });
+    values[field] = value;
+  }
+  return values;
+}
+
+/** The ranges in words. */
+export function rangeWords(ranges) {
+  const parts = [`priority ${ranges.min_priority} to ${ranges.max_priority}`];
+  if (ranges.max_gpus !== null) parts.push(`up to ${ranges.max_gpus} ${ranges.max_gpus === 1 ? "GPU" : "GPUs"}`);
+  if (ranges.max_time_limit !== null) parts.push(`up to ${duration(ranges.max_time_limit)}`);
+  if (ranges.images !== null) parts.push(`images ${ranges.images.map(clean).join(", ")}`);
+  return parts.join(", ");
+}

@@ -1,0 +1,175 @@
+"""Ranges of what the jobs of a project may ask for: its own together with those of the projects that it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TypeAlias
+
+from msgspec import UNSET, structs
+
+from springtide.scheduler import wire, wording
+from springtide.scheduler.engine.requests import images
+from springtide.scheduler.model import PRIORITIES
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.records import JobRanges, JobSpec, ProjectRecord
+
+Lineage: TypeAlias = Sequence[tuple[str, JobRanges]]
+"""A project and its ancestors, nearest first, with their ranges."""
+
+ASK = "or ask an administrator of the project for a wider range"
+
+
+def stored(ranges: wire.JobRanges) -> JobRanges:
+    """Return ranges as the store keeps them. Raises `Refusal` for ranges that no job could meet."""
+    check(ranges)
+    allowed = None if ranges.images is None else tuple(ranges.images)
+    return JobRanges(**{**structs.asdict(ranges), "images": allowed})
+
+
+def shown(ranges: JobRanges) -> wire.JobRanges:
+    """Return stored ranges as the API shows them."""
+    allowed = None if ranges.images is None else list(ranges.images)
+    return wire.JobRanges(**{**asdict(ranges), "images": allowed})
+
+
+def lineage(name: str, projects: Mapping[str, ProjectRecord]) -> Lineage:
+    """Return the ranges of a project and its ancestors, nearest first; nothing for an unknown project."""
+    found: list[tuple[str, JobRanges]] = []
+    current = projects.get(name)
+    while current is not None and len(found) < len(projects):
+        found.append((current.name, current.ranges))
+        current = projects.get(current.project.parent or "")
+    return found
+
+
+def merged(ranges: Lineage, pool_images: Sequence[str] | None) -> JobRanges:
+    """Return the ranges that all of a lineage allow; ``images`` are the patterns of any that all others match."""
+    bounds = [of for _, of in ranges]
+    return JobRanges(
+        min_priority=max((of.min_priority for of in bounds), default=0),
+        max_priority=min((of.max_priority for of in bounds), default=0),
+        max_gpus=min((of.max_gpus for of in bounds if of.max_gpus is not None), default=None),
+        max_time_limit=min((of.max_time_limit for of in bounds if of.max_time_limit is not None), default=None),
+        images=None if pool_images is None else _common_images(ranges, pool_images),
+    )
+
+
+def within(spec: JobSpec, ranges: Lineage) -> JobSpec:
+    """Return the spec with the longest time limit allowed if it names none.
+
+    Raises `Refusal` for a priority, a number of GPUs or a time limit outside the ranges.
+    """
+    for name, of in ranges:
+        for bound in _bounds(spec, name, of):
+            bound.check()
+    longest = merged(ranges, None).max_time_limit
+    return spec if longest is None or spec.time_limit is not None else replace(spec, time_limit=longest)
+
+
+def choose_image(asked: str | None, ranges: Lineage, pool_images: Sequence[str] | None) -> str | None:
+    """Return the image a job runs in: ``asked``, or the first one that pool and projects allow.
+
+    None on one machine. Raises `Refusal` for an image that the pool or one of the projects does not allow.
+    """
+    limited = [(name, of.images) for name, of in ranges if of.images is not None]
+    if pool_images is None or not limited:
+        return images.choose_image(asked, pool_images)
+    if asked is None:
+        allowed = [image for image in _common_images(ranges, pool_images) if "*" not in image]
+        if not allowed:
+            name = limited[0][0]
+            raise _refused("image", f"The project {name!r} has no default image.", "Name the image of the job.")
+        asked = allowed[0]
+    image = images.choose_image(asked, pool_images)
+    for name, patterns in limited:
+        if not any(images.matches(asked, pattern) for pattern in patterns):
+            some = ", ".join(patterns[: images.MAX_SHOWN])
+            raise _refused(
+                "image",
+                f"The image {asked!r} is not one of project {name!r}, whose jobs run in {some}.",
+                f"Name one of these, {ASK}.",
+            )
+    return image
+
+
+def check(ranges: wire.JobRanges) -> None:
+    """Raise `Refusal` for ranges that no job could meet."""
+    if ranges.min_priority > ranges.max_priority:
+        message = f"The lowest priority is {ranges.min_priority}, above the highest, {ranges.max_priority}."
+        raise _refused("ranges", message, "Swap them, or make the range wider.")
+    if ranges.images is not None and not ranges.images:
+        raise _refused("ranges", "No image is named, so no job could run.", "Name images, or set none for any.")
+    wrong = images.wrong_pattern(ranges.images or ())
+    if wrong is not None:
+        hint = "Write images like registry/name:tag, with * for any characters."
+        raise _refused("ranges", f"{wrong!r} is no name or pattern of images.", hint)
+
+
+def check_use(edit: wire.ProjectEdit, pool_images: Sequence[str] | None) -> None:
+    """Raise `Refusal` for an edit that limits images in a pool that runs jobs without them."""
+    if edit.ranges is UNSET:
+        return
+    check(edit.ranges)
+    if edit.ranges.images is not None and pool_images is None:
+        message = "This pool runs jobs on one machine, without container images, so images cannot be limited."
+        raise _refused("ranges", message, "Leave the images out.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """One bound of a project, and whether a job keeps it."""
+
+    kept: bool
+    field: str
+    message: str
+    hint: str
+
+    def check(self) -> None:
+        if not self.kept:
+            raise _refused(self.field, self.message, self.hint)
+
+
+def _bounds(spec: JobSpec, name: str, of: JobRanges) -> Iterator[_Bound]:
+    named = [f"{word} ({number})" for word, number in PRIORITIES.items() if _in(number, of)]
+    names = f" The names within it: {wording.listed(named)}." if named else ""
+    yield _Bound(
+        _in(spec.priority, of),
+        "priority",
+        f"The priority is {spec.priority}; jobs of project {name!r} may have {of.min_priority} to "
+        f"{of.max_priority}.",
+        f"Choose a number within the range, {ASK}.{names}",
+    )
+    gpus = spec.workers * spec.gpus
+    yield _Bound(
+        of.max_gpus is None or gpus <= of.max_gpus,
+        "gpus",
+        f"The job asks for {wording.gpus(gpus)}; one job of project {name!r} may have up to {of.max_gpus}.",
+        f"Ask for fewer, {ASK}.",
+    )
+    limit, longest = spec.time_limit, of.max_time_limit
+    yield _Bound(
+        longest is None or limit is None or limit <= longest,
+        "time_limit",
+        f"The time limit is {wording.exactly(limit or 0)}; a job of project {name!r} may run for up to "
+        f"{wording.exactly(longest or 0)}.",
+        f"Choose a shorter time, {ASK}.",
+    )
+
+
+def _in(priority: int, of: JobRanges) -> bool:
+    return of.min_priority <= priority <= of.max_priority
+
+
+def _common_images(ranges: Lineage, pool_images: Sequence[str]) -> tuple[str, ...]:
+    lists = [pool_images, *(of.images for _, of in ranges if of.images is not None)]
+    every = dict.fromkeys(image for patterns in lists for image in patterns)
+    return tuple(
+        image
+        for image in every
+        if all(any(images.matches(image, pattern) for pattern in patterns) for patterns in lists)
+    )
+
+
+def _refused(field: str, message: str, hint: str) -> Refusal:
+    return Refusal(422, "out_of_range", message, field=field, hint=hint)

@@ -1,0 +1,40 @@
+"""What the jobs of a project may ask for."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from springtide.scheduler import wording
+from springtide.scheduler.model import PRIORITIES
+from springtide.scheduler.wire.shapes import MAX_IMAGE, Positive, Request
+from springtide.scheduler.wire.submission import MAX_TIME_LIMIT
+
+JobPriority = Annotated[int, Meta(ge=0, le=1_000_000)]
+ImagePattern = Annotated[str, Meta(min_length=1, max_length=MAX_IMAGE)]
+
+
+class JobRanges(Request, frozen=True, kw_only=True):
+    """Ranges of what the jobs of a project, and of the projects below it, may ask for; None means no bound.
+
+    ``max_gpus`` bounds all workers of a job together, ``max_time_limit`` is in seconds. ``images`` are patterns in
+    which ``*`` stands for any characters.
+    """
+
+    min_priority: JobPriority = 0
+    max_priority: JobPriority = max(PRIORITIES.values())
+    max_gpus: Positive | None = None
+    max_time_limit: Annotated[float, Meta(gt=0, le=MAX_TIME_LIMIT)] | None = None
+    images: Annotated[list[ImagePattern], Meta(max_length=100)] | None = None
+
+    def words(self) -> str:
+        """Return the ranges in words: ``priority 0 to 100, up to 8 GPUs, up to 2 h, images lab/*``."""
+        parts = [f"priority {self.min_priority} to {self.max_priority}"]
+        if self.max_gpus is not None:
+            parts.append(f"up to {wording.gpus(self.max_gpus)}")
+        if self.max_time_limit is not None:
+            parts.append(f"up to {wording.exactly(self.max_time_limit)}")
+        if self.images is not None:
+            parts.append(f"images {wording.listed(self.images) or 'none'}")
+        return ", ".join(parts)
