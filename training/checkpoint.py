@@ -7,27 +7,37 @@ one.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import pickle
 import shutil
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 MANIFEST = "manifest.json"
 PICKLED = "state.pkl"
 PLAIN = "state.bin"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk, a quota or a limit that takes no more."""
+ROOM = 1 << 16
+"""Free space below which the failure of a framework's own writer counts as that of a full disk, in bytes."""
 _DONE = ".shard-"
+_LOST = ".lost-"
 _BLOCK = 1 << 20
 _PATIENCE = 600.0
 
 
 class CheckpointError(RuntimeError):
     """A checkpoint could not be completed; earlier checkpoints are unchanged."""
+
+
+class NoRoomError(CheckpointError):
+    """A checkpoint did not fit on the disk; earlier checkpoints are unchanged."""
 
 
 @dataclass(frozen=True)
@@ -70,28 +80,32 @@ class Checkpoints:
     def writing(self, step: Optional[float], *, shards: bool = False) -> Iterator[Path]:
         """Yield a directory to write the next checkpoint to; leaving the block without an exception completes it.
 
-        With several processes, files of all but the first one are discarded unless ``shards`` is set.
+        With several processes, files of all but the first one are discarded unless ``shards`` is set. Raises
+        `NoRoomError` if the disk is full, with ``shards`` in all processes.
         """
-        self.root.mkdir(parents=True, exist_ok=True)
         place = self._place(max(self._numbers(), default=0) + 1)
         together = shards and self.world > 1
         mine = f"rank-{self.rank}" if self.rank and not together else f"{place.name}.{self.attempt}"
         beside = self.root / f".{mine}.new"
-        if together:
-            beside.mkdir(exist_ok=True)
-        else:
-            shutil.rmtree(beside, ignore_errors=True)
-            beside.mkdir()
+        lacking = self._prepare(beside, together=together)
         try:
-            yield beside
-            if together:
+            yield beside  # without a directory too: a context manager cannot leave its block out
+            if lacking is None and together:
                 self._meet(beside, place)
-            if self.rank == 0:
+            if lacking is None and self.rank == 0:
                 self._complete(beside, place, step)
-        except BaseException:
+        except BaseException as error:
+            if lacking is None and not self._is_full(error):
+                if self.rank == 0 or not together:
+                    shutil.rmtree(beside, ignore_errors=True)
+                raise
+            lacking = lacking or error
+        if lacking is not None:
+            if together:
+                self._abandon(beside)
             if self.rank == 0 or not together:
                 shutil.rmtree(beside, ignore_errors=True)
-            raise
+            raise NoRoomError(f"There is no room for checkpoint {place.name} in {self.root}.") from lacking
         if self.rank == 0:
             self._prune(place)
         elif not together:
@@ -100,13 +114,8 @@ class Checkpoints:
     def save(self, state: Any, step: Optional[float]) -> None:
         """Write a checkpoint of one value: bytes unchanged, any other value pickled."""
         with self.writing(step) as directory:
-            if self.rank != 0:
-                return
-            if isinstance(state, bytes):
-                (directory / PLAIN).write_bytes(state)
-            else:
-                with (directory / PICKLED).open("wb") as file:
-                    pickle.dump(state, file, protocol=pickle.HIGHEST_PROTOCOL)
+            if self.rank == 0:
+                write_state(state, directory)
 
     def latest(self) -> Optional[Checkpoint]:
         """Return the newest intact checkpoint, None if there is none."""
@@ -115,6 +124,31 @@ class Checkpoints:
             if found is not None:
                 return found
         return None
+
+    def _prepare(self, beside: Path, *, together: bool) -> Optional[BaseException]:
+        """Create an empty directory for the next checkpoint; return the error of a full disk."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            if not together:
+                shutil.rmtree(beside, ignore_errors=True)
+            beside.mkdir(exist_ok=together)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            return error
+        return None
+
+    def _is_full(self, error: BaseException) -> bool:
+        """Return whether an error in the block comes from a full disk; frameworks' own writers do not name it."""
+        seen: Optional[BaseException] = error
+        while seen is not None:
+            if isinstance(seen, NoRoomError) or (isinstance(seen, OSError) and seen.errno in FULL):
+                return True
+            seen = seen.__cause__ or seen.__context__
+        if not isinstance(error, RuntimeError):
+            return False
+        disk = os.statvfs(str(self.root))
+        return disk.f_bavail * disk.f_frsize < ROOM
 
     def _place(self, number: int) -> Path:
         return self.root / f"{number:08d}"
@@ -142,23 +176,45 @@ class Checkpoints:
         _sync(self.root)
 
     def _meet(self, beside: Path, place: Path) -> None:
-        """Wait until all processes have written their part; all but the first then wait for it to finish."""
+        """Wait until all processes have written their part; all but the first then wait for it to finish.
+
+        Raise `NoRoomError` if one of them had no room.
+        """
         if self.rank != 0:
             for path in beside.rglob("*"):
                 if path.is_file():
                     _sync(path)
             (beside / f"{_DONE}{self.rank}").touch()
-        deadline = time.monotonic() + _PATIENCE
-        marks = [beside / f"{_DONE}{rank}" for rank in range(1, self.world)]
-        while not (all(mark.exists() for mark in marks) if self.rank == 0 else place.exists()):
-            if time.monotonic() > deadline:
-                raise CheckpointError(
-                    f"Not all {self.world} processes wrote their part of checkpoint {place.name}."
-                )
-            time.sleep(0.01)
+            self._wait(lambda: place.exists() or not beside.exists(), place.name)
+            if not place.exists():
+                raise NoRoomError(f"Another process had no room for its part of checkpoint {place.name}.")
+            return
+        self._wait(lambda: all(done or lost for done, lost in self._marks(beside)), place.name)
+        if not all(done for done, _ in self._marks(beside)):
+            raise NoRoomError(f"Another process had no room for its part of checkpoint {place.name}.")
+        for mark in beside.glob(f"{_DONE}*"):
+            mark.unlink()
+
+    def _abandon(self, beside: Path) -> None:
+        """Tell the other processes that this checkpoint will not be completed, and wait until all know."""
         if self.rank == 0:
-            for mark in marks:
-                mark.unlink()
+            self._wait(lambda: all(done or lost for done, lost in self._marks(beside)), beside.name)
+        elif beside.exists():
+            with suppress(OSError):
+                (beside / f"{_LOST}{self.rank}").touch()
+            self._wait(lambda: not beside.exists(), beside.name)
+
+    def _marks(self, beside: Path) -> List[Tuple[bool, bool]]:
+        """Return of every other process whether it has written its part, and whether it had no room for it."""
+        ranks = range(1, self.world) if beside.exists() else ()
+        return [((beside / f"{_DONE}{rank}").exists(), (beside / f"{_LOST}{rank}").exists()) for rank in ranks]
+
+    def _wait(self, condition: Callable[[], bool], name: str) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while not condition():
+            if time.monotonic() > deadline:
+                raise CheckpointError(f"Not all {self.world} processes wrote their part of checkpoint {name}.")
+            time.sleep(0.01)
 
     def _prune(self, newest: Path) -> None:
         for number in self._numbers()[: -self.keep]:
@@ -166,6 +222,15 @@ class Checkpoints:
         for path in self.root.glob(".[0-9]*.new"):
             if path.name < f".{newest.name}":
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def write_state(state: Any, directory: Path) -> None:
+    """Write one value into the directory of a checkpoint: bytes unchanged, any other value pickled."""
+    if isinstance(state, bytes):
+        (directory / PLAIN).write_bytes(state)
+    else:
+        with (directory / PICKLED).open("wb") as file:
+            pickle.dump(state, file, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def _read(path: Path) -> Optional[Checkpoint]:

@@ -7,16 +7,23 @@ import signal
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Union
 
 from springtide.training.agreement import Alone, OnOneMachine, OnSeveralMachines
-from springtide.training.checkpoint import Checkpoint, Checkpoints
+from springtide.training.checkpoint import Checkpoint, CheckpointError, Checkpoints, NoRoomError, write_state
 from springtide.training.reports import Reports
 
 AGAIN = 75
 """Exit code of a job that has saved a checkpoint and is to be started again."""
+
+RETRY_AFTER = 0.5
+"""Time between two tries to write a checkpoint to a full disk, in seconds."""
+LAST_PATIENCE = 600.0
+"""Maximum time that the last checkpoint of a training waits for room, in seconds."""
+GRACE_USED = 0.8
+"""Part of the grace period in which a checkpoint is tried again."""
 
 _LOOK_EVERY = 0.005
 _LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
@@ -30,7 +37,7 @@ class Job:
 
     ``in_pool`` is true in a pool. ``id``, ``name``, ``project`` and ``attempt`` are set by the pool; ``rank`` is
     the number of this process among ``world`` processes. ``checkpoint_directory`` and ``output_directory`` are
-    kept between attempts.
+    kept between attempts. ``owes_checkpoint`` is set while the newest checkpoint did not fit on the disk.
     """
 
     def __init__(self, environment: Mapping[str, str], directory: Optional[Path] = None, *, keep: int = 3) -> None:
@@ -52,7 +59,9 @@ class Job:
         )
         self._reports = Reports(environment.get("SPRINGTIDE_REPORT") if self.rank == 0 else None, self.attempt)
         self._agreement = self._agree(environment.get("MASTER_ADDR", ""))
+        self.owes_checkpoint = False
         self._asked = False
+        self._asked_at = 0.0
         self._looked = 0.0
         self._calls = 0
 
@@ -68,15 +77,56 @@ class Job:
         After an exception in the block, or the end of the process, the previous checkpoint stays the newest. With
         several processes only the files of the first one count; with ``shards`` every process has to enter the
         block, and all write to the same directory. Raise `CheckpointError` if one of them does not.
+
+        On a full disk the block is left without an exception: the previous checkpoint stays the newest, the pool
+        and the log are told, and `owes_checkpoint` is set until a later one succeeds.
         """
-        with self._checkpoints.writing(step, shards=shards) as directory:
-            yield directory
-        self._reports.saved(step)
+        try:
+            with self._checkpoints.writing(step, shards=shards) as directory:
+                yield directory
+        except NoRoomError as error:
+            if not self.owes_checkpoint:
+                self.owes_checkpoint = True
+                self._reports.unsaved(step)
+                with suppress(OSError):
+                    sys.stderr.write(f"springtide: {error} The one before it stays; the training goes on.\n")
+        else:
+            self.owes_checkpoint = False
+            self._reports.saved(step)
+
+    def write(
+        self,
+        write: Callable[[Path], Any],
+        step: Optional[float] = None,
+        *,
+        shards: bool = False,
+        last: bool = False,
+    ) -> None:
+        """Write a checkpoint by a function that gets its directory; otherwise like `checkpoint`.
+
+        On a full disk a process that is alone tries again: during a pause until most of the grace period is over,
+        and with ``last``, for a training that ends, for `LAST_PATIENCE` seconds. Then ``last`` raises
+        `CheckpointError`.
+        """
+        began = time.monotonic()
+        while True:
+            with self.checkpoint(step, shards=shards) as directory:
+                write(directory)
+            alone = self.world == 1
+            if not (self.owes_checkpoint and alone and time.monotonic() < self._tries_until(began, last=last)):
+                break
+            time.sleep(RETRY_AFTER)
+        if self.owes_checkpoint and last:
+            raise CheckpointError(f"There is no room for the last checkpoint in {self.checkpoint_directory}.")
+
+    def _tries_until(self, began: float, *, last: bool) -> float:
+        if last:
+            return began + LAST_PATIENCE
+        return self._asked_at + GRACE_USED * self.grace if self.pause_asked() else began
 
     def save(self, state: Any, step: Optional[float] = None) -> None:
-        """Write a checkpoint of one value that can be pickled, or of bytes."""
-        self._checkpoints.save(state, step)
-        self._reports.saved(step)
+        """Write a checkpoint of one value that can be pickled, or of bytes, as by `write`."""
+        self.write(lambda directory: write_state(state, directory) if self.rank == 0 else None, step)
 
     def restore(self) -> Optional[Checkpoint]:
         """Return the newest intact checkpoint (``path``, ``step``, ``state``), None if there is none yet."""
@@ -99,7 +149,8 @@ class Job:
             now = time.monotonic()
             if now - self._looked >= _LOOK_EVERY:
                 self._looked = now
-                self._asked = self._pause_file.exists()
+                if self._pause_file.exists():
+                    self._ask()
         return self._asked
 
     def exit_for_pause(self) -> NoReturn:
@@ -121,7 +172,8 @@ class Job:
                 job.report(step=epoch + 1, of=200, loss=train())
 
         Load the newest checkpoint first, save after each ``every`` epochs and after the last one, and save and
-        exit when a pause is requested. ``save`` and ``load`` get the checkpoint's directory.
+        exit when a pause is requested. ``save`` and ``load`` get the checkpoint's directory. What the disk has no
+        room for is saved after the next epoch.
         """
         found = self.restore()
         done = 0
@@ -131,9 +183,9 @@ class Job:
         for epoch in range(done, of):
             yield epoch
             pause = self.should_pause(epoch + 1) and epoch + 1 < of
-            if pause or (epoch + 1) % every == 0 or epoch + 1 == of:
-                with self.checkpoint(epoch + 1) as directory:
-                    save(directory)
+            owed = self.owes_checkpoint and self.world == 1
+            if pause or owed or (epoch + 1) % every == 0 or epoch + 1 == of:
+                self.write(save, epoch + 1, last=epoch + 1 == of)
             if pause:
                 self.exit_for_pause()
 
@@ -157,7 +209,8 @@ class Job:
         return OnOneMachine(path, self.rank, self.world)
 
     def _ask(self, *_: Any) -> None:
-        self._asked = True
+        if not self._asked:
+            self._asked, self._asked_at = True, time.monotonic()
 
 
 def current_job(directory: Union[str, "os.PathLike[str]", None] = None, *, keep: int = 3) -> Job:

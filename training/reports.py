@@ -31,6 +31,7 @@ class Reports:
         self._allowance = float(BURST)
         self._last = clock()
         self._held: Optional[bytes] = None
+        self._notice = b""
         if path is not None:
             atexit.register(self.flush)
 
@@ -53,8 +54,15 @@ class Reports:
     def saved(self, step: Optional[float]) -> None:
         """Report a complete checkpoint."""
         if self._path is not None:
+            self._notice = b""
             self.flush()
             self._append(self._line(step, None, {}, saved=True))
+
+    def unsaved(self, step: Optional[float]) -> None:
+        """Report a checkpoint that did not fit on the disk, at the latest with the next report that does."""
+        if self._path is not None:
+            self._notice = self._line(step, None, {}, saved=False, unsaved=True)
+            self._append(b"")
 
     def flush(self) -> None:
         """Write the report that was kept back."""
@@ -67,7 +75,15 @@ class Reports:
         self._allowance = min(float(BURST), self._allowance + (now - self._last) * PER_SECOND)
         self._last = now
 
-    def _line(self, step: Optional[float], of: Optional[float], values: Dict[str, Any], *, saved: bool) -> bytes:
+    def _line(
+        self,
+        step: Optional[float],
+        of: Optional[float],
+        values: Dict[str, Any],
+        *,
+        saved: bool,
+        unsaved: bool = False,
+    ) -> bytes:
         numbers = {name: _number(name, value) for name, value in values.items()}
         line = {
             "at": self._now(),
@@ -76,6 +92,7 @@ class Reports:
             "of": of if of is None else float(of),
             "values": {name: number for name, number in numbers.items() if math.isfinite(number)},
             "saved": saved,
+            **({"unsaved": True} if unsaved else {}),
         }
         return json.dumps(line).encode() + b"\n"
 
@@ -84,11 +101,13 @@ class Reports:
         try:
             file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.write(file, line)
+                os.write(file, self._notice + line)
             finally:
                 os.close(file)
         except OSError:
-            self._held = line
+            self._held = line or self._held
+        else:
+            self._notice = b""
 
 
 def _number(name: str, value: Any) -> float:

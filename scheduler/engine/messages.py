@@ -93,9 +93,13 @@ def starting(gpus: int, borrowed: int) -> Reason:
     return Reason("starting", {"gpus": gpus, "borrowed": borrowed})
 
 
-def running(gpus: int, borrowed: int, workers: int, most: int) -> Reason:
-    """Return the job runs on so many GPUs, with so many of at most ``most`` workers."""
-    return Reason("running", {"gpus": gpus, "borrowed": borrowed, "workers": workers, "most": most})
+def running(gpus: int, borrowed: int, workers: int, most: int, *, unsaved: bool = False) -> Reason:
+    """Return the job runs on so many GPUs, with so many of at most ``most`` workers.
+
+    ``unsaved`` says that its newest checkpoint did not fit on the disk.
+    """
+    room = {"unsaved": 1} if unsaved else {}
+    return Reason("running", {"gpus": gpus, "borrowed": borrowed, "workers": workers, "most": most, **room})
 
 
 def pausing(gpus: int) -> Reason:

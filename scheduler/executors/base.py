@@ -123,19 +123,22 @@ class Report:
     of: float | None = None
     values: Mapping[str, float] = field(default_factory=dict)
     saved: bool = False
+    unsaved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
     """The newest report of an attempt; sent at most a few times a second per job.
 
-    ``saved_at`` and ``saved_step`` are of its newest checkpoint, None before the first.
+    ``saved_at`` and ``saved_step`` are of its newest checkpoint, None before the first. ``unsaved_at`` is when one
+    after it did not fit on the disk, None if none failed since.
     """
 
     key: AttemptKey
     last: Report
     saved_at: float | None = None
     saved_step: float | None = None
+    unsaved_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from springtide.scheduler.sentences.decisions import holds_split
-from springtide.scheduler.sentences.sentence import Params, Sentences, Table, number, state
+from springtide.scheduler.sentences.sentence import Params, Sentences, Table, follows, number, state
 from springtide.scheduler.wording import amount, count, gpus
 
 
@@ -21,6 +21,9 @@ def _running(p: Params) -> Sentences:
     workers, most = number(p, "workers"), number(p, "most")
     if workers < most:
         yield state(f"It runs with {amount(workers)} of at most {count(most, 'worker')}.")
+    if p.get("unsaved"):
+        yield state("Its newest checkpoint could not be saved: the disk is full. The one before it is kept.")
+        yield follows("It goes on, and saves again when there is room.")
 
 
 def _pausing(p: Params) -> Sentences:

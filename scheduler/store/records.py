@@ -126,7 +126,8 @@ class JobStanding:
     ``time-limit``), ``by`` which user asked for either. ``failures`` is the number of attempts that used up a
     retry, ``fruitless`` that of the last attempts in a row that asked to be run again without progress, ``losses``
     that of the last ones in a row that were lost. ``ran`` is the run time of ended attempts, ``served`` their
-    GPU-seconds. ``best_step`` is the highest step reported, ``saved_step`` that of the newest checkpoint.
+    GPU-seconds. ``best_step`` is the highest step reported, ``saved_step`` that of the newest checkpoint;
+    ``unsaved`` is when a later one did not fit on the disk.
     """
 
     state: JobState = JobState.QUEUED
@@ -152,6 +153,7 @@ class JobStanding:
     values: Mapping[str, float] = field(default_factory=dict)
     saved: float | None = None
     saved_step: float | None = None
+    unsaved: float | None = None
     best_step: float | None = None
 
 

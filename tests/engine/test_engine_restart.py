@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import engine_worlds as worlds
 
-from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExitKind
+from springtide.scheduler.executors.base import (
+    AttemptKey,
+    AttemptPhase,
+    AttemptStatus,
+    ExitKind,
+    Report,
+    Reported,
+)
 from springtide.scheduler.model import Worker
 
 
@@ -20,6 +27,19 @@ async def test_running_jobs_are_adopted(pool):
     assert pool.executor.ran == {AttemptKey(job.id, 1): 1}
     pool.executor.end(pool.key(job.id), code=0)
     await pool.state(job.id, "succeeded")
+
+
+async def test_a_checkpoint_that_found_no_room_is_said_until_one_is_saved(pool):
+    job = await pool.submit(gpus=2)
+    await pool.state(job.id, "running")
+    last = Report(1, pool.clock(), 1, 3.0, unsaved=True)
+    pool.executor.tell(Reported(pool.key(job.id), last, unsaved_at=last.at))
+    await pool.idle()
+    said = (await pool.job(job.id)).reason.text
+    assert "Its newest checkpoint could not be saved: the disk is full. The one before it is kept." in said
+    pool.executor.report(pool.key(job.id), step=4, saved=True)
+    await pool.idle()
+    assert "checkpoint" not in (await pool.job(job.id)).reason.text
 
 
 async def test_what_ended_while_nobody_looked_is_settled(pool):

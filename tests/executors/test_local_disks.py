@@ -12,7 +12,7 @@ from executor_bench import READY, read_output
 from local_bench import LocalBench, appears
 from processes import alive
 
-from springtide.scheduler.executors.base import AttemptKey, ExecutorError, LogGrew
+from springtide.scheduler.executors.base import AttemptKey, ExecutorError, LogGrew, Reported
 from springtide.scheduler.executors.local.launch import PROGRAM
 
 
@@ -39,6 +39,19 @@ async def test_a_worker_that_prints_without_end_stays_killable(bench: LocalBench
     await bench.executor.pause(spec.key)
     await bench.gone(spec.key)
     assert sum(path.stat().st_size for path in bench.directory(spec.key).glob("log.*")) <= 64 * 1024
+
+
+async def test_a_checkpoint_that_found_no_room_is_reported_until_one_is_saved(bench: LocalBench) -> None:
+    spec = bench.code(
+        "import json, os, time\n"
+        "for line in ({'step': 1, 'saved': True}, {'step': 2, 'unsaved': True}, {'step': 3}, {'saved': True}):\n"
+        "    print(json.dumps(line), file=open(os.environ['SPRINGTIDE_REPORT'], 'a'))\n"
+        "    time.sleep(0.5)\n"
+    )
+    await bench.run(spec)
+    told = [(each.last.step, each.unsaved_at is not None) for each in bench.of_kind(Reported)]
+    assert (3.0, True) in told
+    assert told[-1] == (None, False)
 
 
 async def test_a_job_outlives_a_full_disk_and_its_end_is_recorded_when_there_is_room(bench: LocalBench) -> None:

@@ -45,7 +45,6 @@ def callback(job: Optional[Job] = None, *, every_epochs: int = 1) -> Any:
                 self._save()
 
         def _save(self) -> None:
-            with mine.checkpoint(self.epoch) as directory:
-                self.model.save_weights(str(directory / FILE))
+            mine.write(lambda directory: self.model.save_weights(str(directory / FILE)), self.epoch)
 
     return Springtide()

@@ -41,7 +41,6 @@ def callback(job: Optional[Job] = None, *, every_epochs: int = 1, shards: bool =
                 save(trainer)
 
     def save(trainer: Any) -> None:
-        with mine.checkpoint(trainer.global_step, shards=shards) as directory:
-            trainer.save_checkpoint(str(directory / FILE))
+        mine.write(lambda d: trainer.save_checkpoint(str(d / FILE)), trainer.global_step, shards=shards)
 
     return Springtide()

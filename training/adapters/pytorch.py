@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Dict, Optional
 
 from springtide.training.job import Job, current_job
@@ -45,12 +46,15 @@ class Resumable:
         """Report the completed steps, save when a checkpoint is due, and save and exit when asked to pause."""
         self.job.report(step=step, of=of, **values)
         pause = self.job.should_pause(step) and step != of
-        if pause or step % self._every == 0 or step == of:
-            with self.job.checkpoint(step) as directory:
-                if self.job.rank == 0:
-                    self._torch.save(self._state(step), str(directory / FILE))
+        owed = self.job.owes_checkpoint and self.job.world == 1
+        if pause or owed or step % self._every == 0 or step == of:
+            self.job.write(lambda directory: self._save(step, directory), step, last=step == of)
         if pause:
             self.job.exit_for_pause()
+
+    def _save(self, step: int, directory: Path) -> None:
+        if self.job.rank == 0:
+            self._torch.save(self._state(step), str(directory / FILE))
 
     def _state(self, step: int) -> Dict[str, Any]:
         cuda = self._torch.cuda

@@ -58,7 +58,7 @@ def start(job: JobRecord, placement: Placement, why: Reason, now: float) -> Tran
         step_before=job.standing.best_step,
     )
     started = job.with_standing(
-        state=JobState.STARTING, attempt=number, reserved=(), not_before=0.0, reason=why, error=""
+        state=JobState.STARTING, attempt=number, reserved=(), not_before=0.0, unsaved=None, reason=why, error=""
     ).with_attempt(attempt)
     return started, (Effect(Action.LAUNCH, job.id, number),)
 
@@ -130,6 +130,7 @@ def shift_times(job: JobRecord, seconds: float) -> JobRecord:
         not_before=standing.not_before + seconds if standing.not_before else 0.0,
         started=_shifted(standing.started, seconds),
         saved=_shifted(standing.saved, seconds),
+        unsaved=_shifted(standing.unsaved, seconds),
         reported=_shifted(standing.reported, seconds),
     )
     if live is None:
@@ -172,6 +173,7 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
         best_step=best,
         saved=standing.saved if report.saved_at is None else report.saved_at,
         saved_step=standing.saved_step if report.saved_at is None else report.saved_step,
+        unsaved=report.unsaved_at,
     )
     attempt = job.live
     if attempt is None or attempt.number != report.key.attempt or report.saved_at is None:

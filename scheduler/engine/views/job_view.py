@@ -89,7 +89,8 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
             return _told(own, sentences.render(own))
         now = messages.starting(live.gpus, context.borrowing.of(job))
     else:
-        now = messages.running(live.gpus, context.borrowing.of(job), len(live.placement), job.spec.workers)
+        borrowed, unsaved = context.borrowing.of(job), job.standing.unsaved is not None
+        now = messages.running(live.gpus, borrowed, len(live.placement), job.spec.workers, unsaved=unsaved)
     return _told(now, sentences.render(now))
 
 

@@ -61,6 +61,7 @@ def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
         of=_number(decoded.get("of")),
         values=values,
         saved=decoded.get("saved") is True,
+        unsaved=decoded.get("unsaved") is True,
     )
 
 

@@ -31,6 +31,7 @@ class Tail:
         self._offset = 0
         self._unreported: Report | None = None
         self._saved: Report | None = None
+        self._unsaved_at: float | None = None
         self._sizes: dict[int, int] = {}
         self._earlier_sizes: dict[int, int] = {}
 
@@ -78,7 +79,9 @@ class Tail:
         self._offset = batch.offset
         for report in batch.reports:
             if report.saved:
-                self._saved = report
+                self._saved, self._unsaved_at = report, None
+            elif report.unsaved and report.attempt == self._key.attempt:
+                self._unsaved_at = report.at
             if report.attempt == self._key.attempt:
                 self._unreported = report
         return batch.more
@@ -87,4 +90,5 @@ class Tail:
         if self._unreported is None:
             return []
         last, self._unreported, saved = self._unreported, None, self._saved
-        return [Reported(self._key, last, saved.at if saved else None, saved.step if saved else None)]
+        at, step = (saved.at, saved.step) if saved else (None, None)
+        return [Reported(self._key, last, at, step, self._unsaved_at)]

@@ -1,0 +1,177 @@
+"""A disk without room: the checkpoint before stays, the training goes on and saves again when there is room."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from springtide.training import CheckpointError, Job
+from springtide.training import job as training_job
+from springtide.training.checkpoint import Checkpoints, NoRoomError
+
+EPOCHS = """
+import os, pathlib, sys, time
+from springtide.training import current_job
+job = current_job(keep=2)
+room = pathlib.Path("room")
+def save(directory):
+    (directory / "model").write_bytes(os.urandom(int(sys.argv[1])))
+for epoch in job.epochs(6, save=save, load=lambda directory: None, every=3):
+    job.report(step=epoch + 1, of=6)
+    pathlib.Path("reached").write_text(str(epoch + 1))
+    while epoch == 3 and not room.exists():
+        time.sleep(0.01)
+print("trained")
+"""
+
+
+def steps(root: Path) -> list[float | None]:
+    found = Checkpoints(root).latest()
+    return [] if found is None else [found.step]
+
+
+def full(_directory: Path) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.fixture
+def tmpfs(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 1 MiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=True)
+    yield disk
+    subprocess.run(["umount", "-l", disk], check=True)
+
+
+@pytest.mark.root
+def test_a_training_outlives_a_full_disk(place: Any, tmpfs: Path) -> None:
+    for name in ("checkpoints", "output"):
+        (tmpfs / name).mkdir()
+    filler, reports = tmpfs / "filler", place.root / "reports.jsonl"
+    (place.root / "train.py").write_text(EPOCHS)
+    process = place.start("train.py", "200000", SPRINGTIDE_CHECKPOINT_DIR=str(tmpfs / "checkpoints"))
+    filler.write_bytes(bytes(900_000))
+    reached = place.root / "reached"
+    place.until(lambda: reached.exists() and reached.read_text() == "4", "epoch 4")
+    assert steps(tmpfs / "checkpoints") == []
+    assert [line["step"] for line in place.reports() if line.get("unsaved")] == [3.0]
+    assert reports.exists()
+    filler.unlink()
+    (place.root / "room").touch()
+    out, err = process.communicate(timeout=45)
+    assert (process.returncode, out) == (0, "trained\n")
+    assert "no room for checkpoint 00000001" in err
+    assert err.count("the training goes on") == 1
+    assert [line["step"] for line in place.reports() if line["saved"]] == [4.0, 6.0]
+    assert steps(tmpfs / "checkpoints") == [6.0]
+    assert sorted(path.name for path in (tmpfs / "checkpoints").iterdir()) == ["00000001", "00000002"]
+
+
+def test_a_pause_waits_for_room_within_its_grace_period(place: Any) -> None:
+    (place.root / "train.py").write_text(
+        "import pathlib, time\n"
+        "from springtide.training import current_job\n"
+        "job = current_job()\n"
+        "job.save(b'1' * 1000, step=1)\n"
+        "pathlib.Path('ready').touch()\n"
+        "while not job.should_pause(): time.sleep(0.01)\n"
+        "job.save(b'2' * 1000, step=2)\n"
+        "job.exit_for_pause()\n"
+    )
+    process = place.start("train.py")
+    place.until((place.root / "ready").exists, "the first checkpoint")
+    soft, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (500, hard))
+    place.pause_file.touch()
+    assert process.stderr is not None
+    assert "no room for checkpoint 00000002" in process.stderr.readline()
+    assert steps(place.checkpoints) == [1]
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (soft, hard))
+    assert process.wait(45) == 75
+    assert steps(place.checkpoints) == [2]
+
+
+def test_a_block_on_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path) -> None:
+    job = Job({}, tmp_path)
+    job.save("good", 1)
+    with job.checkpoint(2) as directory:
+        full(directory)
+    assert job.owes_checkpoint
+    assert [path.name for path in tmp_path.iterdir()] == ["00000001"]
+    job.save("better", 3)
+    assert not job.owes_checkpoint
+    assert steps(tmp_path) == [3]
+
+
+def test_a_full_disk_before_the_block_is_no_failure_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job({}, tmp_path)
+    job.save("good", 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "mkdir", lambda *_args, **_more: full(tmp_path))
+        with job.checkpoint(2) as directory:
+            (directory / "model").write_text("weights")
+    assert job.owes_checkpoint
+    assert steps(tmp_path) == [1]
+
+
+def test_the_error_of_a_frameworks_writer_counts_when_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job({}, tmp_path)
+    with pytest.raises(RuntimeError, match="shapes"), job.checkpoint(1):
+        raise RuntimeError("shapes differ")
+    disk = os.statvfs_result((4096, 4096, 100, 0, 0, 1, 1, 1, 0, 255))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "statvfs", lambda _path: disk)
+        with job.checkpoint(1):
+            raise RuntimeError("PytorchStreamWriter failed writing file")
+    assert job.owes_checkpoint
+
+
+def test_the_last_checkpoint_of_a_training_is_not_given_up_silently(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training_job, "LAST_PATIENCE", 0.0)
+    job = Job({}, tmp_path)
+    with pytest.raises(CheckpointError, match="no room for the last checkpoint"):
+        for _ in job.epochs(1, save=full, load=lambda _: None):
+            pass
+
+
+@pytest.mark.parametrize("lacking", [0, 1, 2])
+def test_all_processes_give_up_a_checkpoint_that_one_has_no_room_for(tmp_path: Path, lacking: int) -> None:
+    outcome: dict[int, str] = {}
+
+    def write(rank: int, work: Callable[[Path], object]) -> None:
+        try:
+            with Checkpoints(tmp_path, rank=rank, world=3).writing(1, shards=True) as directory:
+                work(directory / str(rank))
+            outcome[rank] = "saved"
+        except NoRoomError:
+            outcome[rank] = "no room"
+
+    def all_write(failing: int | None) -> None:
+        works = [full if rank == failing else Path.touch for rank in range(3)]
+        threads = [threading.Thread(target=write, args=(rank, works[rank])) for rank in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    all_write(lacking)
+    assert set(outcome.values()) == {"no room"}
+    assert list(tmp_path.iterdir()) == []
+    all_write(None)
+    assert set(outcome.values()) == {"saved"}
+    assert steps(tmp_path) == [1]
