@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -11,11 +12,23 @@ from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.api.routes import Call, File, NoQuery, Pool, Reply, Route, Who
 from springtide.hub_extension.web.caller import Caller
-from springtide.hub_extension.web.problems import Busy
+from springtide.hub_extension.web.problems import Busy, problem_of
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.wire import MAX_JOBS_PAGE, MAX_NAME, Job, JobPage, LogChunk, Points, Submission
+from springtide.scheduler.store import ORDERS
+from springtide.scheduler.wire import (
+    MAX_JOBS_PAGE,
+    MAX_NAME,
+    Job,
+    JobActed,
+    JobPage,
+    JobsActed,
+    JobsAction,
+    LogChunk,
+    Points,
+    Submission,
+)
 
 LOG_PIECE = 64 * 1024
 LONGEST_LOG_PIECE = 1024 * 1024
@@ -28,12 +41,21 @@ Offset = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)]
 
 
 class JobsQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Query parameters: which jobs to list. ``state`` may name several states, separated by commas."""
+    """Query parameters: which jobs to list. ``state`` may name several states, separated by commas.
+
+    ``search`` are words that the name, the user, the project or the id contains, ``since`` the earliest time of
+    submission. ``order`` is one of `ORDERS`, reversed with a minus before it. ``starts`` is the maximum time to
+    wait for expected starts that are not known yet, in seconds.
+    """
 
     state: str = ""
     project: str | None = None
     user: str | None = None
     mine: bool = False
+    search: Annotated[str, Meta(max_length=200)] = ""
+    since: Annotated[float, Meta(ge=0, le=1e11)] | None = None
+    order: str = "newest"
+    starts: Annotated[float, Meta(ge=0, le=STARTS_WAIT_S)] = STARTS_WAIT_S
     cursor: str | None = None
     limit: Annotated[int, Meta(ge=1, le=MAX_JOBS_PAGE)] = 50
 
@@ -115,20 +137,23 @@ def _own_projects(pool: Pool, caller: Caller) -> list[str]:
 
 
 async def jobs(call: Call[JobsQuery, None]) -> JobPage:
-    """Return a page of the jobs that the caller may see, newest first."""
+    """Return a page of the jobs that the caller may see, newest first unless another order is asked for."""
     query, caller = call.query, call.caller
     states = frozenset(filter(None, query.state.split(",")))
     unknown = sorted(states - set(JobState))
     if unknown:
         hint = f"Known are: {', '.join(JobState)}."
         raise Refusal(422, "invalid", f"{unknown[0][:40]!r} is no state of a job.", field="state", hint=hint)
-    user = query.user
-    if query.mine:
-        user = caller.name
+    if query.order.removeprefix("-") not in ORDERS:
+        hint = f"Known are: {', '.join(ORDERS)}; a minus before one reverses it."
+        raise Refusal(422, "invalid", f"{query.order[:40]!r} is no order of jobs.", field="order", hint=hint)
     wanted = JobFilter(
         states=states,
         project=query.project,
-        user=user,
+        user=caller.name if query.mine else query.user,
+        search=query.search,
+        since=query.since,
+        order=query.order,
         viewer=None if caller.admin else "" if caller.service else caller.name,
         viewer_projects=() if caller.admin else tuple(sorted(caller.groups)),
     )
@@ -136,7 +161,7 @@ async def jobs(call: Call[JobsQuery, None]) -> JobPage:
     page = await engine.jobs(wanted, query.cursor, query.limit)
     if query.project is not None and not page.items and not engine.has_project(query.project):
         raise unknown_project(query.project, _own_projects(call.pool, caller))
-    if await engine.request_starts(page.items, STARTS_WAIT_S):
+    if await engine.request_starts(page.items, query.starts):
         page = await engine.jobs(wanted, query.cursor, query.limit)
     return page
 
@@ -185,6 +210,23 @@ async def cancel(call: Call[NoQuery, None]) -> Job:
     return await call.pool.engine.cancel((await _owned(call)).id, call.caller.name)
 
 
+ACTIONS = {"pause": pause, "resume": resume, "cancel": cancel}
+
+
+async def act_on_many(call: Call[NoQuery, JobsAction]) -> JobsActed:
+    """Pause, resume or cancel several jobs, each by itself: what one is refused does not stop the others."""
+
+    async def act(job_id: str) -> JobActed:
+        one = Call(call.pool, call.caller, {"id": job_id}, call.query, None)
+        try:
+            return JobActed(id=job_id, job=await ACTIONS[call.body.action](one))
+        except Refusal as refusal:
+            return JobActed(id=job_id, problem=problem_of(refusal, ""))
+
+    chosen = dict.fromkeys(call.body.jobs)
+    return JobsActed(results=list(await asyncio.gather(*map(act, chosen))))
+
+
 async def log(call: Call[LogQuery, None]) -> LogChunk:
     """Return a part of a worker's log."""
     query, found = call.query, await _seen(call)
@@ -214,7 +256,16 @@ ROUTES = (
         status=201,
         also=(200,),
     ),
-    Route("GET", "/jobs", "List jobs, newest first", Who.LOGGED_IN, jobs, query=JobsQuery, answers=JobPage),
+    Route("GET", "/jobs", "List jobs", Who.LOGGED_IN, jobs, query=JobsQuery, answers=JobPage),
+    Route(
+        "POST",
+        "/jobs/actions",
+        "Pause, resume or cancel several jobs",
+        Who.LOGGED_IN,
+        act_on_many,
+        takes=JobsAction,
+        answers=JobsActed,
+    ),
     Route("GET", "/jobs/{id}", "One job", Who.LOGGED_IN, job, answers=Job),
     Route("POST", "/jobs/{id}/pause", "Pause a job until it is resumed", Who.LOGGED_IN, pause, answers=Job),
     Route("POST", "/jobs/{id}/resume", "Resume a job its user paused", Who.LOGGED_IN, resume, answers=Job),

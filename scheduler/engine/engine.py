@@ -213,11 +213,12 @@ class Engine:
         return what_if.forecast_view(outlook, hypothesis, state, sees, now)
 
     async def jobs(self, filter: JobFilter, cursor: str | None, limit: int) -> wire.JobPage:  # noqa: A002
-        """Return a page of the jobs that match, newest first, without their sources."""
-        position, limit = paging.page_bounds(cursor, limit)
-        found = await self._read(self._store.jobs, filter, position, limit + 1)
+        """Return a page of the jobs that match, in the order of the filter, without their sources."""
+        after, limit = paging.job_page_bounds(filter.order, cursor, limit)
+        found = await self._read(self._store.jobs, filter, after, limit + 1)
         items = [self._read_model.job(self._state.jobs.get(job.id, job), full=False) for job in found[:limit]]
-        return wire.JobPage(items=items, next=str(found[limit - 1].spec.seq) if len(found) > limit else None)
+        more = len(found) > limit
+        return wire.JobPage(items=items, next=paging.job_cursor(filter.order, found[limit - 1]) if more else None)
 
     # ---------- the pool
 

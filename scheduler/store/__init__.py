@@ -9,9 +9,12 @@ from springtide.scheduler.store.errors import (
     StoreTakenError,
     StoreTooNewError,
 )
+from springtide.scheduler.store.queries.listing import ORDERS, Position, position
 from springtide.scheduler.store.store import Store
 
 __all__ = [
+    "ORDERS",
+    "Position",
     "Store",
     "StoreDamagedError",
     "StoreError",
@@ -19,5 +22,6 @@ __all__ = [
     "StoreLockedError",
     "StoreTakenError",
     "StoreTooNewError",
+    "position",
     "read_decision",
 ]

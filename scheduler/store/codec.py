@@ -50,6 +50,9 @@ def job_row(job: JobRecord) -> dict[str, Any]:
         "ended": job.standing.ended,
         "spec": _text(spec),
         "standing": _text(job.standing),
+        "name": spec.name,
+        "gpus": spec.gpus * spec.workers,
+        "submitted": spec.submitted,
     }
 
 
@@ -65,7 +68,7 @@ def standing_row(job: JobRecord) -> dict[str, Any]:
 
 def shifted_row(job: JobRecord) -> dict[str, Any]:
     """Return the columns of a job whose times are shifted; ``job_id`` names it."""
-    return {**standing_row(job), "spec": _text(job.spec)}
+    return {**standing_row(job), "spec": _text(job.spec), "submitted": job.spec.submitted}
 
 
 def job_record(row: Row[Any], attempts: tuple[AttemptRecord, ...]) -> JobRecord:

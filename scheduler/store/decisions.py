@@ -8,8 +8,9 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from springtide.scheduler.store import opening, reading
+from springtide.scheduler.store import opening
 from springtide.scheduler.store.errors import StoreError
+from springtide.scheduler.store.queries import reading
 from springtide.scheduler.store.records import DecisionRecord
 
 

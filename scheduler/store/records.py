@@ -353,11 +353,18 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class JobQuery:
-    """A selection of jobs; a ``viewer`` restricts it to jobs of that user and of ``viewer_projects``."""
+    """A selection of jobs in an order; a ``viewer`` restricts it to jobs of that user and of ``viewer_projects``.
+
+    ``search`` are words that the name, the user, the project or the id contains; ``since`` is the earliest time of
+    submission, ``order`` one of `ORDERS` of ``queries.listing``, reversed with a minus before it.
+    """
 
     states: frozenset[str] = frozenset()
     project: str | None = None
     user: str | None = None
+    search: str = ""
+    since: float | None = None
+    order: str = "newest"
     viewer: str | None = None
     viewer_projects: tuple[str, ...] = ()
 

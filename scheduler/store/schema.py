@@ -63,12 +63,27 @@ jobs = Table(
     Column("ended", Double, nullable=True),
     Column("spec", Text, nullable=False),
     Column("standing", Text, nullable=False),
+    Column("name", String(128), nullable=False, server_default=""),
+    Column("gpus", Integer, nullable=False, server_default="0"),
+    Column("submitted", Double, nullable=False, server_default="0"),
     UniqueConstraint("user", "key", name="uq_jobs_user_key"),
 )
 Index("ix_jobs_ended", jobs.c.ended)
 Index("ix_jobs_project_seq", jobs.c.project, jobs.c.seq)
 Index("ix_jobs_user_seq", jobs.c.user, jobs.c.seq)
 Index("ix_jobs_bundle", jobs.c.bundle)
+Index(
+    "ix_jobs_list",
+    jobs.c.user,
+    jobs.c.project,
+    jobs.c.state,
+    jobs.c.name,
+    jobs.c.gpus,
+    jobs.c.submitted,
+    jobs.c.seq,
+    jobs.c.ended,
+    jobs.c.id,
+)
 
 attempts = Table(
     "attempts",

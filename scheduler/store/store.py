@@ -10,9 +10,11 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL
 
-from springtide.scheduler.store import opening, pruning, reading, schema, writing
+from springtide.scheduler.store import opening, pruning, schema, writing
 from springtide.scheduler.store.bundles import SMALL, BundleFiles, unpack
 from springtide.scheduler.store.errors import StoreError
+from springtide.scheduler.store.queries import reading
+from springtide.scheduler.store.queries.listing import Position
 from springtide.scheduler.store.records import (
     AuditRecord,
     Bundle,
@@ -154,9 +156,9 @@ class Store:
         """Return the jobs that users' submission keys were accepted for, as far as there are any."""
         return self._read(lambda connection: reading.jobs_by_key(connection, keys))
 
-    def jobs(self, query: JobQuery, before: int | None, limit: int) -> list[JobRecord]:
-        """Return jobs that match, newest first, with ``seq`` below ``before``."""
-        return self._read(lambda connection: reading.jobs(connection, query, before, limit))
+    def jobs(self, query: JobQuery, after: Position | None, limit: int) -> list[JobRecord]:
+        """Return jobs that match, in the order of the query, those after a position."""
+        return self._read(lambda connection: reading.jobs(connection, query, after, limit))
 
     def events(self, after: int, limit: int) -> list[EventRecord]:
         """Return events with ids above ``after``, in order."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from springtide.scheduler.wire.shapes import Answer
+from msgspec import Meta
+
+from springtide.scheduler.wire.events import Problem
+from springtide.scheduler.wire.shapes import MAX_JOBS_PAGE, Answer, Request, Word
 
 
 class Sentence(Answer, frozen=True, kw_only=True):
@@ -144,6 +147,27 @@ class JobPage(Answer, frozen=True, kw_only=True):
 
     items: list[Job]
     next: str | None = None
+
+
+class JobsAction(Request, frozen=True, kw_only=True):
+    """What to do with several jobs, named by their ids."""
+
+    action: Literal["pause", "resume", "cancel"]
+    jobs: Annotated[list[Word], Meta(min_length=1, max_length=MAX_JOBS_PAGE)]
+
+
+class JobActed(Answer, frozen=True, kw_only=True):
+    """What became of one of several jobs: the job as it is now, or why nothing was done."""
+
+    id: str
+    job: Job | None = None
+    problem: Problem | None = None
+
+
+class JobsActed(Answer, frozen=True, kw_only=True):
+    """What became of each of several jobs, in the order of the request."""
+
+    results: list[JobActed]
 
 
 class LogChunk(Answer, frozen=True, kw_only=True):

@@ -313,3 +313,66 @@ async def test_a_full_queue_of_one_person_is_told_so_while_others_go_on(start):
     assert (await susan.post(f"/jobs/{answers[0].json()['id']}/cancel")).status_code == 200
     await running.until("susan", answers[0].json()["id"], lambda job: job["state"] == "cancelled")
     assert (await susan.post("/jobs", json={"argv": ["true"]})).status_code == 201
+
+
+async def test_several_jobs_are_paused_resumed_and_cancelled_each_by_itself(running):
+    jobs = [await running.submit("susan") for _ in range(3)]
+    other = await running.submit("jemma", project="speech")
+    susan = running.as_("susan")
+    ids = [job["id"] for job in jobs]
+
+    async def act(action, chosen):
+        answer = await susan.post("/jobs/actions", json={"action": action, "jobs": chosen})
+        assert answer.status_code == 200
+        return answer.json()["results"]
+
+    paused = await act("pause", [*ids, other["id"], "nowhere"])
+    assert [result["id"] for result in paused] == [*ids, other["id"], "nowhere"]
+    assert all(result["job"]["held_by_user"] for result in paused[:3])
+    assert [result["problem"]["status"] for result in paused[3:]] == [404, 404]
+    resumed = await act("resume", ids)
+    assert not any(result["job"]["held_by_user"] for result in resumed)
+    assert all(result["job"] for result in await act("cancel", ids))
+    await running.until("susan", ids[0], lambda job: job["state"] == "cancelled")
+    again = await act("resume", ids[:1])
+    assert "cancelled" in again[0]["problem"]["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"action": "delete", "jobs": ["a"]},
+        {"action": "pause", "jobs": []},
+        {"action": "pause", "jobs": ["a"] * 201},
+    ],
+)
+async def test_what_cannot_be_done_with_several_jobs_is_refused(running, body):
+    answer = await running.as_("susan").post("/jobs/actions", json=body)
+    assert answer.status_code == 422
+
+
+async def test_jobs_are_listed_in_an_order_and_searched_page_after_page(running):
+    for name in ("zeta", "alpha", "beta"):
+        await running.submit("susan", name=name)
+    susan = running.as_("susan")
+    first = (await susan.get("/jobs", params={"order": "name", "limit": 2, "starts": 0})).json()
+    rest = (await susan.get("/jobs", params={"order": "name", "limit": 2, "cursor": first["next"]})).json()
+    assert [job["name"] for job in first["items"] + rest["items"]] == ["alpha", "beta", "zeta"]
+    assert rest["next"] is None
+    found = (await susan.get("/jobs", params={"search": "ET", "order": "-name"})).json()["items"]
+    assert [job["name"] for job in found] == ["zeta", "beta"]
+
+
+@pytest.mark.parametrize(
+    ("field", "params"),
+    [
+        ("order", {"order": "colour"}),
+        ("cursor", {"order": "name", "cursor": "x"}),
+        ("cursor", {"order": "name", "cursor": "WzEsMl0="}),
+        ("cursor", {"order": "running", "cursor": "WyJhIiwyXQ=="}),
+        ("cursor", {"cursor": "WzEsMl0="}),
+    ],
+)
+async def test_an_unknown_order_or_cursor_is_refused(running, field, params):
+    answer = await running.as_("susan").get("/jobs", params=params)
+    assert (answer.status_code, answer.json()["field"]) == (422, field)

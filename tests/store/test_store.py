@@ -13,7 +13,15 @@ from bundles import save
 from sqlalchemy import inspect, text
 
 from springtide.scheduler.model import JobState, Project, Reason, Worker
-from springtide.scheduler.store import Store, StoreError, StoreLockedError, StoreTakenError, StoreTooNewError
+from springtide.scheduler.store import (
+    ORDERS,
+    Store,
+    StoreError,
+    StoreLockedError,
+    StoreTakenError,
+    StoreTooNewError,
+    position,
+)
 from springtide.scheduler.store import schema as tables
 from springtide.scheduler.store.records import (
     AttemptRecord,
@@ -108,6 +116,21 @@ def test_a_store_of_a_newer_version_is_left_alone(store: Store, open_store: Open
         open_store()
 
 
+def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
+    store: Store, open_store: Opener
+) -> None:
+    store.commit(WriteBatch(new_jobs=[job(1, gpus=2, workers=3), job(2, name="other")]))
+    with store._writer.begin() as connection:
+        connection.execute(text("DROP INDEX ix_jobs_list"))
+        for column in ("name", "gpus", "submitted"):
+            connection.execute(text(f"ALTER TABLE jobs DROP COLUMN {column}"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0002'"))
+    store.close()
+    migrated = open_store()
+    assert [one.spec.seq for one in migrated.jobs(JobQuery(order="-gpus"), None, 10)] == [1, 2]
+    assert [one.spec.seq for one in migrated.jobs(JobQuery(search="other", since=102.0), None, 10)] == [2]
+
+
 def test_the_migrations_make_the_tables_that_the_code_expects(store: Store) -> None:
     found = inspect(store._writer)
     for name, table in tables.metadata.tables.items():
@@ -192,7 +215,8 @@ def test_jobs_are_listed_newest_first_as_asked(store: Store) -> None:
     )
 
     def listed(before: int | None = None, limit: int = 10, **query: Any) -> list[int]:
-        return [one.spec.seq for one in store.jobs(JobQuery(**query), before, limit)]
+        after = None if before is None else (-before, -before)
+        return [one.spec.seq for one in store.jobs(JobQuery(**query), after, limit)]
 
     assert listed() == [5, 4, 3, 2, 1]
     assert listed(limit=2) == [5, 4]
@@ -203,6 +227,62 @@ def test_jobs_are_listed_newest_first_as_asked(store: Store) -> None:
     assert listed(viewer="joe") == [2]
     assert listed(viewer="joe", viewer_projects=("vision",)) == [5, 4, 2, 1]
     assert listed(viewer="joe", viewer_projects=("vision",), user="jemma") == [5]
+
+
+ORDERED = {
+    "running": [2, 1, 3, 5, 4],
+    "-running": [4, 5, 3, 1, 2],
+    "newest": [5, 4, 3, 2, 1],
+    "-newest": [1, 2, 3, 4, 5],
+    "name": [1, 3, 5, 4, 2],
+    "gpus": [1, 2, 4, 5, 3],
+    "-gpus": [3, 5, 4, 2, 1],
+    "user": [5, 2, 1, 3, 4],
+    "project": [2, 3, 1, 4, 5],
+}
+
+
+@pytest.fixture
+def five(store: Store) -> Store:
+    """A store with five jobs: the second runs, the last two have ended."""
+    running = job(2, user="joe", project="speech", name="zebra").with_standing(state=JobState.RUNNING)
+    jobs = [
+        job(1, name="alpha 100%"),
+        running,
+        job(3, project="speech", name="bert", gpus=8, workers=2, submitted=500.0),
+        ended(job(4, name="digits_1")),
+        ended(job(5, user="jemma", name="cat", gpus=4)),
+    ]
+    store.commit(WriteBatch(new_jobs=jobs))
+    return store
+
+
+@pytest.mark.parametrize("order", ORDERED)
+def test_jobs_come_page_after_page_in_every_order(five: Store, order: str) -> None:
+    query = JobQuery(order=order)
+    seen: list[int] = []
+    after = None
+    while page := five.jobs(query, after, 2):
+        seen += [one.spec.seq for one in page]
+        after = position(order, page[-1])
+    assert seen == ORDERED[order]
+    assert {name.removeprefix("-") for name in ORDERED} == set(ORDERS)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"search": "DIGITS"}, [4]),
+        ({"search": "100%"}, [1]),
+        ({"search": "s_1"}, [4]),
+        ({"search": "speech z"}, [2]),
+        ({"search": "job3"}, [3]),
+        ({"search": "nothing"}, []),
+        ({"since": 500.0}, [3]),
+    ],
+)
+def test_jobs_are_searched(five: Store, query: dict[str, Any], found: list[int]) -> None:
+    assert [one.spec.seq for one in five.jobs(JobQuery(**query), None, 10)] == found
 
 
 # ---------- files

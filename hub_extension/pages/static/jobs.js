@@ -1,44 +1,35 @@
-/** My jobs: a live card each. */
+/** My jobs: a table that the server searches, sorts and pages, with a live card on demand. */
 
 import { CurveKeeper } from "./jobs/curves.js";
+import { drawFilters, drawPager, filtersOf, queryOf } from "./jobs/filters.js";
+import { drawTable } from "./jobs/job_table.js";
+import { Selection } from "./jobs/selection.js";
 import { attempted, call, calmly, followEvents, jobPath, oncePerFrame, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { emptyState, isFinal } from "./visuals/base/glyphs.js";
-import { renderJobCard } from "./visuals/views/job_card.js";
 import { waits } from "./visuals/base/job_words.js";
 import { clockNow } from "./visuals/base/words.js";
 
-const PAGE = 20;
-const MOST = 200;
+const PAGE = 50;
 const LOOK_AGAIN_S = 30;
-const ACTIVE = ["queued", "starting", "running", "pausing", "paused"];
-const ENDED = ["succeeded", "failed", "cancelled"];
-const STATES = { active: ACTIVE, ended: ENDED, all: [] };
 const EXAMPLE = 'from springtide.widgets import pool\n\njob = pool.submit("python train.py", gpus=1)\njob';
 
-const shown = { filter: "active", everybody: false, jobs: new Map(), next: null, loaded: false, notices: new Map() };
+const shown = { filters: filtersOf(window.location.search), jobs: new Map(), cursors: [null], next: null, loaded: false, open: new Set(), notices: new Map() };
 let pool = null;
+let asked = 0;
+let events = 0;
+const heard = new Map();
 const redraw = oncePerFrame(draw);
 const curves = new CurveKeeper(redraw);
 const look = calmly(load, 2);
-const heard = new Map();
-let events = 0;
+const selection = new Selection(redraw, { mayAct, hear: hearJob });
 
 start();
 
 async function start() {
-  const query = new URLSearchParams(window.location.search);
-  if (query.get("show") in STATES) shown.filter = query.get("show");
-  shown.everybody = query.get("whose") === "all";
-  pool = await attempted(() => call("GET", "pool"));
-  await load();
-  followEvents({
-    job: hearEvent,
-    pool: hearPool,
-    progress: hearProgress,
-    admin: refresh,
-    again: refresh,
-  });
+  [pool] = await Promise.all([attempted(() => call("GET", "pool")), load()]);
+  redraw();
+  followEvents({ job: hearEvent, pool: hearPool, progress: hearProgress, admin: refresh, again: refresh });
   setInterval(redraw, 1000);
   setInterval(lookAgain, 1000 * LOOK_AGAIN_S);
 }
@@ -48,18 +39,20 @@ function lookAgain() {
   if (!document.hidden && [...shown.jobs.values()].some(waits)) load();
 }
 
-async function load(more = false) {
-  const asked = `${shown.filter} ${shown.everybody}`;
-  const query = new URLSearchParams({ limit: more ? PAGE : Math.min(MOST, Math.max(PAGE, shown.jobs.size)) });
-  if (STATES[shown.filter].length) query.set("state", STATES[shown.filter].join(","));
-  if (!shown.everybody) query.set("mine", "1");
-  if (more && shown.next) query.set("cursor", shown.next);
+/** Reads the page that is on show again. What ended meanwhile stays until somebody asks for something else. */
+async function load() {
+  const turn = ++asked;
   const then = events;
+  const query = queryOf(shown.filters, clockNow());
+  query.set("limit", PAGE);
+  query.set("starts", 0);
+  const cursor = shown.cursors.at(-1);
+  if (cursor) query.set("cursor", cursor);
   const page = await attempted(() => call("GET", `jobs?${query}`));
-  if (!page || asked !== `${shown.filter} ${shown.everybody}`) return;
-  const listed = new Set(page.items.map((job) => job.id));
-  for (const job of page.items) if (!shown.jobs.has(job.id) || !outdated(job.id, then)) shown.jobs.set(job.id, job);
-  if (!more) for (const job of shown.jobs.values()) if (!listed.has(job.id) && !isFinal(job.state)) reread(job.id);
+  if (!page || turn !== asked) return;
+  const ended = [...shown.jobs.values()].filter((job) => isFinal(job.state));
+  const listed = page.items.map((job) => (outdated(job.id, then) ? (shown.jobs.get(job.id) ?? job) : job));
+  shown.jobs = new Map([...listed, ...ended.filter((job) => !page.items.some(({ id }) => id === job.id))].map((job) => [job.id, job]));
   shown.next = page.next;
   shown.loaded = true;
   redraw();
@@ -70,15 +63,25 @@ async function refresh() {
   await load();
 }
 
-async function reread(id) {
-  try {
-    const then = events;
-    const job = await call("GET", `jobs/${encodeURIComponent(id)}`);
-    if (!outdated(id, then)) shown.jobs.set(id, job);
-  } catch (error) {
-    if (error.status === 404) shown.jobs.delete(id);
-  }
-  redraw();
+/** Shows another page of the list, or the first page of another list. */
+function turn(cursors) {
+  shown.cursors = cursors;
+  shown.jobs.clear();
+  shown.loaded = false;
+  selection.clear();
+  load();
+}
+
+function choose(changes) {
+  shown.filters = { ...shown.filters, ...changes };
+  const query = queryOf(shown.filters);
+  window.history.replaceState(null, "", `${window.location.pathname}${query.size ? `?${query}` : ""}`);
+  showMessage(null);
+  turn([null]);
+}
+
+function mayAct(job) {
+  return job.user === site.user || site.admin;
 }
 
 function hearPool(data) {
@@ -99,9 +102,10 @@ function outdated(id, then) {
 }
 
 function hearJob(job) {
-  const known = shown.jobs.has(job.id);
-  const mine = shown.everybody || job.user === site.user;
-  if (!known && !(mine && wanted(job))) return;
+  if (!shown.jobs.has(job.id)) {
+    if (shown.filters.everybody || job.user === site.user) look();
+    return;
+  }
   shown.jobs.set(job.id, job);
   shown.notices.delete(job.id);
   if (waits(job) && !job.starts) look();
@@ -109,70 +113,44 @@ function hearJob(job) {
 }
 
 function hearProgress(data) {
-  const id = data.job ?? data.id;
-  const job = shown.jobs.get(id);
+  const job = shown.jobs.get(data.job);
   if (!job) return;
-  shown.jobs.set(id, { ...job, progress: data.progress ?? data });
+  shown.jobs.set(job.id, { ...job, progress: data.progress });
   redraw();
 }
 
-function wanted(job) {
-  return !STATES[shown.filter].length || STATES[shown.filter].includes(job.state);
-}
-
 function draw() {
-  const jobs = [...shown.jobs.values()].sort((one, other) => other.submitted - one.submitted || (one.id < other.id ? 1 : -1));
   const page = document.getElementById("page");
-  page.removeAttribute("aria-busy");
+  const { filters } = shown;
+  const jobs = [...shown.jobs.values()];
+  const title = filters.everybody ? (site.admin ? "Everybody's jobs" : "My projects' jobs") : "My jobs";
+  document.title = `${title} · Springtide`;
+  document.querySelector("h1").textContent = title;
+  if (shown.loaded) page.removeAttribute("aria-busy");
+  const data = { jobs, now: clockNow(), pool, filters, open: shown.open, selection, cardOf, href: jobPath };
+  const actions = { choose, toggle };
   patch(
     page,
-    drawFilters(),
-    jobs.length > 0 && h("div", { key: "cards", class: "st-cards", "data-testid": "job-list" }, jobs.map(drawCard)),
+    drawFilters(filters, pool?.projects ?? [], choose),
+    h("h2", { key: "list", class: "st-hidden" }, "List"),
+    jobs.length > 0 && h("button", { key: "select", type: "button", class: "st-button st-narrow", "data-testid": "select-page", on: { click: () => selection.setAll(jobs, !selection.hasAll(jobs)) } }, "Select all of this page"),
+    selection.draw(jobs),
+    jobs.length > 0 && drawTable(data, actions),
     shown.loaded && !jobs.length && drawEmpty(),
-    shown.next && h("button", { key: "more", type: "button", class: "st-button st-more", "data-testid": "more-jobs", on: { click: () => load(true) } }, "Show older jobs"),
+    drawPager(shown.cursors.length, shown.next, { back: () => turn(shown.cursors.slice(0, -1)), on: () => turn([...shown.cursors, shown.next]) }),
   );
 }
 
-function drawFilters() {
-  const choose = (filter) => () => {
-    shown.filter = filter;
-    remember();
-  };
-  const whose = (event) => {
-    shown.everybody = event.target.checked;
-    remember();
-  };
-  return h(
-    "div",
-    { key: "filters", class: "st-filters" },
-    h(
-      "div",
-      { key: "states", class: "btn-group", role: "group", "aria-label": "Which jobs" },
-      Object.keys(STATES).map((filter) =>
-        h("button", { key: filter, type: "button", class: `btn btn-sm ${shown.filter === filter ? "btn-primary" : "btn-outline-secondary"}`, "aria-pressed": String(shown.filter === filter), "data-testid": `filter-${filter}`, on: { click: choose(filter) } }, filter),
-      ),
-    ),
-    h("label", { key: "whose" }, h("input", { type: "checkbox", checked: shown.everybody, "data-testid": "filter-everybody", on: { change: whose } }), site.admin ? " Everybody's jobs" : " My projects' jobs too"),
-  );
+function toggle(id) {
+  if (!shown.open.delete(id)) shown.open.add(id);
+  redraw();
 }
 
-function remember() {
-  const query = new URLSearchParams();
-  if (shown.filter !== "active") query.set("show", shown.filter);
-  if (shown.everybody) query.set("whose", "all");
-  window.history.replaceState(null, "", `${window.location.pathname}${query.size ? `?${query}` : ""}`);
-  showMessage(null);
-  shown.jobs.clear();
-  shown.loaded = false;
-  load();
-}
-
-function drawCard(job) {
+/** What the card of a job is drawn from, and what can be done on it. */
+function cardOf(job) {
   const colour = pool?.projects.find((project) => project.name === job.project)?.colour ?? null;
-  const actions = job.user === site.user || site.admin ? actionsOf(job.id) : {};
-  const points = curves.of(job);
-  const data = { job, points, now: clockNow(), colour, simulated: pool?.simulated, href: jobPath(job.id), notice: shown.notices.get(job.id), log: null };
-  return h("article", { key: job.id, class: isFinal(job.state) ? "st-ended" : null, draw: (node) => renderJobCard(node, data, actions) });
+  const data = { job, points: curves.of(job), now: clockNow(), colour, simulated: pool?.simulated, href: jobPath(job.id), notice: shown.notices.get(job.id), log: null };
+  return { data, actions: mayAct(job) ? actionsOf(job.id) : {} };
 }
 
 function actionsOf(id) {
@@ -191,8 +169,13 @@ function actionsOf(id) {
 }
 
 function drawEmpty() {
-  if (shown.filter === "ended") return emptyState("No job of yours has ended yet.", "What succeeds, fails or is cancelled stays here.");
-  const title = shown.filter === "active" ? "None of your jobs runs or waits." : "No jobs here yet.";
+  const { filters } = shown;
+  if (filters.search || filters.state || filters.project || filters.within) {
+    const all = () => choose({ search: "", state: "", project: "", within: "" });
+    return emptyState("No job matches.", "Try other words, or ", h("button", { type: "button", class: "st-button", "data-testid": "clear-filters", on: { click: all } }, "show all"));
+  }
+  if (filters.show === "ended") return emptyState("No job has ended here yet.", "What succeeds, fails or is cancelled stays here.");
+  const title = filters.show === "active" ? "No job runs or waits here." : "No jobs here yet.";
   return h(
     "div",
     { key: "empty", class: "st-empty", "data-testid": "empty" },

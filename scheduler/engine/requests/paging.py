@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+
+import msgspec
+
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store import Position, position
+from springtide.scheduler.store.records import JobRecord, JobSpec
 
 MAX_PAGE = 500
 """Maximum number of items of a page."""
@@ -17,7 +23,37 @@ def page_bounds(cursor: str | None, limit: int) -> tuple[int | None, int]:
     if cursor is None:
         return None, limit
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
-        raise Refusal(
-            422, "invalid", f"{cursor!r} is not a cursor of this list.", field="cursor", hint="Use `next`."
-        )
+        raise _unknown(cursor)
     return int(cursor), limit
+
+
+def job_page_bounds(order: str, cursor: str | None, limit: int) -> tuple[Position | None, int]:
+    """Return the position in an order of jobs after which a page begins, None for the first, and its size.
+
+    Raises `Refusal` (422) for a cursor that no list gave out.
+    """
+    if order == "newest" or cursor is None:
+        seq, limit = page_bounds(cursor, limit)
+        return None if seq is None else (-seq, -seq), limit
+    try:
+        after = msgspec.json.decode(urlsafe_b64decode(cursor.encode()), type=Position)
+    except (ValueError, msgspec.MsgspecError):
+        raise _unknown(cursor) from None
+    if isinstance(after[0], str) != isinstance(position(order, _ANY)[0], str):
+        raise _unknown(cursor)
+    return after, page_bounds(None, limit)[1]
+
+
+def job_cursor(order: str, last: JobRecord) -> str:
+    """Return the cursor of the page after the one that ends with this job."""
+    if order == "newest":
+        return str(last.spec.seq)
+    return urlsafe_b64encode(msgspec.json.encode(position(order, last))).decode()
+
+
+_ANY = JobRecord(JobSpec(id="", seq=0, user="", project="", submitted=0.0, name="", kind="", argv=()))
+
+
+def _unknown(cursor: str) -> Refusal:
+    message = f"{cursor[:40]!r} is not a cursor of this list."
+    return Refusal(422, "invalid", message, field="cursor", hint="Use `next`.")

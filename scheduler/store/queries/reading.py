@@ -6,11 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, desc, func, or_, select
+from sqlalchemy import Connection, desc, func, or_, select
 
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.model import FINAL
 from springtide.scheduler.store import codec, schema
+from springtide.scheduler.store.queries import listing
+from springtide.scheduler.store.queries.listing import Position
 from springtide.scheduler.store.records import (
     KEPT_ATTEMPTS,
     AttemptRecord,
@@ -91,27 +93,9 @@ def jobs_by_key(connection: Connection, keys: Sequence[tuple[str, str]]) -> dict
     return {(row.user, row.key): job for row, job in zip(rows, _with_attempts(connection, rows), strict=True)}
 
 
-def jobs(connection: Connection, query: JobQuery, before: int | None, limit: int) -> list[JobRecord]:
-    """Return jobs that match, newest first, with ``seq`` below ``before``."""
-    table = schema.jobs
-    wanted = _matching(select(table), query)
-    if before is not None:
-        wanted = wanted.where(table.c.seq < before)
-    rows = list(connection.execute(wanted.order_by(desc(table.c.seq)).limit(limit)))
-    return _with_attempts(connection, rows)
-
-
-def _matching(wanted: Select[Any], query: JobQuery) -> Select[Any]:
-    table = schema.jobs
-    if query.states:
-        wanted = wanted.where(table.c.state.in_(sorted(query.states)))
-    if query.project is not None:
-        wanted = wanted.where(table.c.project == query.project)
-    if query.user is not None:
-        wanted = wanted.where(table.c.user == query.user)
-    if query.viewer is not None:
-        wanted = wanted.where(or_(table.c.user == query.viewer, table.c.project.in_(list(query.viewer_projects))))
-    return wanted
+def jobs(connection: Connection, query: JobQuery, after: Position | None, limit: int) -> list[JobRecord]:
+    """Return jobs that match, in the order of the query, those after a position."""
+    return _with_attempts(connection, listing.page(connection, query, after, limit))
 
 
 def events(connection: Connection, after: int, limit: int) -> list[EventRecord]:

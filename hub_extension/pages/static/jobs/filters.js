@@ -1,0 +1,98 @@
+/** Which jobs are listed and in which order: kept in the page's address, sent to the server, drawn as fields. */
+
+import { site } from "../site.js";
+import { h, memory } from "../visuals/base/dom.js";
+import { stateWord } from "../visuals/base/glyphs.js";
+import { clean } from "../visuals/base/words.js";
+
+const ACTIVE = ["queued", "starting", "running", "pausing", "paused"];
+const ENDED = ["succeeded", "failed", "cancelled"];
+const STATES = { active: ACTIVE, ended: ENDED, all: [] };
+const TIMES = { "": "any time", 3600: "the last hour", 86400: "the last day", 604800: "the last week", 2592000: "the last 30 days" };
+const ORDERS = { running: "running first", newest: "newest first", name: "by name", project: "by project", user: "by person", "-gpus": "most GPUs first" };
+const FIRST = { show: "active", everybody: false, state: "", project: "", within: "", search: "", order: "running" };
+const SETTLED_MS = 200;
+
+/** The filters that an address names. */
+export function filtersOf(address) {
+  const query = new URLSearchParams(address);
+  const given = Object.fromEntries(Object.keys(FIRST).map((name) => [name, query.get(name) ?? FIRST[name]]));
+  return { ...given, show: given.show in STATES ? given.show : FIRST.show, within: given.within in TIMES ? given.within : "", everybody: query.get("whose") === "all" };
+}
+
+/** The query of an address that names the filters; with the time `now`, the query of the server's list. */
+export function queryOf(filters, now = null) {
+  const query = new URLSearchParams();
+  const { show, everybody, state, project, within, search, order } = filters;
+  if (project) query.set("project", project);
+  if (search) query.set("search", search);
+  if (now === null) {
+    if (show !== FIRST.show) query.set("show", show);
+    if (everybody) query.set("whose", "all");
+    if (state) query.set("state", state);
+    if (within) query.set("within", within);
+    if (order !== FIRST.order) query.set("order", order);
+    return query;
+  }
+  const states = state ? [state] : STATES[show];
+  if (states.length) query.set("state", states.join(","));
+  if (!everybody) query.set("mine", "1");
+  if (within) query.set("since", Math.max(0, now - Number(within)));
+  query.set("order", order);
+  return query;
+}
+
+/** The fields. `choose` takes the filters that change. */
+export function drawFilters(filters, projects, choose) {
+  const { show } = filters;
+  const pick = (name) => (event) => choose({ [name]: event.target.value });
+  return h(
+    "div",
+    { key: "filters", class: "st-filters", role: "search", "aria-label": "Jobs" },
+    h(
+      "div",
+      { key: "shown", class: "btn-group", role: "group", "aria-label": "Which jobs" },
+      Object.keys(STATES).map((name) =>
+        h("button", { key: name, type: "button", class: `btn btn-sm ${show === name ? "st-chosen" : "st-choice"}`, "aria-pressed": String(show === name), "data-testid": `filter-${name}`, on: { click: () => choose({ show: name, state: "" }) } }, name),
+      ),
+    ),
+    drawSearch(filters.search, choose),
+    select("state", "State", filters.state, { "": "any state", ...Object.fromEntries((STATES[show].length ? STATES[show] : [...ACTIVE, ...ENDED]).map((state) => [state, stateWord(state)])) }, pick("state")),
+    select("project", "Project", filters.project, { "": "any project", ...Object.fromEntries(projects.map(({ name }) => [name, clean(name)])) }, pick("project")),
+    select("within", "Submitted", filters.within, TIMES, pick("within")),
+    select("order", "Order", filters.order, ORDERS, pick("order"), " st-narrow"),
+    h("label", { key: "whose" }, h("input", { type: "checkbox", checked: filters.everybody, "data-testid": "filter-everybody", on: { change: (event) => choose({ everybody: event.target.checked }) } }), site.admin ? " Everybody's jobs" : " My projects' jobs too"),
+  );
+}
+
+function drawSearch(search, choose) {
+  const type = (event) => {
+    const kept = memory(event.target, { timer: null });
+    clearTimeout(kept.timer);
+    kept.timer = setTimeout(() => choose({ search: event.target.value.trim().slice(0, 200) }), SETTLED_MS);
+  };
+  const fill = (field) => {
+    if (document.activeElement !== field) field.value = search;
+  };
+  return h("input", { key: "search", class: "form-control form-control-sm st-search", type: "search", placeholder: "Search name, project, person", "aria-label": "Search jobs", "data-testid": "search-jobs", hook: fill, on: { input: type } });
+}
+
+function select(name, label, value, choices, pick, classes = "") {
+  return h(
+    "select",
+    { key: name, class: `form-select form-select-sm${classes}`, value, "aria-label": label, "data-testid": `filter-${name}`, on: { change: pick } },
+    Object.entries(choices).map(([key, words]) => h("option", { key, value: key, selected: key === value }, words)),
+  );
+}
+
+/** Buttons to the pages before and after the one on show, where there are any. */
+export function drawPager(number, next, { back, on }) {
+  if (number === 1 && !next) return null;
+  return h(
+    "nav",
+    { key: "pager", class: "st-pager", "aria-label": "Pages of jobs" },
+    h("button", { key: "back", type: "button", class: "st-button", disabled: number === 1, "data-testid": "jobs-back", on: { click: back } }, "← Before"),
+    h("span", { key: "number", class: "st-muted", "data-testid": "jobs-page" }, `Page ${number}`),
+    h("button", { key: "on", type: "button", class: "st-button", disabled: !next, "data-testid": "jobs-on", on: { click: on } }, "More →"),
+  );
+}

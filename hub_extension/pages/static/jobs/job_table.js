@@ -1,0 +1,123 @@
+/** The table of jobs: one row each, sorted by its heads, with the job's card below the row when it is opened. */
+
+import { h } from "../visuals/base/dom.js";
+import { isFinal, projectMark, stateMark } from "../visuals/base/glyphs.js";
+import { stepWords, told, waits } from "../visuals/base/job_words.js";
+import { ago, amount, clean, count, duration, exact } from "../visuals/base/words.js";
+import { renderJobCard } from "../visuals/views/job_card.js";
+
+const NONE = "–";
+const COLUMNS = [
+  { name: "state", order: "running", draw: ({ job }) => stateMark(job.state, "row-state") },
+  { name: "name", order: "name", draw: ({ job, href }) => h("a", { href: href(job.id), "data-testid": "row-name" }, clean(job.name) || job.id) },
+  { name: "project", order: "project", draw: ({ job, colours }) => projectMark(job.project, colours.get(job.project) ?? null) },
+  { name: "user", order: "user", everybody: true, draw: ({ job }) => clean(job.user) },
+  { name: "GPUs", order: "-gpus", draw: ({ job }) => gpuWords(job) },
+  { name: "type", draw: ({ job, types }) => typeWords(job, types) },
+  { name: "progress", draw: ({ job }) => progressWords(job) },
+  { name: "time", order: "newest", draw: ({ job, now }) => timeWords(job, now) },
+  { name: "reason", wide: true, draw: ({ job }) => drawReason(job) },
+];
+
+/**
+ * Draws the table.
+ * @param data `jobs`, `now`, `pool`, `filters`, `open`: ids of jobs whose card shows, `selection`, `cardOf`, `href`
+ * @param actions `choose(filters)`, `toggle(id)`
+ */
+export function drawTable(data, actions) {
+  const columns = COLUMNS.filter((column) => !column.everybody || data.filters.everybody);
+  const about = {
+    ...data,
+    colours: new Map((data.pool?.projects ?? []).map((project) => [project.name, project.colour])),
+    types: new Map((data.pool?.nodes ?? []).map((node) => [node.name, node.gpu_type])),
+  };
+  return h(
+    "div",
+    { key: "jobs", class: "st-wide-table" },
+    h(
+      "table",
+      { class: "table st-table st-jobs", "data-testid": "job-list" },
+      h("thead", {}, h("tr", {}, drawAll(data), columns.map((column) => drawHead(column, data.filters.order, actions)), h("th", { key: "card", scope: "col" }, h("span", { class: "st-hidden" }, "card")))),
+      h("tbody", {}, data.jobs.flatMap((job) => drawRows({ ...about, job }, columns, actions))),
+    ),
+  );
+}
+
+function drawAll({ jobs, selection }) {
+  return h(
+    "th",
+    { key: "all", scope: "col" },
+    h("input", { type: "checkbox", "aria-label": "Select all jobs of this page", checked: selection.hasAll(jobs), "data-testid": "select-all", on: { change: (event) => selection.setAll(jobs, event.target.checked) } }),
+  );
+}
+
+function drawHead({ name, order }, chosen, { choose }) {
+  if (!order) return h("th", { key: name, scope: "col", "data-column": name }, name);
+  const up = chosen === order;
+  const reversed = order.startsWith("-") ? order.slice(1) : `-${order}`;
+  const down = chosen === reversed;
+  const arrow = up ? " ▾" : down ? " ▴" : "";
+  const sorted = up ? "ascending" : down ? "descending" : "none";
+  return h(
+    "th",
+    { key: name, scope: "col", "aria-sort": sorted, "data-column": name },
+    h("button", { type: "button", class: "st-sort", "data-testid": `sort-${name}`, on: { click: () => choose({ order: up ? reversed : order }) } }, name, h("span", { "aria-hidden": "true" }, arrow)),
+  );
+}
+
+function drawRows(about, columns, { toggle }) {
+  const { job, open, selection, cardOf } = about;
+  const opened = open.has(job.id);
+  const name = clean(job.name) || job.id;
+  return [
+    h(
+      "tr",
+      { key: `row ${job.id}`, class: isFinal(job.state) ? "st-ended" : null, "data-testid": "job-row", "data-job": job.id, "data-state": job.state },
+      h("td", { key: "select", class: "st-check" }, h("input", { type: "checkbox", "aria-label": `Select ${name}`, checked: selection.has(job.id), disabled: !selection.may(job), "data-testid": "select-job", on: { change: (event) => selection.set(job.id, event.target.checked) } })),
+      columns.map((column) => drawCell(column, column.draw(about))),
+      h("td", { key: "card", class: "st-fold" }, h("button", { type: "button", class: "st-button", "aria-expanded": String(opened), "aria-label": `${opened ? "Close" : "Open"} the card of ${name}`, "data-testid": "open-card", on: { click: () => toggle(job.id) } }, opened ? "▾" : "▸")),
+    ),
+    opened && h("tr", { key: `card ${job.id}`, class: "st-card-row" }, h("td", { class: "st-across", colspan: columns.length + 2 }, h("article", { draw: (node) => drawCard(node, cardOf(job)) }))),
+  ];
+}
+
+function drawCell({ name, wide }, content) {
+  return h("td", { key: name, "data-label": name, "data-column": name, "data-none": content === NONE, class: wide ? "st-across st-reason" : null }, content);
+}
+
+function drawCard(node, { data, actions }) {
+  renderJobCard(node, data, actions);
+}
+
+/** `8`, of which `2 borrowed`; of a job that holds none, what it asks for. */
+function gpuWords(job) {
+  const asked = job.workers > 1 ? `${job.workers} × ${job.gpus}` : amount(job.gpus);
+  const borrowed = job.held.filter((gpu) => gpu.borrowed).length;
+  if (!job.held.length) return h("span", { key: "gpus", class: "st-muted", title: "asked for" }, asked);
+  return [h("span", { key: "gpus" }, amount(job.held.length)), borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, ` (${borrowed} borrowed)`)];
+}
+
+function typeWords(job, types) {
+  const held = [...new Set(job.held.map((gpu) => types.get(gpu.node)).filter(Boolean))];
+  return clean((held.length ? held : (job.gpu_types ?? [])).join(" or ")) || NONE;
+}
+
+function progressWords(job) {
+  const { step, of } = job.progress;
+  if (!Number.isFinite(step)) return NONE;
+  const share = Number.isFinite(of) && of > 0 ? Math.min(100, Math.floor((100 * step) / of)) : null;
+  return h("span", { key: "progress", title: stepWords(job.progress) }, share === null ? stepWords(job.progress) : `${share} %`);
+}
+
+function timeWords(job, now) {
+  const live = job.attempts.at(-1);
+  if (isFinal(job.state)) return h("time", { key: "ended", title: job.ended ? exact(job.ended) : "" }, job.ended ? `ended ${ago(job.ended, now)}` : "");
+  if (job.held.length) return h("span", { key: "runs", title: `${count(job.attempt, "attempt")} so far` }, `${job.state === "running" ? "runs" : job.state} ${duration(now - (live?.started ?? live?.created ?? now))}`);
+  const since = live?.ended ?? job.submitted;
+  return h("span", { key: "waits", title: exact(since) }, `${waits(job) ? "waits" : "held"} ${duration(now - since)}`);
+}
+
+function drawReason(job) {
+  const words = job.error ? clean(job.error) : told(job.reason).join(" ");
+  return h("span", { key: "reason", class: "st-clamped", title: words, "data-testid": "row-reason" }, words);
+}

@@ -1,0 +1,138 @@
+/** Several jobs selected at once: what can be done with them, what became of each, and the way back. */
+
+import { call } from "../site.js";
+import { h } from "../visuals/base/dom.js";
+import { isFinal } from "../visuals/base/glyphs.js";
+import { clean, count, listed } from "../visuals/base/words.js";
+
+const DONE = { pause: "Paused", resume: "Resumed", cancel: "Cancelled" };
+const BACK = { pause: "resume", resume: "pause" };
+const MOST = 200;
+
+export class Selection {
+  /**
+   * @param changed called when there is something new to draw
+   * @param page `mayAct(job)`: whether the viewer may; `hear(job)`: takes a job as it became
+   */
+  constructor(changed, page) {
+    this.changed = changed;
+    this.page = page;
+    this.ids = new Set();
+    this.told = null;
+    this.confirming = false;
+    this.busy = false;
+  }
+
+  has(id) {
+    return this.ids.has(id);
+  }
+
+  may(job) {
+    return this.page.mayAct(job) && !isFinal(job.state);
+  }
+
+  hasAll(jobs) {
+    const able = jobs.filter((job) => this.may(job));
+    return able.length > 0 && able.every(({ id }) => this.ids.has(id));
+  }
+
+  set(id, chosen) {
+    if (chosen) this.ids.add(id);
+    else this.ids.delete(id);
+    this.confirming = false;
+    this.told = null;
+    this.changed();
+  }
+
+  setAll(jobs, chosen) {
+    this.ids = new Set(chosen ? jobs.filter((job) => this.may(job)).map(({ id }) => id) : []);
+    this.confirming = false;
+    this.told = null;
+    this.changed();
+  }
+
+  clear() {
+    this.ids.clear();
+    this.confirming = false;
+    this.told = null;
+  }
+
+  /** The bar over the table; nothing while nothing is selected and nothing was done. */
+  draw(jobs) {
+    const chosen = jobs.filter((job) => this.ids.has(job.id) && this.may(job));
+    if (!chosen.length && !this.told) return null;
+    return h(
+      "div",
+      { key: "selection", class: "st-selection", role: "region", "aria-label": "Selected jobs", "data-testid": "selection" },
+      chosen.length > 0 && h("strong", { key: "number" }, `${count(chosen.length, "job")} selected`),
+      chosen.length > 0 && (this.confirming ? this.#confirmation(chosen) : this.#choices(chosen)),
+      this.told && this.#result(),
+    );
+  }
+
+  #choices(jobs) {
+    const act = (action, some) => () => this.#act(action, some);
+    const pausable = jobs.filter((job) => !job.held_by_user && job.state !== "pausing");
+    const held = jobs.filter((job) => job.held_by_user);
+    return [
+      this.#button("pause", `Pause ${pausable.length}`, act("pause", pausable), !pausable.length),
+      this.#button("resume", `Resume ${held.length}`, act("resume", held), !held.length),
+      this.#button("cancel", `Cancel ${jobs.length}…`, () => this.#confirm(true)),
+    ];
+  }
+
+  #confirmation(jobs) {
+    return [
+      h("span", { key: "question", role: "alert" }, `Cancel ${count(jobs.length, "job")}? They will not go on afterwards.`),
+      this.#button("keep", "Keep them", () => this.#confirm(false)),
+      this.#button("confirm", `Cancel ${count(jobs.length, "job")}`, () => this.#act("cancel", jobs), false, "st-button st-danger"),
+    ];
+  }
+
+  #button(name, words, click, disabled = false, classes = "st-button") {
+    return h("button", { key: name, type: "button", class: classes, disabled: disabled || this.busy, "data-testid": `selected-${name}`, on: { click } }, words);
+  }
+
+  #result() {
+    const { action, done, refused } = this.told;
+    const back = BACK[action];
+    return h(
+      "span",
+      { key: "result", role: "status", "data-testid": "selection-result" },
+      done.length > 0 && `${DONE[action]} ${count(done.length, "job")}. `,
+      refused.length > 0 && h("span", { key: "refused", class: "st-notice" }, `${count(refused.length, "job")} not: ${listed(refused)} `),
+      done.length > 0 && back && this.#button("undo", "Undo", () => this.#act(back, done)),
+    );
+  }
+
+  #confirm(asking) {
+    this.confirming = asking;
+    this.changed();
+  }
+
+  async #act(action, jobs) {
+    this.busy = true;
+    this.confirming = false;
+    this.told = null;
+    this.changed();
+    const names = new Map(jobs.map((job) => [job.id, clean(job.name) || job.id]));
+    const told = { action, done: [], refused: [] };
+    try {
+      for (let from = 0; from < jobs.length; from += MOST) {
+        const chosen = jobs.slice(from, from + MOST).map(({ id }) => id);
+        const { results } = await call("POST", "jobs/actions", { action, jobs: chosen });
+        for (const { id, job, problem } of results) {
+          if (job) this.page.hear(job);
+          if (job) told.done.push(job);
+          else told.refused.push(`${names.get(id)}: ${clean(problem.message)}`);
+        }
+      }
+    } catch (error) {
+      told.refused.push(clean(error.message));
+    }
+    this.ids.clear();
+    this.busy = false;
+    this.told = told;
+    this.changed();
+  }
+}

@@ -1,0 +1,100 @@
+"""Lists of jobs: which ones match, in which order, and where a page goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, desc, or_, select
+
+from springtide.scheduler.model import JobState
+from springtide.scheduler.store import schema
+from springtide.scheduler.store.records import JobQuery, JobRecord
+
+Position = tuple[str | int, int]
+"""Where a job stands in an order: by the value that is sorted by, then by a number that no other job has."""
+
+FIRST = (JobState.RUNNING, JobState.STARTING, JobState.PAUSING, JobState.PAUSED, JobState.QUEUED)
+"""The order of the states in the order ``running``; ended jobs come last."""
+
+_jobs = schema.jobs
+_rank = case({state.value: rank for rank, state in enumerate(FIRST)}, value=_jobs.c.state, else_=len(FIRST))
+_words = _jobs.c.name + " " + _jobs.c.user + " " + _jobs.c.project + " " + _jobs.c.id
+_line = case((_jobs.c.ended.is_(None), _jobs.c.seq), else_=-_jobs.c.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """An order: the columns that are sorted by, upwards, and the position of a record by the same values."""
+
+    columns: tuple[ColumnElement[Any], ColumnElement[Any]]
+    position: Callable[[JobRecord], Position]
+
+
+def _rank_of(job: JobRecord) -> int:
+    return FIRST.index(job.state) if job.state in FIRST else len(FIRST)
+
+
+def _line_of(job: JobRecord) -> int:
+    return job.spec.seq if job.standing.ended is None else -job.spec.seq
+
+
+ORDERS: dict[str, _Order] = {
+    "newest": _Order((-_jobs.c.seq, -_jobs.c.seq), lambda job: (-job.spec.seq, -job.spec.seq)),
+    "running": _Order((_rank, _line), lambda job: (_rank_of(job), _line_of(job))),
+    "name": _Order((_jobs.c.name, _jobs.c.seq), lambda job: (job.spec.name, job.spec.seq)),
+    "project": _Order((_jobs.c.project, _jobs.c.seq), lambda job: (job.spec.project, job.spec.seq)),
+    "user": _Order((_jobs.c.user, _jobs.c.seq), lambda job: (job.spec.user, job.spec.seq)),
+    "gpus": _Order((_jobs.c.gpus, _jobs.c.seq), lambda job: (job.spec.gpus * job.spec.workers, job.spec.seq)),
+}
+"""Orders of jobs. ``running``: running ones first, then those that wait, the oldest first, then ended ones, the
+latest first. A minus before the name reverses one."""
+
+
+def _parsed(order: str) -> tuple[_Order, bool]:
+    return ORDERS[order.removeprefix("-")], order.startswith("-")
+
+
+def position(order: str, job: JobRecord) -> Position:
+    """Return where the job stands in an order."""
+    return _parsed(order)[0].position(job)
+
+
+def page(connection: Connection, query: JobQuery, after: Position | None, limit: int) -> list[Any]:
+    """Return the rows of the jobs that match, in the order of the query, those after a position.
+
+    The ids are found in an index that has all that is needed; only the rows of the page are read.
+    """
+    if query.order == "newest":
+        newest = _matching(select(_jobs), query)
+        if after is not None:
+            newest = newest.where(_jobs.c.seq < -after[1])
+        return list(connection.execute(newest.order_by(desc(_jobs.c.seq)).limit(limit)))
+    order, reverse = _parsed(query.order)
+    first, second = order.columns
+    wanted = _matching(select(_jobs.c.id), query)
+    if after is not None:
+        beyond = first < after[0] if reverse else first > after[0]
+        tied = second < after[1] if reverse else second > after[1]
+        wanted = wanted.where(or_(beyond, and_(first == after[0], tied)))
+    way = desc if reverse else (lambda column: column)
+    ids = list(connection.execute(wanted.order_by(way(first), way(second)).limit(limit)).scalars())
+    rows = {row.id: row for row in connection.execute(select(_jobs).where(_jobs.c.id.in_(ids)))}
+    return [rows[job_id] for job_id in ids if job_id in rows]
+
+
+def _matching(wanted: Select[Any], query: JobQuery) -> Select[Any]:
+    if query.states:
+        wanted = wanted.where(_jobs.c.state.in_(sorted(query.states)))
+    if query.project is not None:
+        wanted = wanted.where(_jobs.c.project == query.project)
+    if query.user is not None:
+        wanted = wanted.where(_jobs.c.user == query.user)
+    if query.since is not None:
+        wanted = wanted.where(_jobs.c.submitted >= query.since)
+    for word in query.search.split():
+        wanted = wanted.where(_words.icontains(word, autoescape=True))
+    if query.viewer is not None:
+        wanted = wanted.where(or_(_jobs.c.user == query.viewer, _jobs.c.project.in_(list(query.viewer_projects))))
+    return wanted
