@@ -1,0 +1,83 @@
+"""A store with everything in it, as SQL: `python tests/support/old_store.py >tests/store/schemas/REVISION.sql`.
+
+It is run once for each released schema, with the code of that release.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import sqlite3
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from springtide.scheduler import wire
+from springtide.scheduler.executors.base import AttemptKey
+
+ENGINE = Path(__file__).parents[1] / "engine"
+ADMIN = "admin"
+
+
+def engine_tests() -> ModuleType:
+    """Return the module with the engine's test pool."""
+    spec = importlib.util.spec_from_file_location("engine_conftest", ENGINE / "conftest.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+async def fill(path: Path) -> None:
+    """Make a store with jobs in all states, projects, people, a workspace, files, decisions, an audit trail."""
+    pool: Any = engine_tests().Pool(path)
+    await pool.start()
+    engine, executor = pool.engine, pool.executor
+    await engine.create_project("vision", wire.ProjectEdit(quota=2, weight=2.0), ADMIN, members={})
+    await engine.edit_project("joe", wire.ProjectEdit(limit=6, priority=120), ADMIN, members={"joe": ["joe"]})
+    await engine.edit_person("joe", wire.PersonEdit(build_quota=0), ADMIN, members={"joe": ["joe"]})
+    await engine.reserve_workspace("susan", "", 1, ["susan"])
+    succeeded = (await pool.submit(gpus=1, name="succeeded")).id
+    failed = (await pool.submit(gpus=1, name="failed", retries=0)).id
+    cancelled = (await pool.submit(gpus=1, name="cancelled")).id
+    for job in (succeeded, failed, cancelled):
+        await pool.state(job, "running")
+    executor.report(AttemptKey(succeeded, 1), step=3, of=4, saved=True, loss=0.5)
+    executor.end(AttemptKey(succeeded, 1), code=0)
+    executor.end(AttemptKey(failed, 1), code=3)
+    await engine.cancel(cancelled, "susan")
+    for job, state in ((succeeded, "succeeded"), (failed, "failed"), (cancelled, "cancelled")):
+        await pool.state(job, state)
+    borrower = (await pool.submit(gpus=1, workers=6, min_workers=2, name="elastic", files={"a.py": b"1"})).id
+    await pool.state(borrower, "running")
+    executor.report(AttemptKey(borrower, 1), step=7, of=90, saved=True, loss=0.25)
+    held = (await pool.submit("jemma", gpus=2, name="held")).id
+    await pool.later(100.0)
+    await pool.state(held, "running")
+    executor.report(AttemptKey(held, 1), step=1, saved=True)
+    await engine.pause(held, "jemma")
+    await pool.state(held, "paused")
+    await pool.submit("joe", gpus=2, name="owner", priority=75, time_limit=3600.0, key="once")
+    await pool.submit("joe", gpus=1, workers=2, name="gang")
+    executor.slow_start = True
+    await pool.submit("joe", gpus=6, name="waiting", env={"EPOCHS": "3"})
+    await pool.later(100.0)
+    await pool.idle()
+    await pool.stop()
+
+
+def dump(database: Path) -> str:
+    """Return the content of an SQLite database as SQL."""
+    with closing(sqlite3.connect(database)) as connection:
+        return "\n".join(connection.iterdump()) + "\n"
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(fill(Path(folder)))
+        sys.stdout.write(dump(Path(folder) / "springtide.sqlite"))
