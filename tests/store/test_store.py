@@ -124,7 +124,8 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
         connection.execute(text("DROP INDEX ix_jobs_list"))
         for column in ("name", "gpus", "submitted"):
             connection.execute(text(f"ALTER TABLE jobs DROP COLUMN {column}"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0002'"))
+        connection.execute(text("ALTER TABLE projects DROP COLUMN ranges"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     store.close()
     migrated = open_store()
     assert [one.spec.seq for one in migrated.jobs(JobQuery(order="-gpus"), None, 10)] == [1, 2]

@@ -1,4 +1,4 @@
-"""What lists of jobs are searched and sorted by, as columns with an index."""
+"""Ranges of what the jobs of a project may ask for; columns and an index for lists of jobs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "0002"
+down_revision = "0001"
 branch_labels = None
 depends_on = None
 
@@ -16,7 +16,8 @@ CHUNK = 1_000
 
 
 def upgrade() -> None:
-    """Add the columns, filled from the specs of the jobs that are there."""
+    """Give every project the default ranges; fill the columns of jobs from their specs."""
+    op.add_column("projects", sa.Column("ranges", sa.Text, nullable=False, server_default="{}"))
     op.add_column("jobs", sa.Column("name", sa.String(128), nullable=False, server_default=""))
     op.add_column("jobs", sa.Column("gpus", sa.Integer, nullable=False, server_default="0"))
     op.add_column("jobs", sa.Column("submitted", sa.Double, nullable=False, server_default="0"))
