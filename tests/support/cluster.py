@@ -106,11 +106,23 @@ class Cluster:
     # Requests, as the administrator.
 
     def request(
-        self, method: str, path: str, body: object = None, content_type: str | None = None, **query: str
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        content_type: str | None = None,
+        *,
+        as_user: str | None = None,
+        **query: str,
     ) -> Any:
-        """Return the API server's decoded answer; raise ClusterError for a refusal. A PATCH is a merge patch."""
+        """Return the API server's decoded answer; raise ClusterError for a refusal. A PATCH is a merge patch.
+
+        ``as_user`` is whom to impersonate, such as ``system:serviceaccount:NAMESPACE:NAME``.
+        """
         usual = MERGE_PATCH if method == "PATCH" else "application/json"
         headers = {"Content-Type": content_type or usual}
+        if as_user is not None:
+            headers["Impersonate-User"] = as_user
         answer = self._client.request(method, path, json=body, headers=headers, params=query)
         decoded = answer.json() if "json" in answer.headers.get("content-type", "") else answer.text
         if answer.is_error:

@@ -94,6 +94,50 @@
 {{- end }}
 {{- end }}
 
+{{/* The address that people use, without a slash; empty if hub.publicUrl is. */}}
+{{- define "springtide.publicUrl" -}}
+{{- .Values.hub.publicUrl | trimSuffix "/" }}
+{{- end }}
+
+{{/* Its host name, without port. */}}
+{{- define "springtide.publicHost" -}}
+{{- regexReplaceAll ":[0-9]+$" (regexReplaceAll "^https?://" (include "springtide.publicUrl" .) "") "" }}
+{{- end }}
+
+{{/* The address of the hub's pages where users and services have subdomains; else empty. */}}
+{{- define "springtide.subdomainHost" -}}
+{{- if .Values.hub.subdomains }}
+{{- include "springtide.publicUrl" . }}
+{{- end }}
+{{- end }}
+
+{{/* The service's address for browsers where it has a subdomain; else empty. JupyterHub makes the name. */}}
+{{- define "springtide.servicePublicUrl" -}}
+{{- with include "springtide.subdomainHost" . }}
+{{- regexReplaceAll "://" . "://springtide--service." }}{{ include "springtide.servicePrefix" $ }}
+{{- end }}
+{{- end }}
+
+{{/* Host names that proxy and service answer under, as a JSON list; empty for any. */}}
+{{- define "springtide.allowedHosts" -}}
+{{- $names := list }}
+{{- with include "springtide.publicHost" . }}
+{{- $names = append $names (ternary (printf ".%s" .) . $.Values.hub.subdomains) }}
+{{- end }}
+{{- concat $names .Values.hub.allowedHosts | uniq | toJson }}
+{{- end }}
+
+{{/* The same for the service, which others of the cluster reach by the name of its Service. */}}
+{{- define "springtide.serviceHosts" -}}
+{{- $names := include "springtide.allowedHosts" . | fromJsonArray }}
+{{- if $names }}
+{{- $service := regexReplaceAll "(:[0-9]+)?(/.*)?$" (regexReplaceAll "^https?://" (include "springtide.serviceUrl" .) "") "" }}
+{{- $own := printf "%s.%s" (include "springtide.fullname" .) .Release.Namespace }}
+{{- $names = concat $names (list $service (include "springtide.fullname" .) $own (printf "%s.svc" $own) (printf "%s.svc.cluster.local" $own)) }}
+{{- end }}
+{{- $names | uniq | toJson }}
+{{- end }}
+
 {{- define "springtide.proxyApiUrl" -}}
 {{- $own := printf "http://%s-proxy-api:8001" (include "springtide.fullname" .) }}
 {{- default $own .Values.proxy.apiUrl | trimSuffix "/" }}
@@ -103,7 +147,11 @@
 {{- define "springtide.image" -}}
 {{- $root := index . 0 }}
 {{- $image := index . 1 }}
+{{- if $image.digest }}
+{{- printf "%s@%s" $image.repository $image.digest }}
+{{- else }}
 {{- printf "%s:%s" $image.repository (default $root.Chart.AppVersion $image.tag) }}
+{{- end }}
 {{- end }}
 
 {{- define "springtide.images" -}}

@@ -37,6 +37,9 @@
   "ip" "0.0.0.0"
   "port" (int .Values.service.port)
 }}
+{{- with include "springtide.serviceHosts" . | fromJsonArray }}
+{{- $_ := set $settings "allowed_hosts" . }}
+{{- end }}
 {{- if .Values.trainJobs.enabled }}
 {{- $all := list "*" }}
 {{- if not .Values.trainJobs.allNamespaces }}
@@ -69,6 +72,9 @@
   "authenticator_class" "shared-password"
   "spawner_class" "kubespawner.KubeSpawner"
 }}
+{{- with include "springtide.subdomainHost" . }}
+{{- $_ := set $hub "subdomain_host" . }}
+{{- end }}
 {{- $spawner := dict
   "namespace" .Release.Namespace
   "image" $image

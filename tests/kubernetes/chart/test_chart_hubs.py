@@ -5,11 +5,14 @@ Notebooks are processes of this machine, and the GPUs are simulated; all else is
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from chart import Helm, shown_values
 from chart_machine import (
@@ -121,3 +124,59 @@ def test_people_log_in_reach_the_pool_and_start_a_notebook_on_their_quota(hub_ur
         assert pool.build_quota("susan").used == 1
         susan.browser.delete(server, headers=susan.headers)
         until("the GPU is back", lambda: pool.build_quota("susan").used == 0, seconds=PATIENCE_S)
+
+
+class ToThisMachine(httpx.HTTPTransport):
+    """Connects to this machine whatever the host's name is, as a browser does for names below ``localhost``."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        url = request.url.copy_with(host="127.0.0.1")
+        headers, extensions = request.headers, request.extensions
+        there = httpx.Request(request.method, url, headers=headers, stream=request.stream, extensions=extensions)
+        return super().handle_request(there)
+
+
+def subdomains(helm: Helm, machine: Machine, ports: Ports) -> str:
+    """Run the chart with a public address; return it."""
+    public = f"http://hub.localhost:{ports.proxy}"
+    values = own_hub_values(machine, ports, SIMULATED)
+    values["hub"] |= {"publicUrl": public, "allowedHosts": ["127.0.0.1"]}
+    objects = helm.template(values)
+    run_own_hub(machine, objects, ports)
+    run_part(machine, objects, "service", made_secrets(objects))
+    return public
+
+
+@pytest.mark.timeout(3 * PATIENCE_S)
+def test_with_a_public_address_people_log_in_at_it_and_find_the_pool_on_its_subdomain(
+    helm: Helm, tmp_path: Path
+) -> None:
+    machine, ports = Machine(tmp_path), Ports()
+    try:
+        public = subdomains(helm, machine, ports)
+        pool = f"http://springtide--service.hub.localhost:{ports.proxy}/services/springtide"
+        opened = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+        with httpx.Client(transport=ToThisMachine(), follow_redirects=True, timeout=60) as browser:
+            health = f"{pool}/api/v1/health"
+            until("the service", lambda: answered(browser, health), seconds=PATIENCE_S)
+            page = browser.get(f"{pool}/pool", headers=opened)
+            assert str(page.url).startswith(f"{public}/hub/login")
+            form = {"username": "susan", "password": PASSWORD, "_xsrf": xsrf_of(page.text)}
+            page = browser.post(str(page.url), data=form, headers=opened)
+            assert (page.status_code, str(page.url)) == (200, f"{pool}/pool"), machine.words()
+            foreign = browser.get(health, headers={"Host": f"evil.example:{ports.proxy}"})
+            assert foreign.status_code == 421
+    finally:
+        machine.stop()
+
+
+def xsrf_of(page: str) -> str:
+    found = re.search(r'name="_xsrf" value="([^"]+)"', page)
+    assert found, page
+    return found[1]
+
+
+def answered(browser: httpx.Client, url: str) -> bool:
+    with contextlib.suppress(httpx.HTTPError):
+        return browser.get(url).status_code == 200
+    return False

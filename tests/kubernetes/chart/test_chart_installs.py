@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,21 @@ from traitlets.config.loader import PyFileConfigLoader
 from springtide.spawner.kube import KubeBuildSpawner
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
-PLURALS = {"Ingress": "ingresses", "NetworkPolicy": "networkpolicies", "PriorityClass": "priorityclasses"}
-CLUSTER_WIDE = {"ClusterRole", "ClusterRoleBinding", "PriorityClass", "Namespace"}
+PLURALS = {
+    "Ingress": "ingresses",
+    "NetworkPolicy": "networkpolicies",
+    "PriorityClass": "priorityclasses",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+}
+CLUSTER_WIDE = {
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Namespace",
+    "PersistentVolume",
+    "PriorityClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
 FINALIZER = "springtide.io/recorded"
 
 
@@ -186,6 +200,70 @@ def may(cluster: Cluster, namespace: str, account: str, verb: str, resource: str
     return bool(answer["status"]["allowed"])
 
 
+def train_pod(name: str, **spec: Any) -> dict[str, Any]:
+    """What the service makes of a job, as far as the policy looks at it."""
+    container = {
+        "name": "job",
+        "image": "springtide/notebook:0.1.0",
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    usual = {
+        "automountServiceAccountToken": False,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [container],
+        "volumes": [{"name": "jobs", "persistentVolumeClaim": {"claimName": "springtide-jobs"}}],
+    }
+    return {"metadata": {"name": name, "labels": {"springtide.io/pool": "springtide"}}, "spec": {**usual, **spec}}
+
+
+def test_the_service_touches_pods_of_jobs_alone_and_gives_them_no_secret(
+    cluster: Cluster, helm_there: Helm, home: str
+) -> None:
+    helm_there.run("install", "springtide", str(helm_there.chart), "-n", home)
+    service = partial(cluster.request, as_user=f"system:serviceaccount:{home}:springtide")
+    path = f"/api/v1/namespaces/{home}/pods"
+    secret_volume = {"name": "x", "secret": {"secretName": "springtide"}}
+    projected = {"name": "x", "projected": {"sources": [{"secret": {"name": "springtide"}}]}}
+    database = {"name": "x", "persistentVolumeClaim": {"claimName": "springtide-hub"}}
+    variable = {"name": "A", "valueFrom": {"secretKeyRef": {"name": "springtide", "key": "proxy-token"}}}
+    source = {"secretRef": {"name": "springtide"}}
+    container = train_pod("x")["spec"]["containers"][0]
+    foreign = train_pod("foreign")
+    foreign["metadata"]["labels"] = {"app": "mine"}
+    try:
+        until(lambda: bool(refused(service, path, foreign)), "the policy is enforced")
+        for words, pod in (
+            ("only what carries the label", foreign),
+            ("mount the claims", train_pod("a", volumes=[secret_volume])),
+            ("mount the claims", train_pod("b", volumes=[projected])),
+            ("mount the claims", train_pod("c", volumes=[database])),
+            ("mount the claims", train_pod("d", automountServiceAccountToken=True)),
+            ("take no environment", train_pod("e", containers=[{**container, "env": [variable]}])),
+            ("take no environment", train_pod("f", containers=[{**container, "envFrom": [source]}])),
+            ("no service account", train_pod("g", serviceAccountName="springtide-hub")),
+        ):
+            assert words in refused(service, path, pod), pod["metadata"]["name"]
+        service("POST", path, train_pod("job"))
+        service("DELETE", f"{path}/job")
+        cluster.request("POST", path, foreign)
+        patch = {"metadata": {"labels": {"springtide.io/pool": "springtide"}}}
+        with pytest.raises(ClusterError, match="only what carries the label"):
+            service("PATCH", f"{path}/foreign", patch)
+        with pytest.raises(ClusterError, match="only what carries the label"):
+            service("DELETE", f"{path}/foreign")
+    finally:
+        helm_there.run("uninstall", "springtide", "-n", home)
+
+
+def refused(service: Callable[..., Any], path: str, pod: Mapping[str, Any]) -> str:
+    """Return why the API server refuses a pod; empty if it does not."""
+    try:
+        service("POST", path, pod, dryRun="All")
+    except ClusterError as error:
+        return str(error)
+    return ""
+
+
 def test_the_notebooks_of_the_hub_are_restricted_pods(
     cluster: Cluster, helm_there: Helm, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,7 +303,12 @@ def test_the_api_server_takes_every_object_as_it_stands(
         "everything": {
             "podDisruptionBudget": {"enabled": True},
             "trainJobs": {"allNamespaces": True},
-            "train": {"resourceQuota": {"pods": 10, "requests.nvidia.com/gpu": 4}},
+            "train": {
+                "resourceQuota": {"pods": 10, "requests.nvidia.com/gpu": 4},
+                "nfs": {"server": "nas.example.org", "path": "/springtide"},
+            },
+            "hub": {"publicUrl": "https://hub.example.org"},
+            "ingress": {"enabled": True},
             "proxy": {"type": "LoadBalancer"},
             "networkPolicy": {"serviceFrom": [{"namespaceSelector": {}}], "proxyFrom": [{"podSelector": {}}]},
         },

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,8 @@ def test_nothing_of_the_release_carries_the_labels_of_train_pods(rendered: list[
 def test_without_rights_in_the_whole_cluster_nothing_lies_outside_the_namespace(helm: Helm) -> None:
     objects = helm.template(NAMESPACED)
     kinds = {made["kind"] for made in objects}
-    assert not kinds & {"ClusterRole", "ClusterRoleBinding", "PriorityClass", "Namespace"}
+    assert not kinds & {"ClusterRole", "ClusterRoleBinding", "PriorityClass", "Namespace", "PersistentVolume"}
+    assert not any(kind.startswith("ValidatingAdmission") for kind in kinds)
     assert {made["metadata"].get("namespace") for made in objects} == {"pool"}
     told = service_settings(objects)["kubernetes"]
     assert [node["name"] for node in told["static_nodes"]] == ["dgx-1", "dgx-2"]
@@ -140,7 +142,7 @@ def test_two_releases_share_no_name_in_the_cluster(helm: Helm) -> None:
             (made["kind"], made["metadata"]["name"]) for made in objects if not made["metadata"].get("namespace")
         }
 
-    assert len(names("one")) == len(names("two")) == 6
+    assert len(names("one")) == len(names("two")) == 8
     assert not names("one") & names("two")
 
 
@@ -262,9 +264,122 @@ def test_train_pods_are_reached_by_their_own_gang_alone(helm: Helm) -> None:
     assert policy["policyTypes"] == ["Ingress", "Egress"]
     assert policy["ingress"] == []
     assert told["network_policy"] is True
-    outside = [peer["ipBlock"] for peer in policy["egress"][0]["to"] if "ipBlock" in peer]
-    assert {"cidr": "0.0.0.0/0", "except": ["169.254.169.254/32"]} in outside
-    assert {"cidr": "::/0", "except": ["fd00:ec2::254/128"]} in outside
+    [gang, dns, outside] = policy["egress"]
+    assert gang == {"to": [{"podSelector": policy["podSelector"]}]}
+    assert {(port["protocol"], port["port"]) for port in dns["ports"]} == {("UDP", 53), ("TCP", 53)}
+    assert reaches(outside, "93.184.216.34")
+    assert not reaches(outside, "169.254.169.254")
+
+
+PRIVATE = ["10.0.0.1", "10.96.0.1", "100.64.3.4", "169.254.169.254", "172.16.0.9", "172.31.255.1", "192.168.1.1"]
+PRIVATE_V6 = ["fd00:ec2::254", "fc00::1", "fe80::1"]
+
+
+def reaches(rule: Mapping[str, Any], address: str) -> bool:
+    """Whether a rule lets a pod reach an address that is no pod's."""
+    to = ip_address(address)
+    for block in (peer["ipBlock"] for peer in rule["to"] if "ipBlock" in peer):
+        if to in ip_network(block["cidr"]) and not any(to in ip_network(not_) for not_ in block.get("except", [])):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("part", ["train", "notebooks"])
+def test_pods_of_users_reach_no_private_address_but_those_that_the_admin_names(helm: Helm, part: str) -> None:
+    def outside(**policy: Any) -> Mapping[str, Any]:
+        objects = helm.template({"networkPolicy": policy})
+        return of_kind(objects, "NetworkPolicy")[f"springtide-{part}"]["spec"]["egress"][-1]
+
+    usual = outside()
+    assert [address for address in (*PRIVATE, *PRIVATE_V6) if reaches(usual, address)] == []
+    assert all(reaches(usual, address) for address in ("1.1.1.1", "151.101.0.223", "2606:4700::1111"))
+    mirror = outside(allowedEgress=["10.1.2.0/24"])
+    assert [reaches(mirror, address) for address in ("10.1.2.7", "10.1.3.7")] == [True, False]
+
+
+def test_notebooks_reach_hub_service_and_proxy_of_their_release(helm: Helm) -> None:
+    policy = of_kind(helm.template(), "NetworkPolicy")["springtide-notebooks"]["spec"]
+    [expression] = policy["egress"][0]["to"][0]["podSelector"]["matchExpressions"]
+    assert expression["values"] == ["hub", "service", "proxy"]
+
+
+def test_the_namespace_of_jobs_has_a_quota_of_train_pods_and_limits_of_their_disks(helm: Helm) -> None:
+    objects = helm.template()
+    quota = of_kind(objects, "ResourceQuota")["springtide"]["spec"]
+    [scope] = quota["scopeSelector"]["matchExpressions"]
+    assert (scope["scopeName"], scope["values"]) == ("PriorityClass", ["pool-springtide-train"])
+    assert quota["hard"] == {"pods": "5000"}
+    [limit] = of_kind(objects, "LimitRange")["springtide"]["spec"]["limits"]
+    assert (limit["type"], limit["default"]) == ("Container", {"ephemeral-storage": "50Gi"})
+    apart = {"train": {"priorityClass": {"create": False}, "limitRange": None, "resourceQuota": {"pods": "9"}}}
+    assert "scopeSelector" not in of_kind(helm.template(apart), "ResourceQuota")["springtide"]["spec"]
+
+
+def test_a_directory_of_a_file_server_is_a_claim_of_one_name_in_both_namespaces(helm: Helm) -> None:
+    nfs = {"server": "nas.example.org", "path": "/springtide"}
+    objects = helm.template({"train": {"namespace": {"name": "jobs", "create": True}, "nfs": nfs}})
+    claims = {
+        (made["metadata"]["namespace"], made["spec"]["volumeName"])
+        for made in of_all(objects, "PersistentVolumeClaim")
+        if made["metadata"]["name"] == "springtide-jobs"
+    }
+    assert claims == {("pool", "pool-springtide-jobs"), ("jobs", "jobs-springtide-jobs")}
+    volumes = of_kind(objects, "PersistentVolume")
+    for namespace, name in claims:
+        assert volumes[name]["spec"]["claimRef"] == {"namespace": namespace, "name": "springtide-jobs"}
+        assert volumes[name]["spec"]["nfs"] == nfs
+    roles = {
+        made["metadata"]["namespace"]
+        for made in of_all(objects, "Role")
+        if made["metadata"]["name"] == "springtide"
+    }
+    assert roles == {"jobs"}
+
+
+# ---------- addresses
+
+
+PUBLIC = {"hub": {"publicUrl": "https://hub.example.org"}, "ingress": {"enabled": True}}
+
+
+def test_with_a_public_address_users_and_pool_have_subdomains_and_other_names_are_refused(helm: Helm) -> None:
+    objects = helm.template(PUBLIC)
+    pods = pods_of(objects)
+    hub = json.loads(of_kind(objects, "ConfigMap")["springtide-hub"]["data"]["hub.json"])["defaults"]["JupyterHub"]
+    assert hub["subdomain_host"] == "https://hub.example.org"
+    env = {entry["name"]: entry.get("value") for entry in pods["service"]["spec"]["containers"][0]["env"]}
+    pool = "https://springtide--service.hub.example.org/services/springtide/"
+    assert (env["JUPYTERHUB_HOST"], env["JUPYTERHUB_PUBLIC_URL"]) == ("https://hub.example.org", pool)
+    assert env["JUPYTERHUB_OAUTH_CALLBACK_URL"] == f"{pool}oauth_callback"
+    command = pods["proxy"]["spec"]["containers"][0]["command"]
+    assert command[-2:] == ["--host-routing", "--allowed-host=.hub.example.org"]
+    assert service_settings(objects)["allowed_hosts"][:2] == [".hub.example.org", "springtide"]
+    hosts = [rule["host"] for rule in of_kind(objects, "Ingress")["springtide"]["spec"]["rules"]]
+    assert hosts == ["hub.example.org", "*.hub.example.org"]
+
+
+def test_where_dns_has_no_subdomains_one_name_serves_all(helm: Helm) -> None:
+    plain = {"publicUrl": "https://hub.example.org:8443/", "subdomains": False, "allowedHosts": ["hub"]}
+    objects = helm.template({**PUBLIC, "hub": plain})
+    hub = json.loads(of_kind(objects, "ConfigMap")["springtide-hub"]["data"]["hub.json"])["defaults"]["JupyterHub"]
+    assert "subdomain_host" not in hub
+    command = pods_of(objects)["proxy"]["spec"]["containers"][0]["command"]
+    assert command[-2:] == ["--allowed-host=hub.example.org", "--allowed-host=hub"]
+    assert service_settings(objects)["allowed_hosts"][:2] == ["hub.example.org", "hub"]
+    [rule] = of_kind(objects, "Ingress")["springtide"]["spec"]["rules"]
+    assert rule["host"] == "hub.example.org"
+
+
+def test_without_a_public_address_any_name_is_answered(helm: Helm) -> None:
+    assert "allowed_hosts" not in service_settings(helm.template())
+
+
+def test_an_image_with_a_digest_is_that_image_and_no_other(helm: Helm) -> None:
+    digest = f"sha256:{'0123456789abcdef' * 4}"
+    objects = helm.template({"images": {"service": {"digest": digest}, "notebook": {"digest": digest}}})
+    used = {container["image"] for pod in pods_of(objects).values() for container in pod["spec"]["containers"]}
+    assert used == {f"springtide/service@{digest}"}
+    assert service_settings(objects)["images"] == [f"springtide/notebook@{digest}"]
 
 
 def test_the_executor_knows_every_setting_that_it_is_given(rendered: list[dict[str, Any]], tmp_path: Path) -> None:
@@ -294,6 +409,10 @@ def test_the_executor_knows_every_setting_that_it_is_given(rendered: list[dict[s
         ({"proxy": {"type": "Ingress"}}, "type"),
         ({"images": {"service": {"name": "springtide/service"}}}, "name"),
         ({"networkPolicy": {"blockedEgress": ["169.254.169.254"]}}, "blockedEgress"),
+        ({"networkPolicy": {"allowedEgress": ["mirror.example.org"]}}, "allowedEgress"),
+        ({"hub": {"publicUrl": "hub.example.org"}}, "publicUrl"),
+        ({"images": {"service": {"digest": "latest"}}}, "digest"),
+        ({"train": {"nfs": {"path": "nas:/x"}}}, "path"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -307,6 +426,9 @@ def test_what_no_setting_can_be_is_refused_by_name(helm: Helm, values: dict[str,
     [
         ({"train": {"namespace": {"name": "jobs"}}}, "make claims of one name for one volume in both"),
         ({"nodes": {"list": False}}, "the service would know of no GPU"),
+        ({"train": {"nfs": {"server": "a", "path": "/"}, "jobs": {"existingClaim": "b"}}}, "choose one of them"),
+        ({"train": {"nfs": {"server": "nas"}}}, "train.nfs needs both"),
+        ({"hub": {"publicUrl": "https://a.b"}, "ingress": {"hosts": ["a.b"]}}, r"ingress.hosts has no \*.a.b"),
         ({"train": {"images": ["teams/*"]}}, "the first one is used where a job asks for none"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
