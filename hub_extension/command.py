@@ -41,6 +41,7 @@ COMMANDS = {
     "replay": Entry(
         f"{HERE}.replay:replay", "hub", "Plan a stored decision again, and tell whether the plan is the same."
     ),
+    "doctor": Entry(f"{HERE}.doctor:doctor", "hub", "Check a set-up, and tell what to do about what is wrong."),
     "backup": Entry(f"{HERE}.backup:backup", "hub", "Save the pool's state in a file, also while it runs."),
     "restore": Entry(f"{HERE}.backup:restore", "hub", "Put a backup in place of the pool's state."),
     "plan": Entry(

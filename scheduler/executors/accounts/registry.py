@@ -44,11 +44,7 @@ class Accounts:
 
     def prepare(self) -> None:
         """Make the directories that accounts pass through. Raises `AccountError` if no account can be used."""
-        if os.geteuid() != 0:
-            raise AccountError(
-                "Jobs and notebooks run as their users' own accounts only where the hub runs as root."
-            )
-        self._check_range()
+        self._check_rights()
         try:
             for path in (self._state, self._homes, self._jobs):
                 path.mkdir(mode=ENTERED, parents=True, exist_ok=True)
@@ -56,6 +52,18 @@ class Accounts:
         except OSError as error:
             raise AccountError(f"The directories of accounts cannot be made: {error}.") from error
         self._check_reach()
+
+    def check(self) -> None:
+        """Raise `AccountError` if no account can be used, without making anything."""
+        self._check_rights()
+        self._check_reach()
+
+    def _check_rights(self) -> None:
+        if os.geteuid() != 0:
+            raise AccountError(
+                "Jobs and notebooks run as their users' own accounts only where the hub runs as root."
+            )
+        self._check_range()
 
     def of(self, user: str) -> Account:
         """Return the user's account; makes one, with its home, where she has none.

@@ -31,23 +31,39 @@ class Limits:
         """Make the cgroup ready for attempts. Raises `ExecutorError` if it cannot hold what is limited."""
         if self.cgroup is None:
             return
-        needed = list(dict.fromkeys(file.partition(".")[0] for file in self.files(1)))
         try:
             self.cgroup.mkdir(exist_ok=True)
-            found = (self.cgroup / "cgroup.controllers").read_text(encoding="ascii").split()
-            missing = [name for name in needed if name not in found]
-            if missing:
-                raise ExecutorError(
-                    f"The cgroup {self.cgroup} lacks the controllers {', '.join(missing)}. Delegate them "
-                    f"(cgroup.subtree_control of {self.cgroup.parent}), or leave out Springtide.job_cgroup."
-                )
-            for name in needed:
+            self.check()
+            for name in self._controllers():
                 (self.cgroup / "cgroup.subtree_control").write_text(f"+{name}", encoding="ascii")
         except OSError as error:
+            raise self._unusable(error) from error
+
+    def check(self) -> None:
+        """Raise `ExecutorError` if the cgroup, which may not be there yet, cannot hold what is limited."""
+        if self.cgroup is None:
+            return
+        there = self.cgroup.is_dir()
+        place = self.cgroup / "cgroup.controllers" if there else self.cgroup.parent / "cgroup.subtree_control"
+        try:
+            found = place.read_text(encoding="ascii").split()
+        except OSError as error:
+            raise self._unusable(error) from error
+        missing = [name for name in self._controllers() if name not in found]
+        if missing:
             raise ExecutorError(
-                f"Springtide.job_cgroup: {self.cgroup} is not a cgroup (version 2) that the service may use: "
-                f"{error.strerror}."
-            ) from error
+                f"The cgroup {self.cgroup} lacks the controllers {', '.join(missing)}. Delegate them "
+                f"(cgroup.subtree_control of {self.cgroup.parent}), or leave out Springtide.job_cgroup."
+            )
+
+    def _controllers(self) -> list[str]:
+        return list(dict.fromkeys(file.partition(".")[0] for file in self.files(1)))
+
+    def _unusable(self, error: OSError) -> ExecutorError:
+        return ExecutorError(
+            f"Springtide.job_cgroup: {self.cgroup} is not a cgroup (version 2) that the service may use: "
+            f"{error.strerror}."
+        )
 
     def rlimits(self) -> dict[str, tuple[int, int]]:
         """Return names of `resource` with soft and hard limit; core dumps stay off unless a job asks for them."""

@@ -1,0 +1,193 @@
+"""Checks of the cluster that jobs run on. Needs the extra ``kubernetes``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import msgspec
+
+from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
+from springtide.scheduler.executors.kubernetes.inventory import pool_nodes
+from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.kube import Api, ApiError
+from springtide.scheduler.kube.resources import (
+    ACCESS_REVIEWS,
+    LEASES,
+    NETWORK_POLICIES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    SERVICES,
+    TRAIN_JOBS,
+    VOLUME_CLAIMS,
+    Resource,
+)
+from springtide.scheduler.model import Environment
+from springtide.scheduler.wording import count, listed
+
+Access = tuple[Resource, tuple[str, ...]]
+NEEDED: Final[tuple[Access, ...]] = (
+    (PODS, ("get", "list", "watch", "create", "patch", "delete")),
+    (SERVICES, ("get", "create", "delete")),
+    (VOLUME_CLAIMS, ("get", "list", "watch")),
+    (LEASES, ("get", "create", "update")),
+)
+"""What the service does in the namespace of jobs."""
+POLICIES: Final[Access] = (NETWORK_POLICIES, ("get", "create", "delete"))
+WATCHED: Final[Access] = (NODES, ("get", "list", "watch"))
+TAKEN: Final[Access] = (TRAIN_JOBS, ("get", "list", "watch", "patch"))
+RBAC = "Install the chart with rbac.create, or bind a role like that of the chart (templates/service/rbac.yaml)."
+
+
+async def cluster(api: Api, settings: KubernetesSettings, train_jobs: Sequence[str]) -> AsyncIterator[Finding]:
+    """Check the rights of this account, the nodes of the pool, the volume of jobs and the PriorityClass."""
+    try:
+        async for finding in _rights(api, settings, train_jobs):
+            yield finding
+    except ApiError as error:
+        yield problem("cluster", f"The cluster does not answer: {error}", "Check KUBECONFIG, and the API server.")
+        return
+    async for finding in _nodes(api, settings):
+        yield finding
+    async for finding in _volume(api, settings):
+        yield finding
+    async for finding in _priority_class(api, settings):
+        yield finding
+
+
+async def _rights(api: Api, settings: KubernetesSettings, train_jobs: Sequence[str]) -> AsyncIterator[Finding]:
+    """Ask the cluster what this account may do: a SelfSubjectAccessReview for each verb."""
+    inside = [*NEEDED, *([POLICIES] if settings.network_policy else [])]
+    asked = [(settings.namespace, access) for access in inside]
+    if not settings.static_nodes:
+        asked.append(("", WATCHED))
+    asked += [("" if name == "*" else name, TAKEN) for name in train_jobs]
+    lacking = [
+        f"{verb} {resource.plural}" + (f" in {namespace}" if namespace else " in all namespaces")
+        for namespace, (resource, verbs) in asked
+        for verb in verbs
+        if not await _may(api, namespace, resource, verb)
+    ]
+    if lacking:
+        yield problem("rights", f"This account may not {listed(lacking)}.", RBAC)
+    else:
+        yield ok("rights", f"This account may do all that jobs in {settings.namespace} need.")
+
+
+async def _may(api: Api, namespace: str, resource: Resource, verb: str) -> bool:
+    attributes = {"namespace": namespace, "group": resource.group, "resource": resource.plural, "verb": verb}
+    review = {
+        "apiVersion": ACCESS_REVIEWS.api_version,
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = await api.create(ACCESS_REVIEWS, None, review)
+    return bool(answer.get("status", {}).get("allowed"))
+
+
+async def _nodes(api: Api, settings: KubernetesSettings) -> AsyncIterator[Finding]:
+    """Check that nodes are in the pool, and that they have GPUs under a name that is known."""
+    if settings.static_nodes:
+        yield ok("nodes", f"The settings name {count(len(settings.static_nodes), 'node')}.")
+        return
+    selector = ",".join(f"{name}={value}" for name, value in settings.node_selector.items())
+    try:
+        found, _ = await api.list(NODES, None, labels=selector)
+    except ApiError as error:
+        yield problem("nodes", f"The nodes cannot be listed: {error}", RBAC)
+        return
+    nodes = [msgspec.convert(node, ClusterNode) for node in found]
+    pool = [each for node in nodes for each in pool_nodes(node, settings)]
+    labelled = [
+        node for node in nodes if node.metadata.labels.get(settings.environment_label) in tuple(Environment)
+    ]
+    if not labelled:
+        yield problem(
+            "nodes",
+            f"No node has the label {settings.environment_label}"
+            + (f" among those with {selector}." if selector else "."),
+            f"kubectl label node NAME {settings.environment_label}=train (or build)",
+        )
+        return
+    without = [node.metadata.name for node in labelled if not pool_nodes(node, settings)]
+    if without:
+        yield problem(
+            "GPUs",
+            f"{listed(sorted(without))} have no {' or '.join(settings.gpu_resources)}.",
+            "Install the device plugin, or name its resource in kubernetes.gpu_resources.",
+        )
+    for environment in Environment:
+        here = [node for node in pool if node.environment is environment]
+        if here:
+            kinds = sorted({node.gpu_type for node in here})
+            yield ok(
+                f"{environment.value} nodes",
+                f"{count(sum(node.gpus for node in here), 'GPU')} on {count(len(here), 'node')}: {listed(kinds)}.",
+            )
+        else:
+            said, label = (
+                f"The pool has no {environment.value} node.",
+                f"{settings.environment_label}={environment}",
+            )
+            make = problem if environment is Environment.TRAIN else note
+            yield make(f"{environment.value} nodes", said, f"kubectl label node NAME {label}")
+
+
+async def _volume(api: Api, settings: KubernetesSettings) -> AsyncIterator[Finding]:
+    if settings.jobs_claim is None:
+        yield note(
+            "volume of jobs",
+            f"Jobs keep their files in {settings.jobs_host_path} of their node.",
+            "Use a claim (jobs_claim) on a cluster of several nodes.",
+        )
+        return
+    try:
+        claim = await api.get(VOLUME_CLAIMS, settings.namespace, settings.jobs_claim)
+    except ApiError as error:
+        yield problem(
+            "volume of jobs",
+            f"The claim {settings.jobs_claim} in {settings.namespace} cannot be read: {error}",
+            "Create it, or name another one in kubernetes.jobs_claim.",
+        )
+        return
+    phase = claim.get("status", {}).get("phase", "Pending")
+    modes = claim.get("spec", {}).get("accessModes", [])
+    if phase == "Lost" or "ReadWriteMany" not in modes:
+        yield problem(
+            "volume of jobs",
+            f"The claim {settings.jobs_claim} is {phase} with access {listed(modes)}; service and jobs share it.",
+            "Use a claim with ReadWriteMany (on a cluster of one node ReadWriteOnce serves).",
+        )
+    else:
+        yield ok("volume of jobs", f"The claim {settings.jobs_claim} is {phase}.")
+
+
+async def _priority_class(api: Api, settings: KubernetesSettings) -> AsyncIterator[Finding]:
+    name = settings.priority_class
+    if name is None:
+        yield note(
+            "PriorityClass",
+            "Pods of jobs have the cluster's default priority: pods of others may evict them.",
+            "Set kubernetes.priority_class to one whose preemptionPolicy is Never.",
+        )
+        return
+    try:
+        found = await api.get(PRIORITY_CLASSES, None, name)
+    except ApiError as error:
+        if error.status == 403:
+            yield note(
+                "PriorityClass", f"This account may not read the PriorityClass {name}.", "Look at it as an admin."
+            )
+        else:
+            yield problem("PriorityClass", f"The PriorityClass {name} cannot be read: {error}", "Create it.")
+        return
+    if found.get("preemptionPolicy") == "Never":
+        yield ok("PriorityClass", f"{name} preempts nobody.")
+    else:
+        yield problem(
+            "PriorityClass",
+            f"Pods of {name} may evict others: the cluster would take GPUs that the pool's policy gave.",
+            "Make one with preemptionPolicy: Never.",
+        )

@@ -1,0 +1,47 @@
+"""What a check of a set-up tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import msgspec
+
+
+class Status(StrEnum):
+    """How a check ended, the worst last."""
+
+    OK = "ok"
+    NOTE = "note"
+    """Works, and could be better or safer."""
+    PROBLEM = "problem"
+    """Does not work, or not for long."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """The result of a check: ``said`` is a sentence, ``remedy`` what to do, empty where nothing is to be done."""
+
+    check: str
+    status: Status
+    said: str
+    remedy: str = ""
+
+
+def ok(check: str, said: str) -> Finding:
+    """Return the finding of a check that found nothing wrong."""
+    return Finding(check, Status.OK, said)
+
+
+def note(check: str, said: str, remedy: str) -> Finding:
+    """Return the finding of something that could be better."""
+    return Finding(check, Status.NOTE, said, remedy)
+
+
+def problem(check: str, said: str, remedy: str) -> Finding:
+    """Return the finding of something that is wrong."""
+    return Finding(check, Status.PROBLEM, said, remedy)
+
+
+def wrong(findings: Iterable[Finding]) -> bool:
+    """Return whether something is wrong."""
+    return any(finding.status is Status.PROBLEM for finding in findings)

@@ -1,0 +1,114 @@
+"""What `springtide doctor` says of a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from cluster import Cluster
+
+from springtide.hub_extension.command import main
+
+ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/{}"
+
+
+@pytest.fixture
+def config(tmp_path: Path, namespace: str) -> Path:
+    """The service's configuration for the namespace."""
+    kubernetes = {
+        "namespace": namespace,
+        "jobs_claim": "jobs",
+        "node_selector": {"springtide.io/pool": namespace},
+        "priority_class": f"{namespace}-train",
+    }
+    file = tmp_path / "config.py"
+    settings = {"executor": "kubernetes", "kubernetes": kubernetes, "images": ["registry.test/train:1"]}
+    lines = [f"c.Springtide.{name} = {value!r}" for name, value in settings.items()]
+    file.write_text("\n".join([*lines, f"c.Springtide.state_dir = {str(tmp_path / 'state')!r}"]) + "\n")
+    (tmp_path / "state").mkdir(mode=0o700)
+    return file
+
+
+def examined(config: Path, kubeconfig: Path) -> tuple[int, dict[str, Any]]:
+    env = {"KUBECONFIG": str(kubeconfig)}
+    done = CliRunner().invoke(main, ["doctor", "--config", str(config), "--json"], env=env)
+    return done.exit_code, {finding["check"]: finding for finding in json.loads(done.stdout)}
+
+
+def prepared(cluster: Cluster, namespace: str, *, preemption: str = "Never") -> None:
+    """Make nodes, a claim and a PriorityClass for the pool of this namespace."""
+    for environment in ("train", "build"):
+        labels = {"springtide.io/pool": namespace, "springtide.io/environment": environment}
+        cluster.add_fake_nodes(1, labels=labels, prefix=f"{environment}-{namespace}")
+    claim = {
+        "metadata": {"name": "jobs"},
+        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    cluster.request("POST", f"/api/v1/namespaces/{namespace}/persistentvolumeclaims", claim)
+    priority = {"metadata": {"name": f"{namespace}-train"}, "value": 10, "preemptionPolicy": preemption}
+    cluster.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", priority)
+
+
+def of_account(cluster: Cluster, namespace: str, folder: Path) -> Path:
+    """Return the kubeconfig of an account that may only read pods of the namespace."""
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
+    subject = {"kind": "ServiceAccount", "name": "default", "namespace": namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"}
+    cluster.request("POST", ROLES.format(namespace, "roles"), {"metadata": {"name": "reader"}, "rules": [rule]})
+    binding = {"metadata": {"name": "reader"}, "roleRef": role, "subjects": [subject]}
+    cluster.request("POST", ROLES.format(namespace, "rolebindings"), binding)
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default/token"
+    token = cluster.request("POST", path, {"spec": {}})["status"]["token"]
+    content = yaml.safe_load(cluster.kubeconfig.read_text())
+    content["users"] = [{"name": user["name"], "user": {"token": token}} for user in content["users"]]
+    (folder / "reader.yaml").write_text(yaml.safe_dump(content))
+    return folder / "reader.yaml"
+
+
+def test_a_sound_cluster_has_no_problem(cluster: Cluster, namespace: str, config: Path) -> None:
+    prepared(cluster, namespace)
+    code, found = examined(config, cluster.kubeconfig)
+    assert code == 0, found
+    assert found["rights"]["status"] == "ok"
+    assert found["train nodes"]["said"].startswith("8 GPUs on 1 node")
+    assert found["PriorityClass"]["said"] == f"{namespace}-train preempts nobody."
+
+
+def test_what_is_missing_is_named_with_its_remedy(cluster: Cluster, namespace: str, config: Path) -> None:
+    code, found = examined(config, cluster.kubeconfig)
+    assert code == 1
+    assert "No node has the label springtide.io/environment" in found["nodes"]["said"]
+    assert "kubectl label node" in found["nodes"]["remedy"]
+    assert "The claim jobs" in found["volume of jobs"]["said"]
+    assert found["PriorityClass"]["status"] == "problem"
+
+
+def test_a_priority_class_that_evicts_is_a_problem(cluster: Cluster, namespace: str, config: Path) -> None:
+    prepared(cluster, namespace, preemption="PreemptLowerPriority")
+    code, found = examined(config, cluster.kubeconfig)
+    assert code == 1
+    assert "may evict others" in found["PriorityClass"]["said"]
+
+
+def test_rights_that_are_missing_are_named(cluster: Cluster, namespace: str, config: Path, tmp_path: Path) -> None:
+    prepared(cluster, namespace)
+    code, found = examined(config, of_account(cluster, namespace, tmp_path))
+    assert code == 1
+    assert found["rights"]["said"].startswith(f"This account may not create pods in {namespace}, patch pods in")
+    assert found["nodes"]["status"] == "problem"
+
+
+def test_a_cluster_that_does_not_answer_is_said(cluster: Cluster, config: Path, tmp_path: Path) -> None:
+    content = yaml.safe_load(cluster.kubeconfig.read_text())
+    for each in content["clusters"]:
+        each["cluster"]["server"] = "https://127.0.0.1:1"
+    (tmp_path / "away.yaml").write_text(yaml.safe_dump(content))
+    code, found = examined(config, tmp_path / "away.yaml")
+    assert code == 1
+    assert "does not answer" in found["cluster"]["said"]
+    assert os.environ.get("KUBECONFIG") != str(tmp_path / "away.yaml")
