@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from springtide.scheduler.model import Amount, Job, Node, Project, Standing
+from springtide.scheduler.model import Amount, Node, Project, Standing
 
 
 def pool_types(nodes: Iterable[Node], order: Sequence[str] = ()) -> tuple[str, ...]:
@@ -17,21 +17,22 @@ def pool_types(nodes: Iterable[Node], order: Sequence[str] = ()) -> tuple[str, .
     return (*(each for each in order if each in named), *(each for each in named if each not in order)) or ("",)
 
 
-def accepted_types(job: Job, types: Sequence[str]) -> tuple[str, ...]:
-    """Return the types of the pool that the job accepts, in its order of preference; empty if there is none."""
-    if not job.gpu_types:
-        return tuple(types)
-    return tuple(each for each in job.gpu_types if each in types)
+def accepted_types(gpu_types: Sequence[str], types: Sequence[str]) -> tuple[str, ...]:
+    """Return the types of the pool that a job accepts, in its order of preference; empty if there is none.
+
+    ``gpu_types`` are those that it names; without any it accepts all ``types`` of the pool.
+    """
+    return tuple(each for each in dict.fromkeys(gpu_types or types) if each in types)
 
 
 def amount_of(amount: Amount, gpu_type: str, types: Sequence[str], missing: int | None = 0) -> int | None:
     """Return the number of GPUs of one type; ``missing`` counts for types that the amount says nothing of.
 
-    ``types`` are those of the pool. None stands for all types. A plain number counts for the first of them, the
-    only one of most pools.
+    ``types`` are those of the pool. None and 0 stand for all types. Another plain number counts for the first of
+    them, the only one of most pools.
     """
-    if amount is None:
-        return None
+    if not amount and not isinstance(amount, Mapping):
+        return amount
     if isinstance(amount, int):
         return amount if not types or gpu_type == types[0] else missing
     return amount.get(gpu_type, missing)

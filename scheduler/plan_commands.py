@@ -12,7 +12,7 @@ from typing import Any, Never
 import click
 
 from springtide.scheduler.forecast import Window, forecast
-from springtide.scheduler.model import Order, Settings
+from springtide.scheduler.model import Order, Settings, Surplus
 from springtide.scheduler.scenario import Scenario, ScenarioError, read
 from springtide.scheduler.simulate import run
 from springtide.scheduler.simulate.report import JOB_COLUMNS, job_rows
@@ -94,14 +94,31 @@ def _from(window: Window, now: float) -> dict[str, float | None]:
 
 @click.command("simulate")
 @click.argument("scenario", metavar="[SCENARIO]", type=PATH, required=False)
-@click.option("--trace", type=PATH, help="A table submit_s,project,gpus,duration_s instead of a scenario.")
-@click.option("--quotas", type=PATH, help="With --trace: a table project,quota.")
-@click.option("--nodes", metavar="COUNTxGPUS", help="With --trace: the nodes, such as 88x8 or 10x8,4x4.")
+@click.option(
+    "--trace",
+    type=PATH,
+    help="A table submit_s,project,gpus,duration_s instead of a scenario; a column gpu_types is optional.",
+)
+@click.option(
+    "--quotas",
+    type=PATH,
+    help="With --trace: a table project,quota; with a column gpu_type on a pool with several.",
+)
+@click.option(
+    "--nodes",
+    metavar="COUNTxGPUS[:TYPE]",
+    help="With --trace: the nodes, such as 88x8, or 44x8:t4,44x8:a100 with the cheapest GPU type first.",
+)
 @click.option(
     "--order",
     type=click.Choice([order.value for order in Order]),
     default=Settings().order.value,
     show_default=True,
+)
+@click.option(
+    "--surplus",
+    type=click.Choice([surplus.value for surplus in Surplus]),
+    help="Who gets the GPUs that quotas leave.  [default: as the SCENARIO says, or fair]",
 )
 @click.option(
     "--policy",
@@ -137,6 +154,7 @@ def simulate(
     quotas: Path | None,
     nodes: str | None,
     order: str,
+    surplus: str | None,
     policy: str,
     restart_cost: float,
     checkpoint_every: float | None,
@@ -153,7 +171,12 @@ def simulate(
     result = run.simulate(
         load,
         Policy(policy),
-        Settings(order=Order(order), min_runtime=min_runtime),
+        Settings(
+            order=Order(order),
+            min_runtime=min_runtime,
+            surplus=Surplus(surplus) if surplus else load.surplus,
+            gpu_types=load.gpu_types,
+        ),
         Costs(restart_cost, checkpoint_every),
     )
     if jobs_out is not None:
@@ -175,8 +198,9 @@ def _load(scenario: Path | None, trace: Path | None, quotas: Path | None, nodes:
         machines = parse_nodes(nodes)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--nodes") from error
-    projects = read_quotas(quotas)
-    return Load(machines, projects, tuple(jobs_of(read_trace(trace), projects, machines, trace)))
+    projects = read_quotas(quotas, machines)
+    jobs = tuple(jobs_of(read_trace(trace), projects, machines, trace))
+    return Load(machines, projects, jobs, tuple(dict.fromkeys(node.gpu_type for node in machines)))
 
 
 def _from_scenario(file: Path) -> Load:

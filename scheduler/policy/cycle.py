@@ -1,10 +1,15 @@
-"""One plan: the phases in their order, and the means from the gentlest to the hardest (DESIGN §4, cycle)."""
+"""One plan: the phases in their order, and the means from the gentlest to the hardest (DESIGN §4, cycle).
+
+Each GPU type is planned by itself. A job that accepts several types is tried on each in its order, first within
+the quota of its project on any of them, then beyond it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from math import inf
 
-from springtide.scheduler.model import Plan
+from springtide.scheduler.model import Decision, Drop, Plan
 from springtide.scheduler.policy.memo.memo import NoMemo
 from springtide.scheduler.policy.phases.backfill import backfill
 from springtide.scheduler.policy.phases.elastic import repair_gangs
@@ -16,47 +21,104 @@ from springtide.scheduler.policy.phases.reservations import (
     fulfil_reservations,
     improve_reservations,
     reserve_ahead,
+    reserve_elsewhere,
 )
 from springtide.scheduler.policy.phases.starting import FreeGpus, PostponedGrowth
-from springtide.scheduler.policy.plan_builder import PlanBuilder
+from springtide.scheduler.policy.plan_builder import ALL, PlanBuilder, Selection, Taken
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 
 
-def plan(state: ClusterState, memo: NoMemo, now: float) -> Plan:
-    """Return what to do at ``now``, in seconds. The state is changed meanwhile, and restored."""
-    state.pass_time(now)
-    state.update_shares()
-    memo.begin_plan(now)
-    builder = PlanBuilder(state, memo, now)
-    mark = state.mark()
-    _run_phases(builder)
-    state.roll_back(mark)
-    decisions = builder.decisions()
-    memo.end_plan(empty=not decisions)
-    builder.retry(state.next_back_off_end())
-    return Plan(decisions, builder.retry_at if builder.retry_at < inf else None)
+def plan(states: Sequence[ClusterState], memos: Sequence[NoMemo], now: float) -> Plan:
+    """Return what to do at ``now``, in seconds. The states are changed meanwhile, and restored."""
+    taken = Taken()
+    builders = [PlanBuilder(state, memo, now, taken) for state, memo in zip(states, memos, strict=True)]
+    for builder in builders:
+        builder.state.pass_time(now)
+        builder.state.update_shares()
+        builder.memo.begin_plan(now)
+    marks = [state.mark() for state in states]
+    _run_phases(builders)
+    for state, mark in zip(states, marks, strict=True):
+        state.roll_back(mark)
+    decisions: list[Decision] = []
+    for builder in builders:
+        decided = builder.decisions()
+        builder.memo.end_plan(empty=not decided)
+        builder.retry(builder.state.next_back_off_end())
+        decisions += decided
+    retry_at = min(builder.retry_at for builder in builders)
+    decisions.sort(key=lambda decision: not isinstance(decision, Drop))
+    return Plan(tuple(decisions), retry_at if retry_at < inf else None)
 
 
-def _run_phases(builder: PlanBuilder) -> None:
-    fulfil_reservations(builder)
-    repair_gangs(builder)
-    free = FreeGpus(builder)
-    free.serve()
-    backfill(builder)
-    _free_pausing(builder.state)
-    enforce_limits(builder)
+def _run_phases(builders: Sequence[PlanBuilder]) -> None:
+    for builder in builders:
+        fulfil_reservations(builder)
+        repair_gangs(builder)
+    reserve_elsewhere(builders)
+    sharing = [builder for builder in builders if builder.state.shares_jobs]
+    if sharing:
+        _serve_guaranteed(sharing)
+    postponed: list[FreeGpus] = []
+    for builder in _turns(builders):
+        free = FreeGpus(builder)
+        free.serve()
+        postponed.append(free)
+    for builder in builders:
+        backfill(builder)
+        _free_pausing(builder.state)
+        enforce_limits(builder)
+    for builder in _turns(builders):
+        _make_room(builder)
+    for free in postponed:
+        if free.postponed and not free.builder.frees_gpus and not free.state.pausing:
+            PostponedGrowth(free.builder, free.postponed).serve()
+    for builder in _turns(builders):
+        reserve_ahead(builder)
+
+
+def _make_room(builder: PlanBuilder) -> None:
     move, reclaim = MoveJobs(builder), ReclaimGpus(builder)
     move.serve()
-    improve_reservations(builder, (move, reclaim))
+    if not builder.selection.rank:
+        improve_reservations(builder, (move, reclaim))
     reclaim.serve()
-    GrowIntoQuota(builder).serve()
+    if not builder.selection.rank:
+        GrowIntoQuota(builder).serve()
     PreemptJobs(builder).serve()
-    if free.postponed and not builder.frees_gpus and not builder.state.pausing:
-        PostponedGrowth(builder, free.postponed).serve()
-    reserve_ahead(builder)
+
+
+def _serve_guaranteed(builders: Sequence[PlanBuilder]) -> None:
+    """Serve requests within quota, so that no job borrows one type while another owes it GPUs."""
+    for builder in _turns(builders, guaranteed=True):
+        FreeGpus(builder).serve()
+    for builder in builders:
+        _free_pausing(builder.state)
+    for builder in _turns(builders, guaranteed=True):
+        MoveJobs(builder).serve()
+        ReclaimGpus(builder).serve()
+    for builder in builders:
+        _hold_pausing(builder.state)
+
+
+def _turns(builders: Sequence[PlanBuilder], *, guaranteed: bool = False) -> Iterator[PlanBuilder]:
+    """Yield each builder for each rank of its type among those that waiting jobs accept, first ranks first."""
+    several = any(builder.state.shares_jobs for builder in builders)
+    ranks = {builder: {0, *builder.state.ranks} if several else {0} for builder in builders}
+    for rank in range(1 + max(map(max, ranks.values()))):
+        for builder in builders:
+            if rank in ranks[builder]:
+                builder.selection = Selection(rank, guaranteed) if several else ALL
+                yield builder
 
 
 def _free_pausing(state: ClusterState) -> None:
     """Count the GPUs of attempts that are stopping as free: from here on, placements are reserved, not started."""
     for job in state.pausing.values():
         state.pool.vacate(job.id, job.placement)
+
+
+def _hold_pausing(state: ClusterState) -> None:
+    """Undo `_free_pausing`."""
+    for job in state.pausing.values():
+        state.pool.occupy(job.id, job.placement)

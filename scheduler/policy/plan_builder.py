@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from springtide.scheduler.model import Decision, Drop, Job, Move, Pause, Placeme
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.memo.memo import NoMemo
 from springtide.scheduler.policy.state.cluster_state import ClusterState
+from springtide.scheduler.policy.state.job_queues import SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
 
 
@@ -68,19 +69,45 @@ NO = Answer(None)
 """Nothing can be done for a request until something happens."""
 
 
-class PlanBuilder:
-    """The decisions made so far, and the state as it will be once they are carried out.
+class Selection(NamedTuple):
+    """Which waiting jobs are considered.
 
-    ``decided`` are the ids of jobs about which nothing more is decided in this plan; ``changed_nodes`` the nodes
-    where jobs that run or have a reservation lose GPUs; ``retry_at`` is the earliest time at which time alone may
-    change the plan.
+    ``rank`` selects the jobs that have this GPU type at that position among those that they accept; None selects
+    all. ``guaranteed`` selects jobs within the quota of their project only.
     """
 
-    def __init__(self, state: ClusterState, memo: NoMemo, now: float) -> None:
+    rank: int | None = None
+    guaranteed: bool = False
+
+
+ALL = Selection()
+
+
+@dataclass(slots=True)
+class Taken:
+    """What the builders of one plan have in common: the jobs decided about, and the projects of started jobs."""
+
+    jobs: set[str] = field(default_factory=set)
+    projects: set[str] = field(default_factory=set)
+
+
+class PlanBuilder:
+    """The decisions made so far for one GPU type, and the state as it will be once they are carried out.
+
+    ``selection`` are the waiting jobs that are considered at present; ``taken`` is shared by the builders of all
+    types. ``decided`` are the ids of jobs about which nothing more is decided in this plan; ``elastic_starts`` the
+    started jobs that may get more workers; ``changed_nodes`` the nodes where jobs that run or have a reservation
+    lose GPUs; ``retry_at`` is the earliest time at which time alone may change the plan.
+    """
+
+    def __init__(self, state: ClusterState, memo: NoMemo, now: float, taken: Taken | None = None) -> None:
         self.state = state
         self.memo = memo
         self.now = now
-        self.decided: set[str] = set()
+        self.selection = ALL
+        self.taken = taken or Taken()
+        self.decided = self.taken.jobs
+        self.elastic_starts: list[tuple[ProjectNode, Job]] = []
         self.changed_nodes = 0
         self.retry_at = inf
         self._starts: dict[str, Start] = {}
@@ -101,6 +128,13 @@ class PlanBuilder:
     def frees_gpus(self) -> bool:
         """Whether any job has to give up GPUs, or a reservation was made or dropped."""
         return bool(self._others or self._drops or self._shrunk)
+
+    def considers(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
+        """Tell whether the waiting jobs of a class are selected."""
+        rank, guaranteed = self.selection
+        if guaranteed and leaf.claimed + scheduling_class.need > leaf.quota:
+            return False
+        return rank is None or rank == self.state.rank_of(scheduling_class.constraints.gpu_types)
 
     def is_starting(self, job: Job) -> bool:
         """Tell whether the job is started by this plan."""
@@ -158,6 +192,13 @@ class PlanBuilder:
             pool.occupy(job.id, placement)
         self.state.tree.add_usage(leaf, gpus, preemptible=job.preemptible, held=0 if proposal.later else gpus)
         pool.reserve(proposal.set_aside)
+        if self.selection.guaranteed:
+            for freed in [each.taken for each in proposal.evictions] + [
+                each.taken for each in proposal.relocations
+            ]:
+                pool.reserve(freed)
+        if self.state.accepts_several(job.gpu_types):
+            self.taken.projects.add(leaf.name)
         self._decide_placement(proposal)
         losing = (*proposal.dropped, *(eviction.job for eviction in proposal.evictions))
         return [self.state.leaf_of(each) for each in losing]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from springtide.scheduler.gpu_types import summed
 from springtide.scheduler.model import (
     Change,
     Job,
@@ -24,6 +25,7 @@ from springtide.scheduler.model import (
 from springtide.scheduler.policy import cycle, diagnosis
 from springtide.scheduler.policy.memo.memo import Memo, NoMemo
 from springtide.scheduler.policy.state.cluster_state import ClusterState
+from springtide.scheduler.policy.state.pool_state import PoolState
 
 
 class Planner:
@@ -39,41 +41,58 @@ class Planner:
     def _index(
         self, nodes: Iterable[Node], projects: Iterable[Project], jobs: Iterable[Job], settings: Settings
     ) -> None:
-        self._state = ClusterState(nodes, projects, jobs, settings)
-        self._memo = self._state.observer = self._make_memo(self._state)
+        self._pool = PoolState(nodes, projects, jobs, settings)
+        self._memos = [self._make_memo(state) for state in self._pool.states]
+        for state, memo in zip(self._pool.states, self._memos, strict=True):
+            state.observer = memo
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The GPU types of the pool, in its order."""
+        return self._pool.types
 
     def apply(self, change: Change) -> None:
         """Take note of a change. A changed job costs the same however many jobs wait."""
-        state = self._state
+        pool = self._pool
         match change:
             case JobChanged(job):
-                state.upsert_job(job)
+                pool.upsert_job(job)
             case JobRemoved(job_id):
-                state.remove_job(job_id)
+                pool.remove_job(job_id)
             case ProjectsChanged(projects):
-                self._index(state.nodes, projects, state.jobs.values(), state.settings)
+                self._index(pool.nodes, projects, pool.jobs.values(), pool.settings)
             case NodesChanged(nodes):
-                self._index(nodes, state.projects, state.jobs.values(), state.settings)
+                self._index(nodes, pool.projects, pool.jobs.values(), pool.settings)
             case SettingsChanged(settings):
-                self._index(state.nodes, state.projects, state.jobs.values(), settings)
+                self._index(pool.nodes, pool.projects, pool.jobs.values(), settings)
 
     def plan(self, now: float) -> Plan:
         """Return what to do at ``now``, in seconds. It changes no job."""
-        return cycle.plan(self._state, self._memo, now)
+        return cycle.plan(self._pool.states, self._memos, now)
 
     def reason(self, job_id: str, now: float) -> Reason:
         """Return why a job waits. Raises `KeyError` for an unknown job."""
-        self._state.pass_time(now)
-        return diagnosis.reason(self._state, self._state.jobs[job_id], now)
+        job = self._pool.jobs[job_id]
+        state = self._pool.home(job)
+        state.pass_time(now)
+        return diagnosis.reason(state, job, now)
 
     def position(self, job_id: str) -> int | None:
         """Return the job's position in the queue of its project, counted from 1; None if it does not wait."""
-        job = self._state.jobs.get(job_id)
+        job = self._pool.jobs.get(job_id)
         if job is None or job.phase is not Phase.WAITING:
             return None
-        return self._state.queue_position(job)
+        return self._pool.home(job).queue_position(job)
 
     def standing(self) -> Mapping[str, Standing]:
         """Return what every project holds, requests and is entitled to, in GPUs."""
-        self._state.update_shares()
-        return self._state.tree.standing()
+        by_type = {name: _standing(state) for name, state in self._pool.by_type.items()}
+        if len(by_type) == 1:
+            return by_type[self.types[0]]
+        names = (project.name for project in self._pool.projects)
+        return {name: summed({each: by_type[each][name] for each in self.types}) for name in names}
+
+
+def _standing(state: ClusterState) -> Mapping[str, Standing]:
+    state.update_shares()
+    return state.tree.standing()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from springtide.scheduler.gpu_types import total
+from springtide.scheduler.gpu_types import accepted_types, limit_of, pool_types, quota_of
 from springtide.scheduler.model import (
     Change,
     Environment,
@@ -22,6 +22,7 @@ from springtide.scheduler.model import (
     ProjectsChanged,
     SettingsChanged,
     Snapshot,
+    Standing,
 )
 
 GpuSlot = tuple[str, int]
@@ -63,34 +64,85 @@ def size(placement: Placement) -> int:
     return sum(len(worker.gpus) for worker in placement)
 
 
+class Account:
+    """The GPUs of one type by project.
+
+    Descendants included: ``held`` counts GPUs of live attempts, ``promised`` those of reservations, ``claimed``
+    both without attempts that are stopping, and ``pinned`` the part of ``claimed`` that belongs to jobs that are
+    not preemptible. ``direct`` counts what a project's own jobs hold.
+    """
+
+    def __init__(self, books: Books, gpu_type: str) -> None:
+        self.gpu_type = gpu_type
+        self._books = books
+        self.held: Counter[str] = Counter()
+        self.direct: Counter[str] = Counter()
+        self.claimed: Counter[str] = Counter()
+        self.pinned: Counter[str] = Counter()
+        self.promised: Counter[str] = Counter()
+
+    def firm_quota(self, project: str) -> float:
+        """Return the quota, infinite if it is unlimited."""
+        quota = quota_of(self._books.projects[project], self.gpu_type, self._books.types)
+        return math.inf if quota is None else quota
+
+    def quota(self, project: str) -> float:
+        """Return the quota, or the limit if that is smaller; infinite if both are unlimited."""
+        return min(self.firm_quota(project), self.limit(project))
+
+    def limit(self, project: str) -> float:
+        """Return the limit, infinite if there is none."""
+        limit = limit_of(self._books.projects[project], self.gpu_type, self._books.types)
+        return math.inf if limit is None else limit
+
+    def entitled(self, project: str, standing: Mapping[str, Standing] | None) -> float:
+        """Return the number of GPUs that the project may claim back; infinite without standing."""
+        if standing is None:
+            return math.inf
+        own = standing[project]
+        share = own.by_type.get(self.gpu_type, own).fair_share
+        return min(self.limit(project), max(share, self.firm_quota(project)))
+
+    def count(self, job: Job, path: tuple[str, ...], sign: int) -> None:
+        """Add the GPUs of a job, or subtract them."""
+        held = sign * job.held_gpus
+        promised = sign * size(job.reserved)
+        claimed = promised + (0 if job.phase is Phase.PAUSING else held)
+        self.direct[job.project] += held
+        for name in path:
+            self.held[name] += held
+            self.promised[name] += promised
+            self.claimed[name] += claimed
+            if not job.preemptible:
+                self.pinned[name] += claimed
+
+
 class Books:
     """The state of a pool, with the sums that the checks need.
 
-    Per project, descendants included: ``held`` counts GPUs of live attempts, ``promised`` those of reservations,
-    ``claimed`` both without attempts that are stopping, and ``pinned`` the part of ``claimed`` that belongs to
-    jobs that are not preemptible. ``owners`` lists every job that holds a GPU, so that a collision is visible.
-    ``rooms`` counts nodes by GPU type and number of GPUs that are free and not reserved.
+    ``accounts`` are the GPUs by project for each type of the pool. ``owners`` lists every job that holds a GPU, so
+    that a collision is visible. ``rooms`` counts nodes by GPU type and number of GPUs that are free and not
+    reserved.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.settings = snapshot.settings
+        self.types: tuple[str, ...] = ("",)
+        self.accounts: dict[str, Account] = {}
+        self._account_of: dict[str, Account] = {}
         self.nodes: dict[str, Node] = {}
         self.projects: dict[str, Project] = {}
         self.paths: dict[str, tuple[str, ...]] = {}
         self.jobs: dict[str, Job] = {}
         self.owners: dict[GpuSlot, list[str]] = {}
         self.reservations: dict[GpuSlot, list[str]] = {}
-        self.held: Counter[str] = Counter()
-        self.direct: Counter[str] = Counter()
-        self.claimed: Counter[str] = Counter()
-        self.pinned: Counter[str] = Counter()
-        self.promised: Counter[str] = Counter()
         self.waiting: dict[Kind, dict[str, None]] = {}
         self.reserved: dict[str, None] = {}
         self.free: dict[str, int] = {}
         self.rooms: Counter[tuple[str, int]] = Counter()
         self._set_projects(snapshot.projects)
         self._set_nodes(snapshot.nodes)
+        self._open_accounts()
         for job in snapshot.jobs:
             self._add(job)
 
@@ -104,25 +156,27 @@ class Books:
                 self._drop(job_id)
             case SettingsChanged(settings):
                 self.settings = settings
+                self._recount()
             case NodesChanged(nodes):
                 self._set_nodes(nodes)
+                self._recount()
             case ProjectsChanged(projects):
-                jobs = list(self.jobs.values())
-                for job in jobs:
-                    self._drop(job.id)
                 self._set_projects(projects)
-                for job in jobs:
-                    self._add(job)
+                self._recount()
 
-    def quota(self, project: str) -> float:
-        """Return the quota, or the limit if that is smaller; infinite if both are unlimited."""
-        quota = total(self.projects[project].quota)
-        return min(math.inf if quota is None else quota, self.limit(project))
+    def account_of(self, job: Job) -> Account:
+        """Return the account of the type of the job's GPUs, or of the first type that it accepts."""
+        first = (*self.accepted(job), *self.types)[0]
+        return self.account_at(job.placement or job.reserved) or self.accounts[first]
 
-    def limit(self, project: str) -> float:
-        """Return the limit, infinite if there is none."""
-        limit = total(self.projects[project].limit)
-        return math.inf if limit is None else limit
+    def account_at(self, placement: Placement) -> Account | None:
+        """Return the account of the type of these GPUs; None if none of their nodes is known."""
+        types = (self.nodes[worker.node].gpu_type for worker in placement if worker.node in self.nodes)
+        return next((self.accounts[each] for each in types if each in self.accounts), None)
+
+    def accepted(self, job: Job | Kind) -> tuple[str, ...]:
+        """Return the types of the pool that a job accepts, in its order."""
+        return accepted_types(job.gpu_types, self.types)
 
     def usable(self, slot: GpuSlot) -> bool:
         """Return whether an attempt could run on this GPU: it exists, is a train GPU and belongs to the pool."""
@@ -153,6 +207,18 @@ class Books:
             yield name
             name = self.projects[name].parent
 
+    def _open_accounts(self) -> None:
+        train = (node for node in self.nodes.values() if node.environment is Environment.TRAIN)
+        self.types = pool_types(train, self.settings.gpu_types)
+        self.accounts = {each: Account(self, each) for each in self.types}
+        self._account_of.clear()
+
+    def _recount(self) -> None:
+        """Count the GPUs of all jobs by project again."""
+        self._open_accounts()
+        for job in self.jobs.values():
+            self._count(job)
+
     def _set_nodes(self, nodes: tuple[Node, ...]) -> None:
         self.nodes = {node.name: node for node in nodes}
         self.rooms.clear()
@@ -181,7 +247,7 @@ class Books:
             self._claim(self.reservations, gpu_slots(job.reserved), job.id)
         elif job.phase is Phase.WAITING:
             self.waiting.setdefault(kind_of(job), {})[job.id] = None
-        self._count(job, 1)
+        self._count(job)
 
     def _drop(self, job_id: str) -> None:
         job = self.jobs.pop(job_id, None)
@@ -197,21 +263,14 @@ class Books:
             del alike[job.id]
             if not alike:
                 del self.waiting[kind_of(job)]
-        self._count(job, -1)
+        account = self._account_of.pop(job_id, None)
+        if account is not None:
+            account.count(job, self.paths.get(job.project, ()), -1)
 
-    def _count(self, job: Job, sign: int) -> None:
-        held = sign * job.held_gpus
-        promised = sign * size(job.reserved)
-        if not held and not promised:
-            return
-        claimed = promised + (0 if job.phase is Phase.PAUSING else held)
-        self.direct[job.project] += held
-        for name in self.paths.get(job.project, ()):
-            self.held[name] += held
-            self.promised[name] += promised
-            self.claimed[name] += claimed
-            if not job.preemptible:
-                self.pinned[name] += claimed
+    def _count(self, job: Job) -> None:
+        if job.placement or job.reserved:
+            account = self._account_of[job.id] = self.account_of(job)
+            account.count(job, self.paths.get(job.project, ()), 1)
 
     def _claim(self, claims: dict[GpuSlot, list[str]], wanted: Iterator[GpuSlot], job: str) -> None:
         for slot in wanted:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import WITHIN_NODES, Job, Phase
 from springtide.scheduler.promises.books import Books, GpuSlot, Kind, gpu_slots, kind_of
 from springtide.scheduler.promises.breach import Breach, Promise
@@ -45,7 +44,9 @@ def check_rest(books: Books, now: float) -> tuple[Breach, ...]:
 def _idle(books: Books, now: float) -> Iterator[Breach]:
     largest = max((free for (_, free), count in books.rooms.items() if count > 0), default=0)
     for kind, jobs in books.waiting.items():
-        if kind.gpus <= largest and kind.not_before <= now and fits(books, kind) and allowed(books, kind):
+        if kind.gpus > largest or kind.not_before > now:
+            continue
+        if any(allowed(books, kind, each) for each in fitting_types(books, kind)):
             job = next(iter(jobs))
             message = f"job {job} waits, though its {kind.need} GPUs are free and reserved for nobody"
             yield Breach(Promise.WORK_CONSERVING, message, job, kind.project)
@@ -57,7 +58,10 @@ def _unfulfilled(books: Books, now: float) -> Iterator[Breach]:
         if job.phase is not Phase.WAITING or job.not_before > now:
             continue
         reserved = list(gpu_slots(job.reserved))
-        if all(_ready(books, slot) for slot in reserved) and allowed(books, kind_of(job), own=len(reserved)):
+        account = books.account_of(job)
+        if all(_ready(books, slot) for slot in reserved) and allowed(
+            books, kind_of(job), account.gpu_type, own=len(reserved)
+        ):
             message = f"job {job_id} waits, though the GPUs reserved for it are free"
             yield Breach(Promise.WORK_CONSERVING, message, job_id, job.project)
 
@@ -66,21 +70,19 @@ def _ready(books: Books, slot: GpuSlot) -> bool:
     return slot not in books.owners and books.usable(slot) and books.nodes[slot[0]].available
 
 
-def fits(books: Books, kind: Kind) -> bool:
-    """Return whether a job of this kind fits on GPUs of one type that are free and not reserved."""
+def fitting_types(books: Books, kind: Kind) -> set[str]:
+    """Return the types of which a job of this kind fits on GPUs that are free and not reserved."""
     if kind.require is not None:
-        return _fits_domain(books, kind, kind.require)
+        return _types_with_domain(books, kind, kind.require)
     room: Counter[str] = Counter()
     for (gpu_type, free), nodes in books.rooms.items():
         if free >= kind.gpus and (not kind.gpu_types or gpu_type in kind.gpu_types):
             room[gpu_type] += free // kind.gpus * nodes
-            if room[gpu_type] >= kind.min_workers:
-                return True
-    return False
+    return {gpu_type for gpu_type, workers in room.items() if workers >= kind.min_workers}
 
 
-def _fits_domain(books: Books, kind: Kind, level: str) -> bool:
-    room: Counter[object] = Counter()
+def _types_with_domain(books: Books, kind: Kind, level: str) -> set[str]:
+    room: Counter[tuple[str, object]] = Counter()
     for name, free in books.free.items():
         node = books.nodes[name]
         if free < kind.gpus or (kind.gpu_types and node.gpu_type not in kind.gpu_types):
@@ -88,27 +90,26 @@ def _fits_domain(books: Books, kind: Kind, level: str) -> bool:
         groups = node.groups(level)
         for at, group in enumerate(groups):
             idle = sum(1 for gpu in group if _unclaimed(books, (name, gpu)))
-            room[node.gpu_type, name, at] = idle // kind.gpus
+            room[node.gpu_type, (name, at)] = idle // kind.gpus
         if not groups:
             domain = name if level in {"node", *WITHIN_NODES} else node.labels.get(level, ("", name))
             room[node.gpu_type, domain] += free // kind.gpus
-    return any(workers >= kind.min_workers for workers in room.values())
+    return {gpu_type for (gpu_type, _), workers in room.items() if workers >= kind.min_workers}
 
 
 def _unclaimed(books: Books, slot: GpuSlot) -> bool:
     return _ready(books, slot) and slot not in books.reservations
 
 
-def allowed(books: Books, kind: Kind, own: int = 0) -> bool:
-    """Return whether limits, and quotas for jobs that are not preemptible, permit a job of this kind.
+def allowed(books: Books, kind: Kind, gpu_type: str, own: int = 0) -> bool:
+    """Return whether limits, and quotas for jobs that are not preemptible, permit a job of this kind on a type.
 
     Reserved GPUs count as held, except for the ``own`` GPUs that are reserved for the job itself.
     """
-    need = max(kind.need, own) - own
+    need, account = max(kind.need, own) - own, books.accounts[gpu_type]
     for project in books.paths.get(kind.project, ()):
-        if books.held[project] + books.promised[project] + need > books.limit(project):
+        if account.held[project] + account.promised[project] + need > account.limit(project):
             return False
-        quota = total(books.projects[project].quota)
-        if not kind.preemptible and quota is not None and books.pinned[project] + need > quota:
+        if not kind.preemptible and account.pinned[project] + need > account.firm_quota(project):
             return False
     return kind.project in books.projects

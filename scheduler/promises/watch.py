@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from springtide.scheduler.model import (
@@ -18,7 +18,7 @@ from springtide.scheduler.model import (
     Standing,
     Start,
 )
-from springtide.scheduler.promises.books import Books, Kind
+from springtide.scheduler.promises.books import Account, Books, Kind
 from springtide.scheduler.promises.breach import Breach, Promise
 from springtide.scheduler.promises.guarantee import GuaranteeMeter, placeable, sound
 from springtide.scheduler.promises.plan_checks import check_decisions
@@ -90,7 +90,9 @@ class Watch:
         self.report(self._restless(plan))
         for decision in plan.decisions:
             if isinstance(decision, Start) and decision.job in self.books.jobs:
-                self.meter.started(self.books.jobs[decision.job].project)
+                account = self.books.account_at(decision.placement)
+                if account is not None:
+                    self.meter.started(account.gpu_type, self.books.jobs[decision.job].project)
 
     def settled(self, now: float) -> None:
         """Check the pool at an instant at which the planner has no more decisions."""
@@ -137,8 +139,9 @@ class Watch:
         standing = self._standing() if self._standing is not None else None
         urgent = self._most_urgent(now)
         for kind, jobs in self.books.waiting.items():
-            if not (
-                self._startable(kind, now) and self._entitled(kind, standing) and sound(self.books, kind.project)
+            if not any(
+                self._entitled(kind, account, standing) and sound(self.books, account, kind.project)
+                for account in self._startable(kind, now)
             ):
                 continue
             for job in jobs:
@@ -150,25 +153,27 @@ class Watch:
     def _most_urgent(self, now: float) -> Mapping[str, int]:
         """Return the highest priority of startable waiting jobs by project; lower ones wait for them."""
         urgent: dict[str, int] = {}
-        waiting = [job for kind, jobs in self.books.waiting.items() if self._startable(kind, now) for job in jobs]
+        waiting = [
+            job for kind, jobs in self.books.waiting.items() if any(self._startable(kind, now)) for job in jobs
+        ]
         for job_id in (*waiting, *self.books.reserved):
             job = self.books.jobs[job_id]
             urgent[job.project] = max(job.priority, urgent.get(job.project, job.priority))
         return urgent
 
-    def _startable(self, kind: Kind, now: float) -> bool:
-        return (
-            kind.not_before <= now
-            and kind.require is None
-            and allowed(self.books, kind)
-            and placeable(self.books, kind)
-        )
+    def _startable(self, kind: Kind, now: float) -> Iterator[Account]:
+        """Yield the accounts of the types on which a job of this kind may start now."""
+        books = self.books
+        for gpu_type in books.accepted(kind) if kind.not_before <= now and kind.require is None else ():
+            account = books.accounts[gpu_type]
+            if allowed(books, kind, gpu_type) and placeable(books, account, kind):
+                yield account
 
-    def _entitled(self, kind: Kind, standing: Mapping[str, Standing] | None) -> bool:
+    def _entitled(self, kind: Kind, account: Account, standing: Mapping[str, Standing] | None) -> bool:
         """Return whether a job of this kind stays within the entitlement of its project and of all ancestors."""
         for name in self.books.paths.get(kind.project, ()):
-            share = standing[name].fair_share if standing is not None and name in standing else 0
-            if self.books.held[name] + self.books.promised[name] + kind.need > max(self.books.quota(name), share):
+            share = account.entitled(name, standing) if standing is not None and name in standing else 0
+            if account.held[name] + account.promised[name] + kind.need > max(account.quota(name), share):
                 return False
         return True
 

@@ -9,8 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from springtide.scheduler.model import PREEMPTIBLE_BELOW, Job, Node, Phase, Placement, Project, Worker
+from springtide.scheduler.model import PREEMPTIBLE_BELOW, Job, Node, Phase, Placement, Project, Surplus, Worker
 from springtide.scheduler.scenario.document import YAML_SUFFIXES, ScenarioError, decode, load
+from springtide.scheduler.scenario.gpu_types import check_amounts, some, types_of
 from springtide.scheduler.scenario.shape import Document, JobPart, NodePart, ProjectPart, shaped
 
 
@@ -19,12 +20,15 @@ class Scenario:
     """A pool at one moment. ``durations`` are run times in seconds, by job id, of the jobs that have one.
 
     A job's id is its name. Jobs are in the file's order; those with workers in ``placed`` are running.
+    ``gpu_types`` are those of the nodes in the pool's order.
     """
 
     nodes: tuple[Node, ...]
     projects: tuple[Project, ...]
     jobs: tuple[Job, ...]
     durations: Mapping[str, float]
+    gpu_types: tuple[str, ...] = ("",)
+    surplus: Surplus = Surplus.FAIR
 
 
 def read(path: Path) -> Scenario:
@@ -44,12 +48,16 @@ def checked(data: Any, shown: str) -> Scenario:
     _check_names(document, shown)
     _check_nodes(document.nodes, shown)
     _check_tree(document.projects, shown)
+    types = types_of(document, shown)
+    check_amounts(document, types, shown)
     _check_jobs(document, shown)
     return Scenario(
         nodes=tuple(_node(part) for part in document.nodes),
         projects=tuple(_project(part, age) for age, part in enumerate(document.projects)),
         jobs=_jobs(document, shown),
         durations={part.name: part.duration for part in document.jobs if part.duration is not None},
+        gpu_types=types,
+        surplus=document.surplus,
     )
 
 
@@ -108,7 +116,7 @@ def _check_tree(projects: Sequence[ProjectPart], shown: str) -> None:
     place = {part.name: at for at, part in enumerate(projects)}
     for at, part in enumerate(projects):
         if part.parent is not None and part.parent not in parent:
-            message = f"no project {part.parent!r}, expected one of {_some(parent)} or null"
+            message = f"no project {part.parent!r}, expected one of {some(parent)} or null"
             raise ScenarioError(shown, f"projects[{at}].parent", message)
     settled: set[str] = set()
     for name in parent:
@@ -129,14 +137,14 @@ def _check_jobs(document: Document, shown: str) -> None:
     gpu_types = {node.gpu_type for node in document.nodes}
     for at, job in enumerate(document.jobs):
         if job.project not in projects:
-            message = f"no project {job.project!r}, expected one of {_some(projects)}"
+            message = f"no project {job.project!r}, expected one of {some(projects)}"
             raise ScenarioError(shown, f"jobs[{at}].project", message)
         if job.min_workers is not None and job.min_workers > job.workers:
             message = f"expected at most its {job.workers} workers, got {job.min_workers}"
             raise ScenarioError(shown, f"jobs[{at}].min_workers", message)
         for number, kind in enumerate(job.gpu_types):
             if kind not in gpu_types:
-                message = f"no node has GPUs of type {kind!r}, expected one of {_some(gpu_types)}"
+                message = f"no node has GPUs of type {kind!r}, expected one of {some(gpu_types)}"
                 raise ScenarioError(shown, f"jobs[{at}].gpu_types[{number}]", message)
 
 
@@ -158,10 +166,13 @@ def _jobs(document: Document, shown: str) -> tuple[Job, ...]:
             )
         for name in running:
             if name not in free:
-                raise ScenarioError(shown, field, f"no node {name!r}, expected one of {_some(free)} or null")
+                raise ScenarioError(shown, field, f"no node {name!r}, expected one of {some(free)} or null")
             if part.gpu_types and kinds[name] not in part.gpu_types:
-                wanted = _some(part.gpu_types)
+                wanted = some(part.gpu_types)
                 raise ScenarioError(shown, field, f"node {name!r} is of type {kinds[name]!r}, expected {wanted}")
+        mixed = {kinds[name] for name in running}
+        if len(mixed) > 1:
+            raise ScenarioError(shown, field, f"expected all workers on GPUs of one type, got {some(mixed)}")
         jobs.append(_job(part, least, _seated(part, running, free, field, shown)))
     return tuple(jobs)
 
@@ -203,10 +214,3 @@ def _job(part: JobPart, min_workers: int, placement: Placement) -> Job:
         placement=placement,
         attempts=1 if placement else 0,
     )
-
-
-def _some(names: Iterable[str]) -> str:
-    """Return some of the names, for messages."""
-    shown = sorted(names)
-    listed = ", ".join(repr(name) for name in shown[:8])
-    return f"{listed}, … ({len(shown)} in all)" if len(shown) > 8 else listed or "(there are none)"

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from springtide.scheduler.model import Surplus
 from springtide.scheduler.scenario.document import ScenarioError
 from springtide.scheduler.wire.shapes import Count, Positive
 
@@ -35,12 +36,12 @@ class NodePart(Part, frozen=True, kw_only=True):
 
 
 class ProjectPart(Part, frozen=True, kw_only=True):
-    """A project. ``quota`` null is unlimited, ``limit`` null is none."""
+    """A project. ``quota`` null is unlimited, ``limit`` null is none; both may be tables by GPU type."""
 
     name: Name
     parent: Name | None = None
-    quota: Count | None = 0
-    limit: Count | None = None
+    quota: Count | dict[Label, Count | None] | None = 0
+    limit: Count | dict[Label, Count | None] | None = None
     weight: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
     priority: Priority = 100
 
@@ -67,11 +68,13 @@ class JobPart(Part, frozen=True, kw_only=True):
 
 
 class Document(Part, frozen=True, kw_only=True):
-    """A whole scenario. Projects are listed oldest first."""
+    """A whole scenario. Projects are listed oldest first, ``gpu_types`` the cheapest first."""
 
     nodes: list[NodePart]
     projects: list[ProjectPart]
     jobs: list[JobPart] = []
+    gpu_types: list[Label] = []
+    surplus: Surplus = Surplus.FAIR
 
 
 KEYS: dict[str, type[Part]] = {"nodes": NodePart, "projects": ProjectPart, "jobs": JobPart}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from springtide.scheduler.model import Job, Node, Project, Settings, Snapshot
+from springtide.scheduler.model import Job, Node, Project, Settings, Snapshot, Surplus
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.promises import Breach, Watch
 from springtide.scheduler.scenario import Scenario
@@ -29,11 +29,16 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The input of a simulation: jobs with their run times in seconds, nodes, and the projects that share them."""
+    """The input of a simulation: jobs with their run times in seconds, nodes, and the projects that share them.
+
+    ``gpu_types`` is the pool's order of GPU types; ``surplus`` says who gets what quotas leave.
+    """
 
     nodes: tuple[Node, ...]
     projects: tuple[Project, ...]
     jobs: tuple[tuple[Job, float], ...]
+    gpu_types: tuple[str, ...] = ()
+    surplus: Surplus = Surplus.FAIR
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,8 @@ def load_of(scenario: Scenario) -> Load:
         scenario.nodes,
         scenario.projects,
         tuple((job, scenario.durations[job.id]) for job in scenario.jobs),
+        scenario.gpu_types,
+        scenario.surplus,
     )
 
 
@@ -63,9 +70,11 @@ def simulate(
 ) -> Result:
     """Run a load through virtual time. ``clock`` measures the real time that this takes, in seconds.
 
-    Under `Policy.STATIC`, jobs larger than their project's quota are left out, because they could never run.
+    ``settings`` that name no GPU types take those of the load. Under `Policy.STATIC`, jobs larger than their
+    project's quota are left out, because they could never run.
     """
     began = clock()
+    settings = settings if settings.gpu_types else replace(settings, gpu_types=load.gpu_types)
     start = min((job.submitted for job, _ in load.jobs), default=0.0)
     running = tuple((replace(job, started=start), duration) for job, duration in load.jobs if job.placement)
     snapshot = Snapshot(start, load.nodes, load.projects, tuple(job for job, _ in running), settings)

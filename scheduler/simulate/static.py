@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterator
 
-from springtide.scheduler.gpu_types import total
+from springtide.scheduler.gpu_types import accepted_types, pool_types, quota_of
 from springtide.scheduler.model import (
     Change,
     Job,
@@ -24,27 +24,40 @@ from springtide.scheduler.model import (
 STARTED = Reason("started", {})
 
 
+Queue = tuple[str, str]
+"""A project and a GPU type."""
+
+
 class StaticPlanner:
     """Starts the jobs of each project in order of submission as long as they fit into its quota.
 
-    Later jobs may start before a job that does not fit. No job is ever paused; priorities, trees and limits are
-    ignored. The nodes are those of the snapshot and never change.
+    Later jobs may start before a job that does not fit. A job belongs to the first GPU type that it accepts and of
+    which its project has quota enough. No job is ever paused; priorities, trees and limits are ignored. The nodes
+    are those of the snapshot and never change.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._quota = {project.name: total(project.quota) for project in snapshot.projects}
+        nodes = [node for node in snapshot.nodes if node.available]
+        self._types = pool_types(nodes, snapshot.settings.gpu_types)
+        self._quota = {
+            (project.name, each): quota_of(project, each, self._types)
+            for project in snapshot.projects
+            for each in self._types
+        }
         self._held = dict.fromkeys(self._quota, 0)
-        self._queues: dict[str, list[tuple[float, str]]] = {name: [] for name in self._quota}
-        self._free = {node.name: _gpus(node) for node in snapshot.nodes if node.available}
+        self._queues: dict[Queue, list[tuple[float, str]]] = {queue: [] for queue in self._quota}
+        self._free = {
+            each: {node.name: _gpus(node) for node in nodes if node.gpu_type == each} for each in self._types
+        }
+        self._type_of = {node.name: node.gpu_type for node in nodes}
         self._jobs: dict[str, Job] = {}
         self._stirred = set(self._quota)
         for job in snapshot.jobs:
             self.apply(JobChanged(job))
 
     def fits_quota(self, job: Job) -> bool:
-        """Return whether the job can run at all: its gang is no larger than its project's quota."""
-        quota = self._quota[job.project]
-        return quota is None or job.workers * job.gpus <= quota
+        """Return whether the job can run at all: its gang is no larger than its project's quota of a type."""
+        return self._queue_of(job) is not None
 
     def apply(self, change: Change) -> None:
         """Record a job that was submitted, started or ended. Raise `TypeError` for any other change."""
@@ -62,44 +75,59 @@ class StaticPlanner:
         del now
         starts: list[Start] = []
         taken: dict[str, int] = {}
-        for project in sorted(self._stirred):
-            starts += self._starts(project, taken)
+        for queue in sorted(self._stirred):
+            starts += self._starts(queue, taken)
         self._stirred = set()
         return Plan(tuple(starts))
 
+    def _queue_of(self, job: Job) -> Queue | None:
+        """Return the project and the type that the job counts for; None if no quota holds it."""
+        if job.placement:
+            return (job.project, self._type_of[job.placement[0].node])
+        for each in accepted_types(job.gpu_types, self._types):
+            quota = self._quota[job.project, each]
+            if quota is None or job.workers * job.gpus <= quota:
+                return (job.project, each)
+        return None
+
     def _forget(self, job_id: str) -> None:
         job = self._jobs.pop(job_id, None)
-        if job is None:
+        queue = None if job is None else self._queue_of(job)
+        if job is None or queue is None:
             return
         if job.phase is Phase.WAITING:
-            self._queues[job.project].remove((job.submitted, job.id))
+            self._queues[queue].remove((job.submitted, job.id))
         for worker in job.placement:
-            self._free[worker.node].extend(worker.gpus)
-        self._held[job.project] -= job.held_gpus
+            self._free[queue[1]][worker.node].extend(worker.gpus)
+        self._held[queue] -= job.held_gpus
         if job.placement:
-            self._stirred.add(job.project)
+            self._stirred.add(queue)
 
     def _learn(self, job: Job) -> None:
         self._jobs[job.id] = job
+        queue = self._queue_of(job)
+        if queue is None:
+            return
+        free = self._free[queue[1]]
         for worker in job.placement:
-            self._free[worker.node] = [gpu for gpu in self._free[worker.node] if gpu not in worker.gpus]
-        self._held[job.project] += job.held_gpus
+            free[worker.node] = [gpu for gpu in free[worker.node] if gpu not in worker.gpus]
+        self._held[queue] += job.held_gpus
         if job.phase is Phase.WAITING:
-            insort(self._queues[job.project], (job.submitted, job.id))
-            self._stirred.add(job.project)
+            insort(self._queues[queue], (job.submitted, job.id))
+            self._stirred.add(queue)
 
-    def _starts(self, project: str, taken: dict[str, int]) -> Iterator[Start]:
-        quota = self._quota[project]
-        left = float("inf") if quota is None else quota - self._held[project]
+    def _starts(self, queue: Queue, taken: dict[str, int]) -> Iterator[Start]:
+        quota = self._quota[queue]
+        left = float("inf") if quota is None else quota - self._held[queue]
         too_large = float("inf")
-        for _, job_id in self._queues[project]:
+        for _, job_id in self._queues[queue]:
             if left <= 0:
                 return
             job = self._jobs[job_id]
             size = job.workers * job.gpus
             if size > left or size >= too_large:
                 continue
-            placement = self._place(job, taken)
+            placement = self._place(job, self._free[queue[1]], taken)
             if placement is None:
                 too_large = size
                 continue
@@ -108,17 +136,17 @@ class StaticPlanner:
             left -= size
             yield Start(job_id, placement, STARTED)
 
-    def _place(self, job: Job, taken: dict[str, int]) -> Placement | None:
+    def _place(self, job: Job, free_gpus: dict[str, list[int]], taken: dict[str, int]) -> Placement | None:
         """Return the placement of the gang on the fullest nodes that hold its workers, None if there is none."""
         rooms = sorted(
             (len(free) - taken.get(name, 0), name)
-            for name, free in self._free.items()
+            for name, free in free_gpus.items()
             if len(free) - taken.get(name, 0) >= job.gpus
         )
         workers: list[Worker] = []
         for room, name in rooms:
             first = taken.get(name, 0)
-            free = sorted(self._free[name])
+            free = sorted(free_gpus[name])
             for number in range(min(room // job.gpus, job.workers - len(workers))):
                 at = first + number * job.gpus
                 workers.append(Worker(len(workers), name, tuple(free[at : at + job.gpus])))

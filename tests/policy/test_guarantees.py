@@ -150,11 +150,11 @@ def test_what_is_held_beyond_a_limit_can_be_taken_back_whatever_the_priority():
 
 
 def test_only_who_is_in_the_way_moves():
-    nodes = (Node("n0", 4, "a100"), Node("n1", 2, "v100"), Node("n2", 2, "v100"))
+    nodes = (Node("n0", 4), Node("n1", 2), Node("n2", 2))
     decided = plan(
         running("in the way", "a", on("n0", 0)),
         running("elsewhere", "a", on("n1", 1)),
-        waiting("w", "b", 2, 2),
+        replace(waiting("w", "b", 2, 2), require="node"),
         nodes=nodes,
         quotas={"a": 2, "b": 2},
     )

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from springtide.scheduler.model import (
+    Amount,
     Change,
     Decision,
     Job,
@@ -28,6 +29,7 @@ from springtide.scheduler.model import (
     Settings,
     SettingsChanged,
     Snapshot,
+    Surplus,
 )
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.policy.memo.memo import NoMemo
@@ -35,6 +37,7 @@ from springtide.scheduler.promises import Breach, Promise, Watch, check_replay
 from springtide.scheduler.simulate.carry_out import carried_out
 
 GRACE = 30.0
+TYPES = ("t4", "v100", "a100")
 PATIENCE = 15_000.0
 ROUNDS = 50
 REPLAY = 10
@@ -185,15 +188,15 @@ class World:
         jobs = [job for job in self.jobs.values() if job.phase in phases]
         return jobs[at % len(jobs)] if jobs else None
 
-    def arrive(self, project: int, shape: int) -> None:
+    def arrive(self, project: int, shape: int, gpu_types: tuple[str, ...] = ()) -> None:
         """A job comes, and nothing is decided yet."""
-        self.submit(project, shape + 1024 * len(SHAPES))
+        self.submit(project, shape + 1024 * len(SHAPES), gpu_types)
 
     def cancel_now(self, job_id: str) -> None:
         """A job is cancelled, and nothing is decided yet."""
         self._stop(self.jobs[job_id], None)
 
-    def submit(self, a: int, b: int) -> None:
+    def submit(self, a: int, b: int, gpu_types: tuple[str, ...] = ()) -> None:
         workers, least, gpus = SHAPES[b % len(SHAPES)]
         gpus = min(gpus, max(node.gpus for node in self.nodes))
         priority = (50, 50, 50, 75, 100)[(b // 16) % 5]
@@ -211,8 +214,17 @@ class World:
             rotate=bool((b // 128) % 4),
             require=self._required((b // 512) % 16),
             time_limit=600.0 * (1 + b % 7) if b % 3 == 0 else None,
+            gpu_types=gpu_types or self._accepted(a // 64),
         )
         self.tell(JobChanged(job))
+
+    def _accepted(self, number: int) -> tuple[str, ...]:
+        """One GPU type for half of the jobs of a pool with several, all or some in any order for the others."""
+        types = self.settings.gpu_types
+        if len(types) < 2 or number % 4 == 0:
+            return ()
+        first = number // 4 % len(types)
+        return types[first:] + types[:first] if number % 4 == 1 else (types[first],)
 
     def _required(self, of_16: int) -> str | None:
         """A rack for one job in sixteen, and an island or a socket for four where nodes have sockets."""
@@ -245,13 +257,21 @@ class World:
             self.tell(JobChanged(replace(job, saved=self.now)))
 
     def requota(self, a: int, b: int) -> None:
-        self._edit(a, quota=b % (self.gpus + 1))
+        self._edit(a, quota=self._amount(a, "quota", b % (self.gpus + 1)))
 
     def relimit(self, a: int, b: int) -> None:
-        self._edit(a, limit=None if b % 2 else b % (self.gpus + 1))
+        self._edit(a, limit=self._amount(a, "limit", None if b % 2 else b % (self.gpus + 1)))
 
     def reweigh(self, a: int, b: int) -> None:
         self._edit(a, weight=(0.0, 0.5, 1.0, 2.0)[b % 4])
+
+    def _amount(self, at: int, field: str, number: int | None) -> Amount:
+        """The number, or on a pool with several GPU types the project's table with this number for one of them."""
+        types = self.settings.gpu_types
+        if not types:
+            return number
+        table = getattr(self.projects[at % len(self.projects)], field) or {}
+        return {**table, types[at // 8 % len(types)]: number}
 
     def _edit(self, at: int, **fields: Any) -> None:
         at %= len(self.projects)
@@ -341,14 +361,57 @@ def some_projects(rng: random.Random, gpus: int) -> tuple[Project, ...]:
     return tuple(projects)
 
 
-def some_world(seed: int, planner: Callable[[Snapshot], Planner] = Planner, *, grouped: bool = False) -> World:
+def of_types(nodes: tuple[Node, ...], rng: random.Random) -> tuple[Node, ...]:
+    """The nodes, and as many again, with two or three GPU types among them."""
+    twice = (*nodes, *(replace(node, name=f"m{node.name[1:]}") for node in nodes))
+    types = TYPES[: rng.randint(2, 3)]
+    return tuple(replace(node, gpu_type=types[at % len(types)]) for at, node in enumerate(twice))
+
+
+def with_tables(projects: tuple[Project, ...], nodes: tuple[Node, ...], rng: random.Random) -> tuple[Project, ...]:
+    """The projects with a quota of each GPU type; the quotas of each type add up."""
+    tables: dict[str, dict[str, int | None]] = {project.name: {} for project in projects}
+
+    def add(name: str, gpu_type: str, room: int) -> int:
+        children = [project.name for project in projects if project.parent == name]
+        used = sum(add(child, gpu_type, room // len(children)) for child in children)
+        quota = used if children else rng.randint(0, room)
+        tables[name][gpu_type] = quota
+        return quota
+
+    for gpu_type in sorted({node.gpu_type for node in nodes}):
+        room = sum(node.gpus for node in nodes if node.gpu_type == gpu_type)
+        for project in projects:
+            if project.parent is None:
+                room -= add(project.name, gpu_type, room)
+    return tuple(
+        replace(project, quota=tables[project.name], limit=None if project.limit is None else {TYPES[0]: 4})
+        for project in projects
+    )
+
+
+def some_world(
+    seed: int,
+    planner: Callable[[Snapshot], Planner] = Planner,
+    *,
+    grouped: bool = False,
+    typed: bool = False,
+    surplus: Surplus = Surplus.FAIR,
+) -> World:
     rng = random.Random(seed)
     nodes = some_nodes(rng)
+    if typed:
+        nodes = of_types(nodes, rng)
     if grouped:
         nodes = in_groups(nodes, rng)
     projects = some_projects(rng, sum(node.gpus for node in nodes))
+    if typed:
+        projects = with_tables(projects, nodes, rng)
     order = Order.LEAST_SERVED if rng.random() < 0.6 else Order.FIRST_COME
-    settings = Settings(order, min_runtime=rng.choice([0.0, 0.0, 300.0]), grace=GRACE)
+    settings = Settings(order, min_runtime=rng.choice([0.0, 0.0, 300.0]), grace=GRACE, surplus=surplus)
+    if typed:
+        types = sorted({node.gpu_type for node in nodes})
+        settings = replace(settings, gpu_types=tuple(rng.sample(types, len(types))))
     return World(nodes, projects, settings, instant=rng.random() < 0.5, planner=planner)
 
 
@@ -378,10 +441,12 @@ def live_through(
     wanted: Promise | None = None,
     *,
     grouped: bool = False,
+    typed: bool = False,
+    surplus: Surplus = Surplus.FAIR,
 ) -> World:
     """A random history: the world at its end, or as soon as a promise (or the ``wanted`` one) is broken."""
     rng = random.Random(seed)
-    world = some_world(seed, planner, grouped=grouped)
+    world = some_world(seed, planner, grouped=grouped, typed=typed, surplus=surplus)
     for step in range(steps):
         action = rng.choice(ACTIONS)
         world.act(action, rng.randrange(1 << 16), rng.randrange(1 << 16), replay=step % REPLAY == 0)
@@ -390,13 +455,17 @@ def live_through(
     return world
 
 
+Plans = tuple[float, tuple[Decision, ...], tuple[Decision, ...]]
+"""A time, and what two planners decided then."""
+
+
 class TwicePlanned(Planner):
     """Plans with its memory and without; ``plans`` are the times and both decisions."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot)
         self.forgetful = Planner(snapshot, NoMemo)
-        self.plans: list[tuple[float, tuple[Decision, ...], tuple[Decision, ...]]] = []
+        self.plans: list[Plans] = []
 
     def apply(self, change: Change) -> None:
         super().apply(change)
@@ -409,11 +478,13 @@ class TwicePlanned(Planner):
 
 
 @pytest.fixture
-def memory_compared() -> Callable[[int, int], list[tuple[float, tuple[Decision, ...], tuple[Decision, ...]]]]:
+def memory_compared() -> Callable[..., list[Plans]]:
     """All plans of a random history, made by a planner with memory and by one without."""
 
-    def compare(seed: int, steps: int) -> list[tuple[float, tuple[Decision, ...], tuple[Decision, ...]]]:
-        planner = live_through(seed, steps, TwicePlanned).planner
+    def compare(
+        seed: int, steps: int, **kind: Any
+    ) -> list[tuple[float, tuple[Decision, ...], tuple[Decision, ...]]]:
+        planner = live_through(seed, steps, TwicePlanned, **kind).planner
         assert isinstance(planner, TwicePlanned)
         return planner.plans
 

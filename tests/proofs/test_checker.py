@@ -423,9 +423,12 @@ def test_incremental_books_equal_books_opened_afresh(history):
         world = history(seed, 60)
         kept, fresh = world.watch.books, Books(world.snapshot())
 
-        for part in ("held", "direct", "claimed", "pinned", "promised", "rooms", "free"):
-            mine, other = getattr(kept, part), getattr(fresh, part)
-            assert {key: n for key, n in mine.items() if n} == {key: n for key, n in other.items() if n}, part
+        parts: list[tuple[dict[Any, int], dict[Any, int]]] = [(kept.rooms, fresh.rooms), (kept.free, fresh.free)]
+        for sums in ("held", "direct", "claimed", "pinned", "promised"):
+            for gpu_type, account in fresh.accounts.items():
+                parts.append((getattr(kept.accounts[gpu_type], sums), getattr(account, sums)))
+        for mine, other in parts:
+            assert {key: n for key, n in mine.items() if n} == {key: n for key, n in other.items() if n}
         assert kept.owners == fresh.owners
         assert {kind: set(jobs) for kind, jobs in kept.waiting.items()} == {
             kind: set(jobs) for kind, jobs in fresh.waiting.items()

@@ -14,6 +14,7 @@ STEPS = 200
 HISTORIES = 500
 BATCHES = 20
 GROUPED = 40
+TYPED = 8
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
@@ -30,6 +31,16 @@ def test_no_promise_is_broken_in_a_random_history(batch, history, first_seed, so
 def test_no_promise_is_broken_where_jobs_require_islands_and_sockets(batch, history, first_seed, soak):
     for seed in range(first_seed + batch, first_seed + GROUPED * (soak or 1), 2):
         world = history(seed, STEPS, grouped=True)
+
+        where = f"pytest tests/proofs --seed {seed}, step {len(world.log)} ({world.log[-1]}):"
+        assert not world.watch.breaches, "\n".join([where, *map(str, world.watch.breaches)])
+
+
+@pytest.mark.parametrize("batch", range(2))
+@pytest.mark.parametrize("grouped", [False, True])
+def test_no_promise_is_broken_with_several_gpu_types(batch, grouped, history, first_seed, soak):
+    for seed in range(first_seed + batch, first_seed + TYPED * (soak or 1), 2):
+        world = history(seed, STEPS, typed=True, grouped=grouped)
 
         where = f"pytest tests/proofs --seed {seed}, step {len(world.log)} ({world.log[-1]}):"
         assert not world.watch.breaches, "\n".join([where, *map(str, world.watch.breaches)])
@@ -118,7 +129,8 @@ def test_no_promise_is_broken_whatever_happens_next(any_world, soak):
     )
 
 
-def test_the_plan_with_memory_is_the_plan_without(memory_compared, first_seed, soak):
-    for seed in range(first_seed, first_seed + 40 * (soak or 1)):
-        for now, remembered, afresh in memory_compared(seed, STEPS):
+@pytest.mark.parametrize(("typed", "histories"), [(False, 40), (True, 5)])
+def test_the_plan_with_memory_is_the_plan_without(typed, histories, memory_compared, first_seed, soak):
+    for seed in range(first_seed, first_seed + histories * (soak or 1)):
+        for now, remembered, afresh in memory_compared(seed, STEPS, typed=typed):
             assert remembered == afresh, f"pytest tests/proofs --seed {seed}, at {now:g}"

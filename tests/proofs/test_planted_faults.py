@@ -173,6 +173,70 @@ class ChangesItsMind(Faulty):
         ]
 
 
+class MixesTypes(Faulty):
+    """Places a worker of each gang on GPUs of another type."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
+        self.type_of = {node.name: node.gpu_type for node in snapshot.nodes}
+
+    def spoil(self, decisions):
+        def mixed(decision: Start) -> Start:
+            first, *others = decision.placement
+            types = {worker.node: self.type_of[worker.node] for worker in decision.placement}
+            node = next(name for name in sorted(self.type_of) if self.type_of[name] not in types.values())
+            return replace(decision, placement=(replace(first, node=node), *others))
+
+        return [
+            mixed(decision) if isinstance(decision, Start) and len(decision.placement) > 1 else decision
+            for decision in decisions
+        ]
+
+
+class IgnoresTheTypesOfJobs(Faulty):
+    """Starts jobs on the GPUs meant for others, of whatever type."""
+
+    def spoil(self, decisions):
+        starts = [decision for decision in decisions if isinstance(decision, Start)]
+        placements = [decision.placement for decision in starts]
+        turned = dict(zip([each.job for each in starts], placements[1:] + placements[:1], strict=True))
+        return [
+            replace(decision, placement=turned[decision.job]) if isinstance(decision, Start) else decision
+            for decision in decisions
+        ]
+
+
+class TakesBackOneTypeOnly(Faulty):
+    """Returns lent GPUs of the first type of the pool, and not those of the others."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
+        first = self.planner.types[0]
+        self.nodes = {node.name for node in snapshot.nodes if node.gpu_type == first}
+
+    def spoil(self, decisions):
+        def here(decision: Decision) -> bool:
+            placement = self.jobs[decision.job].placement or getattr(decision, "placement", ())
+            return all(worker.node in self.nodes for worker in placement)
+
+        return [decision for decision in decisions if isinstance(decision, Start) or here(decision)]
+
+
+class BorrowsBeforeItsQuota(Faulty):
+    """Lets nobody give way on a type as long as another type has idle GPUs."""
+
+    def spoil(self, decisions):
+        starts = [decision for decision in decisions if isinstance(decision, Start)]
+        return starts or [decision for decision in decisions if not isinstance(decision, Pause | Reserve | Move)]
+
+
+FAULTS_WITH_TYPES = [
+    (MixesTypes, Promise.GANG),
+    (IgnoresTheTypesOfJobs, Promise.GANG),
+    (TakesBackOneTypeOnly, Promise.GUARANTEE),
+    (BorrowsBeforeItsQuota, Promise.GUARANTEE),
+]
+
 FAULTS = [
     (GivesGpusAwayTwice, Promise.EXCLUSIVE),
     (StartsOnBuildNodes, Promise.BUILD),
@@ -193,6 +257,20 @@ def test_a_policy_that_breaks_a_promise_is_caught(fault, promise, history):
     found: set[Promise] = set()
     for seed in SEEDS:
         world = history(seed, STEPS, fault, wanted=promise)
+        found.update(breach.promise for breach in world.watch.breaches)
+        if promise in found:
+            break
+
+    assert promise in found
+
+
+@pytest.mark.parametrize(
+    ("fault", "promise"), FAULTS_WITH_TYPES, ids=[fault.__name__ for fault, _ in FAULTS_WITH_TYPES]
+)
+def test_a_policy_that_mixes_up_gpu_types_is_caught(fault, promise, history):
+    found: set[Promise] = set()
+    for seed in SEEDS:
+        world = history(seed, STEPS, fault, wanted=promise, typed=True)
         found.update(breach.promise for breach in world.watch.breaches)
         if promise in found:
             break

@@ -33,6 +33,18 @@ def case(number: int):
     return LAYOUTS[layout], QUOTAS[quotas], jobs
 
 
+def live(world, jobs):
+    """The projects' jobs arrive one project after the other, then every other job ends."""
+    for project, kinds in enumerate(jobs):
+        for kind in kinds:
+            world.arrive(project, *(kind if isinstance(kind, tuple) else (kind,)))
+        world.settle()
+    for job_id in list(world.jobs)[::2]:
+        world.cancel_now(job_id)
+    world.settle()
+    world.act("wait", 0, 0)
+
+
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_every_tiny_pool_comes_to_rest_with_all_promises_kept(batch, new_world, soak):
     step = 1 if soak else CASES // SAMPLE | 1
@@ -48,14 +60,7 @@ def test_every_tiny_pool_comes_to_rest_with_all_promises_kept(batch, new_world, 
             instant=True,
         )
 
-        for project, shapes in enumerate(jobs):
-            for shape in shapes:
-                world.arrive(project, shape)
-            world.settle()
-        for job_id in list(world.jobs)[::2]:
-            world.cancel_now(job_id)
-        world.settle()
-        world.act("wait", 0, 0)
+        live(world, jobs)
 
         assert not world.watch.breaches, (
             number,
@@ -64,3 +69,35 @@ def test_every_tiny_pool_comes_to_rest_with_all_promises_kept(batch, new_world, 
             jobs,
             [str(each) for each in world.watch.breaches],
         )
+
+
+TABLES = list(product(range(3), repeat=2))
+"""Quotas of one project: of two GPUs of each of two types."""
+KINDS = tuple(product((0, 2), (("t4",), ("t4", "a100"), ("a100", "t4"))))
+"""Shapes of 1 and 2 GPUs, and the types that the job accepts."""
+JOBS_OF_KINDS = [jobs for count in range(3) for jobs in combinations_with_replacement(KINDS, count)]
+TYPED_SAMPLE = 500
+TYPED_CASES = len(TABLES) ** 2 * len(JOBS_OF_KINDS) ** 2
+
+
+@pytest.mark.parametrize("batch", range(2))
+def test_every_tiny_pool_with_two_gpu_types_keeps_all_promises(batch, new_world, soak):
+    step = 1 if soak else TYPED_CASES // TYPED_SAMPLE | 1
+    for number in range(batch * step, TYPED_CASES, 2 * step):
+        rest, first = divmod(number, len(TABLES))
+        rest, second = divmod(rest, len(TABLES))
+        others, mine = divmod(rest, len(JOBS_OF_KINDS))
+        jobs = [JOBS_OF_KINDS[mine], JOBS_OF_KINDS[others]]
+        world = new_world(
+            (Node("n0", 2, "t4"), Node("n1", 2, "a100")),
+            tuple(
+                Project(name, quota=dict(zip(("t4", "a100"), TABLES[table], strict=True)), age=age)
+                for age, (name, table) in enumerate((("a", first), ("b", second)))
+            ),
+            Settings(Order.FIRST_COME, min_runtime=0.0, grace=0.0, gpu_types=("t4", "a100")),
+            instant=True,
+        )
+
+        live(world, jobs)
+
+        assert not world.watch.breaches, (number, jobs, [str(each) for each in world.watch.breaches])

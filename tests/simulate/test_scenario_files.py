@@ -33,6 +33,17 @@ def without(part: str, field: str) -> dict:
     return data
 
 
+def typed(**fields: object) -> dict:
+    """The pool with two GPU types; ``fields`` are of its first project or job, or at the top level."""
+    data = copy.deepcopy(GOOD)
+    data["nodes"] = [{"name": "old", "gpus": 8, "gpu_type": "t4"}, {"name": "new", "gpus": 8, "gpu_type": "a100"}]
+    data["projects"][0]["quota"] = {"a100": 2}
+    for name, value in fields.items():
+        part = {"quota": data["projects"][0], "limit": data["projects"][0], "gpu_types": data}
+        part.get(name, data["jobs"][0])[name] = value
+    return data
+
+
 BAD = {
     "unknown key at the top": ({**GOOD, "job": []}, "job", "one of nodes, projects, jobs"),
     "unknown key of a job": (changed("jobs", gpu=1), "jobs[0].gpu", "unknown key, expected one of name"),
@@ -42,6 +53,26 @@ BAD = {
     "unknown project": (changed("jobs", project="vison"), "jobs[0].project", "'speech', 'vision'"),
     "unknown parent": (changed("projects", parent="lab"), "projects[0].parent", "'vision' or null"),
     "cycle of parents": (changed("projects", parent="speech"), "projects[0].parent", "a tree"),
+    "plain quota for two types": (
+        typed(quota=4),
+        "projects[0].quota",
+        """expected a table by GPU type ('a100', 't4') such as {"t4": 4, "a100": 4}, got 4""",
+    ),
+    "plain limit for two types": (typed(limit=4), "projects[0].limit", "expected a table by GPU type"),
+    "quota of no type of the pool": (typed(quota={"h100": 1}), "projects[0].quota", "'a100', 't4'"),
+    "negative quota of a type": (typed(quota={"t4": -1}), "projects[0].quota[...]", ">= 0"),
+    "order of types with an unknown one": (typed(gpu_types=["h100"]), "gpu_types[0]", "got 'h100'"),
+    "order of types with one twice": (
+        typed(gpu_types=["t4", "t4"]),
+        "gpu_types[1]",
+        "once ('a100', 't4'), got 't4'",
+    ),
+    "workers on two types": (
+        typed(workers=2, placed=["old", "new"]),
+        "jobs[0].placed",
+        "all workers on GPUs of one type, got 'a100', 't4'",
+    ),
+    "unknown surplus": ({**GOOD, "surplus": "all"}, "surplus", "got 'all'"),
     "own parent": (changed("projects", parent="vision"), "projects[0].parent", "(vision > vision)"),
     "negative quota": (changed("projects", quota=-1), "projects[0].quota", ">= 0, got -1"),
     "negative limit": (changed("projects", limit=-1), "projects[0].limit", ">= 0, got -1"),
@@ -106,6 +137,15 @@ def test_a_bad_scenario_is_named_with_its_field_and_what_was_expected(data, fiel
     assert f"{file}: {field}: " in result.stderr
     assert expected in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_zero_and_unlimited_are_plain_numbers_for_all_types(written, run_plan):
+    planned = json.loads(run_plan(written(typed(quota=0, limit=0))).stdout)
+    unlimited = json.loads(run_plan(written(typed(quota=None))).stdout)
+
+    assert planned["projects"]["vision"]["quota"] == {"t4": 0, "a100": 0}
+    assert planned["jobs"]["a"]["running"] == 0
+    assert unlimited["projects"]["vision"]["quota"] == {"t4": None, "a100": None}
 
 
 UNREADABLE = {

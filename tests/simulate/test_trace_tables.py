@@ -20,6 +20,12 @@ BAD_TRACES = {
     "absurd GPUs": (TRACE + "6,a,99999999999,1\n", "line 4, column gpus", "whole number"),
     "no project": (TRACE + "6,,1,1\n", "line 4, column project", "expected a name"),
     "project without quota": (TRACE + "6,c,1,1\n", "line 4, column project", "'c' has no quota"),
+    "unknown column": ("submit_s,project,gpus,duration_s,size\n", "line 1, column header", "submit_s,project"),
+    "unknown GPU type": (
+        "submit_s,project,gpus,duration_s,gpu_types\n0,a,1,10,t4\n",
+        "line 2, column gpu_types",
+        "no node has GPUs of type 't4'",
+    ),
     "open quote": (TRACE + '6,"a,1,1\n', "line 4", "expected comma-separated cells"),
 }
 
@@ -94,3 +100,35 @@ def test_a_job_larger_than_a_node_becomes_several_equal_workers(written, simulat
 
     assert (outcome["jobs"], outcome["finished"]) == (2, 2)
     assert outcome["gpu_hours"] == pytest.approx((10 + 12 * 20) / 3600, abs=1e-3)
+
+
+TYPED_TRACE = """submit_s,project,gpus,duration_s,gpu_types
+0,a,8,1000,a100
+0,b,8,1000,t4 a100
+0,a,12,1000,
+10,b,8,1000,a100
+"""
+TYPED_QUOTAS = "project,gpu_type,quota\na,t4,8\nb,a100,8\n"
+
+
+def test_a_trace_on_two_gpu_types_shares_each_by_itself(written, simulated):
+    files = ("--trace", written(TYPED_TRACE, "jobs.csv"), "--quotas", written(TYPED_QUOTAS, "quotas.csv"))
+    shared = simulated(*files, "--nodes", "2x8:t4,1x8:a100")
+    static = simulated(*files, "--nodes", "2x8:t4,1x8:a100", "--policy", "static")
+
+    assert (shared["jobs"], shared["finished"], shared["breaches"], shared["guarantee_violation_s"]) == (
+        4,
+        4,
+        0,
+        0,
+    )
+    assert (static["left_out"], static["finished"]) == (2, 2)
+
+
+@pytest.mark.parametrize("table", [QUOTAS, "project,gpu_type,quota\na,h100,4\n"])
+def test_quotas_of_a_pool_with_several_types_name_one_of_them(table, written, run_simulate):
+    quotas = written(table, "quotas.csv")
+    result = run_simulate("--trace", written(TRACE, "jobs.csv"), "--quotas", quotas, "--nodes", "2x8:t4,1x8:a100")
+
+    assert result.exit_code == 2
+    assert f"{quotas}: line 2, column gpu_type: expected one of 'a100', 't4'" in result.stderr

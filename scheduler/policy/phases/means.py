@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest
 from springtide.scheduler.policy.ordering.queue_cursor import QueueCursor
-from springtide.scheduler.policy.plan_builder import Answer, PlanBuilder, Proposal
+from springtide.scheduler.policy.plan_builder import ALL, Answer, PlanBuilder, Proposal
 from springtide.scheduler.policy.state.job_queues import SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
 
@@ -17,7 +17,8 @@ class Means(ABC):
     def __init__(self, builder: PlanBuilder) -> None:
         self.builder = builder
         self.state = builder.state
-        self.cursor = QueueCursor(builder.state, builder.decided, self.promising)
+        considered = self.promising if builder.selection == ALL else self._considered
+        self.cursor = QueueCursor(builder.state, builder.decided, considered)
 
     @abstractmethod
     def order(self) -> FairOrder:
@@ -30,6 +31,9 @@ class Means(ABC):
     @abstractmethod
     def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
         """Propose how the request gets its GPUs."""
+
+    def _considered(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
+        return self.builder.considers(leaf, scheduling_class) and self.promising(leaf, scheduling_class)
 
     def exhausted(self) -> bool:
         """Tell whether no further request can be served."""

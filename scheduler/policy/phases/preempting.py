@@ -93,7 +93,8 @@ class PreemptJobs(Means):
             until = min(self._retry_at.get(leaf.name, inf), self._next_rotation(leaf))
             heads = self.state.queues[leaf.name].heads()
             fits = any(self._slots_for(each.constraints) >= each.constraints.min_workers for _, each in heads)
-            if leaf.name in self._stays_active or fits:
+            hidden = not all(self.builder.considers(leaf, each) for _, each in heads)
+            if leaf.name in self._stays_active or fits or hidden:
                 self.builder.retry(until)
             else:
                 self._mark_idle(leaf, until, depends=leaf.name in self._wants_gang)

@@ -100,6 +100,39 @@ def _fulfil(builder: PlanBuilder, leaf: ProjectNode, job: Job) -> None:
     state.roll_back(mark)
 
 
+def reserve_elsewhere(builders: Sequence[PlanBuilder]) -> None:
+    """Replace delayed reservations by free GPUs of another type that the job accepts.
+
+    A reservation beyond the quota is dropped for a job within its quota of another type.
+    """
+    for builder in builders:
+        state = builder.state
+        for job in delayed_reservations(state) if len(state.types) > 1 else ():
+            others = {other.state.gpu_type: other for other in builders if other is not builder}
+            leaf = state.tree.leaves.get(job.project)
+            if leaf is None or job.id in builder.decided:
+                continue
+            for gpu_type in job.gpu_types or state.types:
+                if gpu_type in others and _change_type(builder, others[gpu_type], leaf, job):
+                    break
+
+
+def _change_type(builder: PlanBuilder, other: PlanBuilder, leaf: ProjectNode, job: Job) -> bool:
+    """Reserve free GPUs of another type, or drop the reservation for it; return whether either was done."""
+    there, need = other.state.tree.leaves[job.project], job.gpus * job.min_workers
+    if job.not_before > builder.now or admission.refusal(there, job, need) is not None:
+        return False
+    allocation = gang_placement.place_gang(other.state.pool, job, job.min_workers)
+    fits = allocation is not None and admission.held_within_limit(there, need)
+    if not fits and (there.claimed + need > there.quota or admission.within_quota(leaf, 0)):
+        return False
+    builder.state.release(job)
+    builder.drop_reservation(job, reasons.better_came(job))
+    if fits:
+        other.accept(there, Proposal(job, workers_of(allocation or []), reasons.better_came(job), later=True))
+    return True
+
+
 def improve_reservations(builder: PlanBuilder, means: Sequence[Means]) -> None:
     """Replace delayed reservations where a means can make room now."""
     state = builder.state

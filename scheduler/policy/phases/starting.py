@@ -31,14 +31,18 @@ class FreeGpus(Means):
 
     def order(self) -> FairOrder:
         """Order all projects with a request that may fit now and did not fit in the last plan."""
-        for leaf, job in growing_jobs(self.builder, lambda _, job: job.gpus <= self._max_free):
-            self.cursor.offer_growth(leaf, job)
+        if not self.builder.selection.guaranteed and not self.builder.selection.rank:
+            for leaf, job in growing_jobs(self.builder, lambda _, job: job.gpus <= self._max_free):
+                self.cursor.offer_growth(leaf, job)
+            for leaf, job in self.builder.elastic_starts:
+                self.cursor.offer_growth(leaf, job)
         if self.exhausted():
             return FairOrder((), self.cursor.next_request)
-        growing = [self.state.tree.leaves[name] for name in self.cursor.growing]
+        names = {*self.cursor.growing, *self.builder.taken.projects}
+        changed = [self.state.tree.leaves[name] for name in sorted(names)]
         fitting = frozenset(each for each in self.state.constraint_counts if self._may_fit(each))
-        pristine = self.builder.pristine
-        return self.builder.memo.order_of_waiting(fitting, self.cursor.next_request, growing, pristine=pristine)
+        key, pristine = (fitting, self.builder.selection), self.builder.pristine
+        return self.builder.memo.order_of_waiting(key, self.cursor.next_request, changed, pristine=pristine)
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Tell whether a job of this class may fit."""
@@ -69,7 +73,10 @@ class FreeGpus(Means):
         """Offer an elastic job that starts more workers."""
         self._max_free = self.state.pool.max_free
         if not proposal.grows and proposal.job.workers > proposal.job.min_workers:
-            self.cursor.offer_growth(leaf, proposal.job)
+            if self.builder.selection.guaranteed:
+                self.builder.elastic_starts.append((leaf, proposal.job))
+            else:
+                self.cursor.offer_growth(leaf, proposal.job)
 
     def _propose_growth(self, job: Job) -> Answer:
         workers = self.builder.workers_planned(job)

@@ -1,15 +1,16 @@
-"""All that the policy knows of a pool, in indexes that are updated job by job."""
+"""All that the policy knows of the GPUs of one type, in indexes that are updated job by job."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Protocol
 
 from sortedcontainers import SortedList
 
+from springtide.scheduler.gpu_types import accepted_types
 from springtide.scheduler.model import Job, Node, Order, Phase, Placement, Project, Settings
 from springtide.scheduler.policy.state.job_queues import (
     AGEING_PER_LEVEL,
@@ -40,7 +41,10 @@ class StateObserver(Protocol):
 
 
 class ClusterState:
-    """Jobs, the nodes they run on and the projects they belong to.
+    """Nodes with GPUs of one type, the jobs that run on them or wait and accept that type, and all projects.
+
+    ``types`` are all GPU types of the pool in its order, ``gpu_type`` is the one of these nodes. Projects have the
+    plain numbers of this type.
 
     ``queues`` and ``running`` hold the waiting and the preemptible running jobs by project. ``pausing``,
     ``awaiting`` and ``incomplete`` are the jobs that are stopping, that wait for reserved GPUs, and that run with
@@ -49,13 +53,20 @@ class ClusterState:
     """
 
     def __init__(
-        self, nodes: Iterable[Node], projects: Iterable[Project], jobs: Iterable[Job], settings: Settings
+        self,
+        nodes: Iterable[Node],
+        projects: Iterable[Project],
+        jobs: Iterable[Job],
+        settings: Settings,
+        *,
+        gpu_type: str = "",
+        types: Sequence[str] = ("",),
     ) -> None:
-        self.nodes = tuple(nodes)
-        self.projects = tuple(projects)
         self.settings = settings
-        self.pool = NodePool(self.nodes)
-        self.tree = ProjectTree(self.projects)
+        self.gpu_type = gpu_type
+        self.types = tuple(types)
+        self.pool = NodePool(nodes)
+        self.tree = ProjectTree(projects)
         self.jobs: dict[str, Job] = {job.id: job for job in jobs}
         self.constraint_counts: Counter[PlacementConstraints] = Counter()
         self.queues = {name: JobQueues(self.constraint_counts) for name in self.tree.leaves}
@@ -87,7 +98,7 @@ class ClusterState:
                 leaf.held += held
                 leaf.claimed += claimed
                 leaf.non_preemptible += 0 if job.preemptible else claimed
-                leaf.request += max(held, job.workers * job.gpus)
+                leaf.request += self._requested(job, held)
             if job.phase is Phase.WAITING:
                 if self._waits_outside_queues(job):
                     continue
@@ -182,7 +193,13 @@ class ClusterState:
             self.tree.add_usage(leaf, sign * claimed, preemptible=job.preemptible, held=sign * held)
             if self.observer is not None:
                 self.observer.usage_changed(leaf)
-        self.tree.add_request(leaf, sign * max(held, job.workers * job.gpus))
+        self.tree.add_request(leaf, sign * self._requested(job, held))
+
+    def _requested(self, job: Job, held: int) -> int:
+        """Return the GPUs of this type that the job requests: a waiting one requests the first type it accepts."""
+        if not held and not job.reserved and self.rank_of(job.gpu_types):
+            return 0
+        return max(held, job.workers * job.gpus)
 
     def _index_running(self, job: Job) -> None:
         if len(job.placement) < job.min_workers:
@@ -277,6 +294,27 @@ class ClusterState:
         return self.queues[job.project].before(key) + 1
 
     # ---------- looking things up
+
+    def rank_of(self, gpu_types: tuple[str, ...]) -> int:
+        """Return the position of this GPU type among those of the pool that a job accepts, 0 for the first."""
+        if len(self.types) == 1:
+            return 0
+        accepted = accepted_types(gpu_types, self.types)
+        return accepted.index(self.gpu_type) if self.gpu_type in accepted else 0
+
+    @property
+    def ranks(self) -> set[int]:
+        """The positions of this GPU type among those that waiting jobs accept."""
+        return {self.rank_of(each.gpu_types) for each in self.constraint_counts}
+
+    @property
+    def shares_jobs(self) -> bool:
+        """Whether a waiting job accepts other types of the pool, too."""
+        return len(self.types) > 1 and any(self.accepts_several(each.gpu_types) for each in self.constraint_counts)
+
+    def accepts_several(self, gpu_types: tuple[str, ...]) -> bool:
+        """Tell whether a job with these accepted types can run on several types of the pool."""
+        return len(accepted_types(gpu_types, self.types)) > 1
 
     def leaf_of(self, job: Job) -> ProjectNode:
         """Return the project that the job counts for. Raises `KeyError` if it is unknown."""
