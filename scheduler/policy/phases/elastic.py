@@ -32,7 +32,6 @@ def growing_jobs(
                 and not outranked(state, job)
                 and job.id not in builder.decided
                 and not builder.is_shrunk(job)
-                and not builder.is_shrunk(job)
                 and state.pool.can_stay(job.placement)
             ):
                 protected = builder.protected_until(job)
