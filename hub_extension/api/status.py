@@ -79,6 +79,16 @@ async def health(_call: Call[NoQuery, None]) -> Health:
     return Health()
 
 
+async def ready(call: Call[NoQuery, None]) -> Health:
+    """Return that the pool accepts and decides. Raises `Refusal` 503 while its store takes no writes."""
+    trouble = await call.pool.engine.health.trouble()
+    if trouble is not None:
+        raise Refusal(
+            503, "not_ready", trouble, hint="What runs goes on. Nothing new is accepted until this ends."
+        )
+    return Health()
+
+
 ROUTES = (
     Route("GET", "/me", "Who the caller is and what she may ask for", Who.LOGGED_IN, me, answers=Me),
     Route("GET", "/pool", "Who holds what", Who.LOGGED_IN, pool, answers=PoolView),
@@ -86,4 +96,5 @@ ROUTES = (
         "GET", "/history", "GPUs over time by project", Who.LOGGED_IN, history, query=HistoryQuery, answers=History
     ),
     Route("GET", "/health", "Whether the service is there", Who.ANYONE, health, answers=Health),
+    Route("GET", "/ready", "Whether the pool accepts jobs", Who.ANYONE, ready, answers=Health),
 )

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import select
+import shutil
 import signal
 import sys
 import time
@@ -39,6 +40,9 @@ prepare(c, **{prepared!r})
 {theirs}configure(c, **{settings!r})
 """
 LARGEST_LOG = 10_000_000
+"""Size from which the hub's log is shortened, in bytes; one older file of that size is kept."""
+LOG_CHECKED_EVERY = 10.0
+"""Interval between two looks at the size of the log, in seconds."""
 SAID_BY_SERVICE = "springtide: "
 START_AGAIN_AFTER = 1.0
 """Delay between the end of the service and its next start, in seconds."""
@@ -88,6 +92,8 @@ class Hub(JupyterHub):
     """JupyterHub that tells when it is ready. Answers under names of ``Springtide.allowed_hosts`` only."""
 
     ready: Callable[[JupyterHub], None]
+    log_path: Path | None = None
+    """File that holds the output of the hub and its children; None on a terminal."""
 
     def init_proxy(self) -> None:
         """Pass the allowed host names to Springtide's proxy; another proxy is not changed."""
@@ -116,6 +122,8 @@ class Hub(JupyterHub):
         """Start the hub and its services, then call ``ready``."""
         await super().start()
         self._kept = [asyncio.ensure_future(keep(s)) for s in self._service_map.values() if s.managed]
+        if self.log_path is not None:
+            self._kept.append(asyncio.ensure_future(keep_small(self.log_path)))
         await asyncio.to_thread(self.ready, self)
 
     async def shutdown_cancel_tasks(self, sig: signal.Signals | None = None) -> None:
@@ -149,6 +157,7 @@ def up(options: Options, ready: Ready) -> int:
                 ready(terminal, running(hub, state, log))
 
             Hub.ready = staticmethod(tell)
+            Hub.log_path = None if options.verbose else log
             try:
                 code = _run(["-f", str(config)])
             finally:
@@ -156,6 +165,33 @@ def up(options: Options, ready: Ready) -> int:
         if code and not came_up and not options.verbose:
             raise StateError(f"The hub did not come up. {last_words(log, written)}")
     return code
+
+
+async def keep_small(log: Path) -> None:
+    """Shorten the log whenever it has grown too large."""
+    while True:
+        await asyncio.sleep(LOG_CHECKED_EVERY)
+        await asyncio.to_thread(shorten, log)
+
+
+def shorten(log: Path) -> None:
+    """Move the content of a log that is too large to ``.log.1``, where it replaces what was there.
+
+    The file itself stays: several processes append to it. Without room for the copy the content is dropped.
+    """
+    if not log.exists() or log.stat().st_size <= LARGEST_LOG:
+        return
+    older = log.with_suffix(".log.1")
+    older.unlink(missing_ok=True)
+    try:
+        with (
+            os.fdopen(os.open(older, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy,
+            log.open("rb") as now,
+        ):
+            shutil.copyfileobj(now, copy)
+    except OSError:
+        older.unlink(missing_ok=True)
+    os.truncate(log, 0)
 
 
 async def keep(service: Service) -> None:
@@ -283,8 +319,7 @@ def stop_orphaned_proxy(pid_file: Path) -> None:
 @contextlib.contextmanager
 def output_to(log: Path) -> Iterator[TextIO]:
     """Redirect the output of this process and its children to ``log``, and yield the terminal for messages."""
-    if log.exists() and log.stat().st_size > LARGEST_LOG:
-        log.replace(log.with_suffix(".log.1"))
+    shorten(log)
     sys.stdout.flush()
     sys.stderr.flush()
     before = {number: os.dup(number) for number in (0, 1, 2)}

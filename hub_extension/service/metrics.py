@@ -61,6 +61,11 @@ class PoolCollector(Collector):
             gpus.add_metric([environment, "held"], held)
             gpus.add_metric([environment, "idle"], max(0, total - held))
         yield gpus
+        yield GaugeMetricFamily(
+            "springtide_store_writable",
+            "1 if the last write to the store succeeded, 0 if it failed",
+            value=float(not self._engine.health.failing),
+        )
         yield from self._counters()
 
     def _counters(self) -> Iterable[Metric]:

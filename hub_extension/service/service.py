@@ -23,6 +23,7 @@ from traitlets.config import Application, Config
 from springtide.hub_extension.accounts import whose_accounts
 from springtide.hub_extension.api.routes import STREAMS
 from springtide.hub_extension.cluster.settings import ClusterSettingsError, cluster_settings
+from springtide.hub_extension.service.logs import FORMATS, log_to_stderr
 from springtide.hub_extension.service.runtime import Runtime, Setup, StartError
 from springtide.scheduler.engine.requests import images
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts
@@ -173,6 +174,11 @@ class Springtide(Application):
     ).tag(config=True)
     streams_per_user = Integer(
         STREAMS, min=1, help="Event streams that one person may follow at a time: pages, and notebooks with cards."
+    ).tag(config=True)
+    log_lines = Enum(
+        list(FORMATS),
+        "text",
+        help="Lines of the log: text for people, or json, one object a line, for collectors.",
     ).tag(config=True)
     keep_days = Float(
         90.0, min=0.01, help="Ended jobs are forgotten after so many days, with logs and outputs."
@@ -371,9 +377,7 @@ def main(arguments: list[str] | None = None) -> int:
         app.log.setLevel(logging.ERROR)
         app.configure_from(os.environ.get(CONFIG_ENV, ""), sys.argv[1:] if arguments is None else arguments)
         level: Any = app.log_level
-        logging.basicConfig(level=level, format="%(asctime)s %(levelname).1s %(name)s: %(message)s")
-        for chatty in ("tornado.application", "alembic", "asyncio"):
-            logging.getLogger(chatty).setLevel(logging.WARNING)
+        log_to_stderr(level, "json" if app.log_lines == "json" else "text")
         asyncio.run(_run(app.setup()))
     except TraitError as error:
         sys.stderr.write(f"springtide: {error}\n")

@@ -53,6 +53,7 @@ class Engine:
         self._nodes = parts.nodes
         self._store = parts.store.store
         self._read = parts.store.read
+        self.health = parts.store
         self._loop_task = loop_task
         self._background_tasks = background_tasks
 

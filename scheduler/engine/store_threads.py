@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 from springtide.scheduler.refusal import Refusal
@@ -16,10 +17,11 @@ READERS = 4
 
 
 class StoreThreads:
-    """Runs the blocking methods of ``store`` in threads. Both methods raise what the store's method raises."""
+    """Runs the blocking methods of ``store`` in threads. `read` and `write` raise what these methods raise."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._trouble: str | None = None
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="springtide-store")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="springtide-read")
 
@@ -29,7 +31,25 @@ class StoreThreads:
 
     async def write(self, work: Callable[..., T], *args: object) -> T:
         """Run a method that writes, after those that were asked for before."""
-        return await asyncio.get_running_loop().run_in_executor(self._writer, work, *args)
+        try:
+            result = await asyncio.get_running_loop().run_in_executor(self._writer, work, *args)
+        except StoreError as error:
+            self._trouble = str(error)
+            raise
+        self._trouble = None
+        return result
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last write failed."""
+        return self._trouble is not None
+
+    async def trouble(self) -> str | None:
+        """Return why the store takes no writes, None if it does; after a failed write that is tried again."""
+        if self._trouble is not None:
+            with suppress(StoreError):
+                await self.write(self.store.probe)
+        return self._trouble
 
     def shutdown(self) -> None:
         """End the threads once they have finished. The store stays open."""

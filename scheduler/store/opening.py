@@ -244,6 +244,11 @@ def raise_epoch(writer: Engine, above: int = 0) -> int:
         return epoch
 
 
+def touch(connection: Connection, epoch: int) -> None:
+    """Write the epoch that is there already."""
+    connection.execute(update(schema.meta).where(schema.meta.c.key == "epoch").values(value=epoch))
+
+
 @contextmanager
 def translated(database: URL) -> Iterator[None]:
     """Raise errors of a database as `StoreError`, `StoreFullError` or `StoreDamagedError`."""

@@ -106,6 +106,10 @@ class Store:
         large = {b.digest: len(b.content) for b in batch.bundles if len(b.content) > SMALL}
         self._write(lambda connection: writing.write(connection, batch, large))
 
+    def probe(self) -> None:
+        """Write something that changes nothing. Raises what `commit` does."""
+        self._write(lambda connection: opening.touch(connection, self.epoch))
+
     def drop_jobs(self, ids: list[str]) -> None:
         """Delete ended jobs."""
         self._write(lambda connection: pruning.drop_jobs(connection, ids))

@@ -71,6 +71,7 @@ async def test_a_full_disk_is_told_and_what_runs_goes_on(busy):
     assert (refused.status_code, refused.json()["code"]) == (507, "disk_full")
     assert "Nothing was accepted" in refused.json()["message"]
     await nothing_was_lost(running, job)
+    assert (await running.as_("susan").get("/ready")).status_code == 200, "small writes still fit"
     with store._writer.connect() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count=1000000")
     accepted = await running.as_("susan").post("/jobs", json=body)

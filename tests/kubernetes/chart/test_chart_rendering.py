@@ -76,6 +76,14 @@ def test_helm_finds_no_fault(helm: Helm, values: dict[str, Any]) -> None:
     assert "0 chart(s) failed" in helm.lint(values)
 
 
+def test_the_alerts_are_a_rule_of_prometheus_where_they_are_wanted(helm: Helm) -> None:
+    wanted = {"metrics": {"rules": {"enabled": True, "labels": {"release": "prom"}}}}
+    assert not of_kind(helm.template({}), "PrometheusRule")
+    (rule,) = of_kind(helm.template(wanted), "PrometheusRule").values()
+    assert rule["metadata"]["labels"]["release"] == "prom"
+    assert rule["spec"] == yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
+
+
 def test_every_pod_keeps_to_the_restricted_standard(rendered: list[dict[str, Any]]) -> None:
     pods = pods_of(rendered)
     assert pods

@@ -1,0 +1,30 @@
+"""Liveness and readiness: a pool whose store takes no writes is there, and is not ready."""
+
+from __future__ import annotations
+
+
+def set_read_only(store, state):
+    connection = store._writer.raw_connection()
+    connection.driver_connection.execute(f"PRAGMA query_only={state}")
+    connection.close()
+
+
+async def test_a_pool_at_work_is_ready(running):
+    for path in ("/health", "/ready"):
+        answer = await running.as_(None).get(path)
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+
+
+async def test_a_store_that_takes_no_writes_makes_the_pool_unready_until_it_does(running):
+    store = running.pool.engine.health.store
+    set_read_only(store, "ON")
+    refused = await running.as_("susan").post("/jobs", json={"argv": ["true"]})
+    assert refused.status_code == 503
+    unready = await running.as_(None).get("/ready")
+    assert (unready.status_code, unready.json()["code"]) == (503, "not_ready")
+    assert "readonly" in unready.json()["message"]
+    assert (await running.as_(None).get("/health")).status_code == 200
+    assert "springtide_store_writable 0.0" in (await running.as_("susan").get("/metrics")).text
+    set_read_only(store, "OFF")
+    assert (await running.as_(None).get("/ready")).status_code == 200
+    assert "springtide_store_writable 1.0" in (await running.as_("susan").get("/metrics")).text
