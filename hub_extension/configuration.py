@@ -76,7 +76,7 @@ def configure(c: Config, **overrides: object) -> None:
     grant_to_admins()
     _grant_to_notebooks(c, _section(c, spawner, "server_token_scopes"), [ACCESS])
     _extend(c.JupyterHub, "custom_scopes", {ADMIN_SCOPE: {"description": "Administer the pool of GPUs"}})
-    told = {"SPRINGTIDE_URL": str(settings.get("notebook_url") or url)}
+    told = {"SPRINGTIDE_URL": str(settings.get("notebook_url") or url), "SPRINGTIDE_PAGES": _pages_url(c)}
     _extend(_section(c, spawner, "environment"), "environment", told)
     c.BuildQuota.service_url = url
 
@@ -232,6 +232,16 @@ def _allow_subdomains(c: Config) -> None:
     if host and c.Springtide.get("allowed_hosts"):
         domain = urlsplit(host if "://" in host else f"https://{host}").hostname
         c.Springtide.allowed_hosts = _union(c.Springtide.allowed_hosts, [f".{domain}"])
+
+
+def _pages_url(c: Config) -> str:
+    """Return where browsers find the pool's pages: a path, or an address if services have subdomains."""
+    path = f"{_base_url(c)}services/{SERVICE}/"
+    host = str(c.JupyterHub.get("subdomain_host") or "")
+    if not host:
+        return path
+    parts = urlsplit(host if "://" in host else f"https://{host}")
+    return f"{parts.scheme}://{SERVICE}--service.{parts.netloc}{path}"
 
 
 def _base_url(c: Config) -> str:

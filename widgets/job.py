@@ -19,6 +19,7 @@ from springtide.widgets.display import phrases, plain, progress_bar
 from springtide.widgets.display.feed import JobFeed
 from springtide.widgets.display.listener import listener
 from springtide.widgets.display.live_job import FINAL
+from springtide.widgets.display.output_types import job_output
 from springtide.widgets.errors import (
     JobCancelledError,
     JobFailedError,
@@ -280,12 +281,17 @@ class Job:
         except SpringtideError as error:
             return {"text/plain": f"{self!r}: {error}"}
         now = time.time()
-        fallback = {"text/plain": plain.job_text(job, now), "text/html": plain.job_html(job, now)}
+        notice = " ".join(self.notes)
+        fallback = {
+            **job_output(job, now, notice),
+            "text/plain": plain.job_text(job, now),
+            "text/html": plain.job_html(job, now),
+        }
         try:
             from springtide.widgets.display.card import bundle, card  # noqa: PLC0415 - the extra may be missing
         except ModuleNotFoundError:
             return fallback
-        return {**bundle(card(self._connection, job, " ".join(self.notes))), **fallback}
+        return {**bundle(card(self._connection, job, notice)), **fallback}
 
     @property
     def _connection(self) -> Connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from springtide.scheduler.client import Client
 from springtide.scheduler.client.times import prospect
 from springtide.widgets.connection import Connection, connection
 from springtide.widgets.display import phrases, plain
+from springtide.widgets.display.output_types import jobs_output, pool_output
 from springtide.widgets.errors import SpringtideError
 from springtide.widgets.job import Job, show
 from springtide.widgets.submission.capture import Work, capture, capture_cell
@@ -35,8 +37,12 @@ class Jobs(list[Job]):
         self.infos = list(jobs)
         super().__init__(Job(job.id, way) for job in self.infos)
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": plain.jobs_text(self.infos), "text/html": plain.jobs_html(self.infos)}
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return {
+            **jobs_output(self.infos, time.time()),
+            "text/plain": plain.jobs_text(self.infos),
+            "text/html": plain.jobs_html(self.infos),
+        }
 
 
 class Prospect:
@@ -160,7 +166,11 @@ class Pool:
             view = self.connection.ask(Client.pool)
         except SpringtideError as error:
             return {"text/plain": str(error)}
-        fallback = {"text/plain": plain.pool_text(view), "text/html": plain.pool_html(view)}
+        fallback = {
+            **pool_output(view, time.time()),
+            "text/plain": plain.pool_text(view),
+            "text/html": plain.pool_html(view),
+        }
         try:
             from springtide.widgets.display.card import PoolCard, bundle  # noqa: PLC0415 - the extra may be missing
         except ModuleNotFoundError:

@@ -13,13 +13,14 @@ from springtide.widgets import visuals
 
 VISUALS = ROOT / "widgets/visuals"
 PAGES = ROOT / "hub_extension/pages/static"
+LAB = ROOT / "widgets/lab_extension/static"
 GALLERY = ROOT / "tests/pages"
-LAYERS = ("base", "charts", "views", "notebook")
+LAYERS = ("base", "charts", "views", "live", "notebook")
 """The folders of the picture language, from the lowest to the highest."""
 MOST_MODULES = 12
 IMPORT = re.compile(r'^import (?:\* as \w+|\{([^}]*)\}) from "([^"]+)";', re.MULTILINE)
 EXPORT = re.compile(r"^export (?:default )?(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
-MODULES = sorted([*VISUALS.rglob("*.js"), *PAGES.rglob("*.js"), *GALLERY.glob("*.js")])
+MODULES = sorted([*VISUALS.rglob("*.js"), *PAGES.rglob("*.js"), *LAB.rglob("*.js"), *GALLERY.glob("*.js")])
 
 
 def target(path: Path, imported: str) -> Path:

@@ -7,31 +7,38 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 SERVICE = Path(__file__).with_name("pool_service.py")
 STOP_TIMEOUT_S = 60
 
 
 class ServiceProcess:
-    """The same service, which a test may kill: its jobs go on."""
+    """A real service: 4 simulated train GPUs; susan and joe in vision, jemma in speech.
 
-    def __init__(self, state: Path) -> None:
+    A test may kill it, whose jobs go on, and start it again at the same address on the same state directory.
+    """
+
+    def __init__(self, state: Path, *images: str) -> None:
         self._state = state
+        self._images = images
+        self._log = state / "service.log"
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
 
     def start(self) -> str:
         """Start the service; return its address."""
-        with (self._state / "service.log").open("ab") as errors:
+        port = str(urlsplit(self.url).port or 0)
+        with self._log.open("ab") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, str(SERVICE), str(self._state)],
+                [sys.executable, str(SERVICE), str(self._state), port, *self._images],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
             )
         assert self._process.stdout is not None
         self.url = self._process.stdout.readline().decode().strip()
-        assert self.url, (self._state / "service.log").read_text()
+        assert self.url, self._log.read_text()
         return self.url
 
     def kill(self) -> None:
@@ -45,32 +52,20 @@ class ServiceProcess:
         if self._process is not None and self._process.poll() is None:
             assert self._process.stdin is not None
             self._process.stdin.close()
-            self._close()
+            assert self._close() == 0, self._log.read_text()
 
-    def _close(self) -> None:
+    def _close(self) -> int:
         assert self._process is not None
-        self._process.wait(STOP_TIMEOUT_S)
+        code = self._process.wait(STOP_TIMEOUT_S)
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()
+        return code
 
 
 @contextmanager
 def running_service(state: Path, *images: str) -> Iterator[str]:
-    """Yield the address of a real service: 4 simulated train GPUs; susan and joe in vision, jemma in speech."""
-    log = state / "service.log"
-    with log.open("wb") as errors:
-        process = subprocess.Popen(
-            [sys.executable, str(SERVICE), str(state), *images],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-        )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    url = process.stdout.readline().decode().strip()
-    assert url, log.read_text()
-    yield url
-    process.stdin.close()
-    assert process.wait(STOP_TIMEOUT_S) == 0, log.read_text()
-    process.stdout.close()
+    """Yield the address of a service, and stop it afterwards."""
+    service = ServiceProcess(state, *images)
+    yield service.start()
+    service.stop()

@@ -1,7 +1,7 @@
 """The pool's service as a process for tests: all parts are real, except that a token is its user's name.
 
-``python pool_service.py STATE_DIR [IMAGE...]`` prints its address and serves until its standard input is closed;
-then it ends all jobs and exits. Jobs may request the images named.
+``python pool_service.py STATE_DIR PORT [IMAGE...]`` prints its address and serves until its standard input is
+closed; then it ends all jobs and exits. Port 0 is any. Jobs may request the images named.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class People:
         return {project: names for project, (_, names) in PROJECTS.items()}
 
 
-async def main(state, *images: str):
+async def main(state, port: int, *images: str):
     async with AsyncExitStack() as stack:
         store = Store.open(f"sqlite:///{state / 'springtide.sqlite'}", state)
         stack.callback(store.close)
@@ -61,7 +61,7 @@ async def main(state, *images: str):
                 await engine.create_project(name, wire.ProjectEdit(quota=quota, build_quota=0), "test", members={})
         buckets = Buckets(1000.0, 1000, asyncio.get_running_loop().time)
         pool = Pool(engine, cast("Groups", People()), buckets, MAX_BODY, 10.0, "0", time.time)
-        sockets = bind_sockets(0, "127.0.0.1")
+        sockets = bind_sockets(port, "127.0.0.1")
         address = f"http://127.0.0.1:{sockets[0].getsockname()[1]}{PREFIX}"
         server = serve(Site(pool, People(), PREFIX, b"secret", 60.0), sockets)
         stack.callback(server.stop)
@@ -78,4 +78,4 @@ async def end_jobs(engine):
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:]))
+    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]))

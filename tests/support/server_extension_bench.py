@@ -17,6 +17,7 @@ from hub_process import free_port
 
 TOKEN = "the-notebook-servers-own"
 START_S = 60
+STOP_S = 30
 
 
 @dataclass
@@ -39,8 +40,11 @@ class NotebookServer:
             yield browser
 
 
-def start_server(root: Path, environment: dict[str, str]) -> NotebookServer:
-    """Start a Jupyter server with the environment; it has the extension because the wheel is installed."""
+def start_server(root: Path, environment: dict[str, str], *, pages: bool = False) -> NotebookServer:
+    """Start a Jupyter server with the environment; it has the extension because the wheel is installed.
+
+    With ``pages`` it serves JupyterLab and Notebook as well.
+    """
     root.mkdir(parents=True, exist_ok=True)
     port = free_port()
     inherited = {
@@ -49,7 +53,11 @@ def start_server(root: Path, environment: dict[str, str]) -> NotebookServer:
     places = {"HOME": str(root), "JUPYTER_RUNTIME_DIR": str(root / "runtime"), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "jupyter_server", "--allow-root", "--no-browser", f"--port={port}"]
     command += ["--ip=127.0.0.1", "--ServerApp.base_url=/user/susan/", f"--IdentityProvider.token={TOKEN}"]
-    command += ["--ServerApp.jpserver_extensions={'jupyterlab': False, 'notebook': False, 'jupyter_lsp': False}"]
+    if pages:
+        command += ["--LabApp.expose_app_in_browser=True"]
+    else:
+        off = dict.fromkeys(("jupyterlab", "notebook", "jupyter_lsp"), False)
+        command += [f"--ServerApp.jpserver_extensions={off}"]
     with (root / "server.log").open("wb") as log:
         process = subprocess.Popen(
             command, cwd=root, env={**inherited, **places, **environment}, stdout=log, stderr=log
@@ -72,6 +80,10 @@ def answers(server: NotebookServer) -> bool:
 
 
 def stop(server: NotebookServer) -> None:
-    """End the server."""
+    """End the server; it has open streams and kernels, and does not wait for them for ever."""
     server.process.terminate()
-    server.process.wait(30)
+    try:
+        server.process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        server.process.kill()
+        server.process.wait()

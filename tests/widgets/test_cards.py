@@ -17,6 +17,7 @@ from springtide.widgets.display import feed as feed_module
 from springtide.widgets.display import listener as listener_module
 from springtide.widgets.display.card import Card, PoolCard, card
 from springtide.widgets.display.listener import Listener, listener
+from springtide.widgets.display.output_types import JOB_TYPE, POOL_TYPE
 from springtide.widgets.errors import OptionError
 from springtide.widgets.form.arguments import parse_arguments
 from springtide.widgets.form.form import JobForm
@@ -40,7 +41,14 @@ def no_widgets_left():
 
 @pytest.fixture
 def card_of(pool):
-    return lambda job: card(pool.connection, job.info)
+    """Returns the card of a job once a page shows it."""
+    return lambda job: look_at(card(pool.connection, job.info))
+
+
+def look_at(widget):
+    """What a page that shows the widget sends first."""
+    widget._handle_custom_msg({"shown": widget.version}, [])
+    return widget
 
 
 def test_a_card_lives_until_its_job_has_ended(pool, workdir, card_of, until):
@@ -185,20 +193,35 @@ def test_a_handle_shows_its_card_with_text_and_table_beside(pool, workdir, card_
     assert "<img" not in data["text/html"]
     assert "&lt;img" in data["text/html"]
     assert job.id in data["text/plain"]
+    assert data[JOB_TYPE]["job"]["id"] == job.id
+
+
+def test_a_card_that_no_page_draws_costs_no_stream(pool, workdir, until, calls):
+    """A page that draws the other type of the same output never asks the widget."""
+    job = pool.submit(SLEEP)
+    job._repr_mimebundle_()
+    pool._repr_mimebundle_()
+    assert not listener(pool.connection.client).active
+
+
+def test_what_a_notebook_keeps_of_a_job_has_neither_its_command_nor_its_source(pool, workdir):
+    shown = pool.submit([sys.executable, "-c", "secret = 7"])._repr_mimebundle_()[JOB_TYPE]
+    assert "secret" not in str(shown)
+    assert shown["job"]["argv"] == []
 
 
 def test_without_widgets_there_is_text_and_a_table(pool, workdir, monkeypatch):
     monkeypatch.setitem(sys.modules, "springtide.widgets.display.card", None)
     job = pool.submit(SLEEP)
-    assert set(job._repr_mimebundle_()) == {"text/plain", "text/html"}
-    assert set(pool._repr_mimebundle_()) == {"text/plain", "text/html"}
+    assert set(job._repr_mimebundle_()) == {JOB_TYPE, "text/plain", "text/html"}
+    assert set(pool._repr_mimebundle_()) == {POOL_TYPE, "text/plain", "text/html"}
 
 
 def test_the_pool_at_a_glance_follows(pool, workdir, until):
     data = pool._repr_mimebundle_()
     assert "simulated" in data["text/plain"]
     assert "vision" in data["text/html"]
-    shown = PoolCard(pool.connection)
+    shown = look_at(PoolCard(pool.connection))
     job = pool.submit(SLEEP, gpus=4)
     until(lambda: shown.pool["train_held"] == 4)
     vision = next(project for project in shown.pool["projects"] if project["name"] == "vision")
@@ -362,7 +385,7 @@ def test_the_form_submits_and_shows_the_card(form, pool, workdir, until):
     form.button.click()
     until(lambda: form.cards.children or form.notice.value)
     assert not form.notice.value
-    shown = form.cards.children[0]
+    shown = look_at(form.cards.children[0])
     until(lambda: shown.job["state"] == "succeeded")
     assert pool.job(shown.job["id"]).result() == 42
     until(lambda: not form.button.disabled)

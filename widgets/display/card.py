@@ -17,8 +17,9 @@ from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Job, PoolView
 from springtide.widgets import visuals
 from springtide.widgets.connection import Connection
-from springtide.widgets.display.feed import CardFeed, PoolFeed, job_data
+from springtide.widgets.display.feed import CardFeed, PoolFeed
 from springtide.widgets.display.listener import Viewer, listener
+from springtide.widgets.display.output_types import job_data
 from springtide.widgets.errors import SpringtideError
 
 log = logging.getLogger(__name__)
@@ -33,9 +34,10 @@ ACTIONS: dict[str, Callable[[Client, str], Job]] = {
 class _Live(anywidget.AnyWidget):
     """A widget that is updated while a page shows it.
 
-    It changes on the listener's thread while messages of the page are handled on another, so both take turns. A
-    page that missed a change, for which ``version`` counts them, is sent all of it again when it asks. By its
-    ``identity`` the page finds the model that the kernel's messages go to.
+    It is fed from when a page first shows it: one that is not drawn, because the page draws another type of the
+    same output, costs nothing. It changes on the listener's thread while messages of the page are handled on
+    another, so both take turns. A page that missed a change, for which ``version`` counts them, is sent all of it
+    again when it asks. By its ``identity`` the page finds the model that the kernel's messages go to.
     """
 
     identity = traitlets.Unicode().tag(sync=True)
@@ -43,6 +45,7 @@ class _Live(anywidget.AnyWidget):
 
     _viewer: Viewer
     _connection: Connection
+    _was_shown = False
 
     def __init__(self, **shown: Any) -> None:
         self._turn = threading.RLock()
@@ -54,14 +57,17 @@ class _Live(anywidget.AnyWidget):
         self.on_msg(self._asked)
         self._view_count = 0
         self.observe(self._views_changed, "_view_count")
-        listener(connection.client).add(viewer)
 
     def _views_changed(self, change: dict[str, Any]) -> None:
-        feed = listener(self._connection.client)
         if change["new"]:
-            feed.add(self._viewer)
+            self._follow()
         else:
-            feed.remove(self._viewer)
+            listener(self._connection.client).remove(self._viewer)
+
+    def _follow(self) -> None:
+        """Begin to feed the widget, unless it is fed."""
+        self._was_shown = True
+        listener(self._connection.client).add(self._viewer)
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take what the page has changed."""
@@ -76,6 +82,8 @@ class _Live(anywidget.AnyWidget):
 
     def _asked(self, _widget: Any, content: Any, _buffers: Any) -> None:
         if isinstance(content, dict) and "shown" in content:
+            if not self._was_shown:
+                self._follow()
             with self._turn:
                 fresh = content["shown"] == self.version
                 if not fresh:
@@ -116,7 +124,7 @@ class Card(_Live):
         self._show({"notice": ""})
         try:
             self._connection.ask(action, self._job_id)
-            listener(self._connection.client).add(self._viewer)
+            self._follow()
         except SpringtideError as error:
             self._show({"notice": str(error)})
 

@@ -13,6 +13,7 @@ import msgspec
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Event, Job, Point, PoolView
 from springtide.widgets.display.live_job import FINAL, LiveJob
+from springtide.widgets.display.output_types import job_data
 
 LOG_LINES: Final = 200
 LOG_BYTES: Final = 64 * 2**10
@@ -221,12 +222,6 @@ def thin(points: Sequence[Point], most: int = POINTS) -> list[Point]:
         return list(points)
     step = (len(points) - 1) / (most - 1)
     return [points[round(place * step)] for place in range(most)]
-
-
-def job_data(job: Job) -> dict[str, Any]:
-    """Return the job as the card's trait: without its source, which no card shows."""
-    data: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(job, source="", argv=[]))
-    return data
 
 
 def _start_pace(job: Job) -> float:

@@ -6,6 +6,7 @@ hub gave it. Only the calls listed in `allowed` are passed on, only to the addre
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 
@@ -14,7 +15,9 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 
 def _load_jupyter_server_extension(server: Any) -> None:
-    """Add the handlers to a running Jupyter server."""
+    """Add the handlers to a running Jupyter server, and tell its pages where those of the pool are."""
     from springtide.widgets.server_extension.handlers import handlers  # noqa: PLC0415 - needs Jupyter Server
 
     server.web_app.add_handlers(".*$", handlers(server.web_app.settings["base_url"]))
+    pages = os.environ.get("SPRINGTIDE_PAGES", "")
+    server.web_app.settings.setdefault("page_config_data", {})["springtidePages"] = pages

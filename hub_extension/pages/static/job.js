@@ -1,8 +1,8 @@
 /** One job: its card, its life, its curves, its attempts, its log, and what it runs. */
 
-import { CurveKeeper } from "./jobs/curves.js";
+import { CurveKeeper } from "./visuals/live/curves.js";
 import { drawAttempts, drawFacts, drawSource } from "./jobs/job_parts.js";
-import { LogKeeper } from "./jobs/log_keeper.js";
+import { LogKeeper } from "./visuals/live/log_keeper.js";
 import { call, calmly, followEvents, oncePerFrame, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { emptyState } from "./visuals/base/glyphs.js";
@@ -18,8 +18,8 @@ const path = `jobs/${encodeURIComponent(site.job)}`;
 
 const shown = { job: null, colour: null, simulated: false, notice: null };
 const redraw = oncePerFrame(draw);
-const curves = new CurveKeeper(redraw);
-const log = new LogKeeper(path, redraw);
+const curves = new CurveKeeper(call, redraw);
+const log = new LogKeeper(call, path, redraw);
 const reread = calmly(read, 0.5);
 let events = 0;
 

@@ -1,9 +1,9 @@
 /** My jobs: a table that the server searches, sorts and pages, with a live card on demand. */
 
-import { CurveKeeper } from "./jobs/curves.js";
 import { drawFilters, drawPager, filtersOf, queryOf } from "./jobs/filters.js";
 import { drawTable } from "./jobs/job_table.js";
 import { Selection } from "./jobs/selection.js";
+import { CurveKeeper } from "./visuals/live/curves.js";
 import { attempted, call, calmly, followEvents, jobPath, oncePerFrame, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { emptyState, isFinal } from "./visuals/base/glyphs.js";
@@ -20,7 +20,7 @@ let asked = 0;
 let events = 0;
 const heard = new Map();
 const redraw = oncePerFrame(draw);
-const curves = new CurveKeeper(redraw);
+const curves = new CurveKeeper(call, redraw);
 const look = calmly(load, 2);
 const selection = new Selection(redraw, { mayAct, hear: hearJob });
 

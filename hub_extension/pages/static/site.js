@@ -1,6 +1,6 @@
 /** What all pages share: who looks, calls of the pool's API, and its event stream. */
 
-import { followStream } from "./event_stream.js";
+import { followStream } from "./visuals/live/event_stream.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { clean } from "./visuals/base/words.js";
 
@@ -52,7 +52,14 @@ export function jobPath(id) {
  */
 export function followEvents(on, only = null) {
   const query = only ? `?${new URLSearchParams({ job: only })}` : "";
-  followStream(`${prefix}api/v1/events${query}`, { "X-XSRFToken": xsrf }, on, showConnection);
+  const open = async (headers, signal) => {
+    const url = `${prefix}api/v1/events${query}`;
+    const answer = await fetch(url, { headers: { ...headers, "X-XSRFToken": xsrf }, credentials: "same-origin", cache: "no-store", signal });
+    if (answer.status === 401) window.location.reload();
+    return answer;
+  };
+  const { stop } = followStream(open, on, showConnection);
+  window.addEventListener("pagehide", stop, { once: true });
 }
 
 /** Calls `draw` at most once per frame, however often it is asked to. */

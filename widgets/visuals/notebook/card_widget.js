@@ -1,11 +1,12 @@
 /** The notebook's live card: traits `job`, `points`, `log`, `notice`, `colour` and `simulated`. */
 
-import { hearKernel, keepFresh } from "./freshness.js";
+import { SILENT_KERNEL, hearKernel, keepFresh } from "./freshness.js";
 import { renderJobCard } from "../views/job_card.js";
 import { clockNow } from "../base/words.js";
 
 const CARD_TRAITS = ["job", "points", "log", "notice", "colour", "simulated"];
 const CARD_TICK_MS = 1000;
+const SILENT_S = 12;
 const ENDED = ["succeeded", "failed", "cancelled"];
 
 export const cardWidget = {
@@ -17,15 +18,22 @@ export const cardWidget = {
     el.append(card);
     const send = (action) => () => model.send({ action });
     const actions = { pause: send("pause"), resume: send("resume"), cancel: send("cancel") };
+    let silentSince = null;
     const draw = () => {
       const job = model.get("job");
       if (!job?.id) return;
       const [points, log, notice, colour, simulated] = CARD_TRAITS.slice(1).map((name) => model.get(name));
-      renderJobCard(card, { job, points, log, notice, colour, simulated, now: clockNow() }, actions);
+      const blocked = silentSince === null ? null : SILENT_KERNEL;
+      renderJobCard(card, { job, points, log, notice, colour, simulated, blocked, now: silentSince ?? clockNow() }, actions);
+    };
+    const silent = (is) => {
+      if (is === (silentSince !== null)) return;
+      silentSince = is ? clockNow() - SILENT_S : null;
+      draw();
     };
     for (const name of CARD_TRAITS) model.on(`change:${name}`, draw);
     const ticking = setInterval(draw, CARD_TICK_MS);
-    const stop = keepFresh(model, () => ENDED.includes(model.get("job")?.state));
+    const stop = keepFresh(model, () => ENDED.includes(model.get("job")?.state), silent);
     draw();
     return () => {
       clearInterval(ticking);

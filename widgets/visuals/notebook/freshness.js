@@ -3,6 +3,7 @@
 const ASK_SOON_MS = 500;
 const ASK_MS = 5000;
 const NO_ANSWER_MS = 30000;
+const SILENT_MS = 12000;
 
 /**
  * Lets a model whose page was slow hear from its kernel; for `initialize`. The trait `identity` is the model's id.
@@ -29,11 +30,25 @@ function rootMethod(object, name) {
   return found;
 }
 
-/** Asks by the trait `version`; the kernel answers, and sends all again if that is not its own. Returns a stop. */
-export function keepFresh(model, ended) {
+/** What a card says whose kernel has not answered for a while. */
+export const SILENT_KERNEL =
+  "The kernel of this card has not answered for a while: it is busy, or it was restarted. The card shows what it said last; run the cell again for a live one.";
+
+/**
+ * Asks by the trait `version`; the kernel answers, and sends all again if that is not its own. Returns a stop.
+ * @param silent called with whether the kernel has said nothing for so long that what is shown may be old
+ */
+export function keepFresh(model, ended, silent = () => {}) {
   let askedAt = null;
+  let heardAt = Date.now();
+  const noteHeard = () => {
+    heardAt = Date.now();
+    silent(false);
+  };
+  model.on("change:version", noteHeard);
   const ask = () => {
     const now = Date.now();
+    silent(!ended() && now - heardAt > SILENT_MS);
     if (askedAt !== null && now - askedAt < NO_ANSWER_MS) return;
     askedAt = now;
     model.send({ shown: model.get("version") });
@@ -43,6 +58,7 @@ export function keepFresh(model, ended) {
   const hear = (content) => {
     if (content?.fresh === undefined) return;
     askedAt = null;
+    noteHeard();
     if (content.fresh && ended()) clearInterval(asking);
   };
   model.on("msg:custom", hear);
@@ -50,5 +66,6 @@ export function keepFresh(model, ended) {
     clearTimeout(askingSoon);
     clearInterval(asking);
     model.off("msg:custom", hear);
+    model.off("change:version", noteHeard);
   };
 }

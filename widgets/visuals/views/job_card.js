@@ -11,7 +11,8 @@ import { clean, count } from "../base/words.js";
 /**
  * Draws a job's card.
  * @param data `job`: Job; `now`; `points`: list of Point; `log`: text, or null to leave it out; `notice`: what
- *   became of the last action; `colour`: of its project; `simulated`: its GPUs are; `href`: the job's own page
+ *   became of the last action; `colour`: of its project; `simulated`: its GPUs are; `href`: the job's own page,
+ *   opened in `target`; `blocked`: why nothing can be done about the job at the moment, in words
  * @param actions `pause()`, `resume()`, `cancel()`, each left out where the viewer may not
  */
 export function renderJobCard(element, data, actions = {}) {
@@ -33,16 +34,17 @@ export function renderJobCard(element, data, actions = {}) {
     h("div", { key: "curve", draw: (node) => renderLossCurve(node, { points: data.points ?? [], colour: data.colour }) }),
     job.attempts.length > 0 && h("div", { key: "life", draw: (node) => renderJobLife(node, { job, now, colour: data.colour }) }),
     Boolean(data.log || (data.log === "" && job.attempts.length)) && drawLog(shownLog(state, data.log)),
-    drawActions(job, data.notice, actions, state, again),
+    drawActions(data, actions, state, again),
   );
 }
 
-function drawHeader({ job, href, colour }) {
+function drawHeader(data) {
+  const { job, href, colour } = data;
   const name = clean(job.name) || job.id;
   return h(
     "header",
     { key: "header" },
-    h("h3", { key: "name", class: "st-title", "data-testid": "job-name" }, href ? h("a", { href }, name) : name),
+    h("h3", { key: "name", class: "st-title", "data-testid": "job-name" }, href ? h("a", { href, target: data.target }, name) : name),
     stateMark(job.state, "job-state"),
     h(
       "div",
@@ -143,10 +145,10 @@ function showEnd(fold) {
   if (fold.open) log.scrollTop = log.scrollHeight;
 }
 
-function drawActions(job, notice, actions, state, again) {
+function drawActions({ job, notice, blocked }, actions, state, again) {
   const standing = `${job.state} ${job.attempt} ${job.held_by_user} ${notice ?? ""}`;
   if (state.asked !== standing) state.asked = null;
-  if (isFinal(job.state)) state.confirming = false;
+  if (isFinal(job.state) || blocked) state.confirming = false;
   const ask = (name) => () => {
     state.asked = standing;
     state.confirming = false;
@@ -157,9 +159,12 @@ function drawActions(job, notice, actions, state, again) {
     state.confirming = open;
     again();
   };
-  const buttons = state.confirming ? confirmation(job, ask("cancel"), confirm(false)) : choices(job, actions, ask, confirm(true), state.asked !== null);
-  const words = notice && h("span", { key: "notice", class: "st-notice", role: "status", "data-testid": "job-notice" }, clean(notice));
-  if (!buttons.some(Boolean) && !words) return null;
+  const buttons = state.confirming ? confirmation(job, ask("cancel"), confirm(false)) : choices(job, actions, ask, confirm(true), blocked || state.asked !== null);
+  const words = [
+    notice && h("span", { key: "notice", class: "st-notice", role: "status", "data-testid": "job-notice" }, clean(notice)),
+    blocked && h("span", { key: "blocked", class: "st-notice st-muted", role: "status", "data-testid": "job-blocked" }, clean(blocked)),
+  ].filter(Boolean);
+  if (!buttons.some(Boolean) && !words.length) return null;
   return h("footer", { key: "actions" }, words, buttons);
 }
 

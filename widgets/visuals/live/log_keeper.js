@@ -1,22 +1,24 @@
 /** Keeps the end of a job's log, reading on when there is more. */
 
-import { call } from "../site.js";
-
 const TAIL = 256 * 1024;
 const PIECE = 1024 * 1024;
 const MOST = 8 * 1024 * 1024;
 
 export class LogKeeper {
   /**
+   * @param call asks the API: `call(method, path)` promises the answer's body
    * @param path of the job
    * @param changed called when the log has grown
+   * @param tail so many bytes of the end are read first
    */
-  constructor(path, changed) {
+  constructor(call, path, changed, tail = TAIL) {
+    this.call = call;
+    this.tail = tail;
     this.path = path;
     this.changed = changed;
     this.rank = 0;
-    this.actions = { rank: (rank) => this.#restart(rank, -TAIL), earlier: () => this.#restart(this.rank, 0) };
-    this.#restart(0, -TAIL, false);
+    this.actions = { rank: (rank) => this.#restart(rank, -this.tail), earlier: () => this.#restart(this.rank, 0) };
+    this.#restart(0, -this.tail, false);
   }
 
   /** What a log view shows of it. */
@@ -38,7 +40,7 @@ export class LogKeeper {
 
   async #piece(turn) {
     const query = new URLSearchParams({ offset: this.next, limit: PIECE, rank: this.rank });
-    const chunk = await call("GET", `${this.path}/log?${query}`).catch(() => null);
+    const chunk = await this.call("GET", `${this.path}/log?${query}`).catch(() => null);
     if (!chunk || turn !== this.turn) return;
     if (this.start === null) this.start = chunk.offset;
     this.text = `${this.text}${chunk.text}`.slice(-MOST);

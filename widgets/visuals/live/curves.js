@@ -1,13 +1,15 @@
 /** Keeps the reports of the jobs on show, fetching only what is new and only when asked for. */
 
-import { call } from "../site.js";
-
-const PIECE = 10_000;
-const EVERY_S = 1;
+const POINTS_PIECE = 10_000;
+const POINTS_EVERY_S = 1;
 
 export class CurveKeeper {
-  /** @param changed called when points have come in */
-  constructor(changed) {
+  /**
+   * @param call asks the API: `call(method, path)` promises the answer's body
+   * @param changed called when points have come in
+   */
+  constructor(call, changed) {
+    this.call = call;
     this.changed = changed;
     this.kept = new Map();
   }
@@ -29,19 +31,19 @@ export class CurveKeeper {
     kept.stale = true;
     if (kept.busy) return;
     kept.busy = true;
-    setTimeout(() => this.#fetch(id, kept), Math.max(0, kept.last + 1000 * EVERY_S - performance.now()));
+    setTimeout(() => this.#fetch(id, kept), Math.max(0, kept.last + 1000 * POINTS_EVERY_S - performance.now()));
   }
 
   async #fetch(id, kept) {
     kept.stale = false;
     kept.last = performance.now();
-    const page = await call("GET", `jobs/${encodeURIComponent(id)}/points?after=${kept.next}&limit=${PIECE}`).catch(() => null);
+    const page = await this.call("GET", `jobs/${encodeURIComponent(id)}/points?after=${kept.next}&limit=${POINTS_PIECE}`).catch(() => null);
     kept.busy = false;
     if (page?.items.length) {
       kept.points = [...kept.points, ...page.items];
       kept.next = page.next;
       this.changed();
     }
-    if (kept.stale || page?.items.length === PIECE) this.#grown(id, kept);
+    if (kept.stale || page?.items.length === POINTS_PIECE) this.#grown(id, kept);
   }
 }

@@ -1,0 +1,92 @@
+"""JupyterLab and Notebook 7 of one notebook server, in a browser, in front of a real pool."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from browser import BROWSER_ARGS, chromium
+from lab_bench import Lab
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from pool_process import ServiceProcess
+from server_extension_bench import start_server, stop
+
+from springtide.scheduler.client import Client, PoolError
+from springtide.scheduler.wire import Job, Submission
+
+PATIENCE_MS = 60_000
+STEPS = """
+import time
+from springtide.training import current_job
+job = current_job()
+for step in range(6000):
+    job.report(step=step + 1, of=6000, loss=1 / (step + 1))
+    print("line", step, flush=True)
+    time.sleep(0.1)
+"""
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
+    """The pool's service; it can be killed and started again."""
+    service = ServiceProcess(tmp_path_factory.mktemp("pool"))
+    service.start()
+    yield service
+    service.stop()
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory, service: ServiceProcess) -> Iterator[Lab]:
+    """Susan's notebook server."""
+    root = tmp_path_factory.mktemp("susan")
+    environment = {"SPRINGTIDE_URL": service.url, "JUPYTERHUB_API_TOKEN": "susan", "SPRINGTIDE_PAGES": "/pages/"}
+    server = start_server(root, environment, pages=True)
+    yield Lab(root, server)
+    stop(server)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=PATIENCE_MS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=BROWSER_ARGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(browser: Browser, tmp_path: Path) -> Iterator[BrowserContext]:
+    """A browser window that is empty at first; its tabs are photographed at the end."""
+    context = browser.new_context(viewport={"width": 1300, "height": 1000})
+    context.set_default_timeout(PATIENCE_MS)
+    yield context
+    for number, tab in enumerate(context.pages):
+        tab.screenshot(path=tmp_path / f"tab-{number}.png")
+    context.close()
+
+
+@pytest.fixture
+def steps() -> str:
+    """The program of a job that reports a step ten times a second."""
+    return STEPS
+
+
+@pytest.fixture
+def submit(service: ServiceProcess) -> Iterator[Callable[..., Job]]:
+    """Submits jobs of susan's that report a step ten times a second; they are ended afterwards."""
+    with Client(service.url, "susan") as susan:
+        jobs = []
+
+        def submit(name: str, gpus: int = 1) -> Job:
+            argv = [sys.executable, "-c", STEPS]
+            body = Submission(argv=argv, kind="command", cwd="/tmp", project="vision", gpus=gpus, name=name)
+            jobs.append(susan.submit(body))
+            return jobs[-1]
+
+        yield submit
+        for job in jobs:
+            with suppress(PoolError):
+                susan.cancel(job.id)

@@ -1,0 +1,136 @@
+"""Cards live as long as the page: kernel, network and service may come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from lab_bench import PANEL, Lab, card, expect_state, expect_to_go_on
+from playwright.sync_api import BrowserContext, Page, expect
+from pool_process import ServiceProcess
+
+from springtide.scheduler.client import Client
+from springtide.scheduler.wire import Job
+from springtide.widgets.connection import Connection
+from springtide.widgets.display.output_types import JOB_TYPE
+from springtide.widgets.job import Job as Handle
+from springtide.widgets.shared_pool import Pool
+
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(300)]
+
+CELL = """
+from springtide.widgets import pool
+pool.submit("python steps.py", gpus=1, name="from a cell")
+"""
+
+
+def output_of(service: ServiceProcess, job: Job) -> dict[str, Any]:
+    return Handle(job.id, Connection(Client(service.url, "susan")))._repr_mimebundle_()
+
+
+def path_of(url: str) -> str:
+    """Return what of the pool's API is asked for."""
+    return url.partition("/springtide/api/v1/")[2].partition("?")[0]
+
+
+def save_and_close(tab: Page) -> None:
+    """Save the notebook, shut its kernel down, and close the tab."""
+    tab.evaluate(f"async () => {{ await {PANEL}.context.save(); await {PANEL}.sessionContext.shutdown(); }}")
+    tab.close()
+
+
+def test_a_card_outlives_its_kernel_and_its_page(lab: Lab, context: BrowserContext, steps: str) -> None:
+    (lab.root / "steps.py").write_text(steps)
+    lab.write("tomorrow.ipynb", (CELL, None))
+    tab = lab.open(context, "tomorrow.ipynb")
+    tab.wait_for_function(f"() => {PANEL}?.sessionContext?.session?.kernel?.status === 'idle'")
+    tab.locator(".jp-CodeCell .cm-content").first.click()
+    tab.keyboard.press("Shift+Enter")
+    expect_state(tab, "Running")
+
+    tab.evaluate(f"() => {PANEL}.sessionContext.session.kernel.restart()")
+    expect_to_go_on(tab)
+    card(tab).get_by_test_id("job-pause").click()
+    expect_state(tab, "Paused")
+    save_and_close(tab)
+
+    tab = lab.open(context, "tomorrow.ipynb", "notebook")
+    expect_state(tab, "Paused")
+    card(tab).get_by_test_id("job-resume").click()
+    expect_state(tab, "Running")
+    tab.close()
+
+    tab = lab.open(context, "tomorrow.ipynb")
+    expect_state(tab, "Running")
+    expect_to_go_on(tab)
+    card(tab).get_by_test_id("job-cancel").click()
+    card(tab).get_by_test_id("job-confirm").click()
+    expect_state(tab, "Cancelled")
+
+
+def test_cards_say_that_the_pool_is_away_and_come_back_by_themselves(
+    lab: Lab, context: BrowserContext, service: ServiceProcess, submit: Callable[..., Job]
+) -> None:
+    """Two tabs; the network of the browser, then the service, go away and come back."""
+    job = submit("long")
+    lab.write("saved.ipynb", ("job", output_of(service, job)))
+    first, second = lab.open(context, "saved.ipynb"), lab.open(context, "saved.ipynb", "notebook")
+    for tab in (first, second):
+        expect_state(tab, "Running")
+        expect_to_go_on(tab)
+
+    context.set_offline(True)
+    for tab in (first, second):
+        expect(card(tab).get_by_test_id("job-blocked")).to_contain_text("as it was")
+        expect(card(tab).get_by_test_id("job-pause")).to_be_disabled()
+    context.set_offline(False)
+    for tab in (first, second):
+        expect(card(tab).get_by_test_id("job-blocked")).to_have_count(0)
+        expect_to_go_on(tab)
+
+    service.kill()
+    expect(card(first).get_by_test_id("job-blocked")).to_contain_text("The pool does not answer")
+    service.start()
+    expect(card(first).get_by_test_id("job-blocked")).to_have_count(0)
+    expect_to_go_on(first)
+
+    card(first).get_by_test_id("job-cancel").click()
+    card(first).get_by_test_id("job-confirm").click()
+    for tab in (first, second):
+        expect_state(tab, "Cancelled")
+
+
+def test_cards_of_a_page_share_one_stream_and_fetch_only_what_it_leaves_out(
+    lab: Lab, context: BrowserContext, service: ServiceProcess, submit: Callable[..., Job]
+) -> None:
+    job = submit("twice")
+    pool = Pool(Connection(Client(service.url, "susan")))._repr_mimebundle_()
+    shown = output_of(service, job)
+    lab.write("twice.ipynb", ("job", shown), ("job", shown), ("pool", pool))
+    asked: list[str] = []
+    context.on("request", lambda request: asked.append(path_of(request.url)))
+    tab = lab.open(context, "twice.ipynb")
+    expect(tab.get_by_test_id("job-card")).to_have_count(2)
+    expect_state(tab, "Running")
+    for _ in range(3):
+        expect_to_go_on(tab)
+    assert asked.count("events") == 1
+    assert asked.count(f"jobs/{job.id}") == 1, "when its cards appear"
+    assert asked.count("pool") == 0, "the stream begins with it"
+    assert asked.count("me") == 1
+    expect(tab.get_by_test_id("pool-card")).to_contain_text("1 of 4 train GPUs held")
+    expect(card(tab).get_by_role("link", name="twice")).to_have_attribute("href", f"/pages/jobs/{job.id}")
+
+
+def test_a_job_that_is_not_there_is_said_to_be_missing(
+    lab: Lab, context: BrowserContext, service: ServiceProcess, submit: Callable[..., Job]
+) -> None:
+    shown = output_of(service, submit("elsewhere"))
+    shown[JOB_TYPE]["job"]["id"] = "unknown00000"
+    broken = {JOB_TYPE: {"job": 7}, "text/plain": "the text of the output"}
+    lab.write("missing.ipynb", ("job", shown), ("job", broken))
+    tab = lab.open(context, "missing.ipynb")
+    expect(card(tab).get_by_test_id("job-blocked")).to_contain_text("There is no job")
+    expect(card(tab).get_by_test_id("job-cancel")).to_be_disabled()
+    expect(tab.get_by_text("another version of Springtide")).to_be_visible()

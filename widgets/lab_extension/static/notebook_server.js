@@ -1,0 +1,38 @@
+/** The page's own notebook server, which passes requests on to the pool. */
+
+const NO_EXTENSION = "This notebook server has no way to the pool: its package springtide[widgets] is missing or disabled.";
+const GONE = "The notebook server does not answer.";
+
+/** A refusal, in words. */
+class Refused extends Error {
+  constructor(problem) {
+    super([problem.message, problem.hint].filter(Boolean).join(" "));
+    this.status = problem.status;
+    this.code = problem.code;
+  }
+}
+
+export class NotebookServer {
+  /** @param connection JupyterLab's `ServerConnection`, which adds the log-in and the XSRF token */
+  constructor(connection) {
+    const settings = connection.makeSettings();
+    const request = (path, init) => connection.makeRequest(`${settings.baseUrl}springtide/api/v1/${path}`, init, settings);
+
+    /** Calls the API and answers its body. Throws an error with `status`, `code` and `message`. */
+    this.call = async (method, path, body) => {
+      const init = body === undefined ? { method } : { method, body: JSON.stringify(body) };
+      const answer = await request(path, init).catch(() => null);
+      if (answer === null) throw new Refused({ status: 0, code: "away", message: GONE });
+      const content = await answer.json().catch(() => null);
+      if (answer.ok && content !== null) return content;
+      throw new Refused(content?.code ? content : { status: answer.status, code: "no_extension", message: words(answer) });
+    };
+
+    /** Opens the event stream. */
+    this.open = async (headers, signal) => request("events", { headers, signal, cache: "no-store" });
+  }
+}
+
+function words({ status }) {
+  return status === 404 ? NO_EXTENSION : `The notebook server answered ${status}.`;
+}

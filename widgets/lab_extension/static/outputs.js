@@ -1,0 +1,73 @@
+/** Outputs of the pool's own MIME types, as widgets of JupyterLab. */
+
+import { showJob } from "./visuals/live/job_view.js";
+import { showJobs } from "./visuals/live/jobs_view.js";
+import { showPool } from "./visuals/live/pool_view.js";
+
+const JOB = "application/vnd.springtide.job+json";
+const JOBS = "application/vnd.springtide.jobs+json";
+const POOL = "application/vnd.springtide.pool+json";
+const UNREADABLE = "This output was written by another version of Springtide. Run the cell again.";
+
+/** Makes the factory of renderers. What they draw is text and shapes only, so they are safe for any notebook. */
+export function cardFactory(Widget, feed, pageOf) {
+  const openPage = (id) => pageOf(id) && window.open(pageOf(id), "_blank", "noopener");
+  const shows = {
+    [JOB]: (element, data) => showJob(element, feed, data, pageOf),
+    [JOBS]: (element, data) => showJobs(element, feed, data, pageOf),
+    [POOL]: (element, data) => showPool(element, feed, data, openPage),
+  };
+
+  /** An output that is live while it is on the page. */
+  class CardOutput extends Widget {
+    constructor({ mimeType }) {
+      super();
+      this.addClass("springtide-output");
+      this.mimeType = mimeType;
+      this.data = null;
+      this.end = null;
+    }
+
+    async renderModel(model) {
+      this.data = model.data[this.mimeType];
+      if (this.end !== null || this.isAttached) this.begin();
+    }
+
+    onAfterAttach() {
+      if (this.data !== null && this.end === null) this.begin();
+    }
+
+    onBeforeDetach() {
+      this.finish();
+    }
+
+    dispose() {
+      this.finish();
+      super.dispose();
+    }
+
+    begin() {
+      this.finish();
+      const card = document.createElement("article");
+      this.node.replaceChildren(card);
+      try {
+        this.end = shows[this.mimeType](card, this.data);
+      } catch (error) {
+        card.textContent = UNREADABLE;
+        reportError(error);
+      }
+    }
+
+    finish() {
+      this.end?.();
+      this.end = null;
+    }
+  }
+
+  return {
+    safe: true,
+    mimeTypes: Object.keys(shows),
+    defaultRank: -20,
+    createRenderer: (options) => new CardOutput(options),
+  };
+}

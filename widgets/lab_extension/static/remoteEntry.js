@@ -1,0 +1,38 @@
+/**
+ * The container that JupyterLab and Notebook load: module federation without a bundler. `init` is given the modules that
+ * the page shares, `get` gives a module of this extension. All others are plain ES modules beside this file.
+ */
+(() => {
+  const here = document.currentScript.src;
+  const needed = ["@lumino/widgets", "@jupyterlab/coreutils", "@jupyterlab/rendermime", "@jupyterlab/services"];
+  let scope = {};
+
+  /** The shared module that the page itself uses, else the newest. */
+  async function shared(name) {
+    const versions = Object.entries(scope[name] ?? {});
+    if (!versions.length) return null;
+    const order = new Intl.Collator("en", { numeric: true });
+    const use = ([version, { loaded }]) => `${loaded ? 1 : 0} ${version}`;
+    versions.sort((one, other) => order.compare(use(other), use(one)));
+    const factory = await versions[0][1].get();
+    return factory();
+  }
+
+  async function extension() {
+    const { plugins } = await import(new URL("plugins.js", here));
+    const modules = await Promise.all(needed.map(async (name) => [name, await shared(name)]));
+    return plugins(Object.fromEntries(modules));
+  }
+
+  window._JUPYTERLAB ??= {};
+  window._JUPYTERLAB["@springtide/lab"] = {
+    init(given) {
+      scope = given;
+    },
+    async get(name) {
+      if (name !== "./extension") throw new Error(`@springtide/lab has no module ${name}`);
+      const made = { __esModule: true, default: await extension() };
+      return () => made;
+    },
+  };
+})();

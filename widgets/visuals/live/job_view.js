@@ -1,0 +1,70 @@
+/** A job's card that follows the feed of its page. */
+
+import { isFinal } from "../base/glyphs.js";
+import { ago, clockNow } from "../base/words.js";
+import { renderJobCard } from "../views/job_card.js";
+import { awayWords, isLive } from "./stale.js";
+
+const TICK_MS = 1000;
+const LOG_LINES = 200;
+const CONNECTING = "Connecting to the pool…";
+
+/**
+ * Shows a job in `element`: at once as `output` has it, and live from the feed.
+ * @param output `job`: Job, `at`: when it was so, `notice`
+ * @param pageOf gives the address of a job's own page by its id, or null
+ * @returns what ends it
+ */
+export function showJob(element, feed, output, pageOf) {
+  const { id } = output.job;
+  let watching = null;
+  const draw = () => watching && drawJob(element, feed, output, watching.watched, pageOf(id));
+  watching = feed.watchJob(id, draw, output.job, true);
+  const ticking = setInterval(() => isLive(feed) && draw(), TICK_MS);
+  draw();
+  return () => {
+    clearInterval(ticking);
+    watching.stop();
+  };
+}
+
+function drawJob(element, feed, output, watched, href) {
+  const job = watched.job ?? output.job;
+  const shownAt = watched.heardAt ?? output.at;
+  const blocked = blockedWords(feed, watched, shownAt);
+  const data = {
+    job,
+    now: blocked ? shownAt : clockNow(),
+    points: watched.job ? feed.curves.of(job) : [],
+    log: watched.job ? lastLines(watched.log.text) : null,
+    notice: watched.notice ?? output.notice,
+    ...feed.about(job.project),
+    href,
+    target: "_blank",
+    blocked,
+  };
+  renderJobCard(element, data, mayAct(feed.me, job) ? actionsOf(watched) : {});
+}
+
+/** Why nothing can be done about the job, or null if it can. */
+function blockedWords(feed, watched, shownAt) {
+  if (watched.problem?.status === 404) return watched.problem.message;
+  if (watched.job !== null && isFinal(watched.job.state)) return null;
+  if (isLive(feed)) return watched.job === null ? (watched.problem?.message ?? CONNECTING) : null;
+  if (feed.connection.state === "connecting" && watched.problem === null) return CONNECTING;
+  return `${awayWords(feed)} The card shows the job as it was ${ago(shownAt, clockNow())}.`;
+}
+
+/** Until it is known who looks, they are taken to look at a job of their own; the pool decides. */
+function mayAct(me, job) {
+  return me === null || me.admin || me.name === job.user;
+}
+
+function actionsOf(watched) {
+  const act = (name) => () => watched.act(name);
+  return { pause: act("pause"), resume: act("resume"), cancel: act("cancel") };
+}
+
+function lastLines(text) {
+  return text.split("\n").slice(-LOG_LINES - 1).join("\n");
+}

@@ -1,0 +1,48 @@
+/** Jobs as rows: state, name, GPUs, progress, and the sentence that matters most. */
+
+import { h, patch } from "../base/dom.js";
+import { colourOf, emptyState, stage, stateGlyph, stateWord } from "../base/glyphs.js";
+import { askWords, jobSentences, stepWords } from "../base/job_words.js";
+import { clean, count } from "../base/words.js";
+
+/**
+ * Draws jobs as rows.
+ * @param data `jobs`: list of Job; `now`; `colours`: by project; `more`: so many jobs are not among them; `stale`: why
+ *   what is shown may be old, in words
+ * @param pageOf gives the address of a job's own page by its id, or null
+ */
+export function renderJobRows(element, { jobs, now, colours, more, stale }, pageOf) {
+  stage(element, "st-jobs");
+  element.dataset.testid = "job-rows";
+  patch(
+    element,
+    jobs.length > 0 && h("ul", { key: "rows", class: "st-job-rows" }, jobs.map((job) => drawRow(job, now, colours, pageOf(job.id)))),
+    !jobs.length && !stale && emptyState("No jobs yet.", "Send one with pool.submit(…), or a script from the file browser's context menu."),
+    more > 0 && h("p", { key: "more", class: "st-muted" }, `… and ${count(more, "job")} more.`),
+    stale && h("p", { key: "stale", class: "st-notice", role: "status", "data-testid": "rows-stale" }, clean(stale)),
+  );
+}
+
+function drawRow(job, now, colours, href) {
+  const name = clean(job.name) || job.id;
+  return h(
+    "li",
+    { key: job.id, class: "st-job-row", "data-testid": "job-row", "data-job": job.id, "data-state": job.state, style: colourOf(colours.get(job.project)) },
+    h("span", { key: "state", class: `st-state st-state-${job.state}`, title: stateWord(job.state) }, stateGlyph(job.state), h("span", { class: "st-hidden" }, stateWord(job.state))),
+    h("span", { key: "name", class: "st-job-name" }, href ? h("a", { href, target: "_blank" }, name) : name),
+    h("span", { key: "ask", class: "st-muted st-job-ask" }, job.held.length ? count(job.held.length, "GPU") : askWords(job)),
+    drawProgress(job.progress),
+    h("p", { key: "why", class: "st-muted st-job-why" }, jobSentences(job, now)),
+  );
+}
+
+function drawProgress(progress) {
+  const { step, of } = progress;
+  if (!Number.isFinite(of) || !(of > 0) || !Number.isFinite(step)) return null;
+  const share = Math.min(1, Math.max(0, step / of));
+  return h(
+    "div",
+    { key: "progress", class: "st-track", role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.floor(100 * share), "aria-valuetext": stepWords(progress), title: stepWords(progress) },
+    h("div", { class: "st-fill", style: { width: `${100 * share}%` } }),
+  );
+}
