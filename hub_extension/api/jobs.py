@@ -26,6 +26,7 @@ from springtide.scheduler.wire import (
     JobsActed,
     JobsAction,
     LogChunk,
+    OutputList,
     Points,
     Submission,
 )
@@ -238,6 +239,11 @@ async def points(call: Call[PointsQuery, None]) -> Points:
     return await call.pool.engine.points((await _seen(call)).id, call.query.after, call.query.limit)
 
 
+async def outputs(call: Call[NoQuery, None]) -> OutputList:
+    """Return the files that the job left so far."""
+    return await call.pool.engine.outputs((await _seen(call)).id)
+
+
 async def output(call: Call[NoQuery, None]) -> File:
     """Return a file of the job's output directory."""
     name, found = call.path["name"], await _seen(call)
@@ -274,6 +280,7 @@ ROUTES = (
     Route(
         "GET", "/jobs/{id}/points", "What it reported", Who.LOGGED_IN, points, query=PointsQuery, answers=Points
     ),
+    Route("GET", "/jobs/{id}/output", "The files that the job left", Who.LOGGED_IN, outputs, answers=OutputList),
     Route(
         "GET",
         "/jobs/{id}/output/{name:path}",

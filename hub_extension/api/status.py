@@ -10,7 +10,7 @@ from springtide.hub_extension.api import views
 from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
 from springtide.scheduler.model import PRIORITIES, Environment
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.wire import History, Me, PoolView
+from springtide.scheduler.wire import History, Idle, Me, PoolView
 
 DAY_S = 86_400.0
 LONGEST_HISTORY_S = 400 * DAY_S
@@ -59,6 +59,11 @@ async def pool(call: Call[NoQuery, None]) -> PoolView:
     return views.pool_for(call.caller, call.pool.engine.pool())
 
 
+async def idle(call: Call[NoQuery, None]) -> Idle:
+    """Return how many train GPUs are idle, and why."""
+    return call.pool.engine.idle_gpus()
+
+
 async def history(call: Call[HistoryQuery, None]) -> History:
     """Return the use of GPUs over time by project. Raises `Refusal` 422 for an invalid time span."""
     end = call.pool.clock() if call.query.end is None else call.query.end
@@ -92,6 +97,7 @@ async def ready(call: Call[NoQuery, None]) -> Health:
 ROUTES = (
     Route("GET", "/me", "Who the caller is and what she may ask for", Who.LOGGED_IN, me, answers=Me),
     Route("GET", "/pool", "Who holds what", Who.LOGGED_IN, pool, answers=PoolView),
+    Route("GET", "/pool/idle", "Why GPUs are idle", Who.LOGGED_IN, idle, answers=Idle),
     Route(
         "GET", "/history", "GPUs over time by project", Who.LOGGED_IN, history, query=HistoryQuery, answers=History
     ),

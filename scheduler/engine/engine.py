@@ -20,7 +20,6 @@ from springtide.scheduler.engine.store_threads import store_refusal
 from springtide.scheduler.engine.views import history, job_view, pool_view
 from springtide.scheduler.executors.base import Reported
 from springtide.scheduler.gpu_types import total
-from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.bundles import pack
@@ -31,9 +30,6 @@ T = TypeVar("T")
 Members = Mapping[str, Sequence[str]]
 """Members by project, as the hub's groups say."""
 JobFilter = JobQuery
-WAITING = frozenset({JobState.QUEUED, JobState.PAUSED})
-MEMBERSHIP = frozenset({"member.add", "member.remove"})
-"""Kinds of audit entries of changes in the hub, which the API records and undoes."""
 
 
 class Engine:
@@ -186,7 +182,7 @@ class Engine:
         Waits at most ``timeout`` seconds for starts that are unknown; returns whether it waited, so that the jobs
         are worth getting again.
         """
-        waiting = [job.id for job in jobs if job.state in WAITING]
+        waiting = [job.id for job in jobs if job.place is not None]
         return await self._parts.forecasts.request(waiting, timeout)
 
     async def forecast(
@@ -226,6 +222,10 @@ class Engine:
     def pool(self) -> wire.PoolView:
         """Return every GPU of the pool with its holder, and every project."""
         return self._read_model.pool()
+
+    def idle_gpus(self) -> wire.Idle:
+        """Return the idle train GPUs and why they are idle."""
+        return self._read_model.idle()
 
     async def history(self, start: float, end: float) -> wire.History:
         """Return the GPUs held by each project over time."""
@@ -324,9 +324,7 @@ class Engine:
         return self._entry_view(await self._audit_record(audit_id))
 
     def _entry_view(self, record: AuditRecord) -> wire.AuditEntry:
-        return job_view.audit(
-            record, undo=record.what in project_admin.UNDOABLE | MEMBERSHIP and not record.undone
-        )
+        return job_view.audit(record, undo=project_admin.may_undo(record))
 
     async def _audit_record(self, audit_id: int) -> AuditRecord:
         record = await self._read(self._store.audit_entry, audit_id)
@@ -402,6 +400,10 @@ class Engine:
     async def output(self, job_id: str, name: str) -> BinaryIO:
         """Open a file of the job's output directory, which the caller closes."""
         return await self._parts.outputs.output(job_id, name)
+
+    async def outputs(self, job_id: str) -> wire.OutputList:
+        """Return the files of the job's output directory."""
+        return await self._parts.outputs.listed(job_id)
 
     # ---------- events
 

@@ -159,6 +159,15 @@ Observation: TypeAlias = AttemptStatus | Reported | LogGrew | InventoryChanged
 
 
 @dataclass(frozen=True, slots=True)
+class OutputFile:
+    """A file of a job's output directory: its path below that, its size in bytes, when it was written."""
+
+    name: str
+    size: int
+    written: float
+
+
+@dataclass(frozen=True, slots=True)
 class LogPiece:
     """Bytes of a job's log.
 
@@ -231,6 +240,10 @@ class Executor(ABC):
     @abstractmethod
     async def read_reports(self, job: str, after: int, limit: int) -> tuple[Report, ...]:
         """Return up to ``limit`` reports of all attempts with ``seq`` > ``after``, oldest first."""
+
+    @abstractmethod
+    async def list_outputs(self, job: str, most: int) -> tuple[OutputFile, ...]:
+        """Return the plain files of the job's output directory, at most ``most``. Raises `ExecutorError`."""
 
     @abstractmethod
     async def open_output(self, job: str, name: str, limit: int) -> BinaryIO | None:

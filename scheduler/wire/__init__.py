@@ -17,6 +17,8 @@ from springtide.scheduler.wire.jobs import (
     JobsActed,
     JobsAction,
     LogChunk,
+    OutputFile,
+    OutputList,
     Point,
     Points,
     Progress,
@@ -36,7 +38,16 @@ from springtide.scheduler.wire.people import (
     ProjectEdit,
     Sums,
 )
-from springtide.scheduler.wire.pool import GpuCell, History, HistoryPoint, Holder, NodeView, PoolView, ProjectView
+from springtide.scheduler.wire.pool import (
+    GpuCell,
+    History,
+    HistoryPoint,
+    Holder,
+    Idle,
+    NodeView,
+    PoolView,
+    ProjectView,
+)
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import MAX_GPUS, MAX_JOBS_PAGE, MAX_NAME, Answer, Request
 from springtide.scheduler.wire.submission import OPTIONS, Submission, Wish
@@ -62,6 +73,7 @@ __all__ = [
     "History",
     "HistoryPoint",
     "Holder",
+    "Idle",
     "Job",
     "JobActed",
     "JobPage",
@@ -73,6 +85,8 @@ __all__ = [
     "NodeEdit",
     "NodeView",
     "Option",
+    "OutputFile",
+    "OutputList",
     "PersonEdit",
     "PersonView",
     "Point",

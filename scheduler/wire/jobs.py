@@ -184,6 +184,21 @@ class LogChunk(Answer, frozen=True, kw_only=True):
     attempt: int
 
 
+class OutputFile(Answer, frozen=True, kw_only=True):
+    """A file that the job left: its path in the output directory, its size in bytes, when it was written."""
+
+    name: str
+    size: int
+    written: float
+
+
+class OutputList(Answer, frozen=True, kw_only=True):
+    """The files that the job left; ``more`` tells that there are others."""
+
+    items: list[OutputFile]
+    more: bool
+
+
 class Point(Answer, frozen=True, kw_only=True):
     """One report of a job."""
 

@@ -81,6 +81,15 @@ class PoolView(Answer, frozen=True, kw_only=True):
     """The quotas of the top projects together, in GPUs."""
 
 
+class Idle(Answer, frozen=True, kw_only=True):
+    """Idle train GPUs, how many of them are reserved or on nodes that take no jobs, and why in sentences."""
+
+    gpus: int
+    reserved: int
+    unavailable: int
+    why: list[str]
+
+
 class HistoryPoint(Answer, frozen=True, kw_only=True):
     """GPUs held per project at a time."""
 

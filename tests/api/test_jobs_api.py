@@ -21,6 +21,10 @@ async def test_a_job_goes_from_submission_to_its_result(running):
     assert done["exit_code"] == 0
     log = (await susan.get(f"/jobs/{job['id']}/log")).json()
     assert (log["text"], log["ended"]) == ("hello\n", True)
+    listed = (await susan.get(f"/jobs/{job['id']}/output")).json()
+    assert [(file["name"], file["size"]) for file in listed["items"]] == [("x", 5)]
+    assert listed["more"] is False
+    assert (await running.as_("jemma").get(f"/jobs/{job['id']}/output")).status_code == 404
     output = await susan.get(f"/jobs/{job['id']}/output/x")
     assert output.content == b"data\n"
     assert output.headers["Content-Type"] == "application/octet-stream"

@@ -20,6 +20,7 @@ from springtide.scheduler.executors.base import (
     InventoryChanged,
     LogPiece,
     Observation,
+    OutputFile,
     Report,
     Reported,
     StaleEpochError,
@@ -154,6 +155,10 @@ class MemoryExecutor(Executor):
 
     async def read_reports(self, job, after, limit):
         return tuple(r for r in self.reports.get(job, []) if r.seq > after)[:limit]
+
+    async def list_outputs(self, job, most):
+        names = [name for of, name in self.outputs if of == job]
+        return tuple(OutputFile(name, len(self.outputs[job, name]), self.clock()) for name in names)[:most]
 
     async def open_output(self, job, name, limit):
         content = self.outputs.get((job, name))

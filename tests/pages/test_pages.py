@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import httpx
@@ -192,12 +193,68 @@ def test_the_job_page_follows_log_progress_and_attempts(visit: Visit, service: S
     expect(page.locator(".st-plot").first).to_have_attribute("aria-label", "loss from 1 to 0.3333")
     expect(page.get_by_test_id("attempt-row")).to_have_count(1)
     expect(page.get_by_test_id("job-source")).to_have_text("def train(): ...")
+    page.get_by_text("The command that runs it").click()
     expect(page.get_by_test_id("job-argv")).to_contain_text("python3 -c")
     page.get_by_test_id("log-search").fill("epoch")
     expect(page.get_by_test_id("log-found")).to_have_text("1 of 3")
     page.get_by_test_id("job-pause").click()
     expect(page.get_by_test_id("job-state").first).to_have_text("Paused")
     expect(page.get_by_test_id("attempt-row").first).to_contain_text("Paused")
+
+
+LEAVING = """
+import json, os, time
+output = os.environ["SPRINGTIDE_OUTPUT_DIR"]
+os.makedirs(output + "/models")
+with open(output + "/models/notes.txt", "w") as notes:
+    notes.write("<script>window.hacked=1</script> best at step 3")
+html = "<img src=x onerror=window.hacked=1>"
+shown = {"output_type": "display_data", "data": {"text/html": html, "text/plain": "a table"}}
+said = {"output_type": "stream", "name": "stdout", "text": ["loss 0.2\\n"]}
+wrong = {"output_type": "display_data", "data": {"image/png": html, "text/plain": "no picture"}}
+code = {"cell_type": "code", "execution_count": 1, "source": "train()", "outputs": [said, shown, wrong]}
+cells = [{"cell_type": "markdown", "source": ["# Results\\n", html]}, code]
+with open(output + "/story.ipynb", "w") as story:
+    json.dump({"cells": cells}, story)
+time.sleep(600)
+"""
+
+
+def test_what_a_job_left_is_listed_viewed_and_downloaded(visit: Visit, service: Service) -> None:
+    job = service.submit("susan", "python3", "-c", LEAVING, name="digits")
+    page = visit("susan", f"jobs/{job.id}")
+    expect(page.get_by_test_id("output-row")).to_have_count(2)
+    page.get_by_label("View models/notes.txt").click()
+    expect(page.get_by_test_id("output-viewed")).to_contain_text("<script>window.hacked=1</script> best at step 3")
+    with page.expect_download() as downloaded:
+        page.get_by_label("Download models/notes.txt").click()
+    assert downloaded.value.suggested_filename == "notes.txt"
+    page.get_by_label("View story.ipynb").click()
+    notebook = page.get_by_test_id("notebook")
+    expect(notebook).to_contain_text("Results")
+    expect(notebook.get_by_test_id("notebook-code")).to_contain_text("loss 0.2")
+    expect(notebook.get_by_test_id("notebook-code")).to_contain_text("a table")
+    expect(notebook.get_by_test_id("notebook-code")).to_contain_text("no picture")
+    expect(notebook.locator("img")).to_have_count(0)
+    assert page.evaluate("window.hacked") is None
+
+
+def test_metrics_have_axes_and_marks_where_the_job_was_paused(visit: Visit, service: Service) -> None:
+    job = service.submit("susan", "python3", "-c", REPORTING, name="digits")
+    page = visit("susan", f"jobs/{job.id}")
+    chart = page.get_by_test_id("metric-loss")
+    expect(chart).to_have_attribute("aria-label", re.compile("loss now 0.3333, from 0.3333 to 1"))
+    expect(chart.locator("text").filter(has_text="step")).to_have_count(1)
+    page.get_by_test_id("job-pause").click()
+    expect(page.get_by_test_id("job-state").first).to_have_text("Paused")
+    page.get_by_test_id("job-resume").click()
+    expect(chart.get_by_test_id("metric-pause")).to_have_count(1)
+    page.get_by_test_id("metrics-across").select_option("time")
+    expect(chart.locator("text").filter(has_text="time since the first report")).to_have_count(1)
+    events = page.get_by_test_id("event-row")
+    expect(events.first).to_contain_text("Submitted by susan for vision.")
+    expect(page.get_by_test_id("events")).to_contain_text("Attempt 1 paused. It was paused by susan.")
+    expect(events.last).to_contain_text("Attempt 2")
 
 
 def test_somebody_elses_job_is_not_found(visit: Visit, service: Service) -> None:
@@ -253,6 +310,29 @@ def test_the_pool_shows_who_holds_which_gpu_and_follows(visit: Visit, service: S
     expect(page.locator("body")).not_to_contain_text("secret")
     expect(page.get_by_test_id("glance-vision")).to_contain_text("4")
     expect(page.get_by_test_id("tide-reading")).to_contain_text("of 8 GPUs in use")
+
+
+def test_the_pool_page_has_the_queue_in_its_order_and_says_why_gpus_are_idle(
+    visit: Visit, service: Service
+) -> None:
+    big = service.submit("susan", name="big", gpus=6)
+    service.until(big.id, lambda job: job.state == "running")
+    jobs = [service.submit("susan", name=f"sweep {number}", gpus=8) for number in range(2)]
+    other = service.submit("joe", name="secret", gpus=8)
+    page = visit("susan", "pool")
+    rows = page.get_by_test_id("queue-vision").get_by_test_id("queue-row")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("sweep 0")
+    expect(rows.nth(1).locator("[data-label=place]")).to_have_text("2")
+    expect(page.get_by_test_id("queue-nlp")).to_contain_text("1 job of others")
+    expect(page.locator("body")).not_to_contain_text("secret")
+    expect(page.get_by_test_id("idle")).to_contain_text("2 train GPUs are idle.")
+    expect(page.get_by_test_id("idle")).to_contain_text("wait")
+    for job in (*jobs, other):
+        service.run(service.engine.cancel(job.id, "admin"))
+    expect(page.get_by_test_id("idle")).to_contain_text("No job waits.")
+    expect(page.get_by_test_id("section-queue").get_by_test_id("empty")).to_be_visible()
+    expect(page.get_by_test_id("node-row")).to_have_count(2)
 
 
 def test_pages_take_the_theme_of_the_hub(visit: Visit) -> None:

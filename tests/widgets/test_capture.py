@@ -190,6 +190,7 @@ def test_a_function_travels_with_its_closure_and_arguments(here, tmp_path):
     factor[0] = 100
     assert captured.name == "scale"
     assert "def scale" in captured.source
+    assert "# called as\n" in captured.source
     assert captured.argv == (sys.executable, "-m", "springtide.training.run", "function", "{code}/payload.pkl")
     call = pickle.loads(captured.files["payload.pkl"])
     assert call["function"](*call["args"], **call["kwargs"]) == 7

@@ -7,6 +7,7 @@ import dis
 import functools
 import inspect
 import linecache
+import reprlib
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ from springtide.widgets.submission.sent import Call, Cell, compile_cell
 WAY_OUT = "Make it inside the function instead, or pass what is needed to make it (a path, an address, a number)."
 LARGE = 2**20
 LAMBDA = "<lambda>"
+PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, range)
+"""Types of values that are shown with the call of a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,21 @@ def pickle_call(
         **sources.module_files(modules),
     }
     uses = {**dict(parts(_plain(function))), **dict(named[1:])}
-    return Payload(data, files, source_of(function), notes, _sizes(data, uses))
+    source = f"{source_of(function)}{_call_words(function, args, kwargs)}"
+    return Payload(data, files, source, notes, _sizes(data, uses))
+
+
+def _call_words(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Return the call as people read it below the function; empty for one without arguments."""
+    given = [_shown(value) for value in args] + [f"{name}={_shown(value)}" for name, value in kwargs.items()]
+    return f"\n\n# called as\n{called(function)}({', '.join(given)})\n" if given else ""
+
+
+def _shown(value: object) -> str:
+    """Return a plain value in short, and the type of any other: its text may be long to make."""
+    if value is None or isinstance(value, PLAIN):
+        return reprlib.repr(value)
+    return f"<{type(value).__name__}>"
 
 
 def pickle_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], workdir: Path) -> Payload:

@@ -1,6 +1,8 @@
 /** One job: its card, its life, its curves, its attempts, its log, and what it runs. */
 
 import { CurveKeeper } from "./visuals/live/curves.js";
+import { drawEvents } from "./jobs/events.js";
+import { Outputs } from "./jobs/outputs.js";
 import { drawAttempts, drawFacts, drawSource } from "./jobs/job_parts.js";
 import { LogKeeper } from "./visuals/live/log_keeper.js";
 import { call, calmly, followEvents, oncePerFrame, showMessage, site } from "./site.js";
@@ -9,17 +11,21 @@ import { emptyState } from "./visuals/base/glyphs.js";
 import { renderJobCard } from "./visuals/views/job_card.js";
 import { waits } from "./visuals/base/job_words.js";
 import { renderLog } from "./visuals/views/log_view.js";
-import { curveNames, renderLossCurve } from "./visuals/charts/loss_curve.js";
+import { curveNames } from "./visuals/charts/loss_curve.js";
+import { renderMetricChart } from "./visuals/charts/metric_chart.js";
 import { clean, clockNow } from "./visuals/base/words.js";
 
-const MOST_CURVES = 6;
+const MOST_CURVES = 12;
+const OUTPUTS_EVERY_S = 5;
 const LOOK_AGAIN_S = 30;
 const path = `jobs/${encodeURIComponent(site.job)}`;
 
-const shown = { job: null, colour: null, simulated: false, notice: null };
+const shown = { job: null, colour: null, simulated: false, notice: null, across: "step" };
 const redraw = oncePerFrame(draw);
 const curves = new CurveKeeper(call, redraw);
 const log = new LogKeeper(call, path, redraw);
+const outputs = new Outputs(path, redraw);
+const rereadOutputs = calmly(() => outputs.read(), OUTPUTS_EVERY_S);
 const reread = calmly(read, 0.5);
 let events = 0;
 
@@ -38,6 +44,7 @@ async function start() {
   redraw();
   followEvents({ job: hearEvent, progress: hearProgress, log: () => log.read(), again: readAll }, site.job);
   log.read();
+  rereadOutputs();
   setInterval(redraw, 1000);
   setInterval(lookAgain, 1000 * LOOK_AGAIN_S);
 }
@@ -83,11 +90,13 @@ function hear(job) {
   shown.notice = null;
   if (waits(job) && !job.starts) reread();
   log.read();
+  rereadOutputs();
   redraw();
 }
 
 function hearProgress(data) {
   shown.job = { ...shown.job, progress: data.progress ?? data };
+  rereadOutputs();
   redraw();
 }
 
@@ -115,16 +124,32 @@ function draw() {
   document.getElementById("page").removeAttribute("aria-busy");
   const actions = job.user === site.user || site.admin ? { pause: act("pause"), resume: act("resume"), cancel: act("cancel") } : {};
   const card = { job, now, points, colour, simulated: shown.simulated, notice: shown.notice, log: null };
-  const names = curveNames(points).slice(1, 1 + MOST_CURVES);
+  const names = curveNames(points).slice(0, MOST_CURVES);
   patch(
     document.getElementById("page"),
     h("p", { key: "back" }, h("a", { href: site.prefix }, "← My jobs")),
+    h("h2", { key: "now", class: "st-hidden" }, "Now"),
     h("article", { key: "card", class: "st-large", draw: (node) => renderJobCard(node, card, actions) }),
-    names.length > 0 && section("curves", "More reports", h("div", { class: "st-curves" }, names.map((name) => h("div", { key: name, draw: (node) => renderLossCurve(node, { points, name, colour }) })))),
+    names.length > 0 && section("curves", "Metrics", [drawAcross(), h("div", { key: "curves", class: "st-curves" }, names.map((name) => h("div", { key: name, draw: (node) => renderMetricChart(node, { points, name, colour, across: shown.across, start: points[0].at }) })))]),
     section("log", "Log", h("div", { draw: (node) => renderLog(node, log.data(job), log.actions) })),
+    section("outputs", "Outputs", outputs.draw(job)),
     section("attempts", "Attempts", drawAttempts(job, now)),
+    section("events", "What happened", drawEvents(job, now)),
     section("what", "What it runs", drawSource(job)),
     section("facts", "What it asked for", drawFacts(job, now)),
+  );
+}
+
+function drawAcross() {
+  const choose = (event) => {
+    shown.across = event.target.value;
+    redraw();
+  };
+  return h(
+    "label",
+    { key: "across", class: "st-span" },
+    "Over ",
+    h("select", { class: "form-select form-select-sm", "data-testid": "metrics-across", on: { change: choose } }, h("option", { key: "step", value: "step" }, "steps"), h("option", { key: "time", value: "time" }, "time")),
   );
 }
 

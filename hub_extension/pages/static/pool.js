@@ -1,5 +1,7 @@
-/** The pool, live: who holds which GPU, how projects stand, and the tide of the last hours. */
+/** The pool, live: projects as a tree, who holds which GPU, who waits, why GPUs are idle, and the tide. */
 
+import { drawNodes } from "./pool/nodes.js";
+import { drawQueue } from "./pool/queue.js";
 import { attempted, call, calmly, followEvents, jobPath, oncePerFrame, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { emptyState, projectMark, stateMark } from "./visuals/base/glyphs.js";
@@ -14,8 +16,12 @@ const HISTORY_ANYWAY_MS = 30_000;
 
 const HOLDER_HEADS = ["who", "what", "state", "GPUs", "where"];
 
-const shown = { pool: null, history: null, mine: [], span: "1 hour" };
+const QUEUE_EVERY_S = 2;
+const QUEUE_MOST = 200;
+
+const shown = { pool: null, history: null, mine: [], queue: [], idle: null, span: "1 hour" };
 const redraw = oncePerFrame(draw);
+const rereadQueue = calmly(readQueue, QUEUE_EVERY_S);
 const rereadHistory = calmly(readHistory, HISTORY_EVERY_S);
 
 start();
@@ -32,6 +38,16 @@ async function readAll() {
   shown.pool = (await attempted(() => call("GET", "pool"))) ?? shown.pool;
   redraw();
   rereadHistory();
+  rereadQueue();
+}
+
+/** Reads who waits and why GPUs are idle; only those jobs come that the viewer may see. */
+async function readQueue() {
+  const query = new URLSearchParams({ state: "queued,paused", order: "-newest", limit: QUEUE_MOST, starts: 0 });
+  const [jobs, idle] = await Promise.all([attempted(() => call("GET", `jobs?${query}`)), attempted(() => call("GET", "pool/idle"))]);
+  shown.queue = jobs?.items ?? shown.queue;
+  shown.idle = idle ?? shown.idle;
+  redraw();
 }
 
 async function readHistory() {
@@ -47,6 +63,7 @@ function hear(pool) {
   shown.pool = pool;
   redraw();
   rereadHistory();
+  rereadQueue();
 }
 
 function draw() {
@@ -58,11 +75,19 @@ function draw() {
   const open = (id) => window.location.assign(jobPath(id));
   patch(
     page,
-    section("glance", "Projects", h("div", { draw: (node) => renderPoolGlance(node, { pool, mine: shown.mine }) })),
+    section("glance", "Projects", h("div", { draw: (node) => renderPoolGlance(node, { pool, mine: shown.mine, tree: true }) })),
+    shown.idle && section("idle", "Idle GPUs", drawIdle(shown.idle)),
+    section("queue", "The queue", drawQueue(pool, shown.queue, clockNow())),
     section("gpus", "GPUs", h("div", { draw: (node) => renderPoolBar(node, { pool }, { open }) })),
     section("tide", "Tide", drawSpans(), history && h("div", { key: "chart", draw: (node) => renderTideChart(node, { history, colours }) })),
     section("holders", "Who holds what", drawHolders(pool, colours)),
+    section("nodes", "Nodes", drawNodes(pool.nodes)),
   );
+}
+
+function drawIdle({ gpus, why }) {
+  const title = gpus ? `${count(gpus, "train GPU")} ${gpus === 1 ? "is" : "are"} idle.` : "No train GPU is idle.";
+  return h("div", { key: "idle", "data-testid": "idle" }, h("p", { class: "mb-1" }, title), gpus > 0 && h("ul", { class: "st-plain" }, why.map((words) => h("li", { key: words }, clean(words)))));
 }
 
 function section(key, title, ...content) {
@@ -133,7 +158,7 @@ function whoWords({ kind, project, user }, colours) {
 }
 
 function whatWords(holder) {
-  if (holder.kind === "workspace") return "build notebook";
+  if (holder.kind === "workspace") return "workspace";
   if (holder.kind === "foreign") return "something outside the pool";
   if (holder.job) return h("a", { href: jobPath(holder.job) }, clean(holder.name) || holder.job);
   return h("span", { class: "st-muted" }, holder.user === site.user ? "a job" : "a job of another project");

@@ -40,6 +40,14 @@ export async function call(method, path, body) {
   throw new Refused(content?.message ? content : { status: answer.status, code: "error", message: `The pool answered ${answer.status}.` });
 }
 
+/** Fetches a file of the API. Throws `Refused`. */
+export async function fetchFile(path) {
+  const answer = await fetch(`${prefix}api/v1/${path}`, { headers: { "X-XSRFToken": xsrf }, credentials: "same-origin" }).catch(() => null);
+  if (answer?.ok) return answer.blob();
+  const problem = await answer?.json().catch(() => null);
+  throw new Refused(problem ?? { status: answer?.status ?? 0, code: "away", message: "The file could not be fetched.", hint: "Try again in a moment." });
+}
+
 /** The path of a job's own page. */
 export function jobPath(id) {
   return `${prefix}jobs/${encodeURIComponent(id)}`;

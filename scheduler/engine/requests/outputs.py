@@ -12,6 +12,8 @@ from springtide.scheduler.refusal import Refusal
 
 MAX_LOG_BYTES = 1024 * 1024
 """Maximum size of a piece of a log, in bytes."""
+MAX_FILES = 500
+"""Maximum number of output files in one answer."""
 MAX_POINTS = 5_000
 """Maximum number of reports in one answer."""
 MAX_WAIT = 60.0
@@ -91,6 +93,18 @@ class Outputs:
             for report in reports
         ]
         return wire.Points(items=items, next=items[-1].seq if items else after)
+
+    async def listed(self, job_id: str) -> wire.OutputList:
+        """Return the files of the job's output directory, the first `MAX_FILES` of them."""
+        await self._jobs.get(job_id)
+        try:
+            files = await self._executor.list_outputs(job_id, MAX_FILES + 1)
+        except ExecutorError as error:
+            raise Refusal(503, "output", str(error), hint="Try again in a moment.") from error
+        items = [
+            wire.OutputFile(name=file.name, size=file.size, written=file.written) for file in files[:MAX_FILES]
+        ]
+        return wire.OutputList(items=items, more=len(files) > MAX_FILES)
 
     async def output(self, job_id: str, name: str) -> BinaryIO:
         """Open a file of the job's output directory, which the caller closes."""

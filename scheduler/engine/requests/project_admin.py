@@ -22,6 +22,8 @@ FIELDS = ("parent", "quota", "limit", "weight", "priority", "build_quota")
 """Names of the fields of a project that an admin sets, beside the ranges of its jobs."""
 UNDOABLE = frozenset({"project.create", "project.change", "project.delete", "person.change"})
 """Kinds of audit entries that `undo` takes back."""
+MEMBERSHIP = frozenset({"member.add", "member.remove"})
+"""Kinds of audit entries of changes in the hub, which the API records and undoes."""
 UNDO = "undo."
 """Beginning of the kind of an entry that took another one back; it is not taken back itself."""
 
@@ -177,6 +179,11 @@ def check_members(transaction: Transaction, before: Members | None, after: Membe
     gpus = quotas.total_gpus(transaction.nodes.build())
     was = 0 if before is None else quotas.build_sum(before, own, projects)
     quotas.check_build(was, quotas.build_sum(after, own, projects), gpus, "members")
+
+
+def may_undo(entry: AuditRecord) -> bool:
+    """Return whether the change can be undone as far as the entry tells."""
+    return entry.what in UNDOABLE | MEMBERSHIP and not entry.undone
 
 
 def undo(transaction: Transaction, entry: AuditRecord, by: str, members: Members) -> AuditRecord:

@@ -26,12 +26,7 @@ def pool(
 ) -> wire.PoolView:
     """Return every GPU of the pool with its holder, and every project; ``version`` numbers the view."""
     holders = _holders(state, nodes, borrowing)
-    reserved = {
-        (worker.node, index): job.spec.project
-        for job in state.jobs.values()
-        for worker in job.standing.reserved
-        for index in worker.gpus
-    }
+    reserved = reservations(state)
     train, build = nodes.train(), nodes.build()
     train_names = {node.name for node in train}
     return wire.PoolView(
@@ -45,6 +40,21 @@ def pool(
         simulated=is_simulated(nodes.all),
         quota_sum=quotas.quota_sum(state.policy_projects(), quotas.total_gpus(train)),
     )
+
+
+def reservations(state: State) -> dict[GpuKey, str]:
+    """Return the project of the job that each reserved GPU is reserved for."""
+    return {
+        (worker.node, index): job.spec.project
+        for job in state.jobs.values()
+        for worker in job.standing.reserved
+        for index in worker.gpus
+    }
+
+
+def occupied(state: State, nodes: ObservedNodes, borrowing: Borrowing) -> frozenset[GpuKey]:
+    """Return the GPUs that a job, a workspace or something outside the pool holds."""
+    return frozenset(_holders(state, nodes, borrowing))
 
 
 def is_simulated(nodes: Sequence[Node]) -> bool:

@@ -12,7 +12,7 @@ from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.journal import JournaledPlanner
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
-from springtide.scheduler.engine.views import job_view, pool_view
+from springtide.scheduler.engine.views import idle_view, job_view, pool_view
 from springtide.scheduler.engine.views.gpu_labels import GpuLabels
 from springtide.scheduler.model import Standing
 from springtide.scheduler.store.records import JobRecord
@@ -88,6 +88,14 @@ class ReadModel:
             unknown: Mapping[str, Standing] = {}
             self._standing = _or_default(self.planner.standing, unknown)
         return self._standing
+
+    def idle(self) -> wire.Idle:
+        """Return the idle train GPUs and why they are idle."""
+        state = self.state
+        waiting = (job for job in state.jobs.values() if job.live is None)
+        held = pool_view.occupied(state, self.nodes, self.view_context().borrowing)
+        reserved = pool_view.reservations(state)
+        return idle_view.idle(self.nodes.train(), held, reserved, waiting, self._waiting_reason)
 
     def pool(self) -> wire.PoolView:
         """Return the view of the whole pool."""

@@ -3,11 +3,57 @@
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Iterator
+from itertools import islice
 from typing import BinaryIO
 
-from springtide.scheduler.executors.base import ExecutorError
+from springtide.scheduler.executors.base import ExecutorError, OutputFile
 from springtide.scheduler.executors.files.layout import JobPlaces
-from springtide.scheduler.executors.files.plain import open_plain
+from springtide.scheduler.executors.files.plain import DIRECTORY, open_plain
+
+DEEPEST = 8
+"""Maximum depth of a listed folder."""
+MOST_FOLDERS = 1_000
+"""Number of folders after which no further ones are looked into."""
+
+
+def list_outputs(places: JobPlaces, most: int) -> tuple[OutputFile, ...]:
+    """Return the plain files of the job's output directory, at most ``most``, by folder and name.
+
+    Links and what does not belong to the job are left out, as `open_output` does not open them; so are folders
+    deeper than `DEEPEST`. Raises `ExecutorError` if the directory cannot be read.
+    """
+    try:
+        root = os.open(places.output, DIRECTORY)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise ExecutorError(f"The output directory cannot be read: {error.strerror}.") from error
+    try:
+        return tuple(islice(_files(root, os.fstat(root).st_uid), most))
+    except OSError as error:
+        raise ExecutorError(f"The output directory cannot be read: {error.strerror}.") from error
+    finally:
+        os.close(root)
+
+
+def _files(root: int, owner: int) -> Iterator[OutputFile]:
+    walk = os.fwalk(".", dir_fd=root, follow_symlinks=False)
+    for visited, (folder, folders, names, opened) in enumerate(walk, 1):
+        folders[:] = sorted(folders) if folder.count("/") < DEEPEST and visited < MOST_FOLDERS else []
+        for name in sorted(names):
+            about = os.stat(name, dir_fd=opened, follow_symlinks=False)
+            if stat.S_ISREG(about.st_mode) and about.st_uid == owner and _is_text(name):
+                yield OutputFile(os.path.normpath(f"{folder}/{name}"), about.st_size, about.st_mtime)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def open_output(places: JobPlaces, parts: tuple[str, ...], limit: int) -> BinaryIO | None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import BinaryIO
 
-from springtide.scheduler.executors.base import LogPiece, Report
+from springtide.scheduler.executors.base import LogPiece, OutputFile, Report
 from springtide.scheduler.executors.files import logs, outputs, reports
 from springtide.scheduler.executors.files.layout import Layout
 from springtide.scheduler.executors.files.plain import relative_parts
@@ -29,6 +29,10 @@ class Reader:
         attempt = max(places.numbers(), default=1)
         batch = await asyncio.to_thread(reports.read, places.reports, max(0, after), limit, attempt, self._now())
         return batch.reports
+
+    async def output_files(self, job: str, most: int) -> tuple[OutputFile, ...]:
+        """Return what `Executor.list_outputs` does."""
+        return await asyncio.to_thread(outputs.list_outputs, self._layout.job(job), most)
 
     async def output(self, job: str, name: str, limit: int) -> BinaryIO | None:
         """Return what `Executor.open_output` does."""

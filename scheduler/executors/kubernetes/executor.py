@@ -20,6 +20,7 @@ from springtide.scheduler.executors.base import (
     ExitKind,
     LogPiece,
     Observation,
+    OutputFile,
     Report,
 )
 from springtide.scheduler.executors.files.epoch import EpochGate
@@ -255,6 +256,10 @@ class KubernetesExecutor(Executor):
         """Return reports, and have new ones looked for sooner."""
         self._monitor.hurry(job)
         return await self._reader.reports(job, after, limit)
+
+    async def list_outputs(self, job: str, most: int) -> tuple[OutputFile, ...]:
+        """Return the files of the output directory."""
+        return await self._reader.output_files(job, most)
 
     async def open_output(self, job: str, name: str, limit: int) -> BinaryIO | None:
         """Open a file of the output directory on the jobs' volume."""

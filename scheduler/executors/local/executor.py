@@ -25,6 +25,7 @@ from springtide.scheduler.executors.base import (
     InventoryChanged,
     LogPiece,
     Observation,
+    OutputFile,
     Report,
 )
 from springtide.scheduler.executors.files.epoch import EpochGate
@@ -285,6 +286,10 @@ class LocalExecutor(Executor):
     async def read_reports(self, job: str, after: int, limit: int) -> tuple[Report, ...]:
         """Return reports that the job wrote."""
         return await self._reader.reports(job, after, limit)
+
+    async def list_outputs(self, job: str, most: int) -> tuple[OutputFile, ...]:
+        """Return the files of the output directory."""
+        return await self._reader.output_files(job, most)
 
     async def open_output(self, job: str, name: str, limit: int) -> BinaryIO | None:
         """Open a file of the output directory."""

@@ -107,7 +107,7 @@ export function told(reason, wanted = () => true) {
 }
 
 /** When a waiting job is expected to start: `Likely starts in about 12 min (between 5 and 40 min).` */
-function startWords({ starts, attempt }, now) {
+export function startWords({ starts, attempt }, now) {
   if (!starts) return null;
   if (!Number.isFinite(starts.likely)) return told(starts.why).join(" ") || null;
   const verb = attempt ? "resume" : "start";

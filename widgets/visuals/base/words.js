@@ -46,6 +46,13 @@ export function amount(number) {
   return String(Number(number.toPrecision(4)));
 }
 
+/** A number of bytes: `512 B`, `1.5 MB`. */
+export function size(bytes) {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  const place = Math.min(units.length - 1, bytes < 1 ? 0 : Math.floor(Math.log10(bytes) / 3));
+  return `${Number((bytes / 1000 ** place).toPrecision(3))} ${units[place]}`;
+}
+
 /** `40 s`, `12 min`, `2 h 5 min`, `3 d 4 h`. */
 export function duration(seconds) {
   const whole = Math.max(0, Math.round(seconds));

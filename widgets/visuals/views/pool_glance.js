@@ -7,19 +7,22 @@ import { amount, clean, count } from "../base/words.js";
 
 /**
  * Draws the pool at a glance.
- * @param data `pool`: PoolView; `mine`: names of the caller's own projects, shown first
+ * @param data `pool`: PoolView; `mine`: names of the caller's own projects, shown first; `tree`: whether all stand
+ *   below their parents instead
  */
 export function renderPoolGlance(element, data) {
   const { pool } = data;
   const mine = new Set(data.mine ?? []);
-  const projects = treeOrder(pool.projects).sort((one, other) => mine.has(other.project.name) - mine.has(one.project.name));
+  const inTree = data.tree || !mine.size;
+  const first = (one, other) => mine.has(other.project.name) - mine.has(one.project.name);
+  const projects = inTree ? treeOrder(pool.projects) : treeOrder(pool.projects).sort(first);
   const scale = barScale(pool.projects, pool.train_gpus);
   stage(element, "st-glance");
   patch(
     element,
     drawTotals(pool),
     projects.length
-      ? h("div", { key: "projects", class: "st-rows", role: "table", "aria-label": "Projects" }, heads(), projects.map(({ project, depth }) => drawProject(project, mine.size ? 0 : depth, scale, mine)))
+      ? h("div", { key: "projects", class: "st-rows", role: "table", "aria-label": "Projects" }, heads(), projects.map(({ project, depth }) => drawProject(project, inTree ? depth : 0, scale, mine)))
       : emptyState("There are no projects yet.", "An admin adds the first one on the admin page."),
   );
 }
@@ -45,7 +48,7 @@ function drawTotals(pool) {
     { key: "totals", class: "st-totals" },
     h("strong", {}, `${pool.train_held} of ${count(pool.train_gpus, "train GPU")} held`),
     `, ${idle ? `${idle} idle` : "none idle"}`,
-    pool.build_gpus > 0 && ` · ${pool.build_held} of ${count(pool.build_gpus, "build GPU")} in notebooks `,
+    pool.build_gpus > 0 && ` · ${pool.build_held} of ${count(pool.build_gpus, "build GPU")} in workspaces `,
     simulatedMark(pool.simulated),
   );
 }

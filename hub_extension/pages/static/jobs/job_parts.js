@@ -54,13 +54,15 @@ function saysExit(why) {
   return why?.params?.code !== undefined || why?.params?.signal !== undefined;
 }
 
-/** The command and the source of a job. */
+/** The source of a job, with the call that it makes, and the command that runs it; of a plain command that alone. */
 export function drawSource(job) {
   const command = job.argv.map(quoted).join(" ");
   const source = cleanLines(job.source ?? "").trim();
+  const argv = h("pre", { key: "argv", class: "st-log st-code", tabindex: 0, "data-testid": "job-argv" }, command);
+  if (!source || source === command) return argv;
   return [
-    h("pre", { key: "argv", class: "st-log st-code", tabindex: 0, "data-testid": "job-argv" }, command),
-    source && source !== command && h("pre", { key: "source", class: "st-log st-code", tabindex: 0, "data-testid": "job-source" }, cleanLines(job.source)),
+    h("pre", { key: "source", class: "st-log st-code", tabindex: 0, "data-testid": "job-source" }, cleanLines(job.source)),
+    h("details", { key: "command" }, h("summary", {}, "The command that runs it"), argv),
   ];
 }
 
@@ -73,6 +75,10 @@ function quoted(part) {
 export function drawFacts(job, now) {
   const facts = [
     ["GPUs", askWords(job)],
+    ...(job.gpu_types?.length ? [["GPU types", job.gpu_types.map(clean).join(", ")]] : []),
+    ["Kind", clean(job.kind)],
+    ["Project", clean(job.project)],
+    ["User", clean(job.user)],
     ["Priority", `${priorityWords(job.priority)}, ${job.preemptible ? "may be paused for others" : "never paused for others"}`],
     ...(job.image ? [["Image", cleanLines(job.image)]] : []),
     ["Submitted", when(job.submitted, now)],

@@ -1,0 +1,33 @@
+/** What happened to a job, in order: from its submission over its attempts to its end. */
+
+import { h } from "../visuals/base/dom.js";
+import { when } from "../visuals/base/glyphs.js";
+import { told } from "../visuals/base/job_words.js";
+import { amount, clean, count } from "../visuals/base/words.js";
+
+const ENDS = { paused: "paused", succeeded: "succeeded", failed: "failed", cancelled: "was cancelled", lost: "was lost" };
+
+/** The events of a job, oldest first: when, and in which words. */
+export function eventsOf(job) {
+  const events = [{ at: job.submitted, words: `Submitted by ${clean(job.user)} for ${clean(job.project)}.` }];
+  for (const attempt of job.attempts) {
+    const name = `Attempt ${attempt.number}`;
+    const borrowed = attempt.gpus.filter((gpu) => gpu.borrowed).length;
+    const where = `${count(attempt.gpus.length, "GPU")}${borrowed ? `, ${borrowed} borrowed` : ""}`;
+    events.push({ at: attempt.created, words: [`${name} was given ${where}.`, ...told(attempt.why)].join(" ") });
+    if (attempt.started) events.push({ at: attempt.started, words: `${name} ${Number.isFinite(attempt.resumed_from) ? `went on from step ${amount(attempt.resumed_from)}` : "started"}.` });
+    if (attempt.saved) events.push({ at: attempt.saved, words: `${name} saved its latest checkpoint.` });
+    if (attempt.ended) events.push({ at: attempt.ended, words: [`${name} ${ENDS[attempt.state] ?? clean(attempt.state)}.`, ...told(attempt.ended_why)].join(" ") });
+  }
+  if (job.ended && !job.attempts.some((attempt) => attempt.ended === job.ended)) events.push({ at: job.ended, words: [`The job ${ENDS[job.state] ?? clean(job.state)}.`, ...told(job.reason)].join(" ") });
+  return events.map((event, order) => ({ ...event, order })).sort((one, other) => one.at - other.at || one.order - other.order);
+}
+
+/** The list of events. */
+export function drawEvents(job, now) {
+  return h(
+    "ol",
+    { class: "st-events", "data-testid": "events" },
+    eventsOf(job).map(({ at, words }, place) => h("li", { key: place, "data-testid": "event-row" }, when(at, now, "at"), h("span", { key: "words" }, words))),
+  );
+}

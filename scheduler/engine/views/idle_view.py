@@ -1,0 +1,99 @@
+"""Why train GPUs are idle, in sentences; pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
+
+from springtide.scheduler import wire
+from springtide.scheduler.model import Node, Reason
+from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.wording import amount, count, gpus, listed, plural, quoted
+
+MAX_JOBS = 500
+"""Maximum number of waiting jobs whose reasons are counted."""
+_WAITS = {
+    "back-off": "run again in a moment",
+    "over-limit": "wait for the limit of their project",
+    "limit-held": "wait for jobs that stop, within the limit of their project",
+    "beyond-quota": "are not preemptible and wait for the quota of their project",
+    "too-large": "need more GPUs on one node than any node has",
+    "gang-too-large": "need more nodes than there are",
+    "awaits-pause": "have a reservation and wait for jobs that stop or end",
+    "next": "start next",
+    "share-used": "wait for the share of their project",
+    "too-soon": "wait for jobs that have only just started",
+    "no-room": "need more GPUs than are free together",
+    "unknown-project": "belong to a project that does not exist",
+}
+_ONE = {
+    "run": "runs",
+    "wait": "waits",
+    "are": "is",
+    "need": "needs",
+    "have": "has",
+    "start": "starts",
+    "belong": "belongs",
+    "their": "its",
+}
+
+
+def idle(
+    nodes: Sequence[Node],
+    occupied: Collection[tuple[str, int]],
+    reserved: Mapping[tuple[str, int], str],
+    waiting: Iterable[JobRecord],
+    reason_of: Callable[[str], Reason | None],
+) -> wire.Idle:
+    """Return the idle GPUs of the train ``nodes`` and why they are idle.
+
+    ``occupied`` are nodes and indices of GPUs that something holds, ``reserved`` the project that gets a GPU next.
+    Reasons are counted of the first `MAX_JOBS` waiting jobs.
+    """
+    free = [(node, index) for node in nodes for index in range(node.gpus) if (node.name, index) not in occupied]
+    away = Counter(node.name for node, _ in free if not node.available)
+    aside = Counter(reserved[node.name, index] for node, index in free if (node.name, index) in reserved)
+    some = list(islice(waiting, MAX_JOBS + 1))
+    told = [*_away(away), *_aside(aside)]
+    if free:
+        told += _waits(some[:MAX_JOBS], reason_of, more=len(some) > MAX_JOBS)
+    return wire.Idle(gpus=len(free), reserved=aside.total(), unavailable=away.total(), why=told)
+
+
+def _away(away: Counter[str]) -> list[str]:
+    if not away:
+        return []
+    names = listed([quoted(name) for name in sorted(away)])
+    are = plural(away.total(), "is", "are")
+    node = plural(len(away), "a node", "nodes")
+    takes = plural(len(away), "takes", "take")
+    return [f"{gpus(away.total())} {are} on {node} that {takes} no new jobs: {names}."]
+
+
+def _aside(aside: Counter[str]) -> list[str]:
+    if not aside:
+        return []
+    are = plural(aside.total(), "is", "are")
+    projects = listed([quoted(name) for name in sorted(aside)])
+    return [f"{gpus(aside.total())} {are} reserved for jobs of {projects}."]
+
+
+def _waits(waiting: Sequence[JobRecord], reason_of: Callable[[str], Reason | None], *, more: bool) -> list[str]:
+    if not waiting:
+        return ["No job waits."]
+    codes = Counter("held" if job.standing.held else getattr(reason_of(job.id), "code", "") for job in waiting)
+    codes.pop("", None)
+    first = f"Of the first {amount(len(waiting))} jobs that wait, " if more else ""
+    found = [_said(code, number) for code, number in codes.most_common()]
+    return [f"{first}{words}." for words in found]
+
+
+def _said(code: str, number: int) -> str:
+    jobs = count(number, "job")
+    if code == "held":
+        return f"{jobs} {plural(number, 'is', 'are')} paused by {plural(number, 'its user', 'their users')}"
+    words = _WAITS.get(code, "wait")
+    if number == 1:
+        words = " ".join(_ONE.get(word, word) for word in words.split())
+    return f"{jobs} {words}"

@@ -1,0 +1,70 @@
+"""Why GPUs are idle, in sentences that agree with the pool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine.views.idle_view import idle
+from springtide.scheduler.model import Node, Reason
+from springtide.scheduler.store.records import JobRecord, JobSpec
+
+NODES = (Node("a", 4), Node("b", 2, available=False))
+
+
+def job(number, **fields: Any):
+    return JobRecord(
+        JobSpec(
+            id=f"j{number}", seq=number, user="susan", project="vision", submitted=0.0, name="", kind="", argv=()
+        )
+    ).with_standing(**fields)
+
+
+def told(jobs, reasons, reserved=None, occupied=frozenset()):
+    return idle(NODES, occupied, reserved or {}, jobs, reasons.get)
+
+
+def test_every_idle_gpu_is_counted_and_explained():
+    reasons = {"j1": Reason("no-room"), "j2": Reason("no-room"), "j3": Reason("over-limit")}
+    jobs = [job(1), job(2), job(3), job(4, held=True)]
+    found = told(jobs, reasons, reserved={("a", 3): "nlp team"}, occupied={("a", 0), ("b", 1)})
+    assert found == wire.Idle(
+        gpus=4,
+        reserved=1,
+        unavailable=1,
+        why=[
+            "1 GPU is on a node that takes no new jobs: b.",
+            "1 GPU is reserved for jobs of “nlp team”.",
+            "2 jobs need more GPUs than are free together.",
+            "1 job waits for the limit of its project.",
+            "1 job is paused by its user.",
+        ],
+    )
+
+
+def test_an_empty_pool_is_idle_because_no_job_waits():
+    assert told([], {}).why[-1] == "No job waits."
+
+
+def test_nothing_is_said_of_jobs_where_no_gpu_is_idle():
+    everything = {(node.name, index) for node in NODES for index in range(node.gpus)}
+    assert told([job(1)], {"j1": Reason("no-room")}, occupied=everything) == wire.Idle(
+        gpus=0, reserved=0, unavailable=0, why=[]
+    )
+
+
+def test_a_long_queue_is_told_in_part():
+    jobs = [job(number) for number in range(600)]
+    found = told(jobs, {each.id: Reason("too-large") for each in jobs})
+    assert "Of the first 500 jobs that wait, 500 jobs need more GPUs on one node than any node has." in found.why
+
+
+async def test_the_engine_tells_why_its_gpus_are_idle(pool):
+    assert pool.engine.idle_gpus() == wire.Idle(gpus=8, reserved=0, unavailable=0, why=["No job waits."])
+    running = await pool.submit("susan", gpus=6)
+    await pool.state(running.id, "running")
+    await pool.submit("susan", gpus=8)
+    await pool.idle()
+    found = pool.engine.idle_gpus()
+    assert found.gpus == 2
+    assert len(found.why) == 1

@@ -1,0 +1,62 @@
+"""The files that a job left, as its output directory is read: whatever the job has made of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from springtide.scheduler.executors.base import ExecutorError
+from springtide.scheduler.executors.files import outputs
+from springtide.scheduler.executors.files.layout import JobPlaces, Layout
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> JobPlaces:
+    places = Layout(tmp_path).job("job1")
+    places.output.mkdir(parents=True)
+    return places
+
+
+def names(places: JobPlaces, most: int = 100) -> list[str]:
+    return [file.name for file in outputs.list_outputs(places, most)]
+
+
+def test_files_are_listed_by_folder_and_name_with_their_sizes(places: JobPlaces) -> None:
+    (places.output / "b").write_bytes(b"xyz")
+    (places.output / "a").write_bytes(b"")
+    (places.output / "models").mkdir()
+    (places.output / "models" / "best.pt").write_bytes(b"12345")
+    files = outputs.list_outputs(places, 100)
+    assert [(file.name, file.size) for file in files] == [("a", 0), ("b", 3), ("models/best.pt", 5)]
+    assert names(places, most=2) == ["a", "b"]
+
+
+def test_links_pipes_and_names_that_are_no_text_are_left_out(places: JobPlaces, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("of somebody else")
+    (places.output / "link").symlink_to(tmp_path / "secret")
+    (places.output / "folder").symlink_to(tmp_path)
+    os.mkfifo(places.output / "pipe")
+    Path(os.fsdecode(os.fsencode(places.output) + b"/\xff")).write_text("x")
+    (places.output / "plain").write_text("x")
+    assert names(places) == ["plain"]
+
+
+def test_folders_that_go_ever_deeper_end_somewhere(places: JobPlaces) -> None:
+    deep = places.output.joinpath(*["d"] * 60)
+    deep.mkdir(parents=True)
+    (deep / "far").write_text("x")
+    (places.output / "d" / "near").write_text("x")
+    assert names(places) == ["d/near"]
+
+
+def test_a_job_without_an_output_directory_left_nothing(tmp_path: Path) -> None:
+    assert outputs.list_outputs(Layout(tmp_path).job("none"), 10) == ()
+
+
+def test_an_output_directory_that_became_a_link_is_not_read(places: JobPlaces, tmp_path: Path) -> None:
+    places.output.rmdir()
+    places.output.symlink_to(tmp_path)
+    with pytest.raises(ExecutorError, match="cannot be read"):
+        outputs.list_outputs(places, 10)

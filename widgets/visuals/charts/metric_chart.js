@@ -1,0 +1,124 @@
+/** A metric over all attempts of a job, with axes: steps or time across, pauses and resumptions marked. */
+
+import { h, memory, patch, s } from "../base/dom.js";
+import { colourOf, stage } from "../base/glyphs.js";
+import { amount, clean, count, duration } from "../base/words.js";
+
+const SIZE = { width: 600, height: 200, left: 64, right: 12, top: 10, bottom: 34 };
+const TICKS = 4;
+const STEPS = [1, 2, 2.5, 5, 10];
+const MOST_DRAWN = 1200;
+
+/**
+ * Draws a metric.
+ * @param data `points`: list of Point; `name`: which value; `across`: "step" or "time"; `start`: where time begins, in
+ *   seconds since the epoch; `colour`: of the project
+ */
+export function renderMetricChart(element, data) {
+  const drawn = memory(element, {});
+  if (drawn.points === data.points && drawn.name === data.name && drawn.across === data.across && drawn.colour === data.colour) return;
+  Object.assign(drawn, data);
+  const stepped = data.across === "step" && data.points.every((point) => Number.isFinite(point.step));
+  const along = stepped ? (point) => point.step : (point) => point.at - data.start;
+  const points = data.points.filter((point) => Number.isFinite(point.values[data.name]));
+  stage(element, "st-metric");
+  if (points.length < 2) {
+    patch(element, h("p", { key: "few", class: "st-muted" }, `${clean(data.name)}: ${count(points.length, "report")} so far.`));
+    return;
+  }
+  const plot = plotOf(points, data.name, along);
+  const words = metricWords(points, data.name);
+  patch(
+    element,
+    h(
+      "figure",
+      { key: "figure", class: "st-metric-figure", style: colourOf(data.colour) },
+      h("figcaption", { key: "name" }, h("strong", {}, clean(data.name)), h("span", { class: "st-muted" }, ` ${words}`)),
+      s(
+        "svg",
+        { key: "plot", viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, role: "img", "aria-label": `${clean(data.name)} ${words}`, "data-testid": `metric-${clean(data.name)}` },
+        plot.ys.map((value) => drawRow(value, plot)),
+        plot.xs.map((value) => drawColumn(value, plot, stepped)),
+        s("text", { key: "across", class: "st-axis-name", x: SIZE.width - SIZE.right, y: SIZE.height - 2, "text-anchor": "end" }, stepped ? "step" : "time since the first report"),
+        breaksOf(points, along).map((mark) => drawBreak(mark, plot)),
+        attemptLines(points).map((part) => s("path", { key: `line ${part[0].attempt}`, class: "st-line", d: lineOf(part, data.name, along, plot) })),
+      ),
+    ),
+  );
+}
+
+function metricWords(points, name) {
+  const values = points.map((point) => point.values[name]);
+  const low = values.reduce((least, value) => Math.min(least, value));
+  const high = values.reduce((most, value) => Math.max(most, value));
+  const pauses = new Set(points.map((point) => point.attempt)).size - 1;
+  return `now ${amount(values.at(-1))}, from ${amount(low)} to ${amount(high)}${pauses ? `, ${count(pauses, "pause")}` : ""}`;
+}
+
+function plotOf(points, name, along) {
+  const range = (values) => [values.reduce((least, value) => Math.min(least, value)), values.reduce((most, value) => Math.max(most, value))];
+  const [low, high] = range(points.map((point) => point.values[name]));
+  const [from, to] = range(points.map(along));
+  const ys = ticks(low, high);
+  const bottom = Math.min(low, ys[0]);
+  const top = Math.max(high, ys.at(-1));
+  const width = SIZE.width - SIZE.left - SIZE.right;
+  const height = SIZE.height - SIZE.top - SIZE.bottom;
+  return {
+    ys,
+    xs: ticks(from, to).filter((value) => value >= from && value <= to),
+    x: (value) => SIZE.left + (to > from ? (width * (value - from)) / (to - from) : width / 2),
+    y: (value) => SIZE.top + (top > bottom ? height * (1 - (value - bottom) / (top - bottom)) : height / 2),
+  };
+}
+
+/** Round numbers from at most `low` to at least `high`. */
+export function ticks(low, high) {
+  if (!(high > low)) return [low];
+  const rough = (high - low) / TICKS;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = STEPS.map((factor) => factor * power).find((size) => size >= rough * 0.999);
+  const first = Math.floor(low / step);
+  const last = Math.ceil(high / step - 1e-9);
+  return Array.from({ length: last - first + 1 }, (_, place) => Number(((first + place) * step).toPrecision(12)));
+}
+
+function drawRow(value, { y }) {
+  return s(
+    "g",
+    { key: `row ${value}` },
+    s("line", { class: "st-grid", x1: SIZE.left, x2: SIZE.width - SIZE.right, y1: y(value), y2: y(value) }),
+    s("text", { x: SIZE.left - 8, y: y(value) + 4, "text-anchor": "end" }, amount(value)),
+  );
+}
+
+function drawColumn(value, { x }, stepped) {
+  return s(
+    "g",
+    { key: `column ${value}` },
+    s("line", { class: "st-grid", x1: x(value), x2: x(value), y1: SIZE.height - SIZE.bottom, y2: SIZE.height - SIZE.bottom + 4 }),
+    s("text", { x: x(value), y: SIZE.height - SIZE.bottom + 17, "text-anchor": "middle" }, stepped ? amount(value) : duration(value)),
+  );
+}
+
+/** Where one attempt ended and the next one went on. */
+function breaksOf(points, along) {
+  const parts = attemptLines(points);
+  return parts.slice(1).map((part, place) => ({ attempt: part[0].attempt, at: along(part[0]), before: parts[place].at(-1), first: part[0] }));
+}
+
+function drawBreak({ attempt, at, before, first }, { x }) {
+  const words = `Paused ${duration(first.at - before.at)}; attempt ${attempt} went on from here`;
+  return s("line", { key: `break ${attempt}`, class: "st-resume", x1: x(at), x2: x(at), y1: SIZE.top, y2: SIZE.height - SIZE.bottom, "data-testid": "metric-pause" }, s("title", {}, words));
+}
+
+function attemptLines(points) {
+  return [...Map.groupBy(points, (point) => point.attempt).values()];
+}
+
+function lineOf(part, name, along, { x, y }) {
+  const every = Math.max(1, Math.ceil(part.length / MOST_DRAWN));
+  const drawn = part.filter((_, place) => place % every === 0 || place === part.length - 1);
+  const d = drawn.map((point, place) => `${place ? "L" : "M"}${x(along(point)).toFixed(1)} ${y(point.values[name]).toFixed(1)}`).join("");
+  return part.length === 1 ? `${d}h0.01` : d;
+}
