@@ -165,6 +165,30 @@ async def test_a_slow_reader_slows_nobody_and_is_told_to_ask_again(pool, monkeyp
     assert pool.engine.stats.subscribers == 0
 
 
+async def test_a_slow_reader_gets_the_newest_of_each_job_in_order_and_misses_nothing_else(pool):
+    slow = pool.engine.subscribe()
+    await anext(slow)
+    first, second = [(await pool.submit(gpus=4)).id for _ in range(2)]
+    await pool.state(second, "running")
+    for step in range(stream.MAX_QUEUED):
+        pool.executor.report(pool.key(first), step=step)
+    await pool.idle()
+    await pool.engine.cancel(first, "susan")
+    await pool.state(first, "cancelled")
+    await pool.idle()
+    seen = []
+    while not any(event.kind == "job" and event.data["state"] == "cancelled" for event in seen):
+        seen.append(await anext(slow))
+    assert "refetch" not in {event.kind for event in seen}
+    recorded = [event.id for event in seen if event.id is not None]
+    assert recorded == sorted(recorded)
+    jobs = [event.data["id"] for event in seen if event.kind == "job"]
+    assert sorted(set(jobs)) == sorted(jobs) == sorted([first, second])
+    progress = [event.data["progress"]["step"] for event in seen if event.kind == "progress"]
+    assert progress == [stream.MAX_QUEUED - 1]
+    await slow.aclose()
+
+
 async def test_a_stream_ends_with_the_engine(pool):
     reader = Reader(pool)
     await reader.until(lambda r: r.of("pool"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -134,11 +136,19 @@ def test_a_control_group_has_the_limits_of_all_workers_of_an_attempt(tmp_path: P
     assert Limits(processes=100).described(as_root=True) == "none"
 
 
-async def test_a_control_group_that_was_delegated_holds_the_job(tmp_path: Path) -> None:
+@pytest.fixture
+def cgroup() -> Iterator[Path]:
+    """A control group of version 2 for the tests."""
     parent = next((place for place in CGROUPS if os.access(place / "cgroup.procs", os.W_OK)), None)
     if parent is None:
-        pytest.skip("no cgroup of version 2 is delegated to the tests")
-    cgroup = parent / f"springtide-test-{os.getpid()}"
+        pytest.fail("no cgroup of version 2 may be used here: run as root, or leave out with -m 'not root'", False)
+    made = parent / f"springtide-test-{os.getpid()}"
+    yield made
+    made.rmdir()
+
+
+@pytest.mark.root
+async def test_a_control_group_that_was_delegated_holds_the_job(tmp_path: Path, cgroup: Path) -> None:
     bench = LocalBench(tmp_path / "state", limits=Limits(cgroup=cgroup))
     await bench.open()
     spec = bench.code(FORKS_AWAY.format(more="print(open('/proc/self/cgroup').read())", then="time.sleep(600)"))
@@ -151,7 +161,25 @@ async def test_a_control_group_that_was_delegated_holds_the_job(tmp_path: Path) 
     assert not alive(pid)
     assert not (cgroup / "job.1").exists()
     await bench.close()
-    cgroup.rmdir()
+
+
+@pytest.mark.root
+async def test_nothing_leaves_its_control_group_by_killing_the_supervisor(tmp_path: Path, cgroup: Path) -> None:
+    bench = LocalBench(tmp_path / "state", limits=Limits(cgroup=cgroup))
+    await bench.open()
+    hide = "os.write(1, b'%d\\n' % os.getpid()); os.write(tell, b'.'); os.setsid(); "
+    hide += "os.execve('/bin/sleep', ['sleep', '600'], {})"
+    spec = bench.code(FORKS_AWAY.format(more=hide, then="time.sleep(600)"))
+    await bench.executor.launch(spec)
+    (daemon,) = await bench.pids("job")
+    await bench.until(lambda: Path(f"/proc/{daemon}/environ").read_bytes() == b"", "a daemon without a mark")
+    os.kill(bench.supervisor(spec.key), signal.SIGKILL)
+    ended = await bench.gone(spec.key)
+    assert ended.exit is not None
+    assert ended.exit.kind is ExitKind.LOST
+    assert not alive(daemon)
+    assert not (cgroup / "job.1").exists()
+    await bench.close()
 
 
 async def test_a_control_group_that_is_taken_away_refuses_the_job(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from typing import TypeAlias
 
 import msgspec
 
@@ -13,7 +14,7 @@ from springtide.scheduler.engine.settings import Stats
 from springtide.scheduler.store.records import EventRecord
 
 MAX_QUEUED = 1_000
-"""Maximum number of events that wait for one subscriber."""
+"""Maximum number of subjects of which an event waits for one subscriber."""
 PAGE = 500
 """Number of recorded events read from the store at once."""
 REFETCH = wire.Event(kind="refetch", data={})
@@ -23,20 +24,30 @@ ReadEvents = Callable[[int, int], Awaitable[list[EventRecord]]]
 """Returns recorded events with ids above the first argument, at most as many as the second one says."""
 
 
+Subject: TypeAlias = tuple[str, object, object]
+"""What an event is about: its kind, its job, and the rank of a log."""
+
+
 class Subscriber:
-    """One reader of the stream, with a bounded queue."""
+    """One reader of the stream, with a bounded queue.
+
+    An event replaces a queued one about the same: each tells how its subject is, so a slow reader misses only what
+    is out of date.
+    """
 
     def __init__(self) -> None:
-        self._queue: deque[wire.Event] = deque()
+        self._queue: OrderedDict[Subject, wire.Event] = OrderedDict()
         self._arrived = asyncio.Event()
         self._closed = False
 
     def send(self, event: wire.Event) -> None:
-        """Queue an event. When the queue is full, `REFETCH` replaces all that is in it."""
+        """Queue an event. When too many subjects are queued, `REFETCH` replaces all of them."""
+        subject = subject_of(event)
+        self._queue.pop(subject, None)
         if len(self._queue) >= MAX_QUEUED:
             self._queue.clear()
-            self._queue.append(REFETCH)
-        self._queue.append(event)
+            self._queue[subject_of(REFETCH)] = REFETCH
+        self._queue[subject] = event
         self._arrived.set()
 
     def close(self) -> None:
@@ -51,7 +62,12 @@ class Subscriber:
                 return None
             self._arrived.clear()
             await self._arrived.wait()
-        return self._queue.popleft()
+        return self._queue.popitem(last=False)[1]
+
+
+def subject_of(event: wire.Event) -> Subject:
+    """Return what an event is about."""
+    return event.kind, event.data.get("id") or event.data.get("job"), event.data.get("rank")
 
 
 class EventHub:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from springtide.scheduler.executors.supervisor.table import Process, process, processes, send
@@ -59,3 +60,25 @@ def kill_leftovers(pause_file: Path, uid: int, sessions: Mapping[int, int], sinc
     for each in live:
         send(each, signal.SIGKILL)
     return bool(live)
+
+
+def kill_cgroup(path: Path) -> bool:
+    """Kill all processes of an attempt's control group, which none can leave; return whether there were any.
+
+    An empty group is removed.
+    """
+    try:
+        pids = [int(pid) for pid in (path / "cgroup.procs").read_text(encoding="ascii").split()]
+    except FileNotFoundError:
+        return False
+    if not pids:
+        with suppress(OSError):
+            path.rmdir()
+        return False
+    try:
+        (path / "cgroup.kill").write_text("1", encoding="ascii")
+    except OSError:  # before Linux 5.14
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    return True

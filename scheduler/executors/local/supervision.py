@@ -14,7 +14,7 @@ from springtide.scheduler.backoff import Backoff
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExecutorError, Observation
 from springtide.scheduler.executors.files.layout import opened, read_exit, read_record
 from springtide.scheduler.executors.local.launch import Launcher
-from springtide.scheduler.executors.local.leftovers import kill_leftovers
+from springtide.scheduler.executors.local.leftovers import kill_cgroup, kill_leftovers
 from springtide.scheduler.executors.local.tracked import Tracked
 from springtide.scheduler.executors.local.watch import Watcher
 from springtide.scheduler.executors.supervisor.records import take_lock, write_record
@@ -212,7 +212,10 @@ class Supervision:
         pause_file = tracked.directory.resolve() / "pause"
         backoff = _backoff()
         while True:
-            if not await asyncio.to_thread(kill_leftovers, pause_file, tracked.uid, sessions, record["start"]):
+            found = await asyncio.to_thread(kill_leftovers, pause_file, tracked.uid, sessions, record["start"])
+            if tracked.cgroup is not None:
+                found = await asyncio.to_thread(kill_cgroup, tracked.cgroup) or found
+            if not found:
                 return
             await asyncio.sleep(backoff.next_delay())
 

@@ -21,8 +21,9 @@ from springtide.scheduler.model import Placement, Worker
 class Tracked:
     """An attempt: its files, its status, its supervisor, and the position up to which its files were read.
 
-    ``handle`` is the pidfd of its supervisor, None unless that is known to live. ``settling`` is set while the
-    processes that a dead supervisor left are ended.
+    ``cgroup`` is the control group of its processes, None if they have none of their own. ``handle`` is the pidfd
+    of its supervisor, None unless that is known to live. ``settling`` is set while the processes that a dead
+    supervisor left are ended.
     """
 
     key: AttemptKey
@@ -30,6 +31,7 @@ class Tracked:
     places: JobPlaces
     uid: int
     uuids: frozenset[str]
+    cgroup: Path | None
     status: AttemptStatus
     placement: Placement
     tail: Tail
@@ -56,6 +58,7 @@ def track(key: AttemptKey, directory: Path, places: JobPlaces, spec: dict[str, A
         places,
         uid=spec.get("uid", -1),
         uuids=frozenset(spec.get("uuids", ())),
+        cgroup=Path(spec["cgroup"]) if spec.get("cgroup") else None,
         status=AttemptStatus(key, AttemptPhase.STARTING, placement=placement),
         placement=placement,
         tail=Tail(key, directory, places, [worker.rank for worker in placement]),
