@@ -176,7 +176,7 @@ async def test_a_slow_reader_gets_the_newest_of_each_job_in_order_and_misses_not
     await pool.engine.cancel(first, "susan")
     await pool.state(first, "cancelled")
     await pool.idle()
-    seen = []
+    seen: list[wire.Event] = []
     while not any(event.kind == "job" and event.data["state"] == "cancelled" for event in seen):
         seen.append(await anext(slow))
     assert "refetch" not in {event.kind for event in seen}
