@@ -127,7 +127,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "form": ("connection", "display", "job", "submission"),
         "shared_pool": ("connection", "display", "job", "submission", "form"),
         "magics": ("job", "submission", "shared_pool"),
-        "server_extension": ("connection",),
+        "server_extension": ("connection", "job", "submission", "shared_pool"),
     },
 }
 OF_JUPYTER = {"springtide.widgets.lab_extension.static"}

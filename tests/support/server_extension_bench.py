@@ -22,9 +22,10 @@ STOP_S = 30
 
 @dataclass
 class NotebookServer:
-    """A Jupyter server with the extension, and its address."""
+    """A Jupyter server with the extension, its address and its directory."""
 
     url: str
+    root: Path
     process: subprocess.Popen[bytes]
 
     def client(self) -> httpx.Client:
@@ -62,7 +63,7 @@ def start_server(root: Path, environment: dict[str, str], *, pages: bool = False
         process = subprocess.Popen(
             command, cwd=root, env={**inherited, **places, **environment}, stdout=log, stderr=log
         )
-    server = NotebookServer(f"http://127.0.0.1:{port}/user/susan/", process)
+    server = NotebookServer(f"http://127.0.0.1:{port}/user/susan/", root, process)
     deadline = time.monotonic() + START_S
     while not answers(server):
         assert process.poll() is None, (root / "server.log").read_text()

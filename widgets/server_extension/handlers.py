@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,8 @@ from springtide.scheduler.wire import Problem
 from springtide.widgets.connection import NOT_ON_HUB
 from springtide.widgets.server_extension.allowed import EVENTS_QUERY, Target, last_event_id, query_text, target
 from springtide.widgets.server_extension.pool_gate import GateError, PoolGate
+from springtide.widgets.server_extension.sending import read, send
+from springtide.widgets.shared_pool import Pool
 
 PREFIX: Final = "springtide"
 MAX_BODY: Final = 64 * 1024
@@ -68,6 +71,13 @@ class PoolHandler(APIHandler):
         """Return the query parameters. Raise `HTTPError` 400 for one that is no text."""
         return {name: self.get_query_arguments(name) for name in self.request.query_arguments}
 
+    def check_size(self) -> None:
+        """Raise `GateError` for a body that is larger than any that is passed on."""
+        size = len(self.request.body)
+        if size > MAX_BODY:
+            message = f"The request has {size} bytes; a notebook server takes {MAX_BODY} at most."
+            raise GateError(Problem(status=413, code="too_large", message=message))
+
     def answer(self, status: int, content: bytes) -> None:
         """Answer with JSON of the pool."""
         self.set_status(status)
@@ -105,10 +115,8 @@ class CallHandler(PoolHandler):
     def _body(self, wanted: Target) -> bytes | None:
         if not wanted.takes_body:
             return None
+        self.check_size()
         body = self.request.body
-        if len(body) > MAX_BODY:
-            message = f"The request has {len(body)} bytes; a notebook server passes on {MAX_BODY} at most."
-            raise GateError(Problem(status=413, code="too_large", message=message))
         try:
             json.loads(body)
         except ValueError:
@@ -171,8 +179,30 @@ class EventsHandler(PoolHandler):
                 await asyncio.wait_for(self.flush(), STALLED_S)
 
 
+class SendHandler(PoolHandler):
+    """Jobs sent from the page."""
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        """Send a script or a notebook as a job."""
+        try:
+            self.check_size()
+            _ = self.gate  # raises where there is no pool
+            root = Path(self.settings["server_root_dir"])
+            sent = await asyncio.to_thread(send, read(self.request.body), root, Pool())
+        except GateError as error:
+            self.refuse(error.problem)
+        else:
+            self.answer(201, msgspec.json.encode(sent))
+
+
 def handlers(base_url: str, environment: Mapping[str, str] = os.environ) -> Handlers:
     """Return the handlers of a server whose pages are below ``base_url``."""
     shared = {"gateway": Gateway(environment)}
     at = url_path_join(base_url, PREFIX, "api", "v1")
-    return [(f"{at}/events", EventsHandler, shared), (f"{at}/(.*)", CallHandler, shared)]
+    return [
+        (url_path_join(base_url, PREFIX, "send"), SendHandler, shared),
+        (f"{at}/events", EventsHandler, shared),
+        (f"{at}/(.*)", CallHandler, shared),
+    ]

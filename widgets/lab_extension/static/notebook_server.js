@@ -16,10 +16,15 @@ export class NotebookServer {
   /** @param connection JupyterLab's `ServerConnection`, which adds the log-in and the XSRF token */
   constructor(connection) {
     const settings = connection.makeSettings();
-    const request = (path, init) => connection.makeRequest(`${settings.baseUrl}springtide/api/v1/${path}`, init, settings);
+    const request = (path, init) => connection.makeRequest(`${settings.baseUrl}springtide/${path}`, init, settings);
 
     /** Calls the API and answers its body. Throws an error with `status`, `code` and `message`. */
-    this.call = async (method, path, body) => {
+    this.call = (method, path, body) => ask(method, `api/v1/${path}`, body);
+
+    /** Sends a script or a notebook as a job; answers its id, and what its user should know. */
+    this.send = (path, options) => ask("POST", "send", { path, options });
+
+    const ask = async (method, path, body) => {
       const init = body === undefined ? { method } : { method, body: JSON.stringify(body) };
       const answer = await request(path, init).catch(() => null);
       if (answer === null) throw new Refused({ status: 0, code: "away", message: GONE });
@@ -29,7 +34,7 @@ export class NotebookServer {
     };
 
     /** Opens the event stream. */
-    this.open = async (headers, signal) => request("events", { headers, signal, cache: "no-store" });
+    this.open = async (headers, signal) => request("api/v1/events", { headers, signal, cache: "no-store" });
   }
 }
 

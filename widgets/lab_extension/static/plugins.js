@@ -2,10 +2,16 @@
 
 import { NotebookServer } from "./notebook_server.js";
 import { cardFactory } from "./outputs.js";
+import { showPanel, showStatus } from "./pool_panel.js";
+import { addCommands } from "./sending.js";
 import { PoolFeed } from "./visuals/live/pool_feed.js";
 
 const SHEETS = ["tokens", "bars", "card", "charts", "rows"];
 const RANK = -20;
+const PANEL = "springtide-pool";
+const MARK = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" width="16" height="16">
+  <g class="jp-icon3" fill="#616161"><rect x="1" y="9" width="3" height="6"/><rect x="5" y="5" width="3" height="10"/><rect x="9" y="7" width="3" height="8"/><rect x="13" y="2" width="2" height="13"/></g>
+</svg>`;
 
 /** Makes the plugins of the modules that the page shares, by name. */
 export function plugins(shared) {
@@ -15,7 +21,7 @@ export function plugins(shared) {
   const pages = PageConfig.getOption("springtidePages");
   const pageOf = (id) => (pages ? `${pages}jobs/${encodeURIComponent(id)}` : null);
   for (const sheet of SHEETS) addStyleSheet(new URL(`visuals/styles/${sheet}.css`, import.meta.url));
-  return [outputs(shared, feed, pageOf)];
+  return [outputs(shared, feed, pageOf), frame(shared, feed, server, pages, pageOf)];
 }
 
 /** Draws outputs of the pool's own types, before the views of ipywidgets, which has rank -10. */
@@ -26,6 +32,72 @@ function outputs(shared, feed, pageOf) {
     autoStart: true,
     requires: [shared["@jupyterlab/rendermime"].IRenderMimeRegistry],
     activate: (_app, registry) => registry.addFactory(cardFactory(shared["@lumino/widgets"].Widget, feed, pageOf), RANK),
+  };
+}
+
+/** The side panel, the state in the status bar, and what sends jobs: each where the page has a place for it. */
+function frame(shared, feed, server, pages, pageOf) {
+  const tokens = {
+    shell: shared["@jupyterlab/application"]?.ILabShell,
+    status: shared["@jupyterlab/statusbar"]?.IStatusBar,
+    files: shared["@jupyterlab/filebrowser"]?.IFileBrowserFactory,
+    notebooks: shared["@jupyterlab/notebook"]?.INotebookTracker,
+  };
+  const names = Object.keys(tokens).filter((name) => tokens[name]);
+  return {
+    id: "@springtide/lab:plugin",
+    description: "The pool in the side panel and the status bar, and commands that send jobs.",
+    autoStart: true,
+    optional: names.map((name) => tokens[name]),
+    activate: (app, ...found) => {
+      const parts = Object.fromEntries(names.map((name, place) => [name, found[place]]));
+      const icon = new shared["@jupyterlab/ui-components"].LabIcon({ name: "springtide:pool", svgstr: MARK });
+      addCommands(app, shared, feed, server, pages, parts, icon);
+      if (parts.shell) addPanel(app, shared, feed, pages, pageOf, icon);
+      if (parts.status) addStatus(app, parts.status, shared, feed);
+    },
+  };
+}
+
+function addPanel(app, shared, feed, pages, pageOf, icon) {
+  const panel = new (shownWhileVisible(shared["@lumino/widgets"].Widget))((element) => showPanel(element, feed, pages, pageOf));
+  panel.id = PANEL;
+  panel.title.caption = "The pool";
+  panel.title.icon = icon;
+  app.shell.add(panel, "left", { rank: 610, type: "Springtide" });
+}
+
+function addStatus(app, statusBar, shared, feed) {
+  const open = () => app.shell.activateById(PANEL);
+  const item = new (shownWhileVisible(shared["@lumino/widgets"].Widget))((element) => showStatus(element, feed, open));
+  statusBar.registerStatusItem("@springtide/lab:status", { item, align: "left", rank: 50 });
+}
+
+/** A widget whose content is there while it is attached and not hidden, so that it costs nothing otherwise. */
+function shownWhileVisible(Widget) {
+  return class extends Widget {
+    constructor(show) {
+      super();
+      this.begin = show;
+      this.end = null;
+    }
+
+    onAfterShow() {
+      this.end ??= this.begin(this.node);
+    }
+
+    onAfterAttach() {
+      if (this.isVisible) this.onAfterShow();
+    }
+
+    onBeforeHide() {
+      this.end?.();
+      this.end = null;
+    }
+
+    onBeforeDetach() {
+      this.onBeforeHide();
+    }
   };
 }
 

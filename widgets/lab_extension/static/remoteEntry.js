@@ -4,7 +4,19 @@
  */
 (() => {
   const here = document.currentScript.src;
-  const needed = ["@lumino/widgets", "@jupyterlab/coreutils", "@jupyterlab/rendermime", "@jupyterlab/services"];
+  const needed = [
+    "@jupyterlab/application",
+    "@jupyterlab/apputils",
+    "@jupyterlab/coreutils",
+    "@jupyterlab/filebrowser",
+    "@jupyterlab/notebook",
+    "@jupyterlab/outputarea",
+    "@jupyterlab/rendermime",
+    "@jupyterlab/services",
+    "@jupyterlab/statusbar",
+    "@jupyterlab/ui-components",
+    "@lumino/widgets",
+  ];
   let scope = {};
 
   /** The shared module that the page itself uses, else the newest. */

@@ -1,0 +1,62 @@
+"""The pool in the frame of JupyterLab: side panel, status bar, and what sends jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import pytest
+from lab_bench import PANEL, Lab, card
+from playwright.sync_api import BrowserContext, Page, expect
+from pool_process import ServiceProcess
+
+from springtide.scheduler.client import Client, PoolError
+from springtide.scheduler.wire import Job
+
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def susan(service: ServiceProcess) -> Iterator[Client]:
+    """Susan; her jobs are ended afterwards."""
+    with Client(service.url, "susan") as susan:
+        yield susan
+        for job in susan.all_jobs(mine=True, state="queued,starting,running,pausing,paused"):
+            with suppress(PoolError):
+                susan.cancel(job.id)
+
+
+def send(tab: Page, gpus: int) -> None:
+    """Fill in the dialog, and send."""
+    tab.get_by_test_id("send-gpus").fill(str(gpus))
+    tab.get_by_role("button", name="Send", exact=True).click()
+
+
+def test_the_pool_and_my_jobs_are_in_the_frame_and_jobs_are_sent_from_it(
+    lab: Lab, context: BrowserContext, susan: Client, submit: Callable[..., Job]
+) -> None:
+    (lab.root / "train.py").write_text("import time; time.sleep(600)")
+    lab.write("frame.ipynb", ("rate = 6\nrate * 7", None))
+    running = submit("running", 4)
+    tab = lab.open(context, "frame.ipynb")
+    tab.wait_for_function(f"() => {PANEL}?.sessionContext?.session?.kernel?.status === 'idle'")
+    expect(tab.get_by_test_id("pool-status")).to_have_text("Pool: 4 of 4 GPUs held")
+
+    tab.locator(".jp-DirListing-item", has_text="train.py").click(button="right")
+    tab.get_by_role("menuitem", name="Send to the Pool…").click()
+    send(tab, 2)
+    tab.locator(".lm-TabBar-tab[title='The pool']").click()
+    rows = tab.get_by_test_id("panel-mine").get_by_test_id("job-row")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("train")
+    expect(tab.get_by_test_id("panel-line")).to_contain_text("train is next")
+    expect(tab.get_by_test_id("panel-pool")).to_contain_text("4 of 4 train GPUs held")
+    expect(rows.last.get_by_role("link")).to_have_attribute("href", f"/pages/jobs/{running.id}")
+
+    tab.locator(".jp-CodeCell .cm-content").first.click()
+    tab.get_by_title("Run this cell as a job in the shared pool").first.click()
+    send(tab, 1)
+    expect(card(tab).get_by_test_id("job-name")).to_have_text("cell")
+    susan.cancel(running.id)
+    expect(card(tab).get_by_test_id("job-state")).to_contain_text("Succeeded")
+    expect(rows.first).to_have_attribute("data-state", "succeeded")

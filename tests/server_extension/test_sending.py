@@ -1,0 +1,86 @@
+"""Scripts and notebooks that a page sends as jobs, and what it cannot send."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from server_extension_bench import NotebookServer
+
+from springtide.scheduler.client import Client
+from springtide.widgets.server_extension.pool_gate import GateError
+from springtide.widgets.server_extension.sending import locate
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The directory of a notebook server, with a script inside, one outside and links to both."""
+    root = tmp_path / "home"
+    root.mkdir()
+    (root / "train.py").write_text("print(1)")
+    (root / "data.csv").write_text("1")
+    (tmp_path / "outside.py").write_text("print(2)")
+    (root / "link.py").symlink_to(tmp_path / "outside.py")
+    return root
+
+
+@pytest.mark.parametrize("path", ["train.py", "/train.py", "sub/../train.py"])
+def test_a_file_below_the_servers_directory_is_found(root: Path, path: str) -> None:
+    (root / "sub").mkdir()
+    assert locate(path, root) == root / "train.py"
+
+
+@pytest.mark.parametrize(
+    "path", ["", ".", "..", "../outside.py", "link.py", "missing.py", "sub/../../outside.py", "a\0.py", "x" * 5000]
+)
+def test_no_other_file_is(root: Path, path: str) -> None:
+    with pytest.raises(GateError) as caught:
+        locate(path, root)
+    assert caught.value.problem.status == 404
+
+
+def test_what_is_neither_a_script_nor_a_notebook_is_not_sent(root: Path) -> None:
+    with pytest.raises(GateError) as caught:
+        locate("data.csv", root)
+    assert "data.csv" in caught.value.problem.message
+
+
+def test_a_script_is_sent_as_it_was_last_saved(server: NotebookServer, service: str) -> None:
+    (server.root / "train.py").write_text("print('as it was')")
+    with server.client() as page, Client(service, "susan") as susan:
+        sent = page.post("../../send", json={"path": "train.py", "options": {"gpus": 2, "name": "sent"}})
+        assert sent.status_code == 201, sent.text
+        job = susan.job(sent.json()["id"])
+        assert (job.user, job.name, job.gpus) == ("susan", "sent", 2)
+        (server.root / "train.py").write_text("print('changed')")
+        printed = ""
+        while not printed:
+            printed = susan.log(job.id, wait=5).text
+        assert printed == "as it was\n"
+
+
+@pytest.mark.parametrize(
+    ("request_body", "status", "words"),
+    [
+        ({"path": "../secret.py"}, 404, "There is no file"),
+        ({"path": "train.py", "options": {"gpus": 0}}, 422, "gpus is 0"),
+        ({"path": "train.py", "options": {"gpus": 400}}, 422, "400"),
+        ({"path": "train.py", "argv": ["rm"]}, 422, "not readable"),
+        ({"path": "train.py", "options": {"name": "x" * 70_000}}, 413, "at most"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_in_words(
+    server: NotebookServer, request_body: dict[str, object], status: int, words: str
+) -> None:
+    (server.root / "train.py").write_text("print('as it was')")
+    with server.client() as page:
+        answer = page.post("../../send", json=request_body)
+    assert answer.status_code == status, answer.text
+    assert words in answer.json()["message"]
+
+
+def test_sending_needs_the_log_in_and_the_xsrf_token(server: NotebookServer, lonely: NotebookServer) -> None:
+    with server.browser() as page:
+        assert page.post("../../send", json={"path": "train.py"}).status_code == 403
+    with lonely.client() as page:
+        assert page.post("../../send", json={"path": "train.py"}).json()["code"] == "no_pool"

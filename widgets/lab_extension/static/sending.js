@@ -1,0 +1,123 @@
+/** Sends a script, a notebook or a cell to the pool, after asking for how many GPUs. */
+
+import { clean, count } from "./visuals/base/words.js";
+
+const SEND_FILE = "springtide:send-file";
+const SEND_CELL = "springtide:send-cell";
+const NO_KERNEL = "A cell is sent with the variables of its kernel, and none is running. Start one, or send the whole notebook.";
+
+/** Adds the commands to JupyterLab or Notebook. `parts`: `files` and `notebooks`, null where the page has none. */
+export function addCommands(app, shared, feed, server, pages, parts, icon) {
+  const label = "Send to the Pool…";
+  app.commands.addCommand(SEND_FILE, {
+    label,
+    icon,
+    caption: "Run this script or notebook as a job in the shared pool",
+    execute: async () => {
+      const item = chosenFile(app, parts.files?.tracker.currentWidget);
+      if (item) await attempted(shared, () => sendFile(item.path, item.name, shared, feed, server, pages));
+    },
+  });
+  app.commands.addCommand(SEND_CELL, {
+    label,
+    caption: "Run this cell as a job in the shared pool",
+    icon,
+    execute: () => attempted(shared, () => sendCell(parts.notebooks?.currentWidget, shared, feed)),
+  });
+}
+
+/** The file whose context menu is open, else the selected one. */
+function chosenFile(app, files) {
+  if (!files) return null;
+  const row = app.contextMenuHitTest((node) => node.classList.contains("jp-DirListing-item"));
+  const name = row?.querySelector(".jp-DirListing-itemName, .jp-DirListing-itemText")?.textContent;
+  return [...files.model.items()].find((item) => item.name === name) ?? files.selectedItems().next().value ?? null;
+}
+
+async function attempted(shared, work) {
+  try {
+    await work();
+  } catch (error) {
+    await shared["@jupyterlab/apputils"].showErrorMessage("Nothing was sent", clean(error.message));
+  }
+}
+
+async function sendFile(path, name, shared, feed, server, pages) {
+  const options = await askOptions(name, shared, feed);
+  if (options === null) return;
+  const { id, notes } = await server.send(path, options);
+  const { Notification } = shared["@jupyterlab/apputils"];
+  const open = () => window.open(`${pages}jobs/${encodeURIComponent(id)}`, "_blank", "noopener");
+  const actions = pages ? [{ label: "Open its page", callback: open }] : [];
+  Notification.success(clean([`Sent ${name} to the pool.`, ...notes].join(" ")), { actions, autoClose: 8000 });
+}
+
+/** Runs the cell by its magic, in its own output, where the job's card appears. */
+async function sendCell(panel, shared, feed) {
+  const cell = panel?.content.activeCell;
+  const kernel = panel?.sessionContext.session?.kernel;
+  if (!cell || cell.model.type !== "code") return;
+  if (!kernel) throw new Error(NO_KERNEL);
+  const options = await askOptions("this cell", shared, feed);
+  if (options === null) return;
+  const flags = [`--gpus ${options.gpus}`, options.project ? `--project ${quoted(options.project)}` : ""].join(" ").trim();
+  const text = cell.model.sharedModel.getSource();
+  const code = `import springtide.widgets\nget_ipython().run_cell_magic("train", ${JSON.stringify(flags)}, ${JSON.stringify(text)})`;
+  await shared["@jupyterlab/outputarea"].OutputArea.execute(code, cell.outputArea, panel.sessionContext);
+}
+
+function quoted(text) {
+  return `'${text.replaceAll("'", `'"'"'`)}'`;
+}
+
+/** Asks for GPUs and project; null if nothing is to be sent. */
+async function askOptions(what, shared, feed) {
+  const { Dialog, showDialog } = shared["@jupyterlab/apputils"];
+  const me = feed.me ?? (await feed.call("GET", "me"));
+  if (!me.projects.length) throw new Error("You are in no project yet, so there is nothing to send to. An admin puts you into one.");
+  const body = new (optionsBody(shared["@lumino/widgets"].Widget))(me);
+  const buttons = [Dialog.cancelButton(), Dialog.okButton({ label: "Send" })];
+  const { button, value } = await showDialog({ title: `Send ${clean(what)} to the pool`, body, buttons });
+  return button.accept ? value : null;
+}
+
+function optionsBody(Widget) {
+  return class extends Widget {
+    constructor(me) {
+      super();
+      this.me = me;
+      this.addClass("springtide");
+      this.addClass("st-send");
+      this.project = field("Project", "select");
+      for (const { name } of me.projects) this.project.append(new Option(clean(name), name));
+      this.gpus = field("GPUs", "input");
+      Object.assign(this.gpus, { type: "number", min: 1, step: 1, value: 1 });
+      this.gpus.dataset.testid = "send-gpus";
+      const rows = me.projects.length > 1 ? [this.project, this.gpus] : [this.gpus];
+      this.node.append(...rows.map((input) => input.parentNode));
+      this.node.append(this.words = document.createElement("p"));
+      for (const input of [this.project, this.gpus]) input.addEventListener("input", () => this.tell());
+      this.tell();
+    }
+
+    tell() {
+      const { free_now: free, max_gpus: most } = this.me.projects.find(({ name }) => name === this.project.value);
+      this.gpus.max = most;
+      const now = free > 0 ? `${count(free, "GPU")} can start now.` : "No GPU is free for it now, so it waits in line.";
+      this.words.textContent = `${now} One worker may have up to ${count(most, "GPU")}.`;
+    }
+
+    getValue() {
+      const options = { gpus: Number(this.gpus.value) };
+      return this.me.projects.length > 1 ? { ...options, project: this.project.value } : options;
+    }
+  };
+}
+
+function field(words, tag) {
+  const label = document.createElement("label");
+  const input = document.createElement(tag);
+  input.className = tag === "input" ? "jp-mod-styled" : "";
+  label.append(`${words} `, input);
+  return input;
+}
