@@ -12,6 +12,7 @@ from pathlib import Path
 
 import yaml
 
+from springtide.hub_extension.api.permissions import TABLE, Role
 from springtide.hub_extension.api.routes import NoQuery, Route
 from springtide.hub_extension.service.site import ROUTES
 from springtide.hub_extension.train_jobs import schema
@@ -55,7 +56,18 @@ def api_table() -> list[str]:
     return _table(heads, [(f"`{_call(r)}`", r.summary, str(r.who), _takes(r), _answers(r)) for r in ROUTES])
 
 
+def role_table() -> list[str]:
+    """Return the table of what each role in a project may do."""
+    rows = []
+    for action, rule in TABLE.items():
+        own = [rule.own is not None and role >= rule.own for role in Role]
+        cells = ["yes" if role >= rule.role else "one's own" if own[role] else "" for role in Role]
+        rows.append((str(action), *cells))
+    return _table(("", *(role.words for role in Role)), rows)
+
+
 PARTS = {
+    "docs/admin.md": role_table,
     "docs/architecture.md": api_table,
     "docs/guide.md": option_table,
     "docs/trainjob.md": field_table,

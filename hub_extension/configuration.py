@@ -31,7 +31,14 @@ from traitlets.utils.importstring import import_item
 
 from springtide.hub_extension.accounts import shared_notice, whose_accounts
 from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir
-from springtide.hub_extension.web.auth import ADMIN_SCOPE, OAUTH_SCOPES, SERVICE, SERVICE_SCOPES
+from springtide.hub_extension.web.auth import (
+    ADMIN_SCOPE,
+    CUSTOM_SCOPES,
+    OAUTH_SCOPES,
+    PROJECT_ADMIN_SCOPE,
+    SERVICE,
+    SERVICE_SCOPES,
+)
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts
 
 WITH_QUOTA = "springtide.spawner.choice.with_quota"
@@ -75,7 +82,7 @@ def configure(c: Config, **overrides: object) -> None:
     grant_to_users(c, [ACCESS], known=JupyterHub.class_trait_names())
     grant_to_admins()
     _grant_to_notebooks(c, _section(c, spawner, "server_token_scopes"), [ACCESS])
-    _extend(c.JupyterHub, "custom_scopes", {ADMIN_SCOPE: {"description": "Administer the pool of GPUs"}})
+    _extend(c.JupyterHub, "custom_scopes", CUSTOM_SCOPES)
     told = {"SPRINGTIDE_URL": str(settings.get("notebook_url") or url), "SPRINGTIDE_PAGES": _pages_url(c)}
     _extend(_section(c, spawner, "environment"), "environment", told)
     c.BuildQuota.service_url = url
@@ -217,8 +224,8 @@ def _also(configured: Callable[[Any], Any], scopes: Iterable[str]) -> Callable[[
 
 def _of_notebooks(scopes: list[str]) -> list[str]:
     """Return the scopes of notebooks' tokens. Raises `ValueError` for scopes that administer the pool."""
-    for scope in ("inherit", ADMIN_SCOPE):
-        if scope in scopes:
+    for scope in scopes:
+        if scope.partition("!")[0] in {"inherit", ADMIN_SCOPE, PROJECT_ADMIN_SCOPE}:
             raise ValueError(
                 f"server_token_scopes has {scope!r}: every program in an administrator's notebook would "
                 "administer the pool. List the scopes that notebooks need instead."

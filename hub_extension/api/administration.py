@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct
+from msgspec.structs import replace
 
+from springtide.hub_extension.api.permissions import Action, may
 from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
+from springtide.scheduler import wording
 from springtide.scheduler.engine import UNDO
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import (
@@ -32,8 +35,14 @@ class AuditQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def admin(call: Call[NoQuery, None]) -> Admin:
-    """Return all projects and people, and the totals."""
-    return call.pool.engine.admin(await call.pool.groups.members(fresh=True))
+    """Return the projects that the caller administers, the people in them, and the totals of the pool."""
+    found = call.pool.engine.admin(await call.pool.groups.members(fresh=True))
+    if call.caller.admin:
+        return found
+    projects = [view for view in found.projects if may(call.caller, Action.CHANGE_MEMBERS, view.name)]
+    names = {view.name for view in projects}
+    people = [person for person in found.people if names & set(person.projects)]
+    return replace(found, projects=projects, people=people)
 
 
 async def create_project(call: Call[NoQuery, ProjectEdit]) -> ProjectView:
@@ -53,9 +62,28 @@ async def create_project(call: Call[NoQuery, ProjectEdit]) -> ProjectView:
 
 
 async def edit_project(call: Call[NoQuery, ProjectEdit]) -> ProjectView:
-    """Change a project."""
+    """Change a project. Raises `Refusal` 403 unless the caller administers the pool, or the project it is in."""
+    _check_edit(call)
     members = await call.pool.groups.members(fresh=True)
     return await call.pool.engine.edit_project(call.path["name"], call.body, call.caller.name, members=members)
+
+
+def _check_edit(call: Call[NoQuery, ProjectEdit]) -> None:
+    caller, name, edit = call.caller, call.path["name"], call.body
+    if may(caller, Action.CHANGE_PROJECT, name):
+        return
+    views = {view.name: view for view in call.pool.engine.pool().projects}
+    above = views[name].parent if name in views else None
+    if above is None or not may(caller, Action.CHANGE_CHILD, above):
+        message = f"Only administrators of the pool, or of a project that {name!r} is in, may change its numbers."
+        raise Refusal(403, "forbidden", message, hint="Administrators of a project change the projects inside it.")
+    if edit.parent not in {UNSET, above}:
+        message = "Only administrators of the pool may move a project."
+        raise Refusal(403, "forbidden", message, field="parent")
+    most = views[above].build_quota
+    if edit.build_quota is not UNSET and edit.build_quota > most:
+        message = f"The build quota of {name!r} cannot exceed that of {above!r}, which is {wording.gpus(most)}."
+        raise Refusal(403, "forbidden", message, field="build_quota", hint="Ask an administrator of the pool.")
 
 
 async def delete_project(call: Call[NoQuery, None]) -> None:
@@ -110,7 +138,13 @@ def _kind(what: str, undoes: int | None) -> str:
 
 
 async def _members(call: Call[NoQuery, None], project: str) -> list[str]:
-    """Return the current members of a project. Raises `Refusal` for a group of the hub that is no project."""
+    """Return the current members of a project that the caller administers.
+
+    Raises `Refusal` for another project, and for a group of the hub that is no project.
+    """
+    if not may(call.caller, Action.CHANGE_MEMBERS, project):
+        message = f"Only administrators of {project!r} or of the pool may change who is in it."
+        raise Refusal(403, "forbidden", message)
     if not call.pool.engine.has_project(project):
         raise Refusal(404, "unknown_project", f"There is no project {project!r}.")
     return sorted((await call.pool.groups.members(fresh=True)).get(project, ()))
@@ -166,7 +200,7 @@ PROJECT = {"name": ProjectName}
 MEMBER = {"name": ProjectName, "user": Person}
 
 ROUTES = (
-    Route("GET", "/admin", "Projects, people and sums", Who.ADMINS, admin, answers=Admin),
+    Route("GET", "/admin", "Projects, people and sums", Who.PROJECT_ADMINS, admin, answers=Admin),
     Route(
         "PUT",
         "/projects/{name}",
@@ -182,7 +216,7 @@ ROUTES = (
         "PATCH",
         "/projects/{name}",
         "Change a project",
-        Who.ADMINS,
+        Who.PROJECT_ADMINS,
         edit_project,
         takes=ProjectEdit,
         answers=ProjectView,
@@ -193,7 +227,7 @@ ROUTES = (
         "PUT",
         "/projects/{name}/members/{user}",
         "Put a person into a project",
-        Who.ADMINS,
+        Who.PROJECT_ADMINS,
         add_member,
         status=204,
         parts=MEMBER,
@@ -202,7 +236,7 @@ ROUTES = (
         "DELETE",
         "/projects/{name}/members/{user}",
         "Take a person out of a project",
-        Who.ADMINS,
+        Who.PROJECT_ADMINS,
         remove_member,
         status=204,
         parts=MEMBER,

@@ -79,6 +79,8 @@ class Endpoint(SiteHandler):
         self.caller = caller
         if route.who is Who.ADMINS and not permissions.may_administer(caller):
             raise Refusal(403, "forbidden", "Only administrators of the pool may do this.")
+        if route.who is Who.PROJECT_ADMINS and not caller.administers_some:
+            raise Refusal(403, "forbidden", "Only administrators of the pool or of a project may do this.")
         if route.who is Who.SPAWNER and not permissions.may_reserve(caller):
             raise Refusal(
                 403, "forbidden", "Only the hub itself may do this.", hint="Start a notebook from the hub."

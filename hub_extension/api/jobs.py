@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.limits import Buckets
+from springtide.hub_extension.api.permissions import Action
 from springtide.hub_extension.api.routes import Call, File, NoQuery, Pool, Reply, Route, Who
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.problems import Busy, problem_of
@@ -105,7 +106,7 @@ async def project_for(pool: Pool, caller: Caller, named: str | None) -> str:
 
     Raises `Refusal` if the project does not exist, is not permitted, or cannot be told.
     """
-    if named is not None and permissions.may_submit(caller, named):
+    if named is not None and permissions.may(caller, Action.SUBMIT, named):
         return named
     own = _own_projects(pool, caller)
     yours = f"Yours: {', '.join(own)}." if own else "You are in no project; an administrator can change that."
@@ -148,6 +149,7 @@ async def jobs(call: Call[JobsQuery, None]) -> JobPage:
     if query.order.removeprefix("-") not in ORDERS:
         hint = f"Known are: {', '.join(ORDERS)}; a minus before one reverses it."
         raise Refusal(422, "invalid", f"{query.order[:40]!r} is no order of jobs.", field="order", hint=hint)
+    visible = permissions.visible_projects(caller)
     wanted = JobFilter(
         states=states,
         project=query.project,
@@ -155,8 +157,8 @@ async def jobs(call: Call[JobsQuery, None]) -> JobPage:
         search=query.search,
         since=query.since,
         order=query.order,
-        viewer=None if caller.admin else "" if caller.service else caller.name,
-        viewer_projects=() if caller.admin else tuple(sorted(caller.groups)),
+        viewer=None if visible is None else "" if caller.service else caller.name,
+        viewer_projects=tuple(sorted(visible or ())),
     )
     engine = call.pool.engine
     page = await engine.jobs(wanted, query.cursor, query.limit)
@@ -178,8 +180,11 @@ async def _seen(call: Call[object, object]) -> Job:
 
 async def _owned(call: Call[object, object]) -> Job:
     job = await _seen(call)
-    if not permissions.may_stop_job(call.caller, job):
-        message = f"The job is {job.user}'s; only {job.user} and administrators may pause, resume or cancel it."
+    if not permissions.may(call.caller, Action.STOP, job.project, job.user):
+        message = (
+            f"The job is {job.user}'s; only {job.user} and administrators of {job.project!r} may pause, resume or "
+            "cancel it."
+        )
         raise Refusal(403, "forbidden", message)
     return job
 
@@ -200,7 +205,7 @@ async def pause(call: Call[NoQuery, None]) -> Job:
 async def resume(call: Call[NoQuery, None]) -> Job:
     """Resume a job that was paused by a user."""
     found = await _owned(call)
-    if not permissions.may_resume_job(call.caller, found):
+    if not permissions.may(call.caller, Action.RESUME, found.project, found.user):
         message = f"You are no longer in project {found.project!r}, on whose account the job runs."
         raise Refusal(403, "forbidden", message)
     return await call.pool.engine.resume(found.id, call.caller.name)

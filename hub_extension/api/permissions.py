@@ -1,9 +1,130 @@
-"""All permissions of callers on objects, as pure functions."""
+"""Permissions of callers as one table: what each role in a project may do, and what is left to one's own.
+
+A caller has one role in each project, the highest of those that the caller's groups and scopes give there, and
+that the scopes give in the projects above it. `TABLE` says which role an action takes. The table of the docs is
+generated from it, and a test tries every cell of it through the API.
+"""
 
 from __future__ import annotations
 
-from springtide.hub_extension.web.caller import Caller
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum, StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from springtide.hub_extension.web.caller import EVERY, Caller
 from springtide.scheduler.wire import Holder, Job
+
+
+class Role(IntEnum):
+    """Role of a caller in a project. A higher role may do all that a lower one may."""
+
+    NONE = 0
+    VIEWER = 1
+    MEMBER = 2
+    PROJECT_ADMIN = 3
+    POOL_ADMIN = 4
+
+    @property
+    def words(self) -> str:
+        """The role as the docs name it: ``project admin``."""
+        return "others" if self is Role.NONE else self.name.lower().replace("_", " ")
+
+
+class Action(StrEnum):
+    """What callers do with jobs, projects and people."""
+
+    SEE = "see a job: its name, command, log, metrics and outputs"
+    SUBMIT = "submit a job for the project"
+    STOP = "pause or cancel a job"
+    RESUME = "resume a job that was paused"
+    CHANGE_MEMBERS = "add and remove members"
+    CHANGE_CHILD = "change quota, limit, weight, priority, build quota and job ranges of a project inside"
+    CHANGE_PROJECT = "change these of the project itself, or where it is in the tree"
+    MAKE_PROJECT = "make and delete projects"
+    CHANGE_PERSON = "give a person a build quota of one's own"
+    SEE_AUDIT = "read the audit trail, undo changes"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The lowest role that an action takes, and the lowest with which one may do it to one's own job."""
+
+    role: Role
+    own: Role | None = None
+
+
+TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
+    {
+        Action.SEE: Rule(Role.VIEWER, own=Role.NONE),
+        Action.SUBMIT: Rule(Role.MEMBER),
+        Action.STOP: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
+        Action.RESUME: Rule(Role.PROJECT_ADMIN, own=Role.MEMBER),
+        Action.CHANGE_MEMBERS: Rule(Role.PROJECT_ADMIN),
+        Action.CHANGE_CHILD: Rule(Role.PROJECT_ADMIN),
+        Action.CHANGE_PROJECT: Rule(Role.POOL_ADMIN),
+        Action.MAKE_PROJECT: Rule(Role.POOL_ADMIN),
+        Action.CHANGE_PERSON: Rule(Role.POOL_ADMIN),
+        Action.SEE_AUDIT: Rule(Role.POOL_ADMIN),
+    }
+)
+
+
+def resolved(caller: Caller, parents: Mapping[str, str | None]) -> Caller:
+    """Return the caller with the roles that hold for projects extended to the projects inside these.
+
+    ``parents`` maps each project to the one that it is in.
+    """
+    if not (caller.views or caller.administers):
+        return caller
+    inside: dict[str, set[str]] = {}
+    for name in parents:
+        above: set[str] = {EVERY}
+        current: str | None = name
+        while current is not None and current not in above:
+            above.add(current)
+            current = parents.get(current)
+        inside[name] = above
+    return replace(
+        caller,
+        views=caller.views | {name for name, above in inside.items() if above & caller.views},
+        administers=caller.administers | {name for name, above in inside.items() if above & caller.administers},
+    )
+
+
+def role_in(caller: Caller, project: str) -> Role:
+    """Return the caller's role in a project. Groups count for people only, scopes for services as well."""
+    if caller.spawner:
+        return Role.NONE
+    if caller.admin:
+        return Role.POOL_ADMIN
+    if {project, EVERY} & caller.administers:
+        return Role.PROJECT_ADMIN
+    if project in caller.groups and not caller.service:
+        return Role.MEMBER
+    return Role.VIEWER if {project, EVERY} & caller.views else Role.NONE
+
+
+def may(caller: Caller, action: Action, project: str, user: str | None = None) -> bool:
+    """Return whether the caller may do this in a project; ``user`` is whose job it is done to.
+
+    A service submits nothing unless it administers the pool: jobs have the name and the rights of a person.
+    """
+    rule = TABLE[action]
+    role = role_in(caller, project)
+    if action is Action.SUBMIT and caller.service and role < Role.POOL_ADMIN:
+        return False
+    return role >= rule.role or (
+        rule.own is not None and user is not None and owns(caller, user) and role >= rule.own
+    )
+
+
+def visible_projects(caller: Caller) -> frozenset[str] | None:
+    """Return the projects whose jobs the caller may see, in addition to the caller's own jobs; None for all."""
+    if caller.admin or EVERY in caller.views | caller.administers:
+        return None
+    return caller.views | caller.administers | (frozenset() if caller.service else caller.groups)
 
 
 def owns(caller: Caller, user: str) -> bool:
@@ -12,35 +133,17 @@ def owns(caller: Caller, user: str) -> bool:
 
 
 def may_see_of(caller: Caller, user: str, project: str) -> bool:
-    """Return whether the caller may see the names of a person's objects in a project.
-
-    Callers may see those of their own and of their projects; admins may see all.
-    """
-    return caller.admin or owns(caller, user) or project in caller.groups
+    """Return whether the caller may see the names of a person's objects in a project."""
+    return may(caller, Action.SEE, project, user)
 
 
 def may_see_job(caller: Caller, job: Job) -> bool:
     """Return whether the caller may see the job at all."""
-    return may_see_of(caller, job.user, job.project)
-
-
-def may_stop_job(caller: Caller, job: Job) -> bool:
-    """Return whether the caller may pause or cancel the job."""
-    return caller.admin or owns(caller, job.user)
-
-
-def may_resume_job(caller: Caller, job: Job) -> bool:
-    """Return whether the caller may resume the job: its owner while a member of its project, or an admin."""
-    return caller.admin or (owns(caller, job.user) and job.project in caller.groups)
-
-
-def may_submit(caller: Caller, project: str) -> bool:
-    """Return whether the caller may submit jobs for the project."""
-    return not caller.spawner and (caller.admin or (not caller.service and project in caller.groups))
+    return may(caller, Action.SEE, job.project, job.user)
 
 
 def may_administer(caller: Caller) -> bool:
-    """Return whether the caller may change projects, people and quotas."""
+    """Return whether the caller administers the whole pool."""
     return caller.admin
 
 

@@ -42,7 +42,8 @@ class Who(StrEnum):
 
     ANYONE = "anyone"
     LOGGED_IN = "everyone logged in"
-    ADMINS = "administrators"
+    ADMINS = "administrators of the pool"
+    PROJECT_ADMINS = "administrators of the pool, or of the project"
     SPAWNER = "the hub's spawner"
     SPAWNER_OR_PERSON = "the hub's spawner, the person, administrators"
     LOGGED_IN_OR_LOCAL = "everyone logged in, and this machine"

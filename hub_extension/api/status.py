@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from springtide.hub_extension.api import views
+from springtide.hub_extension.api.permissions import Action, may
 from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
 from springtide.scheduler.model import PRIORITIES, Environment
 from springtide.scheduler.refusal import Refusal
@@ -35,7 +36,7 @@ async def me(call: Call[NoQuery, None]) -> Me:
     """Return the caller's identity and the choices of the form for jobs."""
     caller, pool = call.caller, call.pool
     view = pool.engine.pool()
-    mine = [project.name for project in view.projects if caller.admin or project.name in caller.groups]
+    mine = [project.name for project in view.projects if may(caller, Action.SUBMIT, project.name)]
     quota = pool.engine.build_quota(caller.name, sorted(caller.groups))
     return Me(
         name=caller.name,

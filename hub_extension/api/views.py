@@ -13,14 +13,14 @@ from springtide.scheduler.wire import GpuCell, Holder, NodeView, PoolView
 
 def pool_for(caller: Caller, view: PoolView) -> PoolView:
     """Return the pool without the names that the caller may not see."""
-    if caller.admin:
+    if permissions.visible_projects(caller) is None:
         return view
     return replace(view, nodes=[_node(caller, node) for node in view.nodes])
 
 
 def pool_data_for(caller: Caller, data: dict[str, Any]) -> dict[str, Any]:
     """Return the data of a ``pool`` event without the names that the caller may not see."""
-    if caller.admin:
+    if permissions.visible_projects(caller) is None:
         return data
     nodes = [{**node, "gpus": [_cell_data(caller, cell) for cell in node["gpus"]]} for node in data["nodes"]]
     return {**data, "nodes": nodes}

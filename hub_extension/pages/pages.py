@@ -67,11 +67,11 @@ class Page(PageHandler):
     async def get(self, job: str = "") -> None:
         """Send the page. Raises `Refusal` 403 for a page of administrators that another caller requests."""
         caller = self.current_user
-        if self._admins_only and not caller.admin:
+        if self._admins_only and not caller.administers_some:
             raise Refusal(
                 403,
                 "forbidden",
-                "Only administrators of the pool see this page.",
+                "Only administrators of the pool or of a project see this page.",
                 hint="Ask an administrator to change projects and quotas.",
             )
         await self.finish(self._rendered(self._page, job=job, xsrf_token=self.xsrf_token.decode("ascii")))
@@ -89,6 +89,7 @@ class Page(PageHandler):
             page=page,
             user=None if caller is None else Viewer(caller.name),
             admin=caller is not None and caller.admin,
+            administers=[] if caller is None else sorted(caller.administers),
             prefix=site.prefix,
             base_url=hub,
             logo_url=f"{hub}home",

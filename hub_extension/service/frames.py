@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from springtide.hub_extension.api import views
+from springtide.hub_extension.api.permissions import visible_projects
 from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler.lru_cache import LruCache
 from springtide.scheduler.wire import Event
@@ -47,6 +48,7 @@ def audience_of(event: Event, caller: Caller) -> Audience:
 
     Only ``pool`` events differ between readers: they name jobs only to callers who may see these jobs.
     """
-    if event.kind != "pool" or caller.admin:
+    visible = visible_projects(caller)
+    if event.kind != "pool" or visible is None:
         return None
-    return "" if caller.service else caller.name, caller.groups
+    return "" if caller.service else caller.name, visible

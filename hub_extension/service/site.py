@@ -11,15 +11,25 @@ from typing import Any
 import msgspec
 from tornado.web import Application, RequestHandler
 
-from springtide.hub_extension.api import administration, forecasts, jobs, openapi, status, workspaces
+from springtide.hub_extension.api import (
+    administration,
+    forecasts,
+    jobs,
+    openapi,
+    permissions,
+    status,
+    workspaces,
+)
 from springtide.hub_extension.api.endpoint import Endpoint
 from springtide.hub_extension.api.routes import Pool, Route, Who
 from springtide.hub_extension.pages.pages import page_handlers
 from springtide.hub_extension.service import events, metrics
 from springtide.hub_extension.service.frames import Frames
 from springtide.hub_extension.web.auth import Authenticator
+from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.handler import CallbackHandler, NotFoundHandler
 from springtide.hub_extension.web.hosts import guard
+from springtide.scheduler.engine import Engine
 
 log = logging.getLogger("springtide")
 
@@ -51,6 +61,21 @@ class Hub:
 
 
 @dataclass(frozen=True, slots=True)
+class RoleResolver:
+    """Authenticator whose callers have the roles of a project in the projects inside it, too."""
+
+    inner: Authenticator
+    engine: Engine
+
+    async def caller(self, handler: RequestHandler) -> Caller | None:
+        """See `Authenticator`."""
+        caller = await self.inner.caller(handler)
+        if caller is None:
+            return None
+        return permissions.resolved(caller, {view.name: view.parent for view in self.engine.pool().projects})
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """Parts of the application. ``prefix`` begins and ends with a slash.
 
@@ -69,7 +94,7 @@ class Site:
         """Return the Tornado application."""
         application = Application(
             [*self._api(), *self._pages()],
-            authenticator=self.authenticator,
+            authenticator=RoleResolver(self.authenticator, self.pool.engine),
             hub_auth=None if self.hub is None else self.hub.oauth,
             cookie_secret=self.cookie_secret,
             xsrf_cookie_kwargs={"httponly": True},

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from jupyterhub.services.auth import HubOAuth
 from tornado.web import HTTPError, RequestHandler
 
-from springtide.hub_extension.web.caller import Caller
+from springtide.hub_extension.web.caller import EVERY, Caller
 from springtide.scheduler.refusal import Refusal
 
 SERVICE: Final = "springtide"
@@ -22,7 +22,20 @@ ADMIN_SCOPE: Final = "custom:springtide:admin"
 `configure` grants it to the hub's administrators; a role of the hub can grant it to other users.
 """
 
-OAUTH_SCOPES: Final = ("admin:groups", "list:users", ADMIN_SCOPE)
+PROJECT_ADMIN_SCOPE: Final = "custom:springtide:project-admin"
+"""Scope that makes its holder an administrator of a project, ``…!group=PROJECT``; without a filter, of each."""
+
+READ_SCOPE: Final = "custom:springtide:read"
+"""Scope that lets its holder see the jobs of a project, ``…!group=PROJECT``; without a filter, of every one."""
+
+CUSTOM_SCOPES: Final[Mapping[str, Mapping[str, str]]] = {
+    ADMIN_SCOPE: {"description": "Administer the pool of GPUs"},
+    PROJECT_ADMIN_SCOPE: {"description": "Administer a project of the pool of GPUs"},
+    READ_SCOPE: {"description": "See the jobs of a project of the pool of GPUs"},
+}
+"""Definitions of the scopes for the hub."""
+
+OAUTH_SCOPES: Final = ("admin:groups", "groups", "list:users", ADMIN_SCOPE, PROJECT_ADMIN_SCOPE, READ_SCOPE)
 """Scopes that a browser's token inherits from its user if the user has them (``oauth_client_allowed_scopes``).
 
 With them an admin administers the pool on its pages, and changes groups with the admin's own permissions.
@@ -60,13 +73,23 @@ def caller_of(model: Mapping[str, Any], token: str) -> Caller:
     scopes, such as that of a notebook, administers nothing.
     """
     service = model.get("kind", "user") == "service"
+    scopes = model.get("scopes", ())
     return Caller(
         name=model["name"],
         groups=frozenset(() if service else model.get("groups", ())),
-        admin=ADMIN_SCOPE in model.get("scopes", ()),
+        admin=ADMIN_SCOPE in scopes,
+        views=_projects_of(READ_SCOPE, scopes),
+        administers=_projects_of(PROJECT_ADMIN_SCOPE, scopes),
         service=service,
         token=token,
     )
+
+
+def _projects_of(scope: str, scopes: Iterable[str]) -> frozenset[str]:
+    """Return the projects that a scope is granted for: those of its filters ``!group=``; `EVERY` without one."""
+    prefix = f"{scope}!group="
+    named = {granted.removeprefix(prefix) for granted in scopes if granted.startswith(prefix)} - {EVERY}
+    return frozenset(named | ({EVERY} if scope in scopes else set()))
 
 
 class HubAuthenticator:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
+
+EVERY: Final = ""
+"""Stands for every project in `Caller.views` and `Caller.administers`; no project has this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,13 +15,21 @@ class Caller:
 
     ``groups`` are the caller's groups on the hub and therefore the caller's projects, at most one minute old.
     ``admin`` is true for a token with the unfiltered scope ``custom:springtide:admin``, which permits the
-    administration of the whole pool. ``spawner`` is true for the hub itself, which uses the service's own token.
-    ``token`` authorizes requests to the hub in the caller's name.
+    administration of the whole pool. ``views`` and ``administers`` are the projects whose jobs the token may see
+    and which it may administer; `EVERY` stands for all. ``spawner`` is true for the hub itself, which uses the
+    service's own token. ``token`` authorizes requests to the hub in the caller's name.
     """
 
     name: str
     groups: frozenset[str] = frozenset()
     admin: bool = False
+    views: frozenset[str] = frozenset()
+    administers: frozenset[str] = frozenset()
     service: bool = False
     spawner: bool = False
     token: str = field(default="", repr=False)
+
+    @property
+    def administers_some(self) -> bool:
+        """Whether the caller administers the pool or a project of it."""
+        return self.admin or bool(self.administers)

@@ -237,8 +237,7 @@ class Engine:
 
     def choices(self, projects: Sequence[str]) -> list[wire.ProjectChoice]:
         """Return what a person may ask for in each of these projects."""
-        standing, images = self._read_model.standing(), self.settings.images
-        return pool_view.choices(self._state, self._nodes, standing, projects, images)
+        return pool_view.choices(self._state, self._nodes, self._read_model.standing(), projects, self.settings)
 
     @property
     def simulated(self) -> bool:

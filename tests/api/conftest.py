@@ -77,7 +77,7 @@ class People:
         self.groups[name].remove(user)
 
     def _check(self, token: str) -> None:
-        if self.hub_refuses or not self.callers[token].admin:
+        if self.hub_refuses or not self.callers[token].administers_some:
             raise Refusal(403, "hub_refused", "The hub does not let this token change groups.")
 
 

@@ -14,7 +14,7 @@ import pytest
 from hub_people import environment, notebook_pid, until
 from hub_process import HubProcess
 
-from springtide.hub_extension.web.auth import ADMIN_SCOPE
+from springtide.hub_extension.web.auth import ADMIN_SCOPE, PROJECT_ADMIN_SCOPE, READ_SCOPE
 
 pytestmark = pytest.mark.xdist_group("hub")
 
@@ -22,8 +22,14 @@ SERVICE = "/services/springtide"
 API = f"{SERVICE}/api/v1"
 ACCESS = "access:services!service=springtide"
 LOOK_AGAIN_S = 60
-POOL_ADMIN = f"""
-c.JupyterHub.load_roles = [{{"name": "pool-admin", "scopes": [{ADMIN_SCOPE!r}], "users": ["jemma"]}}]
+LEADS = [f"{PROJECT_ADMIN_SCOPE}!group=susan", "groups!group=susan"]
+ROLES = f"""
+c.JupyterHub.load_groups.update({{"leads": {{"users": ["lena"]}}}})
+c.JupyterHub.load_roles = [
+    {{"name": "pool-admin", "scopes": [{ADMIN_SCOPE!r}], "users": ["jemma"]}},
+    {{"name": "susans-admin", "scopes": {LEADS!r}, "groups": ["leads"]}},
+    {{"name": "auditor", "scopes": [{f"{READ_SCOPE}!group=susan"!r}], "users": ["vera"]}},
+]
 """
 OPENED = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Sec-Fetch-Site": "same-origin"}
 """What a browser says of a page that it opens in a tab."""
@@ -87,7 +93,7 @@ def xsrf(browser: httpx.Client) -> str:
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     settings: dict[str, object] = {"auth_cache": 1, "min_runtime": 0.0}
-    process = HubProcess(tmp_path_factory.mktemp("hub") / "state", settings=settings, config=POOL_ADMIN)
+    process = HubProcess(tmp_path_factory.mktemp("hub") / "state", settings=settings, config=ROLES)
     process.start()
     try:
         yield Hub(process, {name: process.token(name) for name in ("susan", "joe", "admin")})
@@ -352,3 +358,35 @@ def test_a_login_never_leads_elsewhere(hub, path):
         location = answer.headers.get("Location", "")
         assert "evil.example" not in location.partition("?")[0]
         assert not location or location.startswith("/")
+
+
+def test_roles_of_the_hub_make_viewers_and_admins_of_one_project(hub):
+    job = hub.as_(hub.tokens["susan"]).post(f"{API}/jobs", json={"argv": ["sleep", "600"]}).json()["id"]
+    other = hub.as_(hub.tokens["joe"]).post(f"{API}/jobs", json={"argv": ["sleep", "600"]}).json()["id"]
+    try:
+        vera, lena = hub.as_(hub.process.token("vera")), hub.as_(hub.process.token("lena"))
+        for reader in (vera, lena):
+            assert reader.get(f"{API}/jobs/{job}").status_code == 200
+            refused(reader.get(f"{API}/jobs/{other}"), 404)
+        refused(vera.post(f"{API}/jobs/{job}/pause"), 403)
+        assert lena.post(f"{API}/jobs/{job}/pause").status_code == 200
+        refused(lena.patch(f"{API}/projects/susan", json={"quota": 0}), 403)
+        assert lena.put(f"{API}/projects/susan/members/joe").status_code == 204
+        assert lena.delete(f"{API}/projects/susan/members/joe").status_code == 204
+        refused(lena.put(f"{API}/projects/joe/members/lena"), 403)
+    finally:
+        for user, id_ in (("susan", job), ("joe", other)):
+            hub.as_(hub.tokens[user]).post(f"{API}/jobs/{id_}/cancel")
+
+
+def test_a_project_admins_page_has_the_role_and_her_narrow_token_has_not(hub):
+    browser = hub.browser("lena")
+    headers = {"X-XSRFToken": xsrf(browser)}
+    shown = browser.get(f"{API}/admin", headers=headers).json()
+    assert [project["name"] for project in shown["projects"]] == ["susan"]
+    assert browser.put(f"{API}/projects/susan/members/joe", headers=headers).status_code == 204
+    assert browser.delete(f"{API}/projects/susan/members/joe", headers=headers).status_code == 204
+    assert browser.get(f"{SERVICE}/admin", headers=OPENED).status_code == 200
+    with hub.as_(hub.process.token("lena")) as client:
+        narrow = client.post("/hub/api/users/lena/tokens", json={"scopes": [ACCESS]}).json()["token"]
+    refused(hub.as_(narrow).get(f"{API}/admin"), 403)

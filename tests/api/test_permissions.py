@@ -3,41 +3,23 @@ from __future__ import annotations
 import pytest
 
 from springtide.hub_extension.api import permissions
-from springtide.hub_extension.web.auth import ADMIN_SCOPE, caller_of, is_page_view
+from springtide.hub_extension.api.permissions import Action, Role
+from springtide.hub_extension.web.auth import (
+    ADMIN_SCOPE,
+    PROJECT_ADMIN_SCOPE,
+    READ_SCOPE,
+    caller_of,
+    is_page_view,
+)
 from springtide.hub_extension.web.caller import Caller
-from springtide.scheduler import wire
-
-JOB = wire.Job(
-    id="j", name="", kind="command", user="susan", project="vision", state="running", priority=50,
-    preemptible=True, workers=1, gpus=1, min_workers=1, submitted=0, argv=["x"],
-)  # fmt: skip
 
 OWNER = Caller("susan", frozenset({"vision"}))
-FORMER = Caller("susan", frozenset())
 COLLEAGUE = Caller("joe", frozenset({"vision"}))
 STRANGER = Caller("jemma", frozenset({"speech"}))
 ADMIN = Caller("root", admin=True)
 SPAWNER = Caller("springtide", service=True, spawner=True)
 NAMESAKE = Caller("susan", frozenset({"speech"}), service=True)
-
-
-@pytest.mark.parametrize(
-    ("caller", "see", "stop", "resume", "submit"),
-    [
-        (OWNER, True, True, True, True),
-        (FORMER, True, True, False, False),
-        (COLLEAGUE, True, False, False, True),
-        (STRANGER, False, False, False, False),
-        (ADMIN, True, True, True, True),
-        (SPAWNER, False, False, False, False),
-        (NAMESAKE, False, False, False, False),
-    ],
-)
-def test_who_may_do_what_to_a_job(caller, see, stop, resume, submit):
-    assert permissions.may_see_job(caller, JOB) is see
-    assert permissions.may_stop_job(caller, JOB) is stop
-    assert permissions.may_resume_job(caller, JOB) is resume
-    assert permissions.may_submit(caller, "vision") is submit
+TREE = {"lab": None, "vision": "lab", "robots": "vision", "speech": None}
 
 
 @pytest.mark.parametrize("caller", [OWNER, COLLEAGUE, STRANGER, NAMESAKE, ADMIN])
@@ -52,8 +34,46 @@ def test_only_administrators_administer(caller):
     assert permissions.may_administer(ADMIN)
 
 
-def test_a_service_in_a_group_may_not_submit_as_a_member():
-    assert not permissions.may_submit(Caller("bot", frozenset({"vision"}), service=True), "vision")
+@pytest.mark.parametrize("more", [{}, {"administers": frozenset({"vision"})}])
+def test_a_service_submits_nothing_unless_it_administers_the_pool(more):
+    bot = Caller("bot", frozenset({"vision"}), service=True, **more)
+    assert not permissions.may(bot, Action.SUBMIT, "vision")
+
+
+@pytest.mark.parametrize(
+    ("scopes", "roles"),
+    [
+        ([], {}),
+        ([f"{READ_SCOPE}!group=vision"], {"vision": Role.VIEWER, "robots": Role.VIEWER}),
+        ([READ_SCOPE], dict.fromkeys(TREE, Role.VIEWER)),
+        ([f"{PROJECT_ADMIN_SCOPE}!group=vision"], {"vision": Role.PROJECT_ADMIN, "robots": Role.PROJECT_ADMIN}),
+        ([PROJECT_ADMIN_SCOPE], dict.fromkeys(TREE, Role.PROJECT_ADMIN)),
+        ([ADMIN_SCOPE], dict.fromkeys(TREE, Role.POOL_ADMIN)),
+        ([f"{ADMIN_SCOPE}!group=vision"], {}),
+        ([f"{READ_SCOPE}!user=susan", f"{PROJECT_ADMIN_SCOPE}!server=susan/"], {}),
+        ([f"{READ_SCOPE}!group=", f"{PROJECT_ADMIN_SCOPE}!group="], {}),
+        ([f"{READ_SCOPE}!group=nobody", f"{PROJECT_ADMIN_SCOPE}!group=*"], {}),
+        ([f"{PROJECT_ADMIN_SCOPE}s!group=vision", f"{READ_SCOPE}:more"], {}),
+        (
+            [f"{READ_SCOPE}!group=lab", f"{PROJECT_ADMIN_SCOPE}!group=robots"],
+            {"lab": Role.VIEWER, "vision": Role.VIEWER, "robots": Role.PROJECT_ADMIN},
+        ),
+    ],
+)
+def test_scopes_give_roles_in_their_projects_and_those_inside(scopes, roles):
+    caller = caller_of({"name": "x", "kind": "user", "groups": [], "scopes": scopes}, "t")
+    found = {name: permissions.role_in(permissions.resolved(caller, TREE), name) for name in TREE}
+    assert {name: role for name, role in found.items() if role} == roles
+
+
+def test_membership_does_not_reach_into_the_projects_inside():
+    caller = permissions.resolved(Caller("susan", frozenset({"lab"})), TREE)
+    assert [permissions.role_in(caller, name) for name in ("lab", "vision")] == [Role.MEMBER, Role.NONE]
+
+
+def test_a_circle_of_projects_ends():
+    caller = Caller("x", views=frozenset({"a"}))
+    assert permissions.resolved(caller, {"a": "b", "b": "a", "c": None}).views == {"a", "b"}
 
 
 @pytest.mark.parametrize(

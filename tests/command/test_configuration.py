@@ -85,7 +85,8 @@ def test_what_the_file_says_is_kept(c: Config) -> None:
     configure(c)
     assert {"name": "cull"} in c.JupyterHub.services
     assert {"name": "cull", "scopes": ["list:users"]} in c.JupyterHub.load_roles
-    assert set(c.JupyterHub.custom_scopes) == {"custom:mine:read", "custom:springtide:admin"}
+    springtide = {f"custom:springtide:{name}" for name in ("admin", "project-admin", "read")}
+    assert set(c.JupyterHub.custom_scopes) == {"custom:mine:read", *springtide}
     assert c.Spawner.environment["MINE"] == "1"
     assert c.Spawner.environment["SPRINGTIDE_URL"].endswith("/services/springtide")
     assert c.Spawner.server_token_scopes == ["users:activity!user", "read:users!user", ACCESS]

@@ -69,7 +69,9 @@ def quota_of(service: Service, name: str) -> int | None:
 
 def test_only_admins_see_it(visit: Visit) -> None:
     page = visit("susan", "admin")
-    expect(page.get_by_test_id("problem")).to_contain_text("Only administrators of the pool see this page.")
+    expect(page.get_by_test_id("problem")).to_contain_text(
+        "Only administrators of the pool or of a project see this"
+    )
     expect(page.get_by_role("link", name="Projects and quotas")).to_have_count(0)
 
 
@@ -236,3 +238,29 @@ def test_what_jobs_may_ask_for_is_edited_in_place_and_written_to_the_trail(admin
     expect(admin.get_by_test_id("ranges-nlp")).to_have_text("priority 0 to 75, up to 4 GPUs, up to 2d")
     with pytest.raises(Refusal, match="may have 0 to 75"):
         projects.submit("joe", priority=90)
+
+
+def test_an_admin_of_a_project_changes_who_is_in_it_and_the_projects_inside(
+    visit: Visit, projects: Service
+) -> None:
+    inside = wire.ProjectEdit(parent="vision", quota=0)
+    projects.run(projects.engine.create_project("robots", inside, "set-up", members={}))
+    projects.people.groups["robots"] = []
+    projects.people.administers["susan"] = frozenset({"vision"})
+    try:
+        page = visit("susan", "admin")
+        expect(page.get_by_test_id("project-row-robots")).to_be_visible()
+        expect(page.get_by_test_id("project-row-nlp")).to_have_count(0)
+        expect(page.get_by_test_id("edit-quota-vision")).to_be_disabled()
+        for nowhere in ("sum-train", "new-project", "audit", "delete-vision", "ranges-edit-vision"):
+            expect(page.get_by_test_id(nowhere)).to_have_count(0)
+        page.get_by_test_id("edit-quota-robots").fill("1")
+        page.get_by_test_id("save-robots").click()
+        expect(page.get_by_test_id("save-robots")).to_have_count(0)
+        assert quota_of(projects, "robots") == 1
+        page.get_by_test_id("member-add-robots").fill("susan")
+        page.get_by_test_id("member-add-button-robots").click()
+        expect(page.get_by_test_id("member-robots-susan")).to_be_visible()
+        expect(page.get_by_test_id("message")).to_be_empty()
+    finally:
+        projects.people.administers.clear()

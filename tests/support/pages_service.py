@@ -80,6 +80,7 @@ class People:
 
     def __init__(self) -> None:
         self.groups = {"vision": ["susan"], "nlp": ["joe"], "speech": ["jemma"]}
+        self.administers: dict[str, frozenset[str]] = {}
 
     async def caller(self, handler: RequestHandler) -> Caller | None:
         name = handler.get_cookie(PERSON)
@@ -87,7 +88,8 @@ class People:
             return None
         handler.check_xsrf_cookie()
         groups = frozenset(group for group, names in self.groups.items() if name in names)
-        return Caller(name, groups, admin=name == "admin", token=name)
+        administers = self.administers.get(name, frozenset())
+        return Caller(name, groups, admin=name == "admin", administers=administers, token=name)
 
     async def servers(self, user: str) -> frozenset[str]:  # noqa: ARG002 - no user has a notebook
         return frozenset()

@@ -122,7 +122,7 @@ function draw() {
   document.title = `${title} · Springtide`;
   document.querySelector("h1").textContent = title;
   document.getElementById("page").removeAttribute("aria-busy");
-  const actions = job.user === site.user || site.admin ? { pause: act("pause"), resume: act("resume"), cancel: act("cancel") } : {};
+  const actions = job.user === site.user || site.administers(job.project) ? { pause: act("pause"), resume: act("resume"), cancel: act("cancel") } : {};
   const card = { job, now, points, colour, simulated: shown.simulated, notice: shown.notice, log: null };
   const names = curveNames(points).slice(0, MOST_CURVES);
   patch(

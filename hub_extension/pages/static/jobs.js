@@ -81,7 +81,7 @@ function choose(changes) {
 }
 
 function mayAct(job) {
-  return job.user === site.user || site.admin;
+  return job.user === site.user || site.administers(job.project);
 }
 
 function hearPool(data) {

@@ -3,7 +3,7 @@
 import { AuditTrail } from "./quotas/audit.js";
 import { drawPeople } from "./quotas/people.js";
 import { drawProjects, FIELDS } from "./quotas/project_table.js";
-import { attempted, call, calmly, followEvents, oncePerFrame, showMessage } from "./site.js";
+import { attempted, call, calmly, followEvents, oncePerFrame, showMessage, site } from "./site.js";
 import { buildSum, drawSums, parsed, quotaLevels } from "./quotas/sums.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { WhatIf } from "./quotas/what_if.js";
@@ -27,7 +27,7 @@ async function read() {
   const admin = await attempted(() => call("GET", "admin"));
   if (admin) shown.admin = admin;
   redraw();
-  await trail.read();
+  if (site.admin) await trail.read();
 }
 
 /** What the fields hold now, typed or stored; texts that are no numbers count as unchanged. */
@@ -183,7 +183,7 @@ function draw() {
   const changed = shown.admin.projects.filter((project) => draftOf("project", project.name)).length;
   patch(
     page,
-    drawSums(sums),
+    site.admin && drawSums(sums),
     h(
       "section",
       { key: "projects", class: "st-section" },
@@ -193,7 +193,7 @@ function draw() {
       changed > 1 && h("p", { key: "all" }, h("button", { type: "button", class: "st-button st-primary", "data-testid": "save-all", on: { click: editing.saveAll } }, `Save all ${changed} changes`)),
     ),
     h("section", { key: "people", class: "st-section" }, h("h2", {}, "People"), drawPeople(shown.admin, editing)),
-    h("section", { key: "audit", class: "st-section" }, h("h2", {}, "Who changed what"), trail.draw()),
+    site.admin && h("section", { key: "audit", class: "st-section" }, h("h2", {}, "Who changed what"), trail.draw()),
   );
 }
 

@@ -6,12 +6,14 @@ import { clean } from "./visuals/base/words.js";
 
 const CONNECTIONS = { live: "Live", asking: "Updated every few seconds", away: "Reconnecting…" };
 
-const { prefix, hub, xsrf, user, admin, job } = document.querySelector('meta[name="springtide"]').dataset;
+const { prefix, hub, xsrf, user, admin, administers, job } = document.querySelector('meta[name="springtide"]').dataset;
 
 let shownCode = null;
 
-/** Where this page is and who looks at it. */
-export const site = { prefix, hub, user, admin: admin === "yes", job };
+const administered = new Set(JSON.parse(administers));
+
+/** Where this page is and who looks at it; `administers` tells of a project whether its jobs and members are theirs. */
+export const site = { prefix, hub, user, admin: admin === "yes", administers: (project) => admin === "yes" || administered.has(project) || administered.has(""), job };
 
 /** A refusal of the API, in words for the one who asked. */
 export class Refused extends Error {

@@ -9,6 +9,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.engine.requests import quotas, ranges
 from springtide.scheduler.engine.requests.validation import with_ancestors
 from springtide.scheduler.engine.requests.workspaces import used_by
+from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
@@ -199,12 +200,9 @@ def choices(
     nodes: ObservedNodes,
     standing: Mapping[str, Standing],
     names: Sequence[str],
-    images: Sequence[str] | None,
+    settings: EngineSettings,
 ) -> list[wire.ProjectChoice]:
-    """Return what a person may ask for in each of the projects ``names``, oldest project first.
-
-    ``images`` are patterns of the pool's images, None where jobs run without one.
-    """
+    """Return what a person may ask for in each of the projects ``names``, oldest project first."""
     train = nodes.train()
     projects = state.policy_projects()
     all_gpus = quotas.total_gpus(train)
@@ -220,7 +218,7 @@ def choices(
             if (limit := total(project.limit)) is not None
         ]
         limits = [limit for limit, _ in limited]
-        within = ranges.merged(ranges.lineage(record.name, state.projects), images)
+        within = ranges.merged(ranges.lineage(record.name, state.projects), settings.images)
         per_job = [] if within.max_gpus is None else [within.max_gpus]
         left = [limit - standing.get(name, NO_STANDING).held for limit, name in limited]
         found.append(

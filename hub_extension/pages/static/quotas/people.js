@@ -1,7 +1,7 @@
 /** People and their build quotas: their own where they have one, else what their projects give. */
 
 import { refusalWords } from "./project_table.js";
-import { call } from "../site.js";
+import { call, site } from "../site.js";
 import { parsed } from "./sums.js";
 import { h } from "../visuals/base/dom.js";
 import { emptyState } from "../visuals/base/glyphs.js";
@@ -48,6 +48,7 @@ function drawPerson(person, editing) {
       h("input", {
         key: "field",
         type: "text",
+        disabled: !site.admin,
         inputmode: "numeric",
         size: 8,
         autocomplete: "off",

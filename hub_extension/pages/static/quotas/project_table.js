@@ -1,6 +1,6 @@
 /** The table of projects: every number a field, saved where it stands. */
 
-import { call } from "../site.js";
+import { call, site } from "../site.js";
 import { drawRanges, rangeWords } from "./ranges.js";
 import { drawLevel, parsed } from "./sums.js";
 import { h } from "../visuals/base/dom.js";
@@ -69,7 +69,7 @@ function drawProjectRows(project, depth, projects, levels, editing) {
     h(
       "tr",
       { key: `more ${name}`, class: "st-follows" },
-      h("td", { class: "st-across", colspan: Object.keys(FIELDS).length + 2 }, refusal && refusalWords(refusal, `refusal-${name}`), drawMembers(project, editing), drawRanges(project, editing, refusalWords)),
+      h("td", { class: "st-across", colspan: Object.keys(FIELDS).length + 2 }, refusal && refusalWords(refusal, `refusal-${name}`), drawMembers(project, editing), drawRanges(project, editing, refusalWords, mayChange(project))),
     ),
   ];
 }
@@ -78,6 +78,11 @@ function keys(event, name, editing) {
   if (event.target.tagName !== "INPUT") return;
   if (event.key === "Enter") editing.saveProject(name);
   if (event.key === "Escape") editing.discard("project", name);
+}
+
+/** Whether the one who looks may change a project's numbers: those of the projects inside theirs. */
+function mayChange(project, field) {
+  return site.admin || (field !== "parent" && project.parent !== null && site.administers(project.parent));
 }
 
 function drawField(project, field, projects, editing, refusal) {
@@ -91,6 +96,7 @@ function drawField(project, field, projects, editing, refusal) {
     "aria-invalid": String(refusal?.field === field),
     "data-changed": String(typed !== undefined),
     "data-testid": id,
+    disabled: !mayChange(project, field),
     value: typed ?? stored,
     title: typed === undefined ? HINTS[field] : `It is ${stored || known.placeholder || "none"} now`,
   };
@@ -121,6 +127,7 @@ function drawRowActions(project, editing) {
       h("button", { key: "save", type: "button", class: "st-button st-primary", disabled: editing.busy(`project ${name}`), "data-testid": `save-${name}`, on: { click: () => editing.saveProject(name) } }, "Save"),
     );
   }
+  if (!site.admin) return null;
   if (!editing.asking(key)) {
     return h(
       "div",
@@ -180,6 +187,7 @@ function drawMembers(project, editing) {
 }
 
 function drawNewRow(projects, editing) {
+  if (!site.admin) return [];
   const blank = { name: NEW_PROJECT };
   const refusal = editing.refusal("project", NEW_PROJECT);
   const draft = editing.draft("project", NEW_PROJECT);

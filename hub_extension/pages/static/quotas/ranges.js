@@ -40,7 +40,7 @@ function names(text) {
 }
 
 /** The ranges of one project, folded away until somebody wants to change them. */
-export function drawRanges(project, editing, refusalWords) {
+export function drawRanges(project, editing, refusalWords, mayChange) {
   const { name, ranges, version } = project;
   const draft = editing.draft("ranges", name);
   const refusal = editing.refusal("ranges", name);
@@ -51,7 +51,7 @@ export function drawRanges(project, editing, refusalWords) {
       { key: "ranges", class: "st-chips" },
       h("span", { key: "title", class: "st-muted" }, "its jobs"),
       h("span", { key: "words", "data-testid": `ranges-${name}` }, rangeWords(ranges)),
-      h("button", { key: "edit", type: "button", class: "st-button", "aria-label": `Change what jobs of ${clean(name)} may ask for`, "data-testid": `ranges-edit-${name}`, on: { click: () => editing.ask(`ranges ${name}`) } }, "Change…"),
+      mayChange && h("button", { key: "edit", type: "button", class: "st-button", "aria-label": `Change what jobs of ${clean(name)} may ask for`, "data-testid": `ranges-edit-${name}`, on: { click: () => editing.ask(`ranges ${name}`) } }, "Change…"),
     );
   }
   const save = () => editing.change("ranges", name, () => call("PATCH", `projects/${encodeURIComponent(name)}`, { ranges: { ...ranges, ...read(draft?.texts ?? {}) }, version: draft?.version ?? version }));

@@ -1,0 +1,183 @@
+"""Every cell of the table of roles, through the API of a running service."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from springtide.hub_extension.api.permissions import TABLE, Action, Role
+from springtide.hub_extension.web.caller import Caller
+from springtide.scheduler import wire
+
+PROJECT = "vision"
+INSIDE = "robots"
+NAMES = {role: role.words.replace(" ", "-") for role in Role}
+SCOPED: dict[Role, dict[str, Any]] = {
+    Role.NONE: {"groups": frozenset({"speech"})},
+    Role.VIEWER: {"views": frozenset({PROJECT})},
+    Role.MEMBER: {"groups": frozenset({PROJECT})},
+    Role.PROJECT_ADMIN: {"administers": frozenset({PROJECT})},
+    Role.POOL_ADMIN: {"admin": True},
+}
+DENIED = {403, 404}
+
+
+@pytest.fixture
+async def pool(running: Any) -> Any:
+    """The service, with a caller of each role in `PROJECT`, and the project `INSIDE` in it."""
+    for role, name in NAMES.items():
+        running.people.callers[name] = Caller(name, token=name, **SCOPED[role])
+    inside = wire.ProjectEdit(parent=PROJECT, quota=0)
+    await running.pool.engine.create_project(INSIDE, inside, "test", members={})
+    running.people.groups[INSIDE] = []
+    return running
+
+
+async def job_of(pool: Any, user: str) -> str:
+    """Return a waiting job of this user, who need not be in the project any more."""
+    submission = wire.Submission(argv=["sleep", "600"], gpus=4, require="node", workers=1)
+    return (await pool.pool.engine.submit(submission, user, PROJECT)).id
+
+
+async def see(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
+    job = await job_of(pool, user)
+    found = await client.get(f"/jobs/{job}")
+    listed = [each["id"] for each in (await client.get("/jobs")).json()["items"]]
+    assert (job in listed) is (found.status_code == 200)
+    for part in ("log", "points"):
+        assert (await client.get(f"/jobs/{job}/{part}")).status_code == found.status_code
+    return found
+
+
+async def submit(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    return await client.post("/jobs", json={"argv": ["true"], "project": PROJECT})
+
+
+async def stop(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
+    job = await job_of(pool, user)
+    paused = await client.post(f"/jobs/{job}/pause")
+    cancelled = await client.post(f"/jobs/{job}/cancel")
+    assert paused.status_code == cancelled.status_code
+    return cancelled
+
+
+async def resume(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
+    job = await job_of(pool, user)
+    await pool.pool.engine.pause(job, user)
+    return await client.post(f"/jobs/{job}/resume")
+
+
+async def change_members(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    added = await client.put(f"/projects/{PROJECT}/members/new")
+    removed = await client.delete(f"/projects/{PROJECT}/members/new")
+    assert added.status_code == removed.status_code
+    return removed
+
+
+async def change_child(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    body = {"quota": 1, "limit": 2, "weight": 2.0, "priority": 7, "ranges": {"max_gpus": 1}}
+    changed = await client.patch(f"/projects/{INSIDE}", json=body)
+    await client.patch(f"/projects/{INSIDE}", json={"quota": 0})
+    return changed
+
+
+async def change_project(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    bodies: tuple[dict[str, Any], ...] = ({"quota": 2}, {"ranges": {}}, {"build_quota": 0}, {"parent": None})
+    for body in bodies:
+        changed = await client.patch(f"/projects/{PROJECT}", json=body)
+        moved = await client.patch(f"/projects/{INSIDE}", json={"parent": "speech"})
+        await client.patch(f"/projects/{INSIDE}", json={"parent": PROJECT})
+        assert changed.status_code == moved.status_code
+    return changed
+
+
+async def make_project(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    made = await client.put("/projects/fresh", json={"parent": PROJECT})
+    deleted = await client.delete("/projects/fresh")
+    assert (made.status_code < 300) is (deleted.status_code < 300)
+    return deleted
+
+
+async def change_person(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    return await client.patch("/people/susan", json={"build_quota": None})
+
+
+async def see_audit(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    read = await client.get("/audit")
+    undone = await client.post("/audit/1/undo")
+    assert (read.status_code == 403) is (undone.status_code == 403)
+    return read
+
+
+TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Response]]] = {
+    Action.SEE: see,
+    Action.SUBMIT: submit,
+    Action.STOP: stop,
+    Action.RESUME: resume,
+    Action.CHANGE_MEMBERS: change_members,
+    Action.CHANGE_CHILD: change_child,
+    Action.CHANGE_PROJECT: change_project,
+    Action.MAKE_PROJECT: make_project,
+    Action.CHANGE_PERSON: change_person,
+    Action.SEE_AUDIT: see_audit,
+}
+EXPECTED = {
+    Action.SEE: (False, True, True, True, True),
+    Action.SUBMIT: (False, False, True, True, True),
+    Action.STOP: (False, False, False, True, True),
+    Action.RESUME: (False, False, False, True, True),
+    Action.CHANGE_MEMBERS: (False, False, False, True, True),
+    Action.CHANGE_CHILD: (False, False, False, True, True),
+    Action.CHANGE_PROJECT: (False, False, False, False, True),
+    Action.MAKE_PROJECT: (False, False, False, False, True),
+    Action.CHANGE_PERSON: (False, False, False, False, True),
+    Action.SEE_AUDIT: (False, False, False, False, True),
+}
+"""May each role, from others to pool admin, do it to what is another person's? Written by hand, unlike `TABLE`."""
+OWN = {
+    Action.SEE: (True, True, True, True, True),
+    Action.STOP: (True, True, True, True, True),
+    Action.RESUME: (False, False, True, True, True),
+}
+CELLS = [(action, role, EXPECTED[action][role], "susan") for action in Action for role in Role]
+CELLS += [(action, role, may[role], NAMES[role]) for action, may in OWN.items() for role in Role]
+
+
+@pytest.mark.parametrize(
+    ("action", "role", "allowed", "user"), CELLS, ids=[f"{a.name}-{r.name}-{u}" for a, r, _, u in CELLS]
+)
+async def test_a_cell_of_the_table_holds(pool: Any, action: Action, role: Role, allowed: bool, user: str) -> None:
+    answer = await TRY[action](pool, pool.as_(NAMES[role]), user)
+    assert (answer.status_code not in DENIED) is allowed, answer.text
+    assert answer.status_code < 500
+
+
+def test_the_table_says_the_same() -> None:
+    assert {action: tuple(role >= rule.role for role in Role) for action, rule in TABLE.items()} == EXPECTED
+    owns = {action: rule.own for action, rule in TABLE.items() if rule.own is not None}
+    assert {
+        action: tuple(role >= own or EXPECTED[action][role] for role in Role) for action, own in owns.items()
+    } == OWN
+
+
+async def test_an_admin_of_a_project_is_shown_its_part_of_the_tree_alone(pool: Any) -> None:
+    shown = (await pool.as_(NAMES[Role.PROJECT_ADMIN]).get("/admin")).json()
+    assert {project["name"] for project in shown["projects"]} == {PROJECT, INSIDE}
+    assert {person["name"] for person in shown["people"]} == {"susan", "joe"}
+    assert (await pool.as_(NAMES[Role.MEMBER]).get("/admin")).status_code == 403
+
+
+async def test_an_admin_of_a_project_divides_what_it_has_and_no_more(pool: Any) -> None:
+    client = pool.as_(NAMES[Role.PROJECT_ADMIN])
+    more = await client.patch(f"/projects/{INSIDE}", json={"quota": 3})
+    assert (more.status_code, "the quota of 'vision' is 2" in more.json()["message"]) == (409, True)
+    build = await client.patch(f"/projects/{INSIDE}", json={"build_quota": 1})
+    assert (build.status_code, build.json()["field"]) == (403, "build_quota")
+
+
+async def test_a_viewer_is_not_told_of_projects_in_the_form(pool: Any) -> None:
+    me = (await pool.as_(NAMES[Role.VIEWER]).get("/me")).json()
+    assert me["projects"] == []
