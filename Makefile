@@ -12,10 +12,10 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 MYPY   := $(BIN)/mypy --cache-dir "$(CACHE)/mypy"
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test lint types unit generate soak bench oldest install tools clean
+.PHONY: help run check test lint types unit generate soak reliability bench oldest install tools clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/run.stamp install ## Start a hub with the pool on this machine
 	$(BIN)/springtide up --state-dir "$(STATE)"
@@ -39,8 +39,11 @@ unit: $(VENV)/dev.stamp install tools ## All tests; PYTEST_ARGS chooses among th
 generate: $(VENV)/dev.stamp install ## Write the parts of docs and chart that come from code
 	$(BIN)/python docs/generate.py
 
-soak: $(VENV)/dev.stamp install ## Longer proofs of the policy than `make test` has time for
-	$(BIN)/python -m pytest tests/proofs --soak 20
+soak: $(VENV)/dev.stamp install ## Longer proofs of policy and engine than `make test` has time for
+	$(BIN)/python -m pytest tests/proofs tests/reliability --soak 20 -m "not hub" --timeout 7200
+
+reliability: $(VENV)/dev.stamp install ## Crash, kill and fail in every way, and print the figures of docs/reliability.md
+	PYTHONPATH=tests/reliability:tests/support $(BIN)/python tests/reliability/figures.py
 
 bench: $(VENV)/dev.stamp install ## Run the benchmarks
 	for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done

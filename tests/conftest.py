@@ -1,4 +1,5 @@
-"""What each test needs besides Python, and how long it takes, as markers derived from its fixtures and its folder.
+"""What each test needs besides Python, and how long it takes, as markers derived from its fixtures and its folder;
+and how much the proofs prove.
 
 `make check` leaves out all tests with one of these markers, which are declared in ``pyproject.toml``.
 """
@@ -6,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,24 @@ MARKER_OF_FOLDER = {
     "proofs/test_tiny_pools.py": "slow",
     "widgets/test_digits_example.py": "slow",
 }
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak", type=int, metavar="N", help="prove N times as much, on fresh random histories")
+    parser.addoption("--seed", type=int, metavar="S", help="seed of the first random history")
+
+
+@pytest.fixture(scope="session")
+def soak(request: pytest.FixtureRequest) -> int:
+    """How many times as much is to be proven; 0 for the usual suite."""
+    return request.config.getoption("--soak", default=None) or 0
+
+
+@pytest.fixture(scope="session")
+def first_seed(request: pytest.FixtureRequest, soak: int) -> int:
+    """The seed of the first random history: always the same ones in the suite, fresh ones in a soak."""
+    asked = request.config.getoption("--seed", default=None)
+    return asked if asked is not None else secrets.randbelow(1 << 32) if soak else 0
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from springtide.scheduler import wire
+from springtide.scheduler.backoff import Jitter, equal_jitter
 from springtide.scheduler.clock import Clock
 from springtide.scheduler.engine.engine import Engine
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
@@ -61,18 +62,20 @@ async def open_engine(
     clock: Clock | None = None,
     new_id: Callable[[], str] = new_job_id,
     planner: MakePlanner = Planner,
+    jitter: Jitter = equal_jitter,
 ) -> Engine:
     """Load the state, start the executor, settle every open intent, and return the running engine.
 
     ``projects`` maps names to fields of `wire.ProjectEdit`; a fresh store begins with them. ``clock``
-    is the machine's unless given. Close the engine with `Engine.stop`; the store stays open.
+    is the machine's unless given; ``jitter`` randomises the delays after failures. Close the engine with
+    `Engine.stop`; the store stays open.
 
     Raises `ConfigurationError`, `ExecutorError` or `StoreError`.
     """
     settings, clock = settings or EngineSettings(), clock or Clock()
     threads = StoreThreads(store)
     try:
-        mailbox = Mailbox()
+        mailbox = Mailbox(clock)
         loaded = await threads.read(store.load)
         state = State.from_store(loaded)
         await executor.start(mailbox.post)
@@ -95,6 +98,7 @@ async def open_engine(
             mailbox=mailbox,
             clock=clock,
             new_id=new_id,
+            jitter=jitter,
         )
         _settle_intents(parts, statuses)
         return _run(parts)
@@ -139,6 +143,7 @@ def _compose(
     mailbox: Mailbox,
     clock: Clock,
     new_id: Callable[[], str],
+    jitter: Jitter,
 ) -> EngineParts:
     stats = Stats()
     starts: dict[str, wire.Starts] = {}
@@ -148,7 +153,7 @@ def _compose(
     broadcast = Broadcast(read_model, hub, clock.wall)
     run_history = RunHistory(nodes)
     launch_specs = LaunchSpecs(state, store, settings.policy.grace)
-    actuator = Actuator(executor, launch_specs.make, mailbox.post, stats=stats, clock=clock.wall)
+    actuator = Actuator(executor, launch_specs.make, mailbox.post, stats=stats, clock=clock.wall, jitter=jitter)
     loop = Loop(
         LoopParts(
             settings=settings,
@@ -157,11 +162,12 @@ def _compose(
             store=store,
             mailbox=mailbox,
             ticks=TickBuilder(state, nodes, planner, settings, stats),
-            inventory=InventoryReader(executor, mailbox.post),
+            inventory=InventoryReader(executor, mailbox.post, jitter=jitter),
             actuator=actuator,
             read_model=read_model,
             run_history=run_history,
             broadcast=broadcast,
+            jitter=jitter,
         )
     )
     return EngineParts(

@@ -7,7 +7,8 @@ An executor carries out requests and reports observations; it decides nothing. I
 3. An attempt is reported as gone only when every process it started is proven to have ended.
 4. Attempts outlive the service. After a restart `attempts()` returns all of them, ended ones included, until
    `discard` is called for them.
-5. A request with an older epoch than the executor has seen is refused with `StaleEpochError`.
+5. Statuses of one attempt are reported in the order in which they came about; one may be reported repeatedly.
+6. A request with an older epoch than the executor has seen is refused with `StaleEpochError`.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from springtide.scheduler.store.errors import (
     StoreLockedError,
     StoreTakenError,
     StoreTooNewError,
+    StoreUnsureError,
 )
 from springtide.scheduler.store.queries.listing import ORDERS, Position, position
 from springtide.scheduler.store.store import Store
@@ -22,6 +23,7 @@ __all__ = [
     "StoreLockedError",
     "StoreTakenError",
     "StoreTooNewError",
+    "StoreUnsureError",
     "position",
     "read_decision",
 ]

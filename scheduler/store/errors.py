@@ -25,3 +25,7 @@ class StoreFullError(StoreError):
 
 class StoreTakenError(StoreError):
     """Another service has taken the store over since it was opened, and this one must no longer write."""
+
+
+class StoreUnsureError(StoreError):
+    """The connection broke during a commit: it is not known whether the commit is on disk."""

@@ -27,6 +27,7 @@ from springtide.scheduler.store.errors import (
     StoreFullError,
     StoreLockedError,
     StoreTooNewError,
+    StoreUnsureError,
 )
 
 log = logging.getLogger(__name__)
@@ -262,6 +263,17 @@ def translated(database: URL) -> Iterator[None]:
         raise StoreError(f"The store failed: {error.orig}") from error
     except SQLAlchemyError as error:
         raise StoreError(f"The store failed: {error}") from error
+
+
+@contextmanager
+def unsure_if_cut_off() -> Iterator[None]:
+    """Raise `StoreUnsureError` if the connection to the database breaks during a commit."""
+    try:
+        yield
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+        raise StoreUnsureError(f"The connection to the store broke during a commit: {error.orig}") from error
 
 
 def check_integrity(writer: Engine) -> None:

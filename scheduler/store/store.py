@@ -52,6 +52,7 @@ class Store:
         self._lock: opening.FileLock | opening.AdvisoryLock | None = lock
         self._files = files
         self.epoch = opening.raise_epoch(writer)
+        self._commits = 0
 
     @classmethod
     def open(cls, url: str, state_dir: Path, *, lock_wait: float = 5.0) -> Store:
@@ -101,10 +102,31 @@ class Store:
     def commit(self, batch: WriteBatch) -> None:
         """Write all of the batch, or nothing. It is on disk when this returns.
 
-        Raises `StoreFullError` if there is no room and `StoreTakenError` if another service owns the store now.
+        Raises `StoreFullError` if there is no room, `StoreTakenError` if another service owns the store now, and
+        `StoreUnsureError` if the connection broke before the answer: `is_committed` tells then.
         """
         large = {b.digest: len(b.content) for b in batch.bundles if len(b.content) > SMALL}
-        self._write(lambda connection: writing.write(connection, batch, large))
+        self._commits += 1
+
+        def write(connection: Connection) -> None:
+            writing.mark_commit(connection, self._commit_mark)
+            writing.write(connection, batch, large)
+
+        self._write(write)
+
+    def is_committed(self) -> bool:
+        """Return whether the last commit is on disk, once nothing can change that any more.
+
+        Raises `StoreError` while the database does not answer.
+        """
+        with opening.translated(self._url), self._writer.begin() as connection:
+            writing.check_epoch(connection, self.epoch)
+            return writing.read_commit_mark(connection) == self._commit_mark
+
+    @property
+    def _commit_mark(self) -> int:
+        """The number that no other commit of this or another owner has."""
+        return self.epoch << 32 | self._commits
 
     def probe(self) -> None:
         """Write something that changes nothing. Raises what `commit` does."""
@@ -131,9 +153,11 @@ class Store:
         self._files.drop_except(wanted, time.time() - ORPHAN_AGE)
 
     def _write(self, work: Callable[[Connection], None]) -> None:
-        with opening.translated(self._url), self._writer.begin() as connection:
+        with opening.translated(self._url), self._writer.connect() as connection:
             writing.check_epoch(connection, self.epoch)
             work(connection)
+            with opening.unsure_if_cut_off():
+                connection.commit()
 
     # ---------- reading
 

@@ -16,6 +16,9 @@ _update_attempt = update(schema.attempts).where(
 )
 _epoch = select(schema.meta.c.value).where(schema.meta.c.key == "epoch").with_for_update()
 
+_commit_mark = select(schema.meta.c.value).where(schema.meta.c.key == "commit")
+_mark_commit = update(schema.meta).where(schema.meta.c.key == "commit").values(value=bindparam("mark"))
+
 
 def check_epoch(connection: Connection, epoch: int) -> None:
     """Raises `StoreTakenError` unless ``epoch`` is still the store's."""
@@ -25,6 +28,18 @@ def check_epoch(connection: Connection, epoch: int) -> None:
             f"Another Springtide service has taken over the store (epoch {found}, this service has {epoch}). "
             "This one has stopped deciding; its jobs go on under the other."
         )
+
+
+def mark_commit(connection: Connection, mark: int) -> None:
+    """Write the mark of a commit, a number that no other commit has, as part of it."""
+    if connection.execute(_mark_commit, {"mark": mark}).rowcount == 0:
+        connection.execute(insert(schema.meta).values(key="commit", value=mark))
+
+
+def read_commit_mark(connection: Connection) -> int | None:
+    """Return the mark of the last commit, None before the first."""
+    found = connection.execute(_commit_mark).scalar()
+    return None if found is None else int(found)
 
 
 def write(connection: Connection, batch: WriteBatch, large: dict[str, int]) -> None:

@@ -145,3 +145,37 @@ def test_the_clock_of_this_machine_has_one_anchor():
     clock = Clock()
     assert clock.anchor().step_to(Clock().anchor()) == 0
     assert clock.steady() <= clock.steady()
+
+
+async def test_a_clock_that_goes_back_while_the_machine_boots_delays_no_retry(pool):
+    job = await pool.submit(gpus=1, retries=1)
+    await pool.state(job.id, "running")
+    await pool.later(5)
+    pool.executor.end(pool.key(job.id), code=1)
+    await pool.state(job.id, "paused")
+    await pool.stop()
+    pool.boot += 1
+    await pool.set_clock(-24 * HOUR)
+    await pool.start()
+    await pool.idle()
+    await pool.later(2.5)
+    assert (await pool.job(job.id)).state == "running"
+
+
+async def test_a_step_while_the_store_cannot_be_written_delays_no_retry(pool, monkeypatch):
+    job = await pool.submit(gpus=1, retries=1)
+    await pool.state(job.id, "running")
+    commit = pool.store.commit
+
+    def fail(batch):
+        raise StoreError("The database is away.")
+
+    monkeypatch.setattr(pool.store, "commit", fail)
+    pool.executor.end(pool.key(job.id), code=1)
+    await pool.until(lambda: pool.engine.stats.failed_commits)
+    pool.clock.now -= 24 * HOUR
+    pool.step -= 24 * HOUR
+    monkeypatch.setattr(pool.store, "commit", commit)
+    await pool.state(job.id, "paused")
+    await pool.later(2.5)
+    assert (await pool.job(job.id)).state == "running"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import engine_worlds as worlds
@@ -11,6 +12,7 @@ from springtide.scheduler.engine import open_engine
 from springtide.scheduler.engine.loop.actuator import MAX_LAUNCHES
 from springtide.scheduler.executors.base import ExecutorError, ExitKind
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store import StoreError
 
 
 async def test_a_slow_start_shows_as_starting_and_can_be_cancelled(pool):
@@ -292,3 +294,46 @@ async def test_a_planner_without_rest_does_not_run_away(make_pool):
     await pool.idle()
     ticks = pool.engine.stats.ticks
     assert ticks < 1_000
+
+
+async def test_a_superseded_attempt_is_killed_also_when_the_first_commit_with_it_fails(pool, monkeypatch):
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "running")
+    key = pool.key(job.id)
+    pool.executor.end(key, code=0)
+    await pool.state(job.id, "succeeded")
+    await pool.idle()
+    failures = iter([StoreError("The database is away.")])
+    commit = pool.store.commit
+
+    def fail_once(batch):
+        for error in failures:
+            raise error
+        commit(batch)
+
+    monkeypatch.setattr(pool.store, "commit", fail_once)
+    pool.executor.appear(key)
+    with pytest.raises(Refusal):
+        await pool.submit(gpus=1)
+    await pool.until(lambda: ("kill", key) in pool.executor.asked)
+    await pool.until(lambda: key not in pool.executor.world)
+
+
+async def test_news_while_the_store_cannot_be_written_do_not_make_it_try_without_a_pause(pool, monkeypatch):
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "running")
+    commit = pool.store.commit
+
+    def fail(batch):
+        raise StoreError("The database is away.")
+
+    monkeypatch.setattr(pool.store, "commit", fail)
+    pool.executor.end(pool.key(job.id), code=0)
+    await pool.until(lambda: pool.engine.stats.failed_commits)
+    for gpus in range(50):
+        pool.executor.change_nodes(worlds.node("train", 8 + gpus))
+        await asyncio.sleep(0.001)
+    assert pool.engine.stats.failed_commits <= 3
+    monkeypatch.setattr(pool.store, "commit", commit)
+    await pool.state(job.id, "succeeded")
+    assert pool.engine.pool().nodes[0].gpus[-1].index == 56

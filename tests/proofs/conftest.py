@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -55,24 +54,6 @@ SHAPES = (
     (2, 1, 4),
 )
 """Workers, least workers, and GPUs per worker, before they are made to fit; some are elastic."""
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--soak", type=int, metavar="N", help="prove N times as much, on fresh random histories")
-    parser.addoption("--seed", type=int, metavar="S", help="seed of the first random history")
-
-
-@pytest.fixture(scope="session")
-def soak(request: pytest.FixtureRequest) -> int:
-    """How many times as much is to be proven; 0 for the usual suite."""
-    return request.config.getoption("--soak", default=None) or 0
-
-
-@pytest.fixture(scope="session")
-def first_seed(request: pytest.FixtureRequest, soak: int) -> int:
-    """The seed of the first random history: always the same ones in the suite, fresh ones in a soak."""
-    asked = request.config.getoption("--seed", default=None)
-    return asked if asked is not None else secrets.randbelow(1 << 32) if soak else 0
 
 
 class World:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from springtide.scheduler.backoff import Backoff
+from springtide.scheduler.backoff import Backoff, Jitter
 from springtide.scheduler.engine.loop.mailbox import EngineObservation, LaunchFailed, OwnershipLost
 from springtide.scheduler.engine.settings import Stats
 from springtide.scheduler.engine.state.lifecycle import Action, Effect
@@ -51,7 +51,7 @@ class Actuator:
     """Carries out effects. A failed one is repeated with growing delays; a later action replaces a failing launch.
 
     ``report`` receives `LaunchFailed` for each failed launch, an `AttemptStatus` for an attempt that never
-    started, and `OwnershipLost` when the executor refuses this engine's epoch.
+    started, and `OwnershipLost` when the executor refuses this engine's epoch. ``jitter`` randomises the delays.
     """
 
     def __init__(
@@ -62,12 +62,14 @@ class Actuator:
         *,
         stats: Stats,
         clock: Callable[[], float],
+        jitter: Jitter,
     ) -> None:
         self._executor = executor
         self._make_spec = make_spec
         self._report = report
         self._stats = stats
         self._clock = clock
+        self._jitter = jitter
         self._queues: dict[AttemptKey, _Queue] = {}
         self._finished = asyncio.Event()
         self._finished.set()
@@ -118,7 +120,7 @@ class Actuator:
 
     async def _until_done(self, key: AttemptKey, action: Action, queue: _Queue) -> bool:
         """Repeat an action until it works; return False if it was given up or replaced by a later one."""
-        backoff, failures, detail = Backoff(FIRST_DELAY, MAX_DELAY), 0, ""
+        backoff, failures, detail = Backoff(FIRST_DELAY, MAX_DELAY, jitter=self._jitter), 0, ""
         while True:
             try:
                 if action is Action.LAUNCH and failures >= MAX_LAUNCHES:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from springtide.scheduler.backoff import Backoff
+from springtide.scheduler.backoff import Backoff, Jitter
 from springtide.scheduler.engine.loop.mailbox import EngineObservation, NodesObserved
 from springtide.scheduler.executors.base import Executor, InventoryChanged
 
@@ -21,10 +21,10 @@ MAX_DELAY = 10.0
 class InventoryReader:
     """Reads the inventory when asked and reports it as `NodesObserved`; one reading at a time."""
 
-    def __init__(self, executor: Executor, report: Callable[[EngineObservation], None]) -> None:
+    def __init__(self, executor: Executor, report: Callable[[EngineObservation], None], *, jitter: Jitter) -> None:
         self._executor = executor
         self._report = report
-        self._backoff = Backoff(FIRST_DELAY, MAX_DELAY)
+        self._backoff = Backoff(FIRST_DELAY, MAX_DELAY, jitter=jitter)
         self._task: asyncio.Task[None] | None = None
 
     @property

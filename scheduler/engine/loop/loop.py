@@ -8,12 +8,18 @@ import math
 import time
 from dataclasses import dataclass
 
-from springtide.scheduler.backoff import Backoff
+from springtide.scheduler.backoff import Backoff, Jitter
 from springtide.scheduler.clock import Clock
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
 from springtide.scheduler.engine.loop.actuator import Actuator
 from springtide.scheduler.engine.loop.inventory import InventoryReader
-from springtide.scheduler.engine.loop.mailbox import EngineObservation, Mailbox, OwnershipLost, Request
+from springtide.scheduler.engine.loop.mailbox import (
+    EngineObservation,
+    Mailbox,
+    NodesObserved,
+    OwnershipLost,
+    Request,
+)
 from springtide.scheduler.engine.loop.tick import Tick, TickBuilder
 from springtide.scheduler.engine.loop.time_limits import TimeLimits
 from springtide.scheduler.engine.settings import EngineSettings, Stats
@@ -21,9 +27,9 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads, store_refusal
 from springtide.scheduler.engine.views.broadcast import Broadcast
 from springtide.scheduler.engine.views.read_model import ReadModel
-from springtide.scheduler.executors.base import AttemptPhase, AttemptStatus
+from springtide.scheduler.executors.base import AttemptPhase, AttemptStatus, InventoryChanged
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store import StoreError, StoreTakenError
+from springtide.scheduler.store import StoreError, StoreTakenError, StoreUnsureError
 from springtide.scheduler.store.records import EventRecord, JobRecord
 
 logger = logging.getLogger(__name__)
@@ -46,7 +52,7 @@ STOPPING = "The pool's service is stopping."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopParts:
-    """The parts that the loop connects."""
+    """The parts that the loop connects. ``jitter`` randomises the delays after failed commits."""
 
     settings: EngineSettings
     clock: Clock
@@ -59,6 +65,7 @@ class LoopParts:
     read_model: ReadModel
     run_history: RunHistory
     broadcast: Broadcast
+    jitter: Jitter
 
 
 class Loop:
@@ -76,7 +83,7 @@ class Loop:
         self._wake_at: float | None = None
         self._replan = True
         self._rounds = 0
-        self._backoff = Backoff(FIRST_DELAY, MAX_DELAY)
+        self._backoff = Backoff(FIRST_DELAY, MAX_DELAY, jitter=parts.jitter)
         self._delay = 0.0
         self._asleep = False
         self._stopping = False
@@ -148,13 +155,19 @@ class Loop:
         """Wait until something arrives, the system clock is set, or the time has passed."""
         running = asyncio.get_running_loop()
         until = math.inf if seconds is None else running.time() + seconds
-        while not self._mailbox.arrived.is_set() and running.time() < until:
+        while not self._wakes() and running.time() < until:
             try:
                 async with asyncio.timeout(min(CLOCK_CHECK_INTERVAL, until - running.time())):
                     await self._mailbox.arrived.wait()
             except TimeoutError:
                 if self._clock_was_set():
                     return
+
+    def _wakes(self) -> bool:
+        """Return whether something calls for a tick; after a failed commit observations wait for the next try."""
+        if self._delay and not self._mailbox.requests and not self._stopping:
+            self._mailbox.arrived.clear()
+        return self._mailbox.arrived.is_set()
 
     def _until_due(self) -> float | None:
         """Return the seconds until a plan or a time limit is due, None if none is."""
@@ -172,11 +185,9 @@ class Loop:
         """Shift the times of unfinished jobs if the system clock was set. Raises `StoreError`."""
         if not self._clock_was_set():
             return
-        known, anchor = self._state.clock, self._parts.clock.anchor()
-        if known is not None and (step := known.step_to(anchor)):
-            logger.warning("The system clock was set by %+.1f s; times of unfinished jobs follow it.", step)
         tick = Tick(Transaction(self._state, self._parts.ticks.nodes, self._clock()))
-        tick.transaction.shift_times(anchor)
+        if step := tick.transaction.shift_times(self._parts.clock.anchor()):
+            logger.warning("The system clock was set by %+.1f s; times of unfinished jobs follow it.", step)
         await self._commit(tick, [])
         self._apply_to_state(tick, [])
         self._restart_planner()
@@ -289,11 +300,33 @@ class Loop:
         store = self._parts.store
         try:
             await store.write(store.store.commit, batch)
+        except StoreUnsureError as error:
+            if not await self._is_committed(error):
+                self._parts.stats.failed_commits += 1
+                raise
         except StoreError:
             self._parts.stats.failed_commits += 1
             raise
         self._parts.stats.commits += 1
         self._parts.stats.commit_seconds += time.perf_counter() - began
+
+    async def _is_committed(self, error: StoreError) -> bool:
+        """Return whether the last commit is on disk, once the store answers; requests are refused until then.
+
+        Raises ``error`` when the engine is to stop before that, and `StoreTakenError`.
+        """
+        backoff = Backoff(FIRST_DELAY, MAX_DELAY, jitter=self._parts.jitter)
+        store = self._parts.store
+        while not self._stopping:
+            try:
+                return await store.write(store.store.is_committed)
+            except StoreTakenError:
+                raise
+            except StoreError as failed:
+                logger.warning("%s Nothing is decided until the store says whether it is on disk.", failed)
+                self._mailbox.refuse(store_refusal(failed))
+                await asyncio.sleep(backoff.next_delay())
+        raise error
 
     def _apply_to_state(self, tick: Tick, records: list[EventRecord]) -> None:
         transaction, read_model = tick.transaction, self._parts.read_model
@@ -311,7 +344,10 @@ class Loop:
             read_model.invalidate()
 
     def _commit_failed(self, tick: Tick, observations: list[EngineObservation], error: StoreError) -> None:
-        """Refuse all requests of the tick, which was not written, and keep its observations for the next one."""
+        """Refuse all requests of the tick, which was not written, and keep its observations for the next one.
+
+        Those of nodes are taken in already, and need no store.
+        """
         self._store_failed(error)
         refusal = store_refusal(error)
         for reply in tick.replies:
@@ -320,7 +356,9 @@ class Loop:
             self._limits.watch(job_id, self._state.jobs.get(job_id))
         self._restart_planner()
         self._parts.read_model.invalidate()
-        self._retry_later(observations)
+        self._retry_later(
+            [item for item in observations if not isinstance(item, InventoryChanged | NodesObserved)]
+        )
 
     def _store_failed(self, error: StoreError) -> None:
         """Log that a tick could not be committed; stop if another service has taken the store over."""

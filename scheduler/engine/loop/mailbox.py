@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
+from springtide.scheduler.clock import Clock, ClockAnchor
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.executors.base import AttemptKey, Observation
+from springtide.scheduler.executors.base import AttemptKey, AttemptStatus, Observation, Reported
 from springtide.scheduler.model import Node
 from springtide.scheduler.refusal import Refusal
 
@@ -57,21 +58,32 @@ class Request:
 
 @dataclass(slots=True)
 class Mailbox:
-    """Collects requests and observations until the next tick; ``arrived`` is set while there are any."""
+    """Collects requests and observations until the next tick; ``arrived`` is set while there are any.
 
+    The times of observations follow ``clock``, the system clock, when that is set while they wait.
+    """
+
+    clock: Clock
     requests: deque[Request] = field(default_factory=deque)
-    observations: deque[EngineObservation] = field(default_factory=deque)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     closed: Refusal | None = None
+    _observations: deque[tuple[EngineObservation, ClockAnchor]] = field(default_factory=deque)
+    _drained: ClockAnchor | None = None
 
     @property
     def empty(self) -> bool:
         """Whether nothing waits for the next tick."""
-        return not self.requests and not self.observations
+        return not self.requests and not self._observations
+
+    @property
+    def observations(self) -> list[EngineObservation]:
+        """The observations that wait, oldest first."""
+        anchor = self.clock.anchor()
+        return [with_times_shifted(each, known.step_to(anchor)) for each, known in self._observations]
 
     def post(self, observation: EngineObservation) -> None:
         """Add an observation."""
-        self.observations.append(observation)
+        self._observations.append((observation, self.clock.anchor()))
         self.arrived.set()
 
     async def request(self, apply: Callable[[Transaction], T]) -> T:
@@ -92,19 +104,45 @@ class Mailbox:
         requests = [self.requests.popleft() for _ in range(min(MAX_REQUESTS_PER_TICK, len(self.requests)))]
         if self.requests:
             self.arrived.set()
-        observations = list(self.observations)
-        self.observations.clear()
+        observations = self.observations
+        self._observations.clear()
+        self._drained = self.clock.anchor()
         return requests, observations
 
     def put_back(self, observations: Iterable[EngineObservation]) -> None:
-        """Put observations that could not be committed back in front of the others."""
-        self.observations.extendleft(reversed(list(observations)))
+        """Put observations that were drained and could not be committed back in front of the others."""
+        drained = self._drained or self.clock.anchor()
+        self._observations.extendleft((each, drained) for each in reversed(list(observations)))
 
     def close(self, refusal: Refusal) -> None:
         """Refuse all requests, waiting and future ones."""
         self.closed = refusal
+        self.refuse(refusal)
+        self.arrived.set()
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Refuse the requests that wait."""
         for request in self.requests:
             if not request.future.done():
                 request.future.set_exception(refusal)
         self.requests.clear()
-        self.arrived.set()
+
+
+def with_times_shifted(observation: EngineObservation, seconds: float) -> EngineObservation:
+    """Return an observation as it would be if the system clock had been set by ``seconds`` before it was made."""
+    if not seconds:
+        return observation
+    match observation:
+        case AttemptStatus(started=started, exit=ended):
+            return replace(
+                observation,
+                started=None if started is None else started + seconds,
+                exit=None if ended is None else replace(ended, at=ended.at + seconds),
+            )
+        case Reported(last=last, saved_at=saved_at):
+            return replace(
+                observation,
+                last=replace(last, at=last.at + seconds),
+                saved_at=None if saved_at is None else saved_at + seconds,
+            )
+    return observation

@@ -184,14 +184,14 @@ class TickBuilder:
             tick.nodes_changed = quarantine.pop(status.key, None) is not None or tick.nodes_changed
             effects.append(Effect(Action.DISCARD, status.key.job, status.key.attempt))
             return
+        if kind is UnexpectedAttempt.SUPERSEDED:
+            effects.append(Effect(Action.KILL, status.key.job, status.key.attempt))
         if status.key in quarantine:
             return
         quarantine[status.key] = status.placement
         tick.nodes_changed = True
         self._stats.quarantined += 1
         logger.error("Attempt %s runs but %s; its GPUs are not used until it is gone.", status.key, kind)
-        if kind is UnexpectedAttempt.SUPERSEDED:
-            effects.append(Effect(Action.KILL, status.key.job, status.key.attempt))
 
     # ---------- planning
 

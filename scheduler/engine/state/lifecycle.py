@@ -146,6 +146,15 @@ def shift_times(job: JobRecord, seconds: float) -> JobRecord:
     )
 
 
+def latest_time(job: JobRecord) -> float:
+    """Return the latest time at which something happened to a job, in seconds since the epoch."""
+    standing = job.standing
+    times = [job.spec.submitted, standing.started, standing.saved, standing.reported]
+    for attempt in job.attempts[-1:]:
+        times += [attempt.created, attempt.started, attempt.asked_at, attempt.ended]
+    return max(at for at in times if at is not None)
+
+
 def _shifted(at: float | None, seconds: float) -> float | None:
     return None if at is None else at + seconds
 

@@ -11,6 +11,7 @@ from sortedcontainers import SortedKeyList
 
 from springtide.scheduler import model
 from springtide.scheduler.clock import ClockAnchor
+from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.borrowing import Borrowing, filling_order
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes
 from springtide.scheduler.engine.state.observed import ObservedNodes
@@ -161,6 +162,18 @@ class State:
     def borrowing(self) -> Borrowing:
         """Return how many GPUs each live job borrows."""
         return Borrowing(lambda project: self.live_by_project.get(project, ()), self.quota)
+
+    def clock_step(self, anchor: ClockAnchor, now: float) -> float:
+        """Return by how many seconds the system clock was set since the times of this state were written.
+
+        Over a boot of the machine only a clock that is behind the latest of these times shows that it was set, by
+        so much at least.
+        """
+        if self.clock is None:
+            return 0.0
+        if self.clock.boot == anchor.boot:
+            return self.clock.step_to(anchor)
+        return min(0.0, now - max(map(lifecycle.latest_time, self.jobs.values()), default=now))
 
     def snapshot(self, nodes: ObservedNodes, now: float, settings: model.Settings) -> model.Snapshot:
         """Return all that a decision depends on."""

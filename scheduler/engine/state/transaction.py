@@ -112,14 +112,15 @@ class Transaction:
         self.must_commit = True
         self.jobs[job.id] = job
 
-    def shift_times(self, anchor: ClockAnchor) -> None:
-        """Set the clock's anchor, and shift the times of all unfinished jobs by the step to it."""
-        step = 0.0 if self.state.clock is None else self.state.clock.step_to(anchor)
+    def shift_times(self, anchor: ClockAnchor) -> float:
+        """Set the clock's anchor, shift the times of unfinished jobs by the step to it, and return the step."""
+        step = self.state.clock_step(anchor, self.now)
         self.must_commit = True
         self.clock = anchor
         for job in self.state.jobs.values() if step else ():
             self.jobs[job.id] = lifecycle.shift_times(job, step)
             self.shifted.add(job.id)
+        return step
 
     def put_report(self, job: JobRecord) -> None:
         """Replace a job by one with newer progress; written with the next commit."""

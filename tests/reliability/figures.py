@@ -1,0 +1,100 @@
+"""The figures of docs/reliability.md, measured in full: `make reliability`.
+
+``--seeds N`` lives through N random histories, ``--first S`` begins with the seed S. Exits with 1 if anything is
+lost, runs twice, overlaps, or ends otherwise than without faults; each case is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from simulation.crash_points import differences, points_of
+from simulation.faults import CrashPoints
+from simulation.history import live_through
+from simulation.script import play
+from simulation.store import store_bed
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One row of the table: what was tried, how often, and what went wrong."""
+
+    what: str
+    tried: str
+    problems: list[str]
+    seconds: float = 0.0
+
+
+def crash_points() -> Figure:
+    """Crash at every point of the script."""
+    with store_bed() as bed:
+        expected = play(bed, CrashPoints())
+        points = points_of(expected)
+        counts = f"{expected.writes} writes, {expected.actions} actions"
+        tried = f"{len(points)} points ({counts}) of {len(expected.ends)} jobs"
+        return Figure(
+            "Crash before and after each write and action", tried, list(differences(bed, expected, points))
+        )
+
+
+def histories(first: int, count: int) -> Figure:
+    """Live through random histories."""
+    problems, crashes = [], 0
+    with store_bed() as bed:
+        for seed in range(first, first + count):
+            verdict = live_through(seed, bed)
+            crashes += verdict.crashes
+            problems += [f"--seed {seed}: {problem}" for problem in verdict.problems]
+    return Figure("Random histories with faults", f"{count:,} seeds from {first}, {crashes:,} crashes", problems)
+
+
+def machine() -> str:
+    """Return what this machine is."""
+    return f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
+
+
+def timed(measure: Callable[[], Figure]) -> Figure:
+    """Return a figure with the time that it took."""
+    began = time.monotonic()
+    figure = measure()
+    return Figure(figure.what, figure.tried, figure.problems, time.monotonic() - began)
+
+
+def table(figures: list[Figure]) -> Iterator[str]:
+    """Return the lines of the table."""
+    rows = [("What", "Tried", "Problems", "Time")]
+    rows += [(f.what, f.tried, str(len(f.problems)), f"{f.seconds:.0f} s") for f in figures]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+
+
+def main() -> int:
+    """Measure all figures and print them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=500)
+    parser.add_argument("--first", type=int, default=0)
+    asked = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    measures: list[Callable[[], Figure]] = [crash_points, lambda: histories(asked.first, asked.seeds)]
+    figures = []
+    for measure in measures:
+        figures.append(timed(measure))
+        print(f"{figures[-1].what}: {figures[-1].tried}", file=sys.stderr, flush=True)
+    print(f"Reliability on {machine()}\n")
+    print("\n".join(table(figures)))
+    for figure in figures:
+        for problem in figure.problems:
+            print(f"{figure.what}: {problem}")
+    return 1 if any(figure.problems for figure in figures) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
