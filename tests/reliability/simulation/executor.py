@@ -18,6 +18,7 @@ from springtide.scheduler.executors.base import (
     Executor,
     LogPiece,
     Observation,
+    OutputFile,
     Report,
     StaleEpochError,
 )
@@ -151,6 +152,9 @@ class SimulatedExecutor(Executor):
         return LogPiece(b"", 0, 0, 1)
 
     async def read_reports(self, job: str, after: int, limit: int) -> tuple[Report, ...]:  # noqa: ARG002
+        return ()
+
+    async def list_outputs(self, job: str, most: int) -> tuple[OutputFile, ...]:  # noqa: ARG002
         return ()
 
     async def open_output(self, job: str, name: str, limit: int) -> BinaryIO | None:  # noqa: ARG002
