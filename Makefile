@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 MYPY   := $(BIN)/mypy --cache-dir "$(CACHE)/mypy"
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test lint types unit generate soak reliability bench oldest install tools clean
+.PHONY: help run check test lint types unit generate soak reliability bench constraints oldest install tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,15 @@ reliability: $(VENV)/dev.stamp install ## Crash, kill and fail in every way, and
 bench: $(VENV)/dev.stamp install ## Run the benchmarks
 	for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
 
+# In an environment of its own, which takes the newest versions that pyproject.toml allows.
+constraints: ## Renew constraints.txt, the versions that everything here is installed and tested with
+	rm -rf $(VENV)-newest
+	$(PYTHON) -m venv $(VENV)-newest
+	$(VENV)-newest/bin/pip install --quiet '.[dev]'
+	echo '# The versions that CI installs, made by `make constraints`: pip install -c constraints.txt …' > constraints.txt
+	$(VENV)-newest/bin/pip freeze --exclude springtide --exclude pip --exclude setuptools --exclude wheel >> constraints.txt
+	rm -rf $(VENV)-newest build
+
 oldest: $(VENV)/dev.stamp ## Test the oldest supported dependencies, and the training library on Python 3.9
 	$(BIN)/python tests/support/oldest_versions.py
 
@@ -65,12 +74,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip 'setuptools>=77,<90' wheel
 
-$(VENV)/run.stamp: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet '.[hub,widgets,gpu,examples]'
+$(VENV)/run.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install --quiet -c constraints.txt '.[hub,widgets,gpu,examples]'
 	touch $@
 
-$(VENV)/dev.stamp: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet '.[dev]'
+$(VENV)/dev.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install --quiet -c constraints.txt '.[dev]'
 	touch $@ $(VENV)/run.stamp
 
 clean: ## Remove the virtual environment and what was built in the tree
