@@ -11,15 +11,21 @@ import logging
 import os
 import platform
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
+from kills.service_kills import KillFigures, kill_supervisors_and_reboot, kill_the_service
 from simulation.crash_points import differences, points_of
 from simulation.faults import CrashPoints
 from simulation.history import live_through
 from simulation.script import play
 from simulation.store import store_bed
+
+SEEDS = (1, 2, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,27 @@ def histories(first: int, count: int) -> Figure:
     return Figure("Random histories with faults", f"{count:,} seeds from {first}, {crashes:,} crashes", problems)
 
 
+def service_kills() -> Figure:
+    """Kill the service 30 times under 30 jobs, also while it recovers, with three seeds."""
+    figures = [_killed(partial(kill_the_service, jobs=30, kills=30, seed=seed)) for seed in SEEDS]
+    kills, at_start = sum(each.kills for each in figures), sum(each.kills_at_start for each in figures)
+    tried = f"{kills} kills while up and {at_start} while recovering, {sum(each.jobs for each in figures)} jobs"
+    return Figure("SIGKILL of the service", tried, [problem for each in figures for problem in each.problems])
+
+
+def reboots() -> Figure:
+    """Kill supervisors, and everything at once with another boot id."""
+    figures = [_killed(partial(kill_supervisors_and_reboot, jobs=12, rounds=3, seed=1))]
+    supervisors, count = sum(each.supervisors for each in figures), sum(each.reboots for each in figures)
+    tried = f"{supervisors} supervisors and {count} reboots, {sum(each.jobs for each in figures)} jobs"
+    return Figure("SIGKILL of supervisors, and reboots", tried, [p for each in figures for p in each.problems])
+
+
+def _killed(measure: Callable[[Path], KillFigures]) -> KillFigures:
+    with tempfile.TemporaryDirectory() as directory:
+        return measure(Path(directory))
+
+
 def machine() -> str:
     """Return what this machine is."""
     return f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
@@ -83,7 +110,12 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     asked = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    measures: list[Callable[[], Figure]] = [crash_points, lambda: histories(asked.first, asked.seeds)]
+    measures: list[Callable[[], Figure]] = [
+        crash_points,
+        lambda: histories(asked.first, asked.seeds),
+        service_kills,
+        reboots,
+    ]
     figures = []
     for measure in measures:
         figures.append(timed(measure))

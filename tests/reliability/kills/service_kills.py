@@ -1,0 +1,240 @@
+"""Real SIGKILLs of the pool's service, of supervisors, and of everything at once as a reboot does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+from hub_process import free_port, processes_of
+from pool_process import SERVICE
+
+JOB = Path(__file__).with_name("job.py")
+PATIENCE_S = 240.0
+WITH_BOOT_ID = 'mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && exec "$@"'
+"""Runs a program on what looks like another boot of the machine."""
+
+
+@dataclass(slots=True)
+class KillFigures:
+    """What was killed how often, and what went wrong."""
+
+    jobs: int
+    kills: int = 0
+    kills_at_start: int = 0
+    supervisors: int = 0
+    reboots: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+class KilledPool:
+    """A pool of 4 simulated GPUs with real processes, whose service is killed and started again.
+
+    ``rng`` draws what is killed when.
+    """
+
+    def __init__(self, path: Path, jobs: int, *, steps: int, pause: float, rng: random.Random) -> None:
+        self.path = path
+        self.state = path / "state"
+        self.watched = path / "watched"
+        self.boot_id = path / "boot_id"
+        self.state.mkdir()
+        self.watched.mkdir()
+        self.steps, self.pause, self.rng = steps, pause, rng
+        self.names = [f"job-{number}" for number in range(jobs)]
+        self.accepted: dict[str, str] = {}
+        self.figures = KillFigures(jobs)
+        self._port = free_port()
+        self._url = f"http://127.0.0.1:{self._port}/services/springtide/api/v1"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._set_boot_id()
+
+    # ---------- the service
+
+    def start(self) -> None:
+        """Start the service, and do not wait for it."""
+        service = [sys.executable, str(SERVICE), str(self.state), str(self._port)]
+        apart = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", WITH_BOOT_ID, "sh"]
+        with (self.path / "service.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*apart, str(self.boot_id), *service], stdin=subprocess.PIPE, stdout=log, stderr=log
+            )
+
+    def kill(self) -> None:
+        """Kill the service."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def kill_and_recover(self) -> None:
+        """Kill the service while it is up, and half the time once more while it recovers."""
+        self.kill()
+        self.figures.kills += 1
+        self.start()
+        if self.rng.random() < 0.5:
+            time.sleep(self.rng.random() * 1.5)
+            self.kill()
+            self.figures.kills_at_start += 1
+            self.start()
+
+    def kill_supervisor(self) -> None:
+        """Kill the supervisor of a running attempt, if there is one."""
+        pids = [json.loads(path.read_bytes())["pid"] for path in self._records() if not _ended(path)]
+        if pids:
+            with suppress(ProcessLookupError):
+                os.kill(self.rng.choice(pids), signal.SIGKILL)
+                self.figures.supervisors += 1
+
+    def reboot(self) -> None:
+        """Kill everything at once, and start the service on another boot."""
+        self.kill()
+        for pid in list(processes_of(self.state)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._wait(lambda: not list(processes_of(self.state)))
+        self._set_boot_id()
+        self.figures.reboots += 1
+        self.start()
+
+    def _set_boot_id(self) -> None:
+        number = f"{self.rng.getrandbits(128):032x}"
+        parts = (number[:8], number[8:12], number[12:16], number[16:20], number[20:])
+        self.boot_id.write_text("-".join(parts) + "\n")
+
+    def _records(self) -> list[Path]:
+        return list(self.state.glob("jobs/*/attempts/*/supervisor.json"))
+
+    # ---------- its users
+
+    def submit_some(self, count: int) -> bool:
+        """Submit the next jobs; one whose answer is lost is submitted again later, with the same key.
+
+        Returns whether any job has been accepted so far.
+        """
+        for name in [name for name in self.names if name not in self.accepted][:count]:
+            argv = [sys.executable, str(JOB), str(self.watched), str(self.steps), str(self.pause)]
+            answer = self._ask("POST", "/jobs", {"argv": argv, "name": name, "key": name, "project": "vision"})
+            if answer is not None:
+                self.accepted[name] = answer["id"]
+        return bool(self.accepted)
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any] | None:
+        """Return the answer, None while the service is away."""
+        headers = {"Authorization": "token susan"}
+        try:
+            answer = httpx.request(
+                method, self._url + path, json=body, headers=headers, timeout=10, trust_env=False
+            )
+        except httpx.HTTPError:
+            return None
+        if answer.status_code == 503:
+            return None
+        answer.raise_for_status()
+        return dict(answer.json())
+
+    def finish(self) -> KillFigures:
+        """Submit the rest, wait for all ends, and check them."""
+
+        def all_accepted() -> bool:
+            self.submit_some(len(self.names))
+            return len(self.accepted) == len(self.names)
+
+        self._wait(all_accepted)
+        for name, job_id in self.accepted.items():
+            self._wait(partial(self._has_ended, job_id))
+            job = self._ask("GET", f"/jobs/{job_id}") or {}
+            self.figures.problems += self._problems(name, job)
+        listed = (self._ask("GET", "/jobs?limit=100") or {"items": []})["items"]
+        if len(listed) != len(self.names):
+            self.figures.problems.append(f"{len(self.names)} jobs were accepted, {len(listed)} are there")
+        violations = self.watched / "violations"
+        if violations.exists():
+            self.figures.problems += violations.read_text().splitlines()
+        return self.figures
+
+    def _has_ended(self, job_id: str) -> bool:
+        return (self._ask("GET", f"/jobs/{job_id}") or {}).get("ended") is not None
+
+    def _problems(self, name: str, job: dict[str, Any]) -> list[str]:
+        link = name
+        for _ in range(self.steps):
+            link = hashlib.sha256(link.encode()).hexdigest()
+        results = self.watched / f"{name}.results"
+        found = results.read_text().split() if results.exists() else []
+        problems = []
+        if job.get("state") != "succeeded":
+            problems.append(f"{name} is {job.get('state')}: {job.get('error')}")
+        if set(found) != {link}:
+            problems.append(f"{name} has the results {found}, not {link}")
+        numbers = [attempt["number"] for attempt in job.get("attempts", ())]
+        if numbers != list(range(1, len(numbers) + 1)):
+            problems.append(f"{name} has the attempts {numbers}")
+        if not (self.figures.supervisors or self.figures.reboots) and (numbers != [1] or len(found) != 1):
+            problems.append(f"{name} ran {len(numbers)} times although only the service was killed")
+        return problems
+
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TimeoutError((self.path / "service.log").read_text()[-4000:])
+            time.sleep(0.1)
+
+    def close(self) -> None:
+        """End everything."""
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+        for pid in list(processes_of(self.state)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _ended(record: Path) -> bool:
+    return (record.parent / "exit.json").exists()
+
+
+def kill_the_service(path: Path, *, jobs: int, kills: int, seed: int) -> KillFigures:
+    """Kill the service again and again while its jobs run and are submitted."""
+    pool = KilledPool(path, jobs, steps=20, pause=0.15, rng=random.Random(seed))
+    try:
+        pool.start()
+        for _ in range(kills):
+            pool.submit_some(max(1, jobs // kills))
+            time.sleep(0.3 + pool.rng.random() * 2)
+            pool.kill_and_recover()
+        return pool.finish()
+    finally:
+        pool.close()
+
+
+def kill_supervisors_and_reboot(path: Path, *, jobs: int, rounds: int, seed: int) -> KillFigures:
+    """Kill supervisors, the service, and everything at once as a reboot does, in each round."""
+    pool = KilledPool(path, jobs, steps=30, pause=0.15, rng=random.Random(seed))
+    try:
+        pool.start()
+        for _ in range(rounds):
+            pool._wait(lambda: pool.submit_some(jobs // rounds + 1))
+            pool._wait(lambda: any(not _ended(path) for path in pool._records()))
+            pool.kill_supervisor()
+            time.sleep(0.5 + pool.rng.random())
+            pool.kill_and_recover()
+            pool._wait(lambda: pool._ask("GET", "/jobs?limit=1") is not None)
+            time.sleep(pool.rng.random())
+            pool.reboot()
+        return pool.finish()
+    finally:
+        pool.close()
