@@ -12,7 +12,7 @@ from springtide.scheduler.engine import open_engine
 from springtide.scheduler.engine.loop.actuator import MAX_LAUNCHES
 from springtide.scheduler.executors.base import ExecutorError, ExitKind
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store import StoreError
+from springtide.scheduler.store import StoreError, StoreFullError
 
 
 async def test_a_slow_start_shows_as_starting_and_can_be_cancelled(pool):
@@ -337,3 +337,19 @@ async def test_news_while_the_store_cannot_be_written_do_not_make_it_try_without
     monkeypatch.setattr(pool.store, "commit", commit)
     await pool.state(job.id, "succeeded")
     assert pool.engine.pool().nodes[0].gpus[-1].index == 56
+
+
+async def test_a_request_during_a_full_disk_is_not_answered_from_what_could_not_be_written(pool, monkeypatch):
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "running")
+
+    def fail(batch):
+        raise StoreFullError("The disk that holds the store is full.")
+
+    monkeypatch.setattr(pool.store, "commit", fail)
+    pool.executor.end(pool.key(job.id), code=1)
+    for _ in range(2):
+        with pytest.raises(Refusal) as refused:
+            await pool.engine.pause(job.id, "susan")
+        assert refused.value.status == 507
+        assert (await pool.job(job.id)).state == "running"

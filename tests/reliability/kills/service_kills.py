@@ -92,12 +92,16 @@ class KilledPool:
             self.start()
 
     def kill_supervisor(self) -> None:
-        """Kill the supervisor of a running attempt, if there is one."""
-        pids = [json.loads(path.read_bytes())["pid"] for path in self._records() if not _ended(path)]
-        if pids:
-            with suppress(ProcessLookupError):
-                os.kill(self.rng.choice(pids), signal.SIGKILL)
-                self.figures.supervisors += 1
+        """Kill the supervisor of a running attempt, once there is one."""
+        self._wait(lambda: bool(self._supervisors()))
+        with suppress(ProcessLookupError):
+            os.kill(self.rng.choice(self._supervisors()), signal.SIGKILL)
+            self.figures.supervisors += 1
+
+    def _supervisors(self) -> list[int]:
+        """Return the supervisors that live: numbers of processes in records may be others' by now."""
+        recorded = {json.loads(path.read_bytes())["pid"] for path in self._records() if not _ended(path)}
+        return sorted(recorded & set(processes_of(self.state)))
 
     def reboot(self) -> None:
         """Kill everything at once, and start the service on another boot."""
@@ -170,11 +174,7 @@ class KilledPool:
         return (self._ask("GET", f"/jobs/{job_id}") or {}).get("ended") is not None
 
     def _problems(self, name: str, job: dict[str, Any]) -> list[str]:
-        link = name
-        for _ in range(self.steps):
-            link = hashlib.sha256(link.encode()).hexdigest()
-        results = self.watched / f"{name}.results"
-        found = results.read_text().split() if results.exists() else []
+        link, found = chain(name, self.steps), results_of(self.watched, name)
         problems = []
         if job.get("state") != "succeeded":
             problems.append(f"{name} is {job.get('state')}: {job.get('error')}")
@@ -203,6 +203,20 @@ class KilledPool:
                 os.kill(pid, signal.SIGKILL)
 
 
+def chain(name: str, steps: int) -> str:
+    """Return the result of an undisturbed job."""
+    link = name
+    for _ in range(steps):
+        link = hashlib.sha256(link.encode()).hexdigest()
+    return link
+
+
+def results_of(watched: Path, name: str) -> list[str]:
+    """Return the results that the attempts of a job have written."""
+    results = watched / f"{name}.results"
+    return results.read_text().split() if results.exists() else []
+
+
 def _ended(record: Path) -> bool:
     return (record.parent / "exit.json").exists()
 
@@ -228,7 +242,6 @@ def kill_supervisors_and_reboot(path: Path, *, jobs: int, rounds: int, seed: int
         pool.start()
         for _ in range(rounds):
             pool._wait(lambda: pool.submit_some(jobs // rounds + 1))
-            pool._wait(lambda: any(not _ended(path) for path in pool._records()))
             pool.kill_supervisor()
             time.sleep(0.5 + pool.rng.random())
             pool.kill_and_recover()
