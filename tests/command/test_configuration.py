@@ -177,6 +177,27 @@ def test_a_hub_under_a_path_has_its_service_there(c: Config) -> None:
     assert c.BuildQuota.service_url.endswith("/jupyter/services/springtide")
 
 
+@pytest.mark.parametrize(
+    ("host", "bind_url", "pages"),
+    [
+        ("", "http://127.0.0.1:8000", "/services/springtide/"),
+        ("", "http://127.0.0.1:8000/jupyter/", "/jupyter/services/springtide/"),
+        (
+            "https://hub.example.org:8443",
+            "http://127.0.0.1:8000",
+            "https://springtide--service.hub.example.org:8443/services/springtide/",
+        ),
+    ],
+)
+def test_notebooks_know_where_browsers_find_the_pools_pages(
+    c: Config, host: str, bind_url: str, pages: str
+) -> None:
+    c.JupyterHub.bind_url = bind_url
+    c.JupyterHub.subdomain_host = host
+    configure(c)
+    assert c.Spawner.environment["SPRINGTIDE_PAGES"] == pages
+
+
 def test_notebooks_elsewhere_can_be_told_another_address(c: Config) -> None:
     c.Springtide.notebook_url = "http://hub.example.org/services/springtide"
     configure(c)

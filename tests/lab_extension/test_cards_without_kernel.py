@@ -94,6 +94,7 @@ def test_cards_say_that_the_pool_is_away_and_come_back_by_themselves(
     service.start()
     expect(card(first).get_by_test_id("job-blocked")).to_have_count(0)
     expect_to_go_on(first)
+    expect_state(first, "Running")
 
     card(first).get_by_test_id("job-cancel").click()
     card(first).get_by_test_id("job-confirm").click()

@@ -59,6 +59,8 @@ def susan_fills_the_pool(susan: Person, epochs: int) -> None:
     for name in ("digits wide", "digits deep"):
         expect_state(susan.card(name), "running", 60)
         expect(susan.card(name).get_by_test_id("held-gpu")).to_have_count(4)
+    drawn_by_the_page = susan.tab.locator(".springtide-output [data-testid=job-card]")
+    expect(drawn_by_the_page, "without the kernel's widget").to_have_count(2)
     borrowed = susan.tab.locator("[data-testid=job-card] [data-testid=held-gpu][data-borrowed=true]")
     expect(borrowed).to_have_count(6)
 

@@ -1,7 +1,7 @@
 /** Jobs as rows: state, name, GPUs, progress, and the sentence that matters most. */
 
 import { h, patch } from "../base/dom.js";
-import { colourOf, emptyState, stage, stateGlyph, stateWord } from "../base/glyphs.js";
+import { colourOf, emptyState, stage, stateMark } from "../base/glyphs.js";
 import { askWords, jobSentences, stepWords } from "../base/job_words.js";
 import { clean, count } from "../base/words.js";
 
@@ -28,11 +28,10 @@ function drawRow(job, now, colours, href) {
   return h(
     "li",
     { key: job.id, class: "st-job-row", "data-testid": "job-row", "data-job": job.id, "data-state": job.state, style: colourOf(colours.get(job.project)) },
-    h("span", { key: "state", class: `st-state st-state-${job.state}`, title: stateWord(job.state) }, stateGlyph(job.state), h("span", { class: "st-hidden" }, stateWord(job.state))),
     h("span", { key: "name", class: "st-job-name" }, href ? h("a", { href, target: "_blank" }, name) : name),
-    h("span", { key: "ask", class: "st-muted st-job-ask" }, job.held.length ? count(job.held.length, "GPU") : askWords(job)),
+    stateMark(job.state),
     drawProgress(job.progress),
-    h("p", { key: "why", class: "st-muted st-job-why" }, jobSentences(job, now)),
+    h("p", { key: "why", class: "st-muted st-job-why" }, job.held.length ? count(job.held.length, "GPU") : askWords(job), " · ", jobSentences(job, now)),
   );
 }
 
