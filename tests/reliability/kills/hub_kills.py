@@ -7,12 +7,14 @@ import signal
 import sys
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from hub_people import Hub, until
 from kills.service_kills import JOB, chain, results_of
 
 from springtide.scheduler import wire
+from springtide.scheduler.client import Client
 
 STEPS, PAUSE_S = 40, 0.1
 ACCOUNTS = "c.Springtide.accounts = 'shared'"
@@ -52,7 +54,7 @@ def kill_hub_and_proxy(path: Path, *, jobs: int, rounds: int) -> HubFigures:
             until("another proxy", hub.answers, seconds=120)
         with hub.pool() as pool:
             for name, job_id in ids.items():
-                until(f"the end of {name}", lambda job_id=job_id: pool.job(job_id).ended is not None, seconds=120)
+                until(f"the end of {name}", partial(_has_ended, pool, job_id), seconds=120)
                 job = pool.job(job_id)
                 found = results_of(watched, name)
                 if (job.state, job.attempt, found) != ("succeeded", 1, [chain(name, STEPS)]):
@@ -62,3 +64,7 @@ def kill_hub_and_proxy(path: Path, *, jobs: int, rounds: int) -> HubFigures:
         return figures
     finally:
         hub.stop()
+
+
+def _has_ended(pool: Client, job_id: str) -> bool:
+    return pool.job(job_id).ended is not None
