@@ -45,6 +45,7 @@ def plan(states: Sequence[ClusterState], memos: Sequence[NoMemo], now: float) ->
         decided = builder.decisions()
         builder.memo.end_plan(empty=not decided)
         builder.retry(builder.state.next_back_off_end())
+        builder.retry(builder.state.next_level())
         decisions += decided
     retry_at = min(builder.retry_at for builder in builders)
     decisions.sort(key=lambda decision: not isinstance(decision, Drop))

@@ -10,11 +10,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from springtide.scheduler.model import Surplus
+
 STEPS = 200
 HISTORIES = 500
 BATCHES = 20
 GROUPED = 40
 TYPED = 8
+LEAST_SERVED = 4
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
@@ -41,6 +44,15 @@ def test_no_promise_is_broken_where_jobs_require_islands_and_sockets(batch, hist
 def test_no_promise_is_broken_with_several_gpu_types(batch, grouped, history, first_seed, soak):
     for seed in range(first_seed + batch, first_seed + TYPED * (soak or 1), 2):
         world = history(seed, STEPS, typed=True, grouped=grouped)
+
+        where = f"pytest tests/proofs --seed {seed}, step {len(world.log)} ({world.log[-1]}):"
+        assert not world.watch.breaches, "\n".join([where, *map(str, world.watch.breaches)])
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_no_promise_is_broken_where_the_surplus_goes_to_the_least_served(typed, history, first_seed, soak):
+    for seed in range(first_seed, first_seed + LEAST_SERVED * (soak or 1)):
+        world = history(seed, STEPS, typed=typed, surplus=Surplus.LEAST_SERVED)
 
         where = f"pytest tests/proofs --seed {seed}, step {len(world.log)} ({world.log[-1]}):"
         assert not world.watch.breaches, "\n".join([where, *map(str, world.watch.breaches)])
@@ -130,7 +142,9 @@ def test_no_promise_is_broken_whatever_happens_next(any_world, soak):
 
 
 @pytest.mark.parametrize(("typed", "histories"), [(False, 40), (True, 5)])
-def test_the_plan_with_memory_is_the_plan_without(typed, histories, memory_compared, first_seed, soak):
+@pytest.mark.parametrize("surplus", list(Surplus))
+def test_the_plan_with_memory_is_the_plan_without(typed, histories, surplus, memory_compared, first_seed, soak):
+    histories = histories if surplus is Surplus.FAIR else histories // 5
     for seed in range(first_seed, first_seed + histories * (soak or 1)):
-        for now, remembered, afresh in memory_compared(seed, STEPS, typed=typed):
+        for now, remembered, afresh in memory_compared(seed, STEPS, typed=typed, surplus=surplus):
             assert remembered == afresh, f"pytest tests/proofs --seed {seed}, at {now:g}"

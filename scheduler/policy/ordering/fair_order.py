@@ -10,7 +10,7 @@ from springtide.scheduler.model import Job
 from springtide.scheduler.policy.state.job_queues import QueueKey, SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
 
-Key = tuple[bool, int, bool, float, float, int, int, str]
+Key = tuple[bool, int, int, bool, float, float, int, int, str]
 
 AFTER_ALL_LEVELS = 1 << 30
 """Service level in the key of growth: after all waiting jobs of equal priority."""
@@ -112,7 +112,7 @@ class FairOrder:
             return
         self._count += 1
         self._stamps[id(project)] = self._count
-        entry = HeapEntry(_key(project, request.need), self._count, project)
+        entry = HeapEntry(_key(project, request), self._count, project)
         heappush(self._heaps.setdefault(id(project.parent), []), entry)
 
     def _best(self, parent: ProjectNode | None) -> HeapEntry | None:
@@ -124,12 +124,17 @@ class FairOrder:
         return None
 
 
-def _key(project: ProjectNode, need: int) -> Key:
-    """Return the position among its siblings of a project whose next job needs ``need`` GPUs; smallest first."""
-    entitled = project.entitled
+def _key(project: ProjectNode, request: PendingRequest) -> Key:
+    """Return the position of a project among its siblings by its next request; the smallest is first.
+
+    Where the surplus goes to the least served jobs, these come first beyond the quota.
+    """
+    entitled, need = project.entitled, request.need
     divisor = max(entitled, 1)
+    beyond = project.claimed + need > project.quota
     return (
-        project.claimed + need > project.quota,
+        beyond,
+        request.key[1] if beyond and project.by_service else 0,
         -project.priority,
         entitled <= 0,
         (project.claimed + need) / divisor,

@@ -93,8 +93,7 @@ class PreemptJobs(Means):
             until = min(self._retry_at.get(leaf.name, inf), self._next_rotation(leaf))
             heads = self.state.queues[leaf.name].heads()
             fits = any(self._slots_for(each.constraints) >= each.constraints.min_workers for _, each in heads)
-            hidden = not all(self.builder.considers(leaf, each) for _, each in heads)
-            if leaf.name in self._stays_active or fits or hidden:
+            if leaf.name in self._stays_active or fits:
                 self.builder.retry(until)
             else:
                 self._mark_idle(leaf, until, depends=leaf.name in self._wants_gang)
@@ -113,8 +112,15 @@ class PreemptJobs(Means):
         return False
 
     def _mark_idle(self, leaf: ProjectNode, until: float, *, depends: bool) -> None:
-        """Mark the project idle, except near a limit, where other projects' jobs count too."""
+        """Mark the project idle, except near a limit, where other projects' jobs count too.
+
+        Jobs that accept several GPU types may not have been considered yet, or were served already.
+        """
         heads = self.state.queues[leaf.name].heads()
+        several = any(self.state.accepts_several(each.constraints.gpu_types) for _, each in heads)
+        if several or self.builder.selection.rank:
+            self.builder.retry(until)
+            return
         most = max((each.need for _, each in heads), default=0)
         if not any(project.claimed + most > project.limit for project in leaf.path):
             depends = depends or any(not each.preemptible for _, each in heads)

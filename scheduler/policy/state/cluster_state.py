@@ -11,7 +11,7 @@ from typing import Protocol
 from sortedcontainers import SortedList
 
 from springtide.scheduler.gpu_types import accepted_types
-from springtide.scheduler.model import Job, Node, Order, Phase, Placement, Project, Settings
+from springtide.scheduler.model import Job, Node, Order, Phase, Placement, Project, Settings, Surplus
 from springtide.scheduler.policy.state.job_queues import (
     AGEING_PER_LEVEL,
     JobQueues,
@@ -25,6 +25,7 @@ from springtide.scheduler.policy.state.job_queues import (
 from springtide.scheduler.policy.state.nodes import NodePool, mask_of
 from springtide.scheduler.policy.state.projects import ProjectNode, ProjectTree
 from springtide.scheduler.policy.state.running_jobs import RunningJobs
+from springtide.scheduler.policy.state.service_levels import ServiceLevels
 
 
 class StateObserver(Protocol):
@@ -66,7 +67,8 @@ class ClusterState:
         self.gpu_type = gpu_type
         self.types = tuple(types)
         self.pool = NodePool(nodes)
-        self.tree = ProjectTree(projects)
+        self.tree = ProjectTree(projects, settings.surplus)
+        self._service = ServiceLevels() if settings.surplus is Surplus.LEAST_SERVED else None
         self.jobs: dict[str, Job] = {job.id: job for job in jobs}
         self.constraint_counts: Counter[PlacementConstraints] = Counter()
         self.queues = {name: JobQueues(self.constraint_counts) for name in self.tree.leaves}
@@ -98,7 +100,11 @@ class ClusterState:
                 leaf.held += held
                 leaf.claimed += claimed
                 leaf.non_preemptible += 0 if job.preemptible else claimed
-                leaf.request += self._requested(job, held)
+                requested = self._requested(job, held)
+                leaf.request += requested
+                if self._service is not None:
+                    level = self._service.add(job)
+                    leaf.requests[level] = leaf.requests.get(level, 0) + requested
             if job.phase is Phase.WAITING:
                 if self._waits_outside_queues(job):
                     continue
@@ -193,7 +199,10 @@ class ClusterState:
             self.tree.add_usage(leaf, sign * claimed, preemptible=job.preemptible, held=sign * held)
             if self.observer is not None:
                 self.observer.usage_changed(leaf)
-        self.tree.add_request(leaf, sign * self._requested(job, held))
+        level = 0
+        if self._service is not None:
+            level = self._service.add(job) if sign > 0 else self._service.remove(job.id)
+        self.tree.add_request(leaf, sign * self._requested(job, held), level)
 
     def _requested(self, job: Job, held: int) -> int:
         """Return the GPUs of this type that the job requests: a waiting one requests the first type it accepts."""
@@ -250,7 +259,13 @@ class ClusterState:
             self.observer.queue_changed(self.tree.leaves[project])
 
     def pass_time(self, now: float) -> None:
-        """Enqueue jobs whose back-off is over, and move up jobs that have waited for long."""
+        """Enqueue jobs whose back-off is over, and move up jobs that have waited for long.
+
+        Running jobs move to later levels of service.
+        """
+        if self._service is not None:
+            for running in [self.jobs[job_id] for job_id in self._service.due(now)]:
+                self._relevel(running, self._service.level_at(running, now))
         while self._later and self._later[0][0] <= now:
             at, job_id = heappop(self._later)
             job = self.jobs.get(job_id)
@@ -273,8 +288,22 @@ class ClusterState:
             self.service_levels[job.id] = level
             self.queues[job.project].add(scheduling_class_of(job), self._queue_key(job))
             self._queue_changed(job.project)
+            self._relevel(job, level)
         if level:
             heappush(self._ageing, (_ages_at(job, aged + 1), job.id))
+
+    def _relevel(self, job: Job, level: int) -> None:
+        """Count the request of a job at another level of service."""
+        leaf = self.tree.leaves.get(job.project)
+        if self._service is not None and leaf is not None:
+            requested = self._requested(job, _gpus(job.placement))
+            self.tree.add_request(leaf, -requested, self._service.remove(job.id))
+            self.tree.add_request(leaf, requested, self._service.add(job, level))
+
+    def next_level(self) -> float:
+        """Return when a running job has so much service that it may have to give way to others, or infinity."""
+        waits = any(queues.by_class for queues in self.queues.values())
+        return inf if self._service is None or not waits else self._service.next_time()
 
     def next_back_off_end(self) -> float:
         """Return the end of the next back-off, or infinity."""

@@ -22,6 +22,7 @@ class Sibling(Protocol):
     priority: int
     age: int
     request: int
+    requests: dict[int, int]
     share: int
 
 
@@ -38,10 +39,7 @@ def divide(total: int, siblings: Sequence[Sibling]) -> None:
     First everybody's quota, as far as it is asked for, then what is left by project priority and weight, then
     the whole GPUs that rounding left over.
     """
-    left = total
-    for one in siblings:
-        one.share = min(total if one.quota == UNLIMITED else one.quota, one.request, one.limit)
-        left -= one.share
+    left = _divide_quotas(total, siblings)
     if left <= 0:
         return
     hungry = [one for one in siblings if one.weight > 0 and _wanted(one) > 0]
@@ -49,6 +47,59 @@ def divide(total: int, siblings: Sequence[Sibling]) -> None:
     for priority in sorted({one.priority for one in hungry}, reverse=True):
         left, cut = _divide_level(left, [one for one in hungry if one.priority == priority])
         rounded.extend(cut)
+    _divide_rest(left, rounded)
+
+
+def divide_by_service(total: int, siblings: Sequence[Sibling]) -> None:
+    """Divide ``total`` GPUs among ``siblings`` and set the ``share`` of each.
+
+    First everybody's quota, as far as it is asked for by the jobs with the least service, then what is left goes
+    to the jobs with the least service, whoever's they are. Where not all of one step of service can get theirs,
+    the projects divide by weight.
+    """
+    left = _divide_quotas(total, siblings)
+    requested = [0] * len(siblings)
+    for level in sorted({level for one in siblings for level in one.requests}) if left > 0 else ():
+        requested = [so_far + one.requests.get(level, 0) for so_far, one in zip(requested, siblings, strict=True)]
+        wanted = [
+            max(0, min(up_to, one.limit) - one.share) for up_to, one in zip(requested, siblings, strict=True)
+        ]
+        if sum(wanted) > left:
+            _divide_step(left, siblings, wanted)
+            return
+        left -= sum(wanted)
+        for one, gpus in zip(siblings, wanted, strict=True):
+            one.share += gpus
+
+
+def _divide_quotas(total: int, siblings: Sequence[Sibling]) -> int:
+    """Give everybody the quota, as far as it is asked for; return how many GPUs are left."""
+    left = total
+    for one in siblings:
+        one.share = min(total if one.quota == UNLIMITED else one.quota, one.request, one.limit)
+        left -= one.share
+    return left
+
+
+def _divide_step(left: int, siblings: Sequence[Sibling], wanted: Sequence[int]) -> None:
+    """Divide GPUs by weight among siblings that want more than there are, each in whole GPUs."""
+    shares = [0] * len(siblings)
+    while left > 0:
+        hungry = [at for at, gpus in enumerate(wanted) if shares[at] < gpus]
+        weights = sum(max(1, siblings[at].weight) for at in hungry)
+        given = {at: min(wanted[at] - shares[at], left * max(1, siblings[at].weight) // weights) for at in hungry}
+        if not any(given.values()):
+            order = sorted(hungry, key=lambda at: (-siblings[at].weight, siblings[at].age, siblings[at].name))
+            given = dict.fromkeys(order[:left], 1)
+        for at, gpus in given.items():
+            shares[at] += gpus
+            left -= gpus
+    for one, gpus in zip(siblings, shares, strict=True):
+        one.share += gpus
+
+
+def _divide_rest(left: int, rounded: Sequence[Rounded]) -> None:
+    """Give the whole GPUs that rounding left over, one each."""
     for one, _ in sorted(rounded, key=_rounding_order):
         if left <= 0:
             return

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from springtide.scheduler.gpu_types import total
-from springtide.scheduler.model import Project, Standing
-from springtide.scheduler.policy.state.fair_share import UNLIMITED, WEIGHT_UNIT, divide
+from springtide.scheduler.model import Project, Standing, Surplus
+from springtide.scheduler.policy.state.fair_share import UNLIMITED, WEIGHT_UNIT, divide, divide_by_service
 
 
 @dataclass(slots=True, eq=False)
@@ -16,8 +16,10 @@ class ProjectNode:
 
     ``held`` counts live attempts, pausing ones too. ``claimed`` counts running attempts and reservations: what
     is held once the pausing attempts have ended. ``non_preemptible`` is the part of ``claimed`` that cannot be
-    paused. ``oversubscribed`` tells that the quotas of the children add up to more than the project's own, so
-    that not all of them are guaranteed. ``dirty`` tells that the shares of the children are out of date.
+    paused. ``requests`` is the request by level of service, where ``by_service`` tells that the surplus goes to
+    the least served jobs. ``oversubscribed`` tells that the quotas of the children add up to more than the
+    project's own, so that not all of them are guaranteed. ``dirty`` tells that the shares of the children are out
+    of date.
     """
 
     name: str
@@ -33,6 +35,8 @@ class ProjectNode:
     claimed: int = 0
     non_preemptible: int = 0
     request: int = 0
+    requests: dict[int, int] = field(default_factory=dict)
+    by_service: bool = False
     share: int = 0
     oversubscribed: bool = False
     dirty: bool = True
@@ -46,7 +50,8 @@ class ProjectNode:
 class ProjectTree:
     """All projects. Jobs belong to leaves; a project with children has an additional leaf for its own jobs."""
 
-    def __init__(self, projects: Iterable[Project]) -> None:
+    def __init__(self, projects: Iterable[Project], surplus: Surplus = Surplus.FAIR) -> None:
+        self._by_service = surplus is Surplus.LEAST_SERVED
         self.projects = {
             project.name: project for project in sorted(projects, key=lambda each: (each.age, each.name))
         }
@@ -62,6 +67,8 @@ class ProjectTree:
         self.limited = [each for each in self.project_nodes.values() if each.limit != UNLIMITED]
         for project_node in self.project_nodes.values():
             self._give_leaf(project_node)
+        for project_node in (*self.project_nodes.values(), *self.leaves.values()):
+            project_node.by_service = self._by_service
 
     def _join(self, project: Project) -> None:
         project_node = self.project_nodes[project.name]
@@ -105,7 +112,7 @@ class ProjectTree:
 
     def _divide(self, total: int, siblings: list[ProjectNode]) -> None:
         before = [project.share for project in siblings]
-        divide(total, siblings)
+        (divide_by_service if self._by_service else divide)(total, siblings)
         for project, share in zip(siblings, before, strict=True):
             if project.share != share:
                 self._reshared.append(project)
@@ -113,12 +120,14 @@ class ProjectTree:
                 project.dirty = False
                 self._divide(project.share, project.children)
 
-    def add_request(self, leaf: ProjectNode, gpus: int) -> None:
-        """Add to the request of the leaf and all its ancestors."""
+    def add_request(self, leaf: ProjectNode, gpus: int, level: int = 0) -> None:
+        """Add to the request, at a level of service, of the leaf and all its ancestors."""
         self._dirty = True
         for project in leaf.path:
             project.request += gpus
             project.dirty = True
+            if self._by_service:
+                project.requests[level] = project.requests.get(level, 0) + gpus
 
     def add_usage(self, leaf: ProjectNode, gpus: int, *, preemptible: bool, held: int = 0) -> None:
         """Add ``gpus`` claimed and ``held`` GPUs to the leaf and all its ancestors; both may be negative."""
@@ -137,6 +146,8 @@ class ProjectTree:
                 project.claimed += leaf.claimed
                 project.non_preemptible += leaf.non_preemptible
                 project.request += leaf.request
+                for level, gpus in leaf.requests.items():
+                    project.requests[level] = project.requests.get(level, 0) + gpus
 
     def mark(self) -> int:
         """Return a point that `roll_back` returns to."""

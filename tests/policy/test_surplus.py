@@ -1,0 +1,82 @@
+"""Surplus ``least-served``: what quotas leave goes to the jobs that had least, whoever's they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from small_pools import NOW, kinds, on, plan, running, waiting
+
+from springtide.scheduler.model import Job, Node, Order, Project, Settings, Surplus
+from springtide.scheduler.policy.state.fair_share import divide_by_service
+from springtide.scheduler.policy.state.projects import ProjectNode
+
+HOUR = 3600.0
+LINE = Settings(order=Order.LEAST_SERVED, surplus=Surplus.LEAST_SERVED)
+FAIR = replace(LINE, surplus=Surplus.FAIR)
+ONE = (Node("n0", 1),)
+FIRST = (Project("a", priority=200), Project("b", age=1))
+
+
+def served(job: Job, hours: float) -> Job:
+    return replace(job, served=hours * HOUR)
+
+
+def test_idle_gpus_go_to_the_job_that_had_least_whatever_its_project() -> None:
+    jobs = (served(waiting("much", "a"), 100), waiting("none", "b"))
+
+    assert kinds(plan(*jobs, nodes=ONE, projects=FIRST, settings=LINE)) == [("Start", "none")]
+    assert kinds(plan(*jobs, nodes=ONE, projects=FIRST, settings=FAIR)) == [("Start", "much")]
+
+
+def test_a_borrowed_job_that_had_much_gives_way_to_one_that_had_none() -> None:
+    jobs = (served(running("much", "a", on("n0", 0)), 100), waiting("none", "b"))
+
+    assert kinds(plan(*jobs, nodes=ONE, projects=FIRST, settings=LINE)) == [("Pause", "much"), ("Reserve", "none")]
+    assert kinds(plan(*jobs, nodes=ONE, projects=FIRST, settings=FAIR)) == []
+
+
+def test_a_job_within_its_quota_gives_way_to_no_borrower() -> None:
+    jobs = (served(running("own", "a", on("n0", 0)), 100), waiting("none", "b"))
+
+    assert kinds(plan(*jobs, nodes=ONE, quotas={"a": 1, "b": 0}, settings=LINE)) == []
+
+
+def test_jobs_within_quota_come_before_the_line() -> None:
+    jobs = (served(waiting("own", "a"), 100), waiting("none", "b"))
+
+    assert kinds(plan(*jobs, nodes=ONE, quotas={"a": 1, "b": 0}, settings=LINE)) == [("Start", "own")]
+
+
+def test_a_borrower_of_equal_service_keeps_its_gpus_until_its_next_step_of_service() -> None:
+    jobs = (running("first", "b", on("n0", 0), started=NOW), waiting("second", "a"))
+    quotas = {"b": 0, "a": 0}
+    decided = plan(*jobs, nodes=ONE, quotas=quotas, settings=LINE)
+
+    assert (kinds(decided), decided.wake_at) == ([], NOW + 4 * HOUR)
+    later = plan(*jobs, now=NOW + 4 * HOUR, nodes=ONE, quotas=quotas, settings=LINE)
+    assert kinds(later) == [("Pause", "first"), ("Reserve", "second")]
+
+
+def project(name: str, quota: int, requests: dict[int, int], **fields: int) -> ProjectNode:
+    weight = fields.pop("weight", 1_000_000)
+    node = ProjectNode(name, quota, fields.pop("limit", 1000), weight, 100, fields.pop("age", 0))
+    node.request, node.requests = sum(requests.values()), requests
+    return node
+
+
+@pytest.mark.parametrize(
+    ("total", "projects", "shares"),
+    [
+        (10, [project("a", 4, {0: 4, 3: 6}), project("b", 0, {0: 5, 3: 5})], [4 + 1, 5]),
+        (10, [project("a", 4, {3: 8}), project("b", 0, {1: 20})], [4, 6]),
+        (9, [project("a", 0, {0: 8}), project("b", 0, {0: 8}, age=1)], [5, 4]),
+        (8, [project("a", 0, {0: 8}, weight=3_000_000), project("b", 0, {0: 8})], [6, 2]),
+        (8, [project("a", 0, {0: 8}, limit=3), project("b", 0, {0: 2, 2: 8})], [3, 5]),
+        (8, [project("a", 8, {5: 8}), project("b", 0, {0: 8})], [8, 0]),
+    ],
+)
+def test_shares_by_service(total: int, projects: list[ProjectNode], shares: list[int]) -> None:
+    divide_by_service(total, projects)
+
+    assert [each.share for each in projects] == shares
