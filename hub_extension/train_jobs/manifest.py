@@ -69,6 +69,8 @@ def submission_of(manifest: Mapping[str, Any], owner: Owner) -> wire.Submission:
     metadata = manifest["metadata"]
     _check_claims(metadata, owner)
     given = manifest.get("spec") or {}
+    if not isinstance(given, Mapping):
+        raise Refusal(422, "invalid", f"spec is {given!r:.60}; expected an object with a command.", field="spec")
     _check_fields(given, owner)
     try:
         spec = body_of(msgspec.json.encode(given), schema.TrainJobSpec)
