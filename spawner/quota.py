@@ -226,6 +226,6 @@ class BuildQuota(Spawner):
 def started_on(workspace: Workspace) -> str:
     """Return a sentence that names the GPUs of a starting notebook."""
     if not workspace.gpus:
-        return "Your notebook is starting, without GPUs."
+        return "Your workspace is starting, without GPUs."
     kind = "simulated GPU" if workspace.simulated else "GPU"
-    return f"Your notebook is starting with {count(workspace.gpus, kind)}: {', '.join(workspace.labels)}."
+    return f"Your workspace is starting with {count(workspace.gpus, kind)}: {', '.join(workspace.labels)}."

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.routes import Call, NoQuery, Pool, Route, Who
+from springtide.hub_extension.web.hub import Server
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.wire import BuildQuota, Workspace, WorkspaceRequest
+from springtide.scheduler.wire import BuildQuota, Workspace, WorkspaceList, WorkspaceRequest, WorkspaceView
 
 log = logging.getLogger("springtide")
 
-Server = Annotated[str, Meta(max_length=255)]
+ServerName = Annotated[str, Meta(max_length=255)]
 
 
 class ServerQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Query parameters: the name of a person's notebook server, which is empty for the default one."""
 
-    server: Server = ""
+    server: ServerName = ""
+
+
+class WorkspacesQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Query parameters: whether to list everybody's workspaces, which only admins may."""
+
+    everybody: bool = False
 
 
 async def _projects(pool: Pool, user: str, *, fresh: bool) -> list[str]:
@@ -64,7 +73,7 @@ async def release_gone(pool: Pool, starting: tuple[str, str] | None = None) -> i
     reserved = [each for each in pool.engine.workspaces() if (each.user, each.server) != starting]
     gone = 0
     for user in sorted({each.user for each in reserved}):
-        there = await pool.groups.servers(user)
+        there = {server.name for server in await pool.groups.servers(user)}
         for each in reserved:
             if each.user == user and each.server not in there:
                 log.warning("%s's notebook %r is gone; its %d build GPUs are free", user, each.server, each.gpus)
@@ -78,6 +87,47 @@ async def release(call: Call[ServerQuery, None]) -> None:
     await call.pool.engine.release_workspace(call.path["user"], call.query.server)
 
 
+async def workspaces(call: Call[WorkspacesQuery, None]) -> WorkspaceList:
+    """Return the caller's workspaces, or for an admin everybody's: those that the hub has, with their GPUs."""
+    pool, caller = call.pool, call.caller
+    if call.query.everybody and not permissions.may_administer(caller):
+        raise Refusal(403, "forbidden", "Only administrators of the pool see everybody's workspaces.")
+    reserved = {(each.user, each.server): each for each in pool.engine.workspaces()}
+    users = sorted({user for user, _ in reserved} | {caller.name}) if call.query.everybody else [caller.name]
+    types = {node.name: node.gpu_type for node in pool.engine.pool().nodes}
+    servers = await asyncio.gather(*map(pool.groups.servers, users))
+    return WorkspaceList(
+        items=[
+            _view(user, server, reserved.get((user, server.name)), types)
+            for user, there in zip(users, servers, strict=True)
+            for server in there
+        ]
+    )
+
+
+def _view(user: str, server: Server, reserved: Workspace | None, types: Mapping[str, str]) -> WorkspaceView:
+    return WorkspaceView(
+        user=user,
+        server=server.name,
+        state=server.state,
+        gpus=0 if reserved is None else reserved.gpus,
+        gpu_type="" if reserved is None or not reserved.gpus else types.get(reserved.node, ""),
+        labels=[] if reserved is None else reserved.labels,
+        simulated=reserved is not None and reserved.simulated,
+        since=server.since,
+        last_activity=server.last_activity,
+        path=server.path,
+    )
+
+
+async def stop(call: Call[ServerQuery, None]) -> None:
+    """Stop a workspace with the caller's own permissions on the hub."""
+    user = call.path["user"]
+    if not (permissions.owns(call.caller, user) or permissions.may_administer(call.caller)):
+        raise Refusal(403, "forbidden", f"The workspace is {user}'s; only {user} and administrators may stop it.")
+    await call.pool.groups.stop_server(user, call.query.server, call.caller.token)
+
+
 async def build_quota(call: Call[NoQuery, None]) -> BuildQuota:
     """Return a person's build quota and its use. Raises `Refusal` 403 if the caller may not see it."""
     user = call.path["user"]
@@ -89,6 +139,24 @@ async def build_quota(call: Call[NoQuery, None]) -> BuildQuota:
 
 
 ROUTES = (
+    Route(
+        "GET",
+        "/workspaces",
+        "Workspaces, with their GPUs",
+        Who.LOGGED_IN,
+        workspaces,
+        query=WorkspacesQuery,
+        answers=WorkspaceList,
+    ),
+    Route(
+        "POST",
+        "/workspaces/{user}/stop",
+        "Stop a workspace",
+        Who.LOGGED_IN,
+        stop,
+        query=ServerQuery,
+        status=204,
+    ),
     Route(
         "POST",
         "/workspaces",

@@ -19,6 +19,8 @@ from springtide.hub_extension.web.hosts import LOOPBACK_NAMES
 PROXY = "springtide.hub_extension.local_hub.proxy"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 """Directory of the examples, at the same relative path in a checkout and in an installation of the wheel."""
+BRANDING = Path(__file__).resolve().parents[1] / "branding"
+"""Directory of templates of the product's name and mark."""
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 """Directory of templates that extend the hub's pages by links to the pool's pages."""
 FIRST_NOTEBOOK = "examples/digits/digits.ipynb"
@@ -52,7 +54,7 @@ def prepare(
     c.JupyterHub.cookie_secret_file = str(state.hub / "cookie-secret")
     c.JupyterHub.cleanup_servers = False
     c.JupyterHub.spawner_class = "springtide-simple"
-    c.JupyterHub.template_paths = [str(TEMPLATES)]
+    c.JupyterHub.template_paths = [str(TEMPLATES), str(BRANDING)]
     c.ConfigurableHTTPProxy.api_url = f"http://{LOOPBACK}:{proxy_port}"
     c.ConfigurableHTTPProxy.pid_file = str(state.hub / "proxy.pid")
     c.ConfigurableHTTPProxy.command = [sys.executable, "-m", PROXY]

@@ -16,6 +16,8 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import Problem
 
 HERE: Final = Path(__file__).parent
+BRANDING: Final = HERE.parent / "branding"
+"""Templates of the product's name and mark, which the hub's own pages share."""
 VISUALS: Final = HERE.parent.parent / "widgets" / "visuals"
 
 _INLINE_SCRIPT = re.compile(r"<script(?![^>]*\bsrc=)[^>]*>.*?</script>", re.DOTALL | re.IGNORECASE)
@@ -90,6 +92,7 @@ class Page(PageHandler):
             user=None if caller is None else Viewer(caller.name),
             admin=caller is not None and caller.admin,
             administers=[] if caller is None else sorted(caller.administers),
+            hub_admin=caller is not None and caller.hub_admin,
             prefix=site.prefix,
             base_url=hub,
             logo_url=f"{hub}home",
@@ -159,6 +162,7 @@ def page_handlers(
         (rf"{at}(?:jobs/?)?", Page, {"site": site, "page": "jobs"}),
         (rf"{at}jobs/([\w.~-]{{1,128}})", Page, {"site": site, "page": "job"}),
         (rf"{at}pool", Page, {"site": site, "page": "pool"}),
+        (rf"{at}workspaces", Page, {"site": site, "page": "workspaces"}),
         (rf"{at}admin", Page, {"site": site, "page": "projects", "admins_only": True}),
         (rf"{at}static/visuals/(.+)", Files, {"path": str(VISUALS)}),
         (rf"{at}static/(.+)", Files, {"path": str(HERE / "static")}),
@@ -169,7 +173,7 @@ def page_handlers(
 def _templates() -> Environment:
     hub = Path(DATA_FILES_PATH)
     loader: BaseLoader = ChoiceLoader(
-        [FileSystemLoader(HERE / "templates"), HubTemplates(hub / "templates")],
+        [FileSystemLoader([HERE / "templates", BRANDING]), HubTemplates(hub / "templates")],
     )
     environment = Environment(loader=loader, autoescape=True)
     environment.globals["modules"] = sorted(

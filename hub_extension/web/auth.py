@@ -35,10 +35,20 @@ CUSTOM_SCOPES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Definitions of the scopes for the hub."""
 
-OAUTH_SCOPES: Final = ("admin:groups", "groups", "list:users", ADMIN_SCOPE, PROJECT_ADMIN_SCOPE, READ_SCOPE)
+OAUTH_SCOPES: Final = (
+    "admin:groups",
+    "groups",
+    "list:users",
+    "admin-ui",
+    "delete:servers",
+    ADMIN_SCOPE,
+    PROJECT_ADMIN_SCOPE,
+    READ_SCOPE,
+)
 """Scopes that a browser's token inherits from its user if the user has them (``oauth_client_allowed_scopes``).
 
-With them an admin administers the pool on its pages, and changes groups with the admin's own permissions.
+With them an admin administers the pool on its pages, and changes groups with the admin's own permissions; everyone
+stops workspaces with the own permissions.
 """
 
 SERVICE_SCOPES: Final = ("list:groups", "read:groups", "read:users:name", "read:servers")
@@ -80,6 +90,7 @@ def caller_of(model: Mapping[str, Any], token: str) -> Caller:
         admin=ADMIN_SCOPE in scopes,
         views=_projects_of(READ_SCOPE, scopes),
         administers=_projects_of(PROJECT_ADMIN_SCOPE, scopes),
+        hub_admin="admin-ui" in scopes,
         service=service,
         token=token,
     )

@@ -17,7 +17,8 @@ class Caller:
     ``admin`` is true for a token with the unfiltered scope ``custom:springtide:admin``, which permits the
     administration of the whole pool. ``views`` and ``administers`` are the projects whose jobs the token may see
     and which it may administer; `EVERY` stands for all. ``spawner`` is true for the hub itself, which uses the
-    service's own token. ``token`` authorizes requests to the hub in the caller's name.
+    service's own token; ``hub_admin`` is true for one that may open the hub's own page for admins. ``token``
+    authorizes requests to the hub in the caller's name.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Caller:
     admin: bool = False
     views: frozenset[str] = frozenset()
     administers: frozenset[str] = frozenset()
+    hub_admin: bool = False
     service: bool = False
     spawner: bool = False
     token: str = field(default="", repr=False)

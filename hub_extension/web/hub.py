@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from ssl import SSLContext
 from typing import Any, Final, Protocol
 from urllib.parse import quote
@@ -22,6 +24,17 @@ MEMBERS_KEPT_S: Final = 10.0
 Members = Mapping[str, tuple[str, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A notebook server that runs, starts or stops. Times are seconds since the epoch, None if unknown."""
+
+    name: str
+    state: str
+    path: str = ""
+    since: float | None = None
+    last_activity: float | None = None
+
+
 class Groups(Protocol):
     """Projects, their members and the members' notebook servers.
 
@@ -31,8 +44,11 @@ class Groups(Protocol):
     async def members(self, *, fresh: bool = False) -> Members:
         """Return all groups with their members; the result is up to 10 seconds old unless ``fresh``."""
 
-    async def servers(self, user: str) -> frozenset[str]:
-        """Return the names of a user's notebook servers that run, start or stop."""
+    async def servers(self, user: str) -> tuple[Server, ...]:
+        """Return a user's notebook servers that run, start or stop, by name."""
+
+    async def stop_server(self, user: str, server: str, token: str) -> None:
+        """Stop a user's notebook server, as the token's owner."""
 
     async def create(self, name: str, token: str) -> None:
         """Create an empty group, as the token's owner."""
@@ -82,15 +98,22 @@ class HubGroups:
                 self._known_at = read_at
             return self._known
 
-    async def servers(self, user: str) -> frozenset[str]:
+    async def servers(self, user: str) -> tuple[Server, ...]:
         """See `Groups`. A user whom the hub does not know has no servers."""
         response = await self._ask("GET", f"users/{quote(user, safe='')}", self._token, None)
         if response.code == 404:
-            return frozenset()
+            return ()
         if response.code != 200:
             raise self._refused(response)
         servers: dict[str, Any] = msgspec.json.decode(response.body)["servers"]
-        return frozenset(name for name, server in servers.items() if not server.get("stopped"))
+        return tuple(_server(name, servers[name]) for name in sorted(servers) if not servers[name].get("stopped"))
+
+    async def stop_server(self, user: str, server: str, token: str) -> None:
+        """See `Groups`. It is no error if it has stopped already."""
+        path = f"users/{quote(user, safe='')}/" + (f"servers/{quote(server, safe='')}" if server else "server")
+        response = await self._ask("DELETE", path, token, None)
+        if not 200 <= response.code < 300 and response.code != 404:
+            raise self._refused(response, "The hub does not let this token stop the workspace.")
 
     async def create(self, name: str, token: str) -> None:
         """See `Groups`. It is no error if the group exists already."""
@@ -151,14 +174,16 @@ class HubGroups:
         except OSError as error:
             raise _away() from error
 
-    def _refused(self, response: HTTPResponse) -> Refusal:
+    def _refused(
+        self, response: HTTPResponse, denied: str = "The hub does not let this token change groups."
+    ) -> Refusal:
         if response.code == 599 or response.code >= 500:
             return _away()
         if response.code in {401, 403}:
             return Refusal(
                 403,
                 "hub_refused",
-                "The hub does not let this token change groups.",
+                denied,
                 hint="Use the admin page as an administrator of the hub, or a token with scope admin:groups.",
             )
         return Refusal(
@@ -167,6 +192,23 @@ class HubGroups:
             f"The hub refused: {_said(response)}",
             hint="People are known to the hub once they have logged in or an administrator has added them.",
         )
+
+
+def _server(name: str, about: Mapping[str, Any]) -> Server:
+    pending = about.get("pending")
+    state = "stopping" if pending == "stop" else "running" if about.get("ready") else "starting"
+    return Server(
+        name,
+        state,
+        path=str(about.get("url") or ""),
+        since=_moment(about.get("started")),
+        last_activity=_moment(about.get("last_activity")),
+    )
+
+
+def _moment(text: str | None) -> float | None:
+    """Return a time of the hub in seconds since the epoch."""
+    return None if not text else datetime.fromisoformat(text).timestamp()
 
 
 def _away() -> Refusal:

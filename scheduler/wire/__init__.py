@@ -51,7 +51,13 @@ from springtide.scheduler.wire.pool import (
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import MAX_GPUS, MAX_JOBS_PAGE, MAX_NAME, Answer, Request
 from springtide.scheduler.wire.submission import OPTIONS, Submission, Wish
-from springtide.scheduler.wire.workspaces import BuildQuota, Workspace, WorkspaceRequest
+from springtide.scheduler.wire.workspaces import (
+    BuildQuota,
+    Workspace,
+    WorkspaceList,
+    WorkspaceRequest,
+    WorkspaceView,
+)
 
 __all__ = [
     "MAX_GPUS",
@@ -109,5 +115,7 @@ __all__ = [
     "WhatIf",
     "Wish",
     "Workspace",
+    "WorkspaceList",
     "WorkspaceRequest",
+    "WorkspaceView",
 ]

@@ -50,3 +50,30 @@ class BuildQuota(Answer, frozen=True, kw_only=True):
     """Free build GPUs on the machine; less than quota - used when something else holds them."""
     simulated: bool
     projects: list[str]
+
+
+class WorkspaceView(Answer, frozen=True, kw_only=True):
+    """A person's workspace as its page shows it: the notebook server, and its GPUs if it has any.
+
+    Times are seconds since the epoch; ``since`` is when the server started, None if it is not known.
+    """
+
+    user: str
+    server: str
+    """Name of the server, empty for the default one."""
+    state: str
+    """``running``, ``starting`` or ``stopping``."""
+    gpus: int
+    gpu_type: str
+    labels: list[str]
+    simulated: bool
+    since: float | None = None
+    last_activity: float | None = None
+    path: str = ""
+    """Where it opens, as a path of the hub's origin."""
+
+
+class WorkspaceList(Answer, frozen=True, kw_only=True):
+    """Workspaces, by person and name."""
+
+    items: list[WorkspaceView]

@@ -19,6 +19,7 @@ from springtide.hub_extension.api.routes import Pool
 from springtide.hub_extension.service.runtime import serve
 from springtide.hub_extension.service.site import Site
 from springtide.hub_extension.web.caller import Caller
+from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import Engine, EngineSettings, open_engine
 from springtide.scheduler.executors.local import LocalExecutor
@@ -57,8 +58,14 @@ class People:
     async def members(self, *, fresh: bool = False) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002
         return {group: tuple(users) for group, users in self.groups.items()}
 
-    async def servers(self, user: str) -> frozenset[str]:
-        return frozenset(self.notebooks.get(user, ()))
+    async def servers(self, user: str) -> tuple[Server, ...]:
+        return tuple(
+            Server(name, "running", f"/user/{user}/{name}", since=100.0, last_activity=200.0)
+            for name in sorted(self.notebooks.get(user, ()))
+        )
+
+    async def stop_server(self, user: str, server: str, _token: str) -> None:
+        self.notebooks[user].discard(server)
 
     async def create(self, name: str, token: str) -> None:
         self._check(token)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
 from pages_service import PERSON, Service, Windows
 from playwright.sync_api import Locator, Page, expect
 
+from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import wire
 
 Visit = Callable[..., Page]
@@ -27,7 +29,7 @@ time.sleep(600)
 def test_someone_without_jobs_is_told_how_to_send_one(visit: Visit) -> None:
     page = visit("jemma")
     expect(page.get_by_test_id("empty")).to_contain_text("pool.submit(")
-    expect(page.get_by_test_id("empty").get_by_role("link", name="Open a notebook")).to_have_attribute(
+    expect(page.get_by_test_id("empty").get_by_role("link", name="Open a workspace")).to_have_attribute(
         "href", "/hub/spawn"
     )
 
@@ -335,6 +337,64 @@ def test_the_pool_page_has_the_queue_in_its_order_and_says_why_gpus_are_idle(
     expect(page.get_by_test_id("node-row")).to_have_count(2)
 
 
+@pytest.fixture
+def notebooks(service: Service) -> Iterator[dict[str, list[Server]]]:
+    """Notebook servers of susan, one of them with a GPU, and of joe."""
+    since = time.time() - 7200
+    servers = {
+        "susan": [Server("", "running", "/user/susan/", since, since + 7000), Server("big", "starting")],
+        "joe": [Server("", "running", "/user/joe/", since, since)],
+    }
+    service.people.notebooks.update(servers)
+    for user in servers:
+        service.run(service.engine.reserve_workspace(user, "", 1, ["vision", "nlp"]))
+    yield service.people.notebooks
+    for user in servers:
+        service.run(service.engine.release_workspace(user, ""))
+    service.people.notebooks.clear()
+
+
+def test_ones_workspaces_say_what_they_hold_and_can_be_stopped(
+    visit: Visit, notebooks: dict[str, list[Server]]
+) -> None:
+    page = visit("susan", "workspaces")
+    rows = page.get_by_test_id("workspace-row")
+    expect(rows).to_have_count(2)
+    expect(page.get_by_test_id("build-quota")).to_have_text("1 of your 1 build GPU in use")
+    expect(rows.first).to_contain_text("Running")
+    expect(rows.first.locator("[data-label=GPUs]")).to_contain_text("1")
+    expect(rows.first.locator("[data-label='running since']")).to_have_text("2 h ago")
+    expect(rows.first.get_by_role("link", name="default")).to_have_attribute("href", re.compile("/user/susan/$"))
+    expect(rows.nth(1)).to_contain_text("Starting")
+    rows.first.get_by_test_id("workspace-stop").click()
+    rows.first.get_by_test_id("workspace-confirm").click()
+    expect(rows).to_have_count(1)
+    assert [server.name for server in notebooks["susan"]] == ["big"]
+
+
+@pytest.mark.usefixtures("notebooks")
+def test_admins_see_everybodys_workspaces_and_others_only_their_own(visit: Visit, service: Service) -> None:
+    page = visit("admin", "workspaces")
+    expect(page.get_by_test_id("empty")).to_contain_text("You have no workspace now.")
+    page.get_by_test_id("workspaces-everybody").check()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Everybody's workspaces")
+    expect(page.get_by_test_id("workspace-row")).to_have_count(3)
+    expect(page.get_by_test_id("workspace-row").first.locator("[data-label=user]")).to_have_text("joe")
+    hers = visit("susan", "workspaces?whose=all")
+    expect(hers.get_by_test_id("workspace-row")).to_have_count(2)
+    expect(hers.get_by_test_id("workspaces-everybody")).to_have_count(0)
+
+
+@pytest.mark.parametrize("path", ["", "pool", "workspaces", "admin", "nowhere"])
+def test_every_page_has_the_products_name_and_the_whole_navigation(visit: Visit, path: str) -> None:
+    page = visit("admin", path)
+    expect(page.locator("#springtide-brand")).to_have_text("Springtide")
+    links = ["Home", "My jobs", "Pool", "Workspaces", "Projects and quotas", "Admin", "Token"]
+    expect(page.locator("nav .nav-link")).to_have_text(links)
+    hers = visit("susan", "pool")
+    expect(hers.locator("nav .nav-link")).to_have_text([*links[:4], "Token"])
+
+
 def test_pages_take_the_theme_of_the_hub(visit: Visit) -> None:
     page = visit("joe", "pool", color_scheme="dark")
     background = "getComputedStyle(document.body).backgroundColor"
@@ -345,7 +405,7 @@ def test_pages_take_the_theme_of_the_hub(visit: Visit) -> None:
     assert page.evaluate("getComputedStyle(document.querySelector('.springtide')).colorScheme") == "light"
 
 
-@pytest.mark.parametrize("path", ["", "pool", "admin"])
+@pytest.mark.parametrize("path", ["", "pool", "workspaces", "admin"])
 def test_pages_fit_a_phone(visit: Visit, service: Service, path: str) -> None:
     service.submit("susan", name="a" * 100, gpus=4)
     page = visit("admin", f"{path}?whose=all", viewport={"width": 360, "height": 780})

@@ -186,7 +186,7 @@ def test_a_start_waits_for_a_service_that_is_away_and_says_so(hub: Hub, susan: P
             if "Waiting for the Springtide service" in line:
                 os.kill(service, signal.SIGKILL)
     assert any("Waiting for the Springtide service" in line for line in told)
-    assert any("Your notebook is starting with 1 simulated GPU" in line for line in told)
+    assert any("Your workspace is starting with 1 simulated GPU" in line for line in told)
     susan.ready()
     hub.service_after(service)
     assert hub.held() == {("susan", ""): 1}

@@ -22,6 +22,7 @@ from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.api.routes import Pool
 from springtide.hub_extension.service.site import Hub, Site
 from springtide.hub_extension.web.caller import Caller
+from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import Engine, EngineSettings, JobFilter, open_engine
 from springtide.scheduler.executors.local import LocalExecutor
@@ -79,6 +80,7 @@ class People:
     """Users without a hub: the cookie is the user's name. Tests with a hub are in ``tests/story``."""
 
     def __init__(self) -> None:
+        self.notebooks: dict[str, list[Server]] = {}
         self.groups = {"vision": ["susan"], "nlp": ["joe"], "speech": ["jemma"]}
         self.administers: dict[str, frozenset[str]] = {}
 
@@ -89,10 +91,14 @@ class People:
         handler.check_xsrf_cookie()
         groups = frozenset(group for group, names in self.groups.items() if name in names)
         administers = self.administers.get(name, frozenset())
-        return Caller(name, groups, admin=name == "admin", administers=administers, token=name)
+        admin = name == "admin"
+        return Caller(name, groups, admin=admin, hub_admin=admin, administers=administers, token=name)
 
-    async def servers(self, user: str) -> frozenset[str]:  # noqa: ARG002 - no user has a notebook
-        return frozenset()
+    async def servers(self, user: str) -> tuple[Server, ...]:
+        return tuple(self.notebooks.get(user, ()))
+
+    async def stop_server(self, user: str, server: str, _token: str) -> None:
+        self.notebooks[user] = [each for each in self.notebooks[user] if each.name != server]
 
     async def members(self, *, fresh: bool = False) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002 - always fresh
         return {group: tuple(names) for group, names in self.groups.items()}

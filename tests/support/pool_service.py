@@ -19,7 +19,7 @@ from springtide.hub_extension.api.routes import Pool
 from springtide.hub_extension.service.runtime import serve
 from springtide.hub_extension.service.site import Site
 from springtide.hub_extension.web.caller import Caller
-from springtide.hub_extension.web.hub import Groups
+from springtide.hub_extension.web.hub import Groups, Server
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import EngineSettings, JobFilter, open_engine
 from springtide.scheduler.executors.local import LocalExecutor
@@ -40,8 +40,11 @@ class People:
         groups = frozenset(project for project, (_, names) in PROJECTS.items() if name in names)
         return Caller(name, groups, token=name) if groups or name == "stranger" else None
 
-    async def servers(self, user: str) -> frozenset[str]:  # noqa: ARG002 - no user has a notebook
-        return frozenset()
+    async def servers(self, user: str) -> tuple[Server, ...]:  # noqa: ARG002 - no user has a notebook
+        return ()
+
+    async def stop_server(self, user: str, server: str, token: str) -> None:
+        """Do nothing: no user has a notebook."""
 
     async def members(self, **_fresh: bool):
         return {project: names for project, (_, names) in PROJECTS.items()}

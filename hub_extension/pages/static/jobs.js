@@ -182,6 +182,6 @@ function drawEmpty() {
     h("strong", {}, title),
     h("p", {}, "Send one from a notebook:"),
     h("pre", { class: "st-log" }, EXAMPLE),
-    h("p", { class: "mb-0" }, h("a", { href: `${site.hub}spawn` }, "Open a notebook"), ", or see ", h("a", { href: `${site.prefix}pool` }, "what is free in the pool"), "."),
+    h("p", { class: "mb-0" }, h("a", { href: `${site.hub}spawn` }, "Open a workspace"), ", or see ", h("a", { href: `${site.prefix}pool` }, "what is free in the pool"), "."),
   );
 }

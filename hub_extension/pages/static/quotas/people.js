@@ -18,7 +18,7 @@ export function drawPeople(admin, editing) {
     h(
       "table",
       { class: "table st-table st-edit-table", "data-testid": "people" },
-      h("thead", {}, h("tr", {}, HEADS.map((head) => h("th", { key: head, scope: "col" }, head)))),
+      h("thead", {}, h("tr", {}, HEADS.map((head) => h("th", { key: head, scope: "col" }, head || h("span", { class: "st-hidden" }, "actions"))))),
       h("tbody", {}, admin.people.map((person) => drawPerson(person, editing))),
     ),
   );

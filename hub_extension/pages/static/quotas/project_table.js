@@ -44,7 +44,7 @@ export function drawProjects(projects, levels, editing) {
     h(
       "table",
       { class: "table st-table st-edit-table", "data-testid": "projects" },
-      h("thead", {}, h("tr", {}, heads.map((head) => h("th", { key: head, scope: "col", title: HINTS[head] ?? null }, (FIELDS[head]?.title ?? head).toLowerCase())))),
+      h("thead", {}, h("tr", {}, heads.map((head) => h("th", { key: head, scope: "col", title: HINTS[head] ?? null }, (FIELDS[head]?.title ?? head).toLowerCase() || h("span", { class: "st-hidden" }, "actions"))))),
       h(
         "tbody",
         {},

@@ -1,0 +1,127 @@
+/** Workspaces: one's own, and for admins everybody's, with their GPUs, since when, last use, and a way to stop them. */
+
+import { attempted, call, calmly, followEvents, oncePerFrame, site } from "./site.js";
+import { h, patch } from "./visuals/base/dom.js";
+import { emptyState, simulatedMark, when } from "./visuals/base/glyphs.js";
+import { clean, clockNow, count } from "./visuals/base/words.js";
+
+const HEADS = ["workspace", "user", "state", "GPUs", "type", "running since", "last activity", "actions"];
+const LOOK_AGAIN_MS = 10_000;
+const STATES = { running: "Running", starting: "Starting", stopping: "Stopping" };
+
+const shown = { items: null, me: null, everybody: new URLSearchParams(window.location.search).get("whose") === "all" && site.admin, stopping: null, busy: new Set(), sort: "user" };
+const redraw = oncePerFrame(draw);
+const reread = calmly(read, 1);
+
+start();
+
+async function start() {
+  shown.me = await attempted(() => call("GET", "me"));
+  await read();
+  followEvents({ pool: reread, again: reread });
+  setInterval(() => document.hidden || read(), LOOK_AGAIN_MS);
+  setInterval(redraw, 1000);
+}
+
+async function read() {
+  const asked = shown.everybody;
+  const list = await attempted(() => call("GET", `workspaces${asked ? "?everybody=1" : ""}`));
+  if (list && asked === shown.everybody) shown.items = list.items;
+  redraw();
+}
+
+function draw() {
+  const { items, me, everybody } = shown;
+  if (!items) return;
+  const title = everybody ? "Everybody's workspaces" : "My workspaces";
+  document.title = `${title} · Springtide`;
+  document.querySelector("h1").textContent = title;
+  const page = document.getElementById("page");
+  page.removeAttribute("aria-busy");
+  patch(
+    page,
+    h("h2", { key: "list", class: "st-hidden" }, "List"),
+    h(
+      "div",
+      { key: "tools", class: "st-filters" },
+      h("a", { key: "start", class: "st-button", href: `${site.hub}spawn`, "data-testid": "start-workspace" }, "Start a workspace"),
+      h("a", { key: "named", href: `${site.hub}home` }, "Home, with named workspaces"),
+      site.admin && h("label", { key: "whose" }, h("input", { type: "checkbox", checked: everybody, "data-testid": "workspaces-everybody", on: { change: choose } }), " Everybody's workspaces"),
+      me && !everybody && h("span", { key: "quota", class: "st-muted", "data-testid": "build-quota" }, quotaWords(me)),
+    ),
+    items.length ? drawTable(items) : emptyState(everybody ? "Nobody has a workspace now." : "You have no workspace now.", "A workspace is a notebook server with GPUs of your build quota, which nobody takes away."),
+  );
+}
+
+function quotaWords({ build_quota: quota, build_used: used }) {
+  return quota ? `${used} of your ${count(quota, "build GPU")} in use` : "Your build quota is 0: workspaces have no GPU.";
+}
+
+function choose(event) {
+  shown.everybody = event.target.checked;
+  shown.items = null;
+  window.history.replaceState(null, "", `${window.location.pathname}${shown.everybody ? "?whose=all" : ""}`);
+  read();
+}
+
+function drawTable(items) {
+  const now = clockNow();
+  const heads = HEADS.filter((head) => head !== "user" || shown.everybody);
+  return h(
+    "div",
+    { key: "table", class: "table-responsive" },
+    h(
+      "table",
+      { class: "table st-table", "data-testid": "workspaces" },
+      h("thead", {}, h("tr", {}, heads.map((head) => h("th", { key: head, scope: "col" }, head)))),
+      h("tbody", {}, items.map((item) => drawRow(item, now))),
+    ),
+  );
+}
+
+function drawRow(item, now) {
+  const { user, server, state, gpus, gpu_type: type, labels, simulated, since, last_activity: last, path } = item;
+  const name = clean(server) || "default";
+  const cells = {
+    user: clean(user),
+    state: STATES[state] ?? clean(state),
+    GPUs: gpus ? [h("span", { key: "gpus", title: labels.map(clean).join(", ") }, String(gpus), " "), simulatedMark(simulated)] : "none",
+    type: clean(type) || "–",
+    "running since": since ? when(since, now) : "–",
+    "last activity": last ? when(last, now) : "–",
+  };
+  const opens = user === site.user && state === "running" && path;
+  return h(
+    "tr",
+    { key: `${user}\n${server}`, "data-testid": "workspace-row" },
+    h("th", { key: "name", scope: "row" }, opens ? h("a", { href: `${new URL(site.hub, window.location).origin}${path}` }, name) : name),
+    Object.entries(cells)
+      .filter(([head]) => head !== "user" || shown.everybody)
+      .map(([head, content]) => h("td", { key: head, "data-label": head }, content)),
+    h("td", { key: "actions", class: "st-across" }, drawStop(item, name)),
+  );
+}
+
+function drawStop(item, name) {
+  const key = `${item.user}\n${item.server}`;
+  const ask = (asking) => () => {
+    shown.stopping = asking;
+    redraw();
+  };
+  if (shown.stopping !== key) return h("button", { key: "stop", type: "button", class: "st-button", disabled: item.state === "stopping" || shown.busy.has(key), "aria-label": `Stop the workspace ${name} of ${clean(item.user)}`, "data-testid": "workspace-stop", on: { click: ask(key) } }, "Stop…");
+  return [
+    h("span", { key: "question", role: "alert" }, "Stop it? Unsaved changes and the variables of its kernels are lost; train jobs go on. "),
+    h("button", { key: "keep", type: "button", class: "st-button", on: { click: ask(null) } }, "Keep it"),
+    " ",
+    h("button", { key: "confirm", type: "button", class: "st-button st-danger", "data-testid": "workspace-confirm", on: { click: () => stop(item, key) } }, "Stop it"),
+  ];
+}
+
+async function stop({ user, server }, key) {
+  shown.stopping = null;
+  shown.busy.add(key);
+  redraw();
+  await attempted(() => call("POST", `workspaces/${encodeURIComponent(user)}/stop?${new URLSearchParams({ server })}`));
+  shown.busy.delete(key);
+  await read();
+}
