@@ -264,7 +264,7 @@ class KubeBuildSpawner(BuildQuota, KubeNotebook):
     @default("options_from_form")
     def _default_options_from_form(self) -> Any:
         def options(form: dict[str, list[str]]) -> dict[str, object]:
-            own = {name: form[name] for name in ("gpus", *self.other_options) if name in form}
+            own = {name: form[name] for name in ("gpus", "gpu_type", *self.other_options) if name in form}
             others = {name: values for name, values in form.items() if name not in own}
             return {**self._options_from_form(others), **options_from_form(own)}
 
@@ -280,6 +280,7 @@ class KubeBuildSpawner(BuildQuota, KubeNotebook):
     async def _check_options(self) -> None:
         self._profile_options = await self.check_profile()
         self.requested_gpus()
+        self.requested_type()
 
     _profile_options: set[str] = set()  # noqa: RUF012 - replaced, never changed
 

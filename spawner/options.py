@@ -5,13 +5,15 @@ Options are untrusted input: they also come through the hub's REST API.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from html import escape
 
 from springtide.scheduler.wire import BuildQuota
 from springtide.scheduler.wording import count, plural
 
+OPTIONS = ("gpus", "gpu_type")
 MAX_GPUS = 1_000_000
+LONGEST_TYPE = 128
 MOST_CELLS = 24
 """Maximum build quota that is drawn, in GPUs."""
 CELL = 40
@@ -31,19 +33,28 @@ def requested_gpus(options: Mapping[str, object], *, default: int, others: Colle
     ``others`` are names of options that are handled elsewhere. Raises `OptionError` for any other name, and for a
     number of GPUs that is no whole number from 0.
     """
-    unknown = sorted(set(options) - {"gpus"} - set(others))
+    unknown = sorted(set(options) - {*OPTIONS} - set(others))
     if unknown:
         names = ", ".join(repr(name) for name in unknown)
-        raise OptionError(f"Unknown option {names}: a notebook takes the option 'gpus'.")
+        raise OptionError(f"Unknown option {names}: a notebook takes the options 'gpus' and 'gpu_type'.")
     gpus = options.get("gpus", default)
     if isinstance(gpus, bool) or not isinstance(gpus, int) or not 0 <= gpus <= MAX_GPUS:
         raise OptionError(f"gpus is {_brief(gpus)}; expected a whole number from 0 to your build quota.")
     return gpus
 
 
+def requested_type(options: Mapping[str, object]) -> str:
+    """Return the GPU type that ``options`` request, empty for any. Raises `OptionError` for what is no name."""
+    gpu_type = options.get("gpu_type", "")
+    if not isinstance(gpu_type, str) or len(gpu_type) > LONGEST_TYPE:
+        raise OptionError(f"gpu_type is {_brief(gpu_type)}; expected the name of a GPU type.")
+    return gpu_type
+
+
 def options_from_form(form: Mapping[str, list[str]]) -> dict[str, object]:
     """Return the options of a submitted form; text that is no number is kept, and refused by `requested_gpus`."""
-    return {name: _number(values[-1]) if name == "gpus" and values else values for name, values in form.items()}
+    read: dict[str, Callable[[str], object]] = {"gpus": _number, "gpu_type": str.strip}
+    return {name: read[name](values[-1]) if name in read and values else values for name, values in form.items()}
 
 
 def form_html(quota: BuildQuota | None, *, default: int) -> str:
@@ -54,8 +65,35 @@ def form_html(quota: BuildQuota | None, *, default: int) -> str:
     if quota is None:
         state = "How many GPUs are free cannot be told right now: the Springtide service is restarting."
         return _form(_told(state), value=default, most=None)
+    if quota.by_type:
+        return _form_by_type(quota, default)
     left = max(0, min(quota.quota - quota.used, quota.free))
     return _form(_cells(quota, left) + _told(_state(quota)), value=min(default, left), most=left)
+
+
+def _form_by_type(quota: BuildQuota, default: int) -> str:
+    """Return the form for several types of build GPUs: what is left of each, and a field to choose one."""
+    kind = "simulated GPU" if quota.simulated else "GPU"
+    left = {name: max(0, min(of.quota - of.used, of.free)) for name, of in quota.by_type.items()}
+    told = "".join(
+        _told(
+            f"{name}: your build quota is {count(of.quota, kind)}, {of.used} in use by your notebooks; "
+            f"{left[name]} can be taken now."
+        )
+        for name, of in quota.by_type.items()
+    )
+    first = next((name for name, number in left.items() if number), "")
+    chosen = {first: " selected"}
+    options = "".join(
+        f'<option value="{escape(name)}"{chosen.get(name, "")}>{escape(name)}: {number} left</option>'
+        for name, number in left.items()
+    )
+    choice = (
+        '<div class="mb-3"><label class="form-label" for="springtide-gpu-type">Type of its GPUs</label>'
+        f'<select class="form-select" id="springtide-gpu-type" name="gpu_type">{options}</select></div>'
+    )
+    most = max(left.values())
+    return _form(told, value=min(default, most), most=most) + choice
 
 
 def _state(quota: BuildQuota) -> str:

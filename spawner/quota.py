@@ -18,7 +18,7 @@ from traitlets.log import get_logger
 from springtide.scheduler.client import Client, PoolError, Unreachable
 from springtide.scheduler.wire import Workspace
 from springtide.scheduler.wording import count
-from springtide.spawner.options import OptionError, form_html, options_from_form, requested_gpus
+from springtide.spawner.options import OptionError, form_html, options_from_form, requested_gpus, requested_type
 from springtide.spawner.reservations import Notebook, Reservations, Superseded
 
 FORM_WAITS_S = 3.0
@@ -88,7 +88,7 @@ class BuildQuota(Spawner):
 
     @default("apply_user_options")
     def _default_apply_user_options(self) -> Any:
-        return lambda spawner, _options: spawner.requested_gpus()
+        return lambda spawner, _options: (spawner.requested_gpus(), spawner.requested_type())
 
     @property
     def _other_names(self) -> Collection[str]:
@@ -99,6 +99,13 @@ class BuildQuota(Spawner):
         """Return the number of GPUs in the options. Raises the result of `refusal` if they are invalid."""
         try:
             return requested_gpus(self.user_options, default=self.default_gpus, others=self._other_names)
+        except OptionError as error:
+            raise refusal(str(error), status=400, reason="options") from None
+
+    def requested_type(self) -> str:
+        """Return the GPU type in the options. Raises the result of `refusal` if it is invalid."""
+        try:
+            return requested_type(self.user_options)
         except OptionError as error:
             raise refusal(str(error), status=400, reason="options") from None
 
@@ -118,16 +125,18 @@ class BuildQuota(Spawner):
         """Reserve GPUs, then start the server. Raises the result of `refusal` if the reservation fails."""
         self._reserving = True
         try:
-            self._workspace = await self._reserve(self.requested_gpus())
+            self._workspace = await self._reserve(self.requested_gpus(), self.requested_type())
         finally:
             self._reserving = False
         self._tell(started_on(self._workspace))
         return await super().start()
 
-    async def _reserve(self, gpus: int) -> Workspace:
+    async def _reserve(self, gpus: int, gpu_type: str) -> Workspace:
         try:
             async with asyncio.timeout(self.patience):
-                return await self._reservations.reserve(self._notebook, gpus, waits=lambda: self._tell(AWAY))
+                return await self._reservations.reserve(
+                    self._notebook, gpus, gpu_type=gpu_type, waits=lambda: self._tell(AWAY)
+                )
         except PoolError as error:
             raise refusal(str(error), status=error.status, reason="build-quota") from None
         except Superseded:
@@ -177,7 +186,9 @@ class BuildQuota(Spawner):
         """Repeat the reservation of a notebook that outlived the hub, in case the service has no record of it."""
         assert self._workspace is not None
         try:
-            await self._reservations.reserve(self._notebook, self._workspace.gpus, waits=lambda: None)
+            await self._reservations.reserve(
+                self._notebook, self._workspace.gpus, gpu_type=self._workspace.gpu_type, waits=lambda: None
+            )
         except Superseded:
             self.log.debug("%s was stopped before its reservation was confirmed", self._log_name)
         except PoolError as error:

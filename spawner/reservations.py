@@ -52,14 +52,16 @@ class Reservations:
         self._locks: defaultdict[Notebook, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._tasks: set[asyncio.Task[object]] = set()
 
-    async def reserve(self, notebook: Notebook, gpus: int, *, waits: Callable[[], None]) -> Workspace:
-        """Reserve GPUs, or return the notebook's existing reservation. Waits while the service does not answer.
+    async def reserve(
+        self, notebook: Notebook, gpus: int, *, gpu_type: str = "", waits: Callable[[], None]
+    ) -> Workspace:
+        """Reserve GPUs of a type, or return the existing reservation. Waits while the service does not answer.
 
         Calls ``waits`` after each failed attempt. Raises `PoolError` if the service refuses, and `Superseded` if a
         newer request replaces this one. A cancellation ends the wait, but not a request in progress, which a later
         `release` undoes.
         """
-        request = WorkspaceRequest(user=notebook[0], server=notebook[1], gpus=gpus)
+        request = WorkspaceRequest(user=notebook[0], server=notebook[1], gpus=gpus, gpu_type=gpu_type)
         return await self._carry_out(notebook, lambda: self._pool.reserve_workspace(request), waits)
 
     async def release(self, notebook: Notebook, *, patience: float) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from springtide.hub_extension.api.permissions import Action, may
@@ -80,10 +81,22 @@ def _check_edit(call: Call[NoQuery, ProjectEdit]) -> None:
     if edit.parent not in {UNSET, above}:
         message = "Only administrators of the pool may move a project."
         raise Refusal(403, "forbidden", message, field="parent")
-    most = views[above].build_quota
-    if edit.build_quota is not UNSET and edit.build_quota > most:
-        message = f"The build quota of {name!r} cannot exceed that of {above!r}, which is {wording.gpus(most)}."
-        raise Refusal(403, "forbidden", message, field="build_quota", hint="Ask an administrator of the pool.")
+    for gpu_type, gpus in _by_type(edit.build_quota).items():
+        kind = f"{gpu_type} GPU" if gpu_type else "GPU"
+        most = views[above].build_by_type.get(gpu_type, 0) if gpu_type else views[above].build_quota
+        if gpus > most:
+            told = wording.count(most, kind)
+            message = f"The build quota of {name!r} cannot exceed that of {above!r}, which is {told}."
+            raise Refusal(403, "forbidden", message, field="build_quota", hint="Ask an administrator of the pool.")
+
+
+def _by_type(quantity: int | Mapping[str, int | None] | UnsetType) -> dict[str, int]:
+    """Return the numbers of GPUs by type, a plain number under no type; nothing for a field that is left out."""
+    if isinstance(quantity, UnsetType):
+        return {}
+    if isinstance(quantity, int):
+        return {"": quantity}
+    return {gpu_type: number or 0 for gpu_type, number in quantity.items()}
 
 
 async def delete_project(call: Call[NoQuery, None]) -> None:

@@ -45,13 +45,17 @@ async def reserve(call: Call[NoQuery, WorkspaceRequest]) -> Workspace:
     """
     pool, request = call.pool, call.body
     projects = await _projects(pool, request.user, fresh=True)
-    wanted = request.user, request.server, request.gpus, projects
+
+    async def reserved() -> Workspace:
+        wanted = request.user, request.server, request.gpus, projects
+        return await pool.engine.reserve_workspace(*wanted, gpu_type=request.gpu_type)
+
     try:
-        return await pool.engine.reserve_workspace(*wanted)
+        return await reserved()
     except Refusal as refusal:
         if refusal.status != 409 or not await _released(pool, request):
             raise
-    return await pool.engine.reserve_workspace(*wanted)
+    return await reserved()
 
 
 async def _released(pool: Pool, request: WorkspaceRequest) -> bool:

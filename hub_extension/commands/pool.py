@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 import msgspec
 
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, table
 from springtide.scheduler.client import Client
-from springtide.scheduler.wire import GpuCell, NodeView, PoolView, ProjectView
+from springtide.scheduler.wire import GpuCell, NodeView, PoolView, ProjectView, TypeNumbers
 
 PROJECT_HEADER = (
     "PROJECT",
@@ -34,22 +34,53 @@ def projects(*, as_json: bool) -> None:
     if as_json:
         print_json(pool.projects)
         return
-    rows = [project_row(path, project) for path, project in as_tree(pool.projects)]
-    print_table(PROJECT_HEADER, rows, empty="No projects. An admin makes them on Springtide's admin page.")
+    rows = [row for path, project in as_tree(pool.projects) for row in project_rows(path, project, pool)]
+    print_table(header(pool), rows, empty="No projects. An admin makes them on Springtide's admin page.")
 
 
-def project_row(path: str, project: ProjectView) -> tuple[object, ...]:
-    """Return one line of the projects' table."""
+def header(pool: PoolView) -> tuple[str, ...]:
+    """Return the heads of the projects' table, with one for the GPU type where the pool has several."""
     return (
-        path,
-        "none" if project.quota is None else project.quota,
-        project.held,
-        project.borrowed,
-        project.waiting,
-        project.fair_share,
-        "none" if project.limit is None else project.limit,
-        project.build_quota,
-        project.ranges.words(),
+        (PROJECT_HEADER[0], "TYPE", *PROJECT_HEADER[1:]) if pool.by_type or pool.build_by_type else PROJECT_HEADER
+    )
+
+
+def project_rows(path: str, project: ProjectView, pool: PoolView) -> list[tuple[object, ...]]:
+    """Return the lines of the projects' table: one, or one for each GPU type where the pool has several."""
+    if not pool.by_type and not pool.build_by_type:
+        return [(path, *_numbers(project), project.build_quota, project.ranges.words())]
+    train: Mapping[str, ProjectView | TypeNumbers] = project.by_type or {"".join(pool.gpu_types): project}
+    build = project.build_by_type or _build_quota(project, pool)
+    rows: list[tuple[object, ...]] = []
+    for gpu_type in dict.fromkeys((*train, *build)):
+        numbers = train.get(gpu_type)
+        first = not rows
+        rows.append(
+            (
+                path if first else "",
+                gpu_type,
+                *(_numbers(numbers) if numbers is not None else ("",) * 6),
+                build.get(gpu_type, ""),
+                project.ranges.words() if first else "",
+            )
+        )
+    return rows
+
+
+def _build_quota(project: ProjectView, pool: PoolView) -> dict[str, int]:
+    """Return the build quota of the only type of build GPUs; nothing where there are none."""
+    types = [node.gpu_type for node in pool.nodes if node.environment == "build" and node.gpus]
+    return {types[0]: project.build_quota} if types else {}
+
+
+def _numbers(of: ProjectView | TypeNumbers) -> tuple[object, ...]:
+    return (
+        "none" if of.quota is None else of.quota,
+        of.held,
+        of.borrowed,
+        of.waiting,
+        of.fair_share,
+        "none" if of.limit is None else of.limit,
     )
 
 
@@ -135,13 +166,22 @@ def show(pool: PoolView, *, as_json: bool, clear: bool) -> None:
 def screen(pool: PoolView) -> Iterator[str]:
     """Yield the lines of a screen."""
     kind = "simulated " if pool.simulated else ""
-    yield (
-        f"{pool.train_held} of {pool.train_gpus} {kind}train GPUs held, "
-        f"{pool.build_held} of {pool.build_gpus} {kind}build GPUs in notebooks"
-    )
+    uses = [f"{use.train_held} of {use.train_gpus} {kind}train {t} GPUs" for t, use in pool.by_type.items()]
+    train = ", ".join(uses) or f"{pool.train_held} of {pool.train_gpus} {kind}train GPUs"
+    yield f"{train} held, {pool.build_held} of {pool.build_gpus} {kind}build GPUs in notebooks"
     yield ""
-    rows = [(*project_row(path, view)[:5], project_bar(view)) for path, view in as_tree(pool.projects)]
-    yield from table((*PROJECT_HEADER[:5], "# held, / borrowed, . waiting, _ left of the quota |"), rows)
+    several = bool(pool.by_type)
+    rows = []
+    for path, view in as_tree(pool.projects):
+        of_types: Mapping[str, ProjectView | TypeNumbers] = view.by_type or {"": view}
+        for at, (gpu_type, of) in enumerate(of_types.items()):
+            names = ((path if at == 0 else ""), gpu_type) if several else (path,)
+            rows.append((*names, *_numbers(of)[:4], project_bar(of)))
+    heads = (
+        *(("PROJECT", "TYPE", *PROJECT_HEADER[1:5]) if several else PROJECT_HEADER[:5]),
+        "# held, / borrowed, . waiting, _ left of the quota |",
+    )
+    yield from table(heads, rows)
     yield ""
     for node in pool.nodes:
         bar = "".join(cell_mark(cell) for cell in node.gpus)
@@ -157,7 +197,7 @@ def cell_mark(cell: GpuCell) -> str:
     return "/" if cell.holder.borrowed else "#"
 
 
-def project_bar(view: ProjectView) -> str:
+def project_bar(view: ProjectView | TypeNumbers) -> str:
     """Return a project's GPUs in a line, with its quota as a mark where it ends; cut where it gets too long."""
     bar = "#" * (view.held - view.borrowed) + "/" * view.borrowed + "." * view.waiting
     if view.quota is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -14,6 +14,7 @@ from springtide.hub_extension.api.routes import Route, Who
 from springtide.hub_extension.web.handler import SiteHandler
 from springtide.hub_extension.web.problems import unknown_caller
 from springtide.scheduler.engine import Engine
+from springtide.scheduler.wire import PoolView
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 FORWARDED: Final = ("X-Forwarded-For", "X-Real-Ip", "Forwarded")
@@ -40,26 +41,28 @@ class PoolCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """Yield the current metrics of the pool."""
         view = self._engine.pool()
+        only_type = next(iter(view.gpu_types), "")
         for name, words in PROJECT_GAUGES.items():
             gauge = GaugeMetricFamily(
-                f"springtide_project_{name}_gpus", f"{words}, by project", labels=["project"]
+                f"springtide_project_{name}_gpus", f"{words}, by project and type", labels=["project", "gpu_type"]
             )
             for project in view.projects:
-                value = getattr(project, name)
-                gauge.add_metric([project.name], float("inf") if value is None else value)
+                by_type: Mapping[str, object] = project.by_type or {only_type: project}
+                for gpu_type, numbers in by_type.items():
+                    value = getattr(numbers, name)
+                    gauge.add_metric([project.name, gpu_type], float("inf") if value is None else value)
             yield gauge
         jobs = GaugeMetricFamily("springtide_project_jobs", "Unfinished jobs", labels=["project", "state"])
         for project in view.projects:
             jobs.add_metric([project.name, "running"], project.running_jobs)
             jobs.add_metric([project.name, "waiting"], project.waiting_jobs)
         yield jobs
-        gpus = GaugeMetricFamily("springtide_gpus", "GPUs of the pool", labels=["environment", "state"])
-        for environment, total, held in (
-            ("train", view.train_gpus, view.train_held),
-            ("build", view.build_gpus, view.build_held),
-        ):
-            gpus.add_metric([environment, "held"], held)
-            gpus.add_metric([environment, "idle"], max(0, total - held))
+        gpus = GaugeMetricFamily(
+            "springtide_gpus", "GPUs of the pool", labels=["environment", "state", "gpu_type"]
+        )
+        for (environment, gpu_type), (total, held) in _gpus(view).items():
+            gpus.add_metric([environment, "held", gpu_type], held)
+            gpus.add_metric([environment, "idle", gpu_type], max(0, total - held))
         yield gpus
         yield GaugeMetricFamily(
             "springtide_store_writable",
@@ -84,6 +87,17 @@ class PoolCollector(Collector):
                 yield CounterMetricFamily(
                     f"springtide_{name}", f"{name} since the start".replace("_", " "), value=value
                 )
+
+
+def _gpus(view: PoolView) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return the numbers of all and of held GPUs by environment and type."""
+    build_type = next((node.gpu_type for node in view.nodes if node.environment == "build" and node.gpus), "")
+    train = {each: (use.train_gpus, use.train_held) for each, use in view.by_type.items()}
+    build = {each: (use.build_gpus, use.build_held) for each, use in view.build_by_type.items()}
+    train = train or {next(iter(view.gpu_types), ""): (view.train_gpus, view.train_held)}
+    build = build or {build_type: (view.build_gpus, view.build_held)}
+    found = {("train", each): use for each, use in train.items()}
+    return found | {("build", each): use for each, use in build.items()}
 
 
 def _fields(stats: Any) -> Iterable[tuple[str, Any]]:

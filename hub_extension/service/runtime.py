@@ -108,6 +108,7 @@ class Setup:
         policy = model.Settings(order=self.order, min_runtime=self.min_runtime, grace=self.grace)
         return EngineSettings(
             policy=policy,
+            types=self.gpu_types,
             images=None if self.cluster is None else self.cluster.images,
             keep_jobs=self.keep,
             max_unfinished=self.queue_cap,

@@ -18,8 +18,8 @@ from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import store_refusal
 from springtide.scheduler.engine.views import history, job_view, pool_view
+from springtide.scheduler.engine.views.by_type import quota_sums
 from springtide.scheduler.executors.base import Reported
-from springtide.scheduler.gpu_types import total
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.bundles import pack
@@ -111,7 +111,8 @@ class Engine:
         if key is not None and (known := await self.job_of_key(user, key)) is not None:
             return known
         parts = self._parts
-        context = validation.ValidationContext(self._nodes.train(), self._state.projects, self.settings)
+        state = self._state
+        context = validation.ValidationContext(self._nodes.train(), state.projects, self.settings, state.types)
         spec = validation.validate_submission(
             submission, user, project, context, job_id=parts.new_id(), now=parts.clock()
         )
@@ -232,8 +233,7 @@ class Engine:
         end = min(end, self._parts.clock())
         start = min(start, end)
         uses = await self._read(self._store.gpu_use, start, end)
-        quota_of = {name: total(project.quota) for name, project in self._state.policy_projects().items()}
-        return history.history(uses, start, end, quotas.total_gpus(self._nodes.train()), quota_of)
+        return history.history(uses, start, end, quotas.total_gpus(self._nodes.train()), quota_sums(self._state))
 
     def choices(self, projects: Sequence[str]) -> list[wire.ProjectChoice]:
         """Return what a person may ask for in each of these projects."""
@@ -254,8 +254,8 @@ class Engine:
         return any(project.quota != 0 for project in lineage)
 
     def gpu_types(self) -> list[str]:
-        """Return the types of train GPUs, by name."""
-        return sorted({node.gpu_type for node in self._nodes.train() if node.gpu_type})
+        """Return the types of train GPUs, in the pool's order."""
+        return [each for each in self._state.types.train if each]
 
     # ---------- projects and people
 
@@ -303,7 +303,7 @@ class Engine:
         return pool_view.admin(self._state, self._nodes, self._read_model.standing(), members)
 
     def _project_view(self, name: str, members: Members) -> wire.ProjectView:
-        views = pool_view.project_views(self._state, self._read_model.standing(), members)
+        views = pool_view.project_views(self._state, self._nodes, self._read_model.standing(), members)
         return next(view for view in views if view.name == name)
 
     async def _change(self, change: Callable[[Transaction], T]) -> T:
@@ -362,14 +362,14 @@ class Engine:
     # ---------- workspaces
 
     async def reserve_workspace(
-        self, user: str, server: str, gpus: int, projects: Sequence[str]
+        self, user: str, server: str, gpus: int, projects: Sequence[str], *, gpu_type: str = ""
     ) -> wire.Workspace:
-        """Reserve build GPUs for a workspace; a repeated request returns the same ones.
+        """Reserve build GPUs of a type for a workspace; a repeated request returns the same ones.
 
-        ``projects`` are the person's. Raises `Refusal` (409) beyond the build quota.
+        ``projects`` are the person's; an empty ``gpu_type`` means any. Raises `Refusal` beyond the build quota.
         """
         record = await self._change(
-            lambda transaction: workspaces.reserve(transaction, user, server, gpus, projects)
+            lambda transaction: workspaces.reserve(transaction, user, server, gpus, projects, gpu_type=gpu_type)
         )
         return job_view.workspace(record, self._read_model.view_context().labels)
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from springtide.scheduler import wire
@@ -77,13 +78,14 @@ async def open_engine(
     try:
         mailbox = Mailbox(clock)
         loaded = await threads.read(store.load)
-        state = State.from_store(loaded)
+        state = State.from_store(loaded, settings.types)
         await executor.start(mailbox.post)
         newest = await executor.newest_epoch()
         if newest >= store.epoch:
             logger.warning("The store is a copy from before epoch %d: its epoch is raised above that.", newest)
             await threads.write(store.raise_epoch, newest)
         nodes = ObservedNodes(await executor.inventory())
+        await _follow_types(state, nodes, threads, clock.wall())
         if loaded.fresh:
             await _create_projects(state, nodes, threads, projects or {}, clock.wall())
         statuses = await _attempts(executor, state)
@@ -106,6 +108,24 @@ async def open_engine(
         await executor.stop()
         threads.shutdown()
         raise
+
+
+async def _follow_types(state: State, nodes: ObservedNodes, threads: StoreThreads, now: float) -> None:
+    """Take in the GPU types of the nodes, and those of the attempts that run on them."""
+    transaction = Transaction(state, nodes, now)
+    transaction.follow_types()
+    for job in state.live_jobs():
+        attempt = job.attempts[-1]
+        gpu_type = nodes.type_of(attempt.placement) or attempt.gpu_type
+        if gpu_type != attempt.gpu_type:
+            transaction.put_job(job.with_attempt(replace(attempt, gpu_type=gpu_type)))
+    of_node = {node.name: node.gpu_type for node in nodes.build()}
+    for key, workspace in state.workspaces.items():
+        if workspace.gpus and of_node.get(workspace.node, workspace.gpu_type) != workspace.gpu_type:
+            transaction.put_workspace(key, replace(workspace, gpu_type=of_node[workspace.node]))
+    if transaction.must_commit:
+        await threads.write(threads.store.commit, transaction.write_batch())
+        transaction.apply_to_state()
 
 
 async def _attempts(executor: Executor, state: State) -> list[AttemptStatus]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from springtide.scheduler import model
+from springtide.scheduler.gpu_models import DeclaredTypes
 
 DAY = 86_400.0
 MIB = 1024 * 1024
@@ -29,7 +30,7 @@ class Retries:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Settings of the planner (``policy``), of retries, and bounds of what is accepted and kept.
+    """Settings of the planner (``policy``), of GPU ``types``, of retries, and bounds of what is accepted and kept.
 
     ``images`` are patterns of the images that jobs may run in, the default first; None where jobs run without one.
     ``max_…_bytes`` are in bytes; ``max_grace``, ``keep_jobs``, ``keep_audit`` and ``prune_every`` in seconds; the
@@ -37,6 +38,7 @@ class EngineSettings:
     """
 
     policy: model.Settings = field(default_factory=model.Settings)
+    types: DeclaredTypes = DeclaredTypes()  # noqa: RUF009 - frozen
     retries: Retries = field(default_factory=Retries)
     images: tuple[str, ...] | None = None
     max_unfinished: int = 10_000

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Row
 
-from springtide.scheduler.model import Project
+from springtide.scheduler.model import Amount, Project
 from springtide.scheduler.store.records import (
     AttemptRecord,
     AuditRecord,
@@ -18,6 +18,7 @@ from springtide.scheduler.store.records import (
     JobRecord,
     JobSpec,
     JobStanding,
+    PersonRecord,
     ProjectRecord,
     WorkspaceRecord,
 )
@@ -29,6 +30,7 @@ _attempt = msgspec.json.Decoder(AttemptRecord)
 _project = msgspec.json.Decoder(Project)
 _ranges = msgspec.json.Decoder(JobRanges)
 _gpus = msgspec.json.Decoder(tuple[int, ...])
+_amount: msgspec.json.Decoder[Amount] = msgspec.json.Decoder(int | dict[str, int | None] | None)
 _mapping = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -123,6 +125,16 @@ def project_record(row: Row[Any]) -> ProjectRecord:
     return ProjectRecord(_project.decode(row.body), row.version, row.colour, row.made_group, ranges)
 
 
+def person_row(record: PersonRecord) -> dict[str, Any]:
+    """Return the columns of a person."""
+    return {"name": record.name, "build_quota": _text(record.build_quota)}
+
+
+def person_record(row: Row[Any]) -> PersonRecord:
+    """Return a person from its columns."""
+    return PersonRecord(row.name, _amount.decode(row.build_quota))
+
+
 def workspace_row(record: WorkspaceRecord) -> dict[str, Any]:
     """Return the columns of a workspace."""
     return {
@@ -131,12 +143,13 @@ def workspace_row(record: WorkspaceRecord) -> dict[str, Any]:
         "node": record.node,
         "gpus": _text(record.gpus),
         "since": record.since,
+        "gpu_type": record.gpu_type,
     }
 
 
 def workspace_record(row: Row[Any]) -> WorkspaceRecord:
     """Return a workspace from its columns."""
-    return WorkspaceRecord(row.user, row.server, row.node, _gpus.decode(row.gpus), row.since)
+    return WorkspaceRecord(row.user, row.server, row.node, _gpus.decode(row.gpus), row.since, row.gpu_type)
 
 
 def event_row(record: EventRecord) -> dict[str, Any]:

@@ -11,7 +11,16 @@ from enum import StrEnum
 from typing import Any
 
 from springtide.scheduler.clock import ClockAnchor
-from springtide.scheduler.model import PRIORITIES, JobState, Placement, Project, Reason, Spread
+from springtide.scheduler.model import (
+    PRIORITIES,
+    Amount,
+    Environment,
+    JobState,
+    Placement,
+    Project,
+    Reason,
+    Spread,
+)
 
 
 class Asked(StrEnum):
@@ -88,7 +97,7 @@ class AttemptRecord:
     ``created`` is when its start was decided, ``started`` when its processes started. ``asked`` is what it was
     asked to do at ``asked_at``, for the reason ``asked_why``. ``seen`` says that the executor has reported it at
     least once. ``step_before`` is the highest step of the job when it began, ``borrowed`` the number of its GPUs
-    that were borrowed then.
+    that were borrowed then, ``gpu_type`` their type.
     """
 
     job: str
@@ -111,6 +120,7 @@ class AttemptRecord:
     resumed_from: float | None = None
     step_before: float | None = None
     borrowed: int = 0
+    gpu_type: str = ""
 
     @property
     def gpus(self) -> int:
@@ -233,21 +243,25 @@ class ProjectRecord:
 
 @dataclass(frozen=True, slots=True)
 class PersonRecord:
-    """A person with a personal build quota, in GPUs."""
+    """A person with a personal build quota, in GPUs: a number, or a table by GPU type."""
 
     name: str
-    build_quota: int
+    build_quota: Amount
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceRecord:
-    """The GPUs reserved for a workspace: indices on ``node``, none for a workspace without GPUs."""
+    """The GPUs reserved for a workspace: indices on ``node``, none for a workspace without GPUs.
+
+    ``gpu_type`` is their type, empty in records of earlier versions.
+    """
 
     user: str
     server: str
     node: str
     gpus: tuple[int, ...]
     since: float
+    gpu_type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +319,7 @@ class WriteBatch:
     """The writes of one transaction. Jobs and attempts are inserted or replaced as a whole.
 
     ``shifted_jobs`` are jobs whose spec is replaced too, because a step of the system clock has shifted its times.
+    ``gpu_types`` are the complete types of the environments that it names, in the pool's order.
     """
 
     new_jobs: list[JobRecord] = field(default_factory=list)
@@ -325,6 +340,7 @@ class WriteBatch:
     shifted_jobs: list[JobRecord] = field(default_factory=list)
     clock: ClockAnchor | None = None
     next_age: int | None = None
+    gpu_types: Mapping[Environment, tuple[str, ...]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__slots__)
@@ -335,7 +351,8 @@ class Loaded:
     """The engine's state at a start: unfinished jobs, and the highest number of each journal.
 
     ``fresh`` is true until the first commit: the configured projects are still to be created. ``clock`` is the
-    anchor of the system clock that the times refer to, None in a fresh store.
+    anchor of the system clock that the times refer to, None in a fresh store. ``gpu_types`` are the types that the
+    pool knows, in its order, by environment.
     """
 
     projects: tuple[ProjectRecord, ...]
@@ -349,6 +366,7 @@ class Loaded:
     last_event: int
     last_audit: int
     last_decision: int
+    gpu_types: Mapping[Environment, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

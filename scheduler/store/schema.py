@@ -39,7 +39,15 @@ people = Table(
     "people",
     metadata,
     Column("name", String(255), primary_key=True),
-    Column("build_quota", Integer, nullable=False),
+    Column("build_quota", Text, nullable=False),
+)
+
+gpu_types = Table(
+    "gpu_types",
+    metadata,
+    Column("environment", String(16), primary_key=True),
+    Column("name", String(128), primary_key=True),
+    Column("position", Integer, nullable=False),
 )
 
 bundles = Table(
@@ -106,6 +114,7 @@ workspaces = Table(
     Column("node", String(255), nullable=False),
     Column("gpus", Text, nullable=False),
     Column("since", Double, nullable=False),
+    Column("gpu_type", String(128), nullable=False, server_default=""),
 )
 
 events = Table(

@@ -101,13 +101,17 @@ def _people(connection: Connection, batch: WriteBatch) -> None:
     people = [*batch.dropped_people, *(record.name for record in batch.people)]
     if people:
         connection.execute(delete(schema.people).where(schema.people.c.name.in_(people)))
-    _insert(connection, schema.people, [{"name": p.name, "build_quota": p.build_quota} for p in batch.people])
+    _insert(connection, schema.people, [codec.person_row(record) for record in batch.people])
     table = schema.workspaces
     keys = [*batch.dropped_workspaces, *((record.user, record.server) for record in batch.workspaces)]
     if keys:
         same = [and_(table.c.user == user, table.c.server == server) for user, server in keys]
         connection.execute(delete(table).where(or_(*same)))
     _insert(connection, table, [codec.workspace_row(record) for record in batch.workspaces])
+    for environment, names in batch.gpu_types.items():
+        connection.execute(delete(schema.gpu_types).where(schema.gpu_types.c.environment == environment.value))
+        rows = [{"environment": environment.value, "name": name, "position": at} for at, name in enumerate(names)]
+        _insert(connection, schema.gpu_types, rows)
     if batch.next_age is not None:
         _set_meta(connection, {"next_age": batch.next_age})
     if batch.clock is not None:

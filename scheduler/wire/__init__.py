@@ -31,14 +31,18 @@ from springtide.scheduler.wire.people import (
     Admin,
     AuditEntry,
     AuditPage,
+    BuildSums,
     Me,
     PersonEdit,
+    PersonNumbers,
     PersonView,
     ProjectChoice,
     ProjectEdit,
     Sums,
+    TrainSums,
 )
 from springtide.scheduler.wire.pool import (
+    BuildUse,
     GpuCell,
     History,
     HistoryPoint,
@@ -47,11 +51,14 @@ from springtide.scheduler.wire.pool import (
     NodeView,
     PoolView,
     ProjectView,
+    TypeNumbers,
+    TypeUse,
 )
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import MAX_GPUS, MAX_JOBS_PAGE, MAX_NAME, Answer, Request
 from springtide.scheduler.wire.submission import OPTIONS, Submission, Wish
 from springtide.scheduler.wire.workspaces import (
+    BuildNumbers,
     BuildQuota,
     Workspace,
     WorkspaceList,
@@ -71,7 +78,10 @@ __all__ = [
     "AuditEntry",
     "AuditPage",
     "BadOption",
+    "BuildNumbers",
     "BuildQuota",
+    "BuildSums",
+    "BuildUse",
     "Event",
     "Forecast",
     "GpuCell",
@@ -94,6 +104,7 @@ __all__ = [
     "OutputFile",
     "OutputList",
     "PersonEdit",
+    "PersonNumbers",
     "PersonView",
     "Point",
     "Points",
@@ -112,6 +123,9 @@ __all__ = [
     "Submission",
     "Sums",
     "Surface",
+    "TrainSums",
+    "TypeNumbers",
+    "TypeUse",
     "WhatIf",
     "Wish",
     "Workspace",

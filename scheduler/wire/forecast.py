@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from springtide.scheduler.wire.jobs import Reason, Starts
 from springtide.scheduler.wire.people import ProjectEdit
+from springtide.scheduler.wire.pool import TypeNumbers
 from springtide.scheduler.wire.shapes import MAX_NAME, Answer, ProjectName, Request, Word
 from springtide.scheduler.wire.submission import Wish
 
@@ -42,7 +43,7 @@ class WhatIf(Request, frozen=True, kw_only=True):
 
 
 class ProjectOutlook(Answer, frozen=True, kw_only=True):
-    """How a project would stand after the next decisions, in GPUs."""
+    """How a project would stand after the next decisions, in GPUs; with several GPU types also by type."""
 
     quota: int | None
     limit: int | None
@@ -50,6 +51,7 @@ class ProjectOutlook(Answer, frozen=True, kw_only=True):
     held: int
     borrowed: int
     waiting: int
+    by_type: dict[str, TypeNumbers] = {}
 
 
 class Shift(Answer, frozen=True, kw_only=True):

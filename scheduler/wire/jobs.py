@@ -68,6 +68,8 @@ class Attempt(Answer, frozen=True, kw_only=True):
     workers: int
     gpus: list[GpuRef]
     created: float
+    gpu_type: str = ""
+    """The type of its GPUs; empty where the pool has one type."""
     started: float | None = None
     ended: float | None = None
     exit_code: int | None = None
@@ -116,6 +118,10 @@ class Job(Answer, frozen=True, kw_only=True):
     min_workers: int
     submitted: float
     argv: list[str]
+    gpu_types: list[str] = []
+    """The GPU types that it accepts, in its order; empty means all."""
+    gpu_type: str = ""
+    """The type of the GPUs that it holds; empty while it holds none, and where the pool has one type."""
     image: str | None = None
     """The container image it runs in; None on one machine."""
     source: str = ""

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from springtide.scheduler.wire.pool import ProjectView
 from springtide.scheduler.wire.ranges import JobRanges
-from springtide.scheduler.wire.shapes import Answer, Count, ProjectName, Request
+from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request
 
 
 class ProjectChoice(Answer, frozen=True, kw_only=True):
@@ -50,43 +50,74 @@ class Me(Answer, frozen=True, kw_only=True):
 class ProjectEdit(Request, frozen=True, kw_only=True):
     """A new project, or a change to one: fields left out stay as they are.
 
+    ``quota``, ``limit`` and ``build_quota`` are numbers of GPUs, or tables by GPU type where the pool has several;
+    a type left out of a table has quota 0, no limit and build quota 0.
+
     ``ranges`` is replaced as a whole. ``version`` is the version that was shown to the editor; a change based on
     an old one is refused.
     """
 
     parent: ProjectName | UnsetType | None = UNSET
-    quota: Count | UnsetType | None = UNSET
-    limit: Count | UnsetType | None = UNSET
+    quota: Quantity | UnsetType | None = UNSET
+    limit: Quantity | UnsetType | None = UNSET
     weight: Annotated[float, Meta(ge=0, le=1e6)] | UnsetType = UNSET
     priority: Annotated[int, Meta(ge=0, le=1_000_000)] | UnsetType = UNSET
-    build_quota: Count | UnsetType = UNSET
+    build_quota: Quantity | UnsetType = UNSET
     ranges: JobRanges | UnsetType = UNSET
     version: Annotated[int, Meta(ge=0, le=1 << 53)] | UnsetType = UNSET
 
 
+class PersonNumbers(Answer, frozen=True, kw_only=True):
+    """A person's build GPUs of one type."""
+
+    build_quota: int
+    own_build_quota: int | None
+    build_used: int
+
+
 class PersonView(Answer, frozen=True, kw_only=True):
-    """A person's build quota, in GPUs: the person's own, or the largest that one of the projects gives."""
+    """A person's build quota, in GPUs: the person's own, or the largest that one of the projects gives.
+
+    On a pool with several types of build GPUs the numbers are sums, and ``by_type`` has those of each type.
+    """
 
     name: str
     build_quota: int
     own_build_quota: int | None
     build_used: int
     projects: list[str]
+    by_type: dict[str, PersonNumbers] = {}
 
 
 class PersonEdit(Request, frozen=True, kw_only=True):
     """A build quota of one's own for a person; None goes back to that of the projects."""
 
-    build_quota: Count | None
+    build_quota: Quantity | None
+
+
+class TrainSums(Answer, frozen=True, kw_only=True):
+    """The sums of one type of train GPUs."""
+
+    train_gpus: int
+    quota_sum: int
+
+
+class BuildSums(Answer, frozen=True, kw_only=True):
+    """The sums of one type of build GPUs."""
+
+    build_gpus: int
+    build_quota_sum: int
 
 
 class Sums(Answer, frozen=True, kw_only=True):
-    """The sums an admin watches, in GPUs."""
+    """The sums an admin watches, in GPUs. The tables are empty where there is one type."""
 
     train_gpus: int
     quota_sum: int
     build_gpus: int
     build_quota_sum: int
+    by_type: dict[str, TrainSums] = {}
+    build_by_type: dict[str, BuildSums] = {}
 
 
 class Admin(Answer, frozen=True, kw_only=True):

@@ -43,8 +43,23 @@ class NodeView(Answer, frozen=True, kw_only=True):
     """What a job may take there besides GPUs, and who enforces it; empty where the cluster says."""
 
 
+class TypeNumbers(Answer, frozen=True, kw_only=True):
+    """A project's train GPUs of one type."""
+
+    quota: int | None
+    limit: int | None
+    fair_share: int
+    held: int
+    borrowed: int
+    waiting: int
+
+
 class ProjectView(Answer, frozen=True, kw_only=True):
-    """A project as bars show it. ``colour`` is its index in the palette; it never changes."""
+    """A project as bars show it. ``colour`` is its index in the palette; it never changes.
+
+    On a pool with several GPU types the numbers are sums (None if that of any type is), ``by_type`` has those of
+    each train type and ``build_by_type`` the build quota of each build type, in the pool's order.
+    """
 
     name: str
     parent: str | None
@@ -62,12 +77,32 @@ class ProjectView(Answer, frozen=True, kw_only=True):
     colour: int
     members: list[str] = []
     version: int = 1
+    by_type: dict[str, TypeNumbers] = {}
+    build_by_type: dict[str, int] = {}
     ranges: JobRanges = JobRanges()
     """What the project's own setting lets its jobs ask for; those of the projects that it is in count as well."""
 
 
+class TypeUse(Answer, frozen=True, kw_only=True):
+    """The train GPUs of one type, and the quotas of the top projects of it together."""
+
+    train_gpus: int
+    train_held: int
+    quota_sum: int
+
+
+class BuildUse(Answer, frozen=True, kw_only=True):
+    """The build GPUs of one type."""
+
+    build_gpus: int
+    build_held: int
+
+
 class PoolView(Answer, frozen=True, kw_only=True):
-    """The pool at a glance. ``seq`` grows with each change."""
+    """The pool at a glance. ``seq`` grows with each change.
+
+    ``gpu_types`` are the types of train GPUs, cheapest first. The tables by type are empty where there is one.
+    """
 
     seq: int
     nodes: list[NodeView]
@@ -79,6 +114,9 @@ class PoolView(Answer, frozen=True, kw_only=True):
     simulated: bool
     quota_sum: int
     """The quotas of the top projects together, in GPUs."""
+    gpu_types: list[str] = []
+    by_type: dict[str, TypeUse] = {}
+    build_by_type: dict[str, BuildUse] = {}
 
 
 class Idle(Answer, frozen=True, kw_only=True):

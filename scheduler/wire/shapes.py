@@ -16,6 +16,9 @@ Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 ProjectName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f/]+(?!\n)$")]
 Word = Annotated[str, Meta(max_length=MAX_NAME)]
 Count = Annotated[int, Meta(ge=0, le=MAX_GPUS)]
+TypeName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+Quantity = Count | Annotated[dict[TypeName, Count | None], Meta(max_length=100)]
+"""A number of GPUs, or on a pool with several GPU types a table by type. A type left out has 0; None: no bound."""
 Positive = Annotated[int, Meta(ge=1, le=MAX_GPUS)]
 
 

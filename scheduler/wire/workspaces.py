@@ -40,8 +40,19 @@ class Workspace(Answer, frozen=True, kw_only=True):
     host: str = ""
 
 
+class BuildNumbers(Answer, frozen=True, kw_only=True):
+    """What a person may still start of one type of build GPUs."""
+
+    quota: int
+    used: int
+    free: int
+
+
 class BuildQuota(Answer, frozen=True, kw_only=True):
-    """What a person may still start, for the options form."""
+    """What a person may still start, for the options form.
+
+    ``by_type`` has the numbers of each type of build GPUs; it is empty where there is one type.
+    """
 
     user: str
     quota: int
@@ -50,6 +61,7 @@ class BuildQuota(Answer, frozen=True, kw_only=True):
     """Free build GPUs on the machine; less than quota - used when something else holds them."""
     simulated: bool
     projects: list[str]
+    by_type: dict[str, BuildNumbers] = {}
 
 
 class WorkspaceView(Answer, frozen=True, kw_only=True):

@@ -65,7 +65,7 @@ class People:
         )
 
     async def stop_server(self, user: str, server: str, _token: str) -> None:
-        self.notebooks[user].discard(server)
+        self.notebooks.get(user, set()).discard(server)
 
     async def create(self, name: str, token: str) -> None:
         self._check(token)

@@ -295,7 +295,7 @@ async def test_metrics_are_for_tokens_and_for_this_machine(running):
     for headers in ({}, {"Authorization": "token susan", "X-Forwarded-For": "192.0.2.1"}):
         answer = await running.as_(None, **headers).get("/metrics")
         assert answer.status_code == 200
-        assert 'springtide_project_held_gpus{project="vision"} 1.0' in answer.text
+        assert 'springtide_project_held_gpus{gpu_type="simulated",project="vision"} 1.0' in answer.text
         assert 'springtide_call_seconds_count{call="POST /jobs"} 1.0' in answer.text
     for name in ("X-Forwarded-For", "X-Real-Ip"):
         assert (await running.as_(None, **{name: "127.0.0.1"}).get("/metrics")).status_code == 401

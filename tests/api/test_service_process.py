@@ -330,5 +330,5 @@ def test_a_new_service_waits_for_a_former_one_to_leave_and_goes_on_where_it_was(
     first.process.wait()
     second.ready()
     metrics = httpx.get(f"{second.url}/metrics", trust_env=False).text
-    assert 'springtide_project_quota_gpus{project="vision"} 2.0' in metrics
+    assert 'springtide_project_quota_gpus{gpu_type="simulated",project="vision"} 2.0' in metrics
     assert "other" not in metrics

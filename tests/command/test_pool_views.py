@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from springtide.hub_extension.commands.pool import as_tree, cell_mark, holders, project_bar, screen
-from springtide.scheduler.wire import GpuCell, Holder, NodeView, PoolView, ProjectView
+from springtide.hub_extension.commands.pool import (
+    as_tree,
+    cell_mark,
+    header,
+    holders,
+    project_bar,
+    project_rows,
+    screen,
+)
+from springtide.scheduler.wire import GpuCell, Holder, NodeView, PoolView, ProjectView, TypeNumbers, TypeUse
 
 
 def project(name: str, **changes: Any) -> ProjectView:
@@ -53,3 +61,30 @@ def test_a_screen_shows_who_holds_what() -> None:
     lines = list(screen(pool))
     assert lines[0] == "2 of 4 simulated train GPUs held, 0 of 0 simulated build GPUs in notebooks"
     assert lines[-1] == "here (train) [#/+.] susan 2"
+
+
+def test_several_gpu_types_have_a_line_each_and_one_type_has_none() -> None:
+    numbers = {"limit": None, "fair_share": 2, "waiting": 0}
+    view = project(
+        "susan",
+        by_type={
+            "t4": TypeNumbers(quota=4, held=1, borrowed=0, **numbers),
+            "a100": TypeNumbers(quota=0, held=2, borrowed=2, **numbers),
+        },
+    )
+    use = {
+        "t4": TypeUse(train_gpus=8, train_held=1, quota_sum=4),
+        "a100": TypeUse(train_gpus=4, train_held=2, quota_sum=0),
+    }
+    pool = PoolView(
+        seq=1, nodes=[], projects=[view], train_gpus=12, train_held=3, build_gpus=0, build_held=0, simulated=False,
+        quota_sum=4, gpu_types=["t4", "a100"], by_type=use,
+    )  # fmt: skip
+    assert header(pool)[:3] == ("PROJECT", "TYPE", "QUOTA")
+    assert [row[:5] for row in project_rows("susan", view, pool)] == [
+        ("susan", "t4", 4, 1, 0),
+        ("", "a100", 0, 2, 2),
+    ]
+    lines = list(screen(pool))
+    assert lines[0] == "1 of 8 train t4 GPUs, 2 of 4 train a100 GPUs held, 0 of 0 build GPUs in notebooks"
+    assert any("a100" in line and line.rstrip().endswith("|//") for line in lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from springtide.scheduler.wire import BuildQuota
+from springtide.scheduler.wire import BuildNumbers, BuildQuota
 from springtide.spawner.options import (
     IDLE,
     IN_USE,
@@ -13,6 +13,7 @@ from springtide.spawner.options import (
     form_html,
     options_from_form,
     requested_gpus,
+    requested_type,
 )
 
 
@@ -131,3 +132,22 @@ def test_the_form_is_there_while_the_service_is_away() -> None:
     html = form_html(None, default=1)
     assert "restarting" in html
     assert "max=" not in html
+
+
+@pytest.mark.parametrize("gpu_type", [3, None, ["t4"], "x" * 129])
+def test_a_gpu_type_is_a_short_text(gpu_type: object) -> None:
+    with pytest.raises(OptionError, match="expected the name of a GPU type"):
+        requested_type({"gpu_type": gpu_type})
+    assert requested_type({}) == ""
+
+
+def test_the_form_asks_for_the_type_only_where_there_are_several() -> None:
+    by_type = {"t4": BuildNumbers(quota=1, used=1, free=1), "a100": BuildNumbers(quota=2, used=0, free=1)}
+    quota = BuildQuota(user="susan", quota=3, used=1, free=2, simulated=False, projects=[], by_type=by_type)
+    form = form_html(quota, default=1)
+    assert "t4: your build quota is 1 GPU, 1 in use by your notebooks; 0 can be taken now." in form
+    assert '<option value="a100" selected>a100: 1 left</option>' in form
+    assert 'max="1"' in form
+    one = BuildQuota(user="susan", quota=3, used=1, free=2, simulated=False, projects=[])
+    assert "gpu_type" not in form_html(one, default=1)
+    assert options_from_form({"gpus": ["1"], "gpu_type": [" a100 "]}) == {"gpus": 1, "gpu_type": "a100"}

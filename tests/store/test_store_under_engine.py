@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from earlier_store import EARLIER, write_earlier
 from sqlalchemy import text
 
 spec = importlib.util.spec_from_file_location(
@@ -57,3 +58,27 @@ async def test_a_database_that_went_away_for_a_moment_loses_nothing(pool, url):
             )
     job = await pool.submit(gpus=1)
     await pool.state(job.id, "running")
+
+
+async def test_quotas_of_an_earlier_store_stay_with_its_only_type_when_another_one_joins(url, tmp_path):
+    write_earlier(url, "0002", EARLIER)
+    worlds = engine_conftest.worlds
+    t4, build = worlds.node("train", 8, gpu_type="t4"), worlds.node("build", 3, worlds.Environment.BUILD)
+    pool = engine_conftest.Pool(tmp_path, executor=worlds.MemoryExecutor((t4, build)), url=url)
+    await pool.start()
+    assert [(of.quota, of.limit, of.by_type) for of in pool.engine.pool().projects] == [
+        (4, 6, {}),
+        (None, None, {}),
+    ]
+    pool.executor.change_nodes(t4, build, worlds.node("new", 4, gpu_type="a100"))
+    for _ in range(2):
+        await pool.idle()
+        vision, speech = pool.engine.pool().projects
+        assert {name: (of.quota, of.limit) for name, of in vision.by_type.items()} == {
+            "t4": (4, 6),
+            "a100": (0, None),
+        }
+        assert {name: of.quota for name, of in speech.by_type.items()} == {"t4": None, "a100": 0}
+        assert (vision.build_quota, pool.engine.build_quota("susan", ["vision"]).used) == (1, 2)
+        await pool.restart()
+    await pool.stop()

@@ -28,7 +28,7 @@ from springtide.scheduler.engine import Engine, EngineSettings, JobFilter, open_
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store
-from springtide.scheduler.telemetry import discover
+from springtide.scheduler.telemetry import Machine, discover
 
 T = TypeVar("T")
 
@@ -117,10 +117,17 @@ class People:
 
 
 class Service:
-    """The service with engine, store, executor and pages in a thread of its own, as browsers see it."""
+    """The service with engine, store, executor and pages in a thread of its own, as browsers see it.
 
-    def __init__(self, state: Path) -> None:
+    Each project begins with the quotas of ``projects``.
+    """
+
+    def __init__(
+        self, state: Path, machine: Machine | None = None, projects: wire.ProjectEdit | None = None
+    ) -> None:
         self._state = state
+        self._machine = machine or discover(11, 3)
+        self._projects = projects or wire.ProjectEdit(quota=2, build_quota=1)
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -148,13 +155,12 @@ class Service:
     async def _start(self) -> None:
         store = Store.open(f"sqlite:///{self._state / 'springtide.sqlite'}", self._state)
         self._stack.callback(store.close)
-        executor = LocalExecutor(self._state, discover(11, 3))
+        executor = LocalExecutor(self._state, self._machine)
         self.engine = await open_engine(store, executor, EngineSettings(policy=model.Settings(grace=2.0)))
         self._stack.push_async_callback(self.engine.stop)
         self._stack.push_async_callback(self._end_jobs)
         for name in self.people.groups:
-            edit = wire.ProjectEdit(quota=2, build_quota=1)
-            await self.engine.create_project(name, edit, "set-up", members=await self.people.members())
+            await self.engine.create_project(name, self._projects, "set-up", members=await self.people.members())
         loop = asyncio.get_running_loop()
         pool = Pool(self.engine, self.people, Buckets(1000, 1000, loop.time), 1 << 20, 2.0, "0", time.time)
         sockets = bind_sockets(0, "127.0.0.1")

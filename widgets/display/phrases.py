@@ -8,7 +8,7 @@ import unicodedata
 
 from springtide.scheduler.client.times import expectation
 from springtide.scheduler.wire import Job
-from springtide.scheduler.wording import gpus, workers
+from springtide.scheduler.wording import count, gpus, workers
 
 GLYPHS = {
     "queued": "◷",
@@ -62,10 +62,11 @@ def held(job: Job) -> str:
     borrowed = sum(gpu.borrowed for gpu in job.held)
     if not job.held:
         return ""
+    held = count(len(job.held), f"{job.gpu_type} GPU" if job.gpu_type else "GPU")
     if not borrowed:
-        return gpus(len(job.held))
+        return held
     part = "borrowed" if borrowed == len(job.held) else f"{borrowed} of them borrowed"
-    return f"{gpus(len(job.held))}, {part}"
+    return f"{held}, {part}"
 
 
 def why(job: Job) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from springtide.scheduler.wire import Job, PoolView, ProjectView
+from springtide.scheduler.wire import Job, PoolView, ProjectView, TypeNumbers
 from springtide.scheduler.wording import count
 from springtide.widgets.display import phrases
 
@@ -60,14 +60,15 @@ def jobs_html(jobs: Sequence[Job]) -> str:
 
 def pool_text(pool: PoolView) -> str:
     """Return the pool at a glance."""
-    rows = [_project_row(project) for project in pool.projects]
-    return f"{_totals(pool)}\n{text_table(PROJECT_HEADS, rows, 'There are no projects yet.')}"
+    rows = _project_rows(pool)
+    return f"{_totals(pool)}\n{text_table(_project_heads(pool), rows, 'There are no projects yet.')}"
 
 
 def pool_html(pool: PoolView) -> str:
     """Return the pool at a glance, as a table."""
-    rows = [_project_row(project) for project in pool.projects]
-    return f"<p>{phrases.escape(_totals(pool))}</p>{html_table(PROJECT_HEADS, rows, 'There are no projects yet.')}"
+    rows = _project_rows(pool)
+    table = html_table(_project_heads(pool), rows, "There are no projects yet.")
+    return f"<p>{phrases.escape(_totals(pool))}</p>{table}"
 
 
 def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> str:
@@ -105,7 +106,11 @@ def _style(column: Sequence[str]) -> str:
 
 def _totals(pool: PoolView) -> str:
     simulated = " (simulated)" if pool.simulated else ""
-    return f"{pool.train_held} of {count(pool.train_gpus, 'train GPU')}{simulated} held"
+    types = [
+        f"{of.train_held} of {count(of.train_gpus, f'train {each} GPU')}" for each, of in pool.by_type.items()
+    ]
+    held = ", ".join(types) or f"{pool.train_held} of {count(pool.train_gpus, 'train GPU')}"
+    return f"{held}{simulated} held"
 
 
 def _rest(jobs: Sequence[Job]) -> str:
@@ -118,6 +123,21 @@ def _job_row(job: Job) -> tuple[str, ...]:
     return (job.id, job.name, job.project, phrases.state(job), phrases.progress(job), gpus, phrases.why(job))
 
 
-def _project_row(project: ProjectView) -> tuple[str, ...]:
-    quota = "unlimited" if project.quota is None else str(project.quota)
-    return (project.name, quota, str(project.held), str(project.borrowed), str(project.waiting))
+def _project_heads(pool: PoolView) -> tuple[str, ...]:
+    """Return the heads of the table of projects, with one for the GPU type where the pool has several."""
+    return (PROJECT_HEADS[0], "type", *PROJECT_HEADS[1:]) if pool.by_type else PROJECT_HEADS
+
+
+def _project_rows(pool: PoolView) -> list[tuple[str, ...]]:
+    """Return the rows of the table of projects: one of each, or one for each GPU type of it."""
+    rows: list[tuple[str, ...]] = []
+    for project in pool.projects:
+        if not pool.by_type:
+            rows.append((project.name, *_numbers(project)))
+        rows += [(project.name, gpu_type, *_numbers(of)) for gpu_type, of in project.by_type.items()]
+    return rows
+
+
+def _numbers(of: ProjectView | TypeNumbers) -> tuple[str, ...]:
+    quota = "unlimited" if of.quota is None else str(of.quota)
+    return (quota, str(of.held), str(of.borrowed), str(of.waiting))

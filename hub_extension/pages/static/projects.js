@@ -1,8 +1,9 @@
 /** Projects and quotas, edited in place by admins, and the trail of who changed what. */
 
 import { AuditTrail } from "./quotas/audit.js";
-import { drawPeople } from "./quotas/people.js";
-import { drawProjects, FIELDS } from "./quotas/project_table.js";
+import { drawPeople, OWN } from "./quotas/people.js";
+import { bodyOf, fieldsOf, projectsOfType, projectWith, typesOf } from "./quotas/fields.js";
+import { drawProjects } from "./quotas/project_table.js";
 import { attempted, call, calmly, followEvents, oncePerFrame, showMessage, site } from "./site.js";
 import { buildSum, drawSums, parsed, quotaLevels } from "./quotas/sums.js";
 import { h, patch } from "./visuals/base/dom.js";
@@ -25,28 +26,38 @@ async function start() {
 
 async function read() {
   const admin = await attempted(() => call("GET", "admin"));
-  if (admin) shown.admin = admin;
+  if (admin) {
+    shown.admin = admin;
+    editing.fields = fieldsOf(typesOf(admin.sums));
+  }
   redraw();
   if (site.admin) await trail.read();
 }
 
 /** What the fields hold now, typed or stored; texts that are no numbers count as unchanged. */
 function edited() {
-  const projects = shown.admin.projects.map((project) => ({ ...project, ...valuesOf(draftOf("project", project.name)) }));
+  const { fields } = editing;
+  const projects = shown.admin.projects.map((project) => projectWith(project, valuesOf(draftOf("project", project.name)), fields));
   const typed = draftOf("project", NEW)?.texts;
-  if (typed && Object.keys(typed).length) projects.push({ name: NEW, parent: null, quota: 0, build_quota: 0, ...valuesOf(draftOf("project", NEW)) });
-  const people = shown.admin.people.map((person) => {
-    const own = draftOf("person", person.name)?.texts.own_build_quota;
-    const value = own === undefined ? person.own_build_quota : own.trim() === "" ? null : parsed(own);
-    return { ...person, own_build_quota: value === undefined ? person.own_build_quota : value };
-  });
-  return { projects, people };
+  const blank = { name: NEW, parent: null, quota: 0, build_quota: 0, by_type: {}, build_by_type: {} };
+  if (typed && Object.keys(typed).length) projects.push(projectWith(blank, valuesOf(draftOf("project", NEW)), fields));
+  return { projects, people: shown.admin.people.map((person) => personWith(person, draftOf("person", person.name)?.texts ?? {})) };
+}
+
+function personWith(person, texts) {
+  const changed = { ...person, by_type: structuredClone(person.by_type) };
+  for (const [key, text] of Object.entries(texts)) {
+    const of = changed.by_type[key.slice(OWN.length + 1)] ?? changed;
+    const value = text.trim() === "" ? null : parsed(text);
+    if (value !== undefined) of.own_build_quota = value;
+  }
+  return changed;
 }
 
 function valuesOf(draft) {
   const values = {};
   for (const [field, text] of Object.entries(draft?.texts ?? {})) {
-    const value = FIELDS[field]?.read(text);
+    const value = editing.fields[field]?.read(text);
     if (value !== undefined) values[field] = value;
   }
   return values;
@@ -55,12 +66,12 @@ function valuesOf(draft) {
 /** The typed changes of projects that are there, as they would be sent; none while one of them is no value. */
 function edits() {
   const found = {};
-  for (const { name } of shown.admin.projects) {
-    const draft = draftOf("project", name);
+  for (const project of shown.admin.projects) {
+    const draft = draftOf("project", project.name);
     if (!draft) continue;
     const values = valuesOf(draft);
     if (Object.keys(values).length < Object.keys(draft.texts).length) return {};
-    found[name] = values;
+    found[project.name] = bodyOf(values, project, editing.fields);
   }
   return found;
 }
@@ -70,6 +81,7 @@ function draftOf(kind, name) {
 }
 
 const editing = {
+  fields: {},
   draft: draftOf,
   refusal: (kind, name) => shown.refusals.get(`${kind} ${name}`),
   asking: (key) => shown.asking === key,
@@ -124,7 +136,8 @@ const editing = {
     const draft = draftOf("project", name);
     if (!draft) return Promise.resolve(true);
     return editing.change("project", name, async () => {
-      const body = { ...readAll(draft.texts) };
+      const stored = shown.admin.projects.find((project) => project.name === name);
+      const body = bodyOf(readAll(draft.texts), stored, editing.fields);
       if (name === NEW) {
         await call("PUT", `projects/${encodeURIComponent(newName(draft.texts.name))}`, body);
       } else {
@@ -144,8 +157,15 @@ const editing = {
 };
 
 function gainOf(project) {
-  const values = { ...project, ...valuesOf(draftOf("project", project.name)) };
-  return (values.quota ?? Infinity) - (project.quota ?? 0) + values.build_quota - project.build_quota;
+  const after = projectWith(project, valuesOf(draftOf("project", project.name)), editing.fields);
+  return gpusOf(after) - gpusOf(project);
+}
+
+/** All GPUs that a project is given, of all types: an order in which to save, nothing more. */
+function gpusOf({ quota, build_quota: build, by_type: byType, build_by_type: buildByType }) {
+  const quotas = Object.values(byType).map((of) => of.quota);
+  const builds = Object.values(buildByType);
+  return [...(quotas.length ? quotas : [quota]), ...(builds.length ? builds : [build])].reduce((sum, gpus) => sum + (gpus ?? 1e9), 0);
 }
 
 function renewVersion(kind, name) {
@@ -164,9 +184,10 @@ function newName(text) {
 function readAll(texts) {
   const values = {};
   for (const [field, text] of Object.entries(texts)) {
-    if (!(field in FIELDS)) continue;
-    const value = FIELDS[field].read(text);
-    if (value === undefined) throw Object.assign(new Error(`${FIELDS[field].title} is “${text}”; expected ${FIELDS[field].expected}.`), { field });
+    const known = editing.fields[field];
+    if (!known) continue;
+    const value = known.read(text);
+    if (value === undefined) throw Object.assign(new Error(`${known.title} is “${text}”; expected ${known.expected}.`), { field: known.name });
     values[field] = value;
   }
   return values;
@@ -177,13 +198,12 @@ function draw() {
   const page = document.getElementById("page");
   page.removeAttribute("aria-busy");
   const { projects, people } = edited();
-  const levels = quotaLevels(projects, shown.admin.sums.train_gpus);
-  const sums = { ...shown.admin.sums, quota_sum: levels.get(null).total, build_quota_sum: buildSum(people, projects) };
-  whatIf.consider([...levels.values()].some(({ total, room }) => total > room) ? {} : edits());
+  const levels = levelsByType(projects);
+  whatIf.consider([...levels.values()].some((of) => [...of.values()].some(({ total, room }) => total > room)) ? {} : edits());
   const changed = shown.admin.projects.filter((project) => draftOf("project", project.name)).length;
   patch(
     page,
-    site.admin && drawSums(sums),
+    site.admin && drawSums(sumsOf(projects, people, levels)),
     h(
       "section",
       { key: "projects", class: "st-section" },
@@ -195,6 +215,26 @@ function draw() {
     h("section", { key: "people", class: "st-section" }, h("h2", {}, "People"), drawPeople(shown.admin, editing)),
     site.admin && h("section", { key: "audit", class: "st-section" }, h("h2", {}, "Who changed what"), trail.draw()),
   );
+}
+
+/** The levels of quotas for each GPU type, for null where there is one. */
+function levelsByType(projects) {
+  const { sums } = shown.admin;
+  const { train } = typesOf(sums);
+  return new Map((train.length ? train : [null]).map((type) => [type, quotaLevels(projectsOfType(projects, type), (type === null ? sums : sums.by_type[type]).train_gpus)]));
+}
+
+/** The sums at the top of the page, with what is typed. */
+function sumsOf(projects, people, levels) {
+  const { sums } = shown.admin;
+  const { train, build } = typesOf(sums);
+  return {
+    ...sums,
+    quota_sum: levels.get(null)?.get(null).total ?? 0,
+    build_quota_sum: build.length ? 0 : buildSum(people, projects),
+    by_type: Object.fromEntries(train.map((type) => [type, { ...sums.by_type[type], quota_sum: levels.get(type).get(null).total }])),
+    build_by_type: Object.fromEntries(build.map((type) => [type, { ...sums.build_by_type[type], build_quota_sum: buildSum(people, projects, type) }])),
+  };
 }
 
 window.addEventListener("beforeunload", (event) => {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from statistics import median
 
@@ -22,6 +22,8 @@ NOTABLE_RATIO = 0.95
 """Maximum time of the fastest spread as a part of that of the second, for it to be preferred."""
 
 Kind = tuple[str, str, str, int, int]
+Placed = tuple[str, Spread]
+"""GPU type and spread of an attempt."""
 Measurement = tuple[str, float]
 """What was measured, and its duration in seconds: one ``step``, or a whole ``run``."""
 
@@ -33,7 +35,7 @@ class PlacementStats:
     """
 
     def __init__(self) -> None:
-        self._durations: LruCache[tuple[Kind, str], dict[Spread, deque[float]]] = LruCache(MAX_KINDS)
+        self._durations: LruCache[tuple[Kind, str], dict[Placed, deque[float]]] = LruCache(MAX_KINDS)
 
     def learn(self, job: JobRecord, topology: Topology) -> None:
         """Add the attempts of a job that has ended, if their nodes are still in the topology."""
@@ -46,17 +48,24 @@ class PlacementStats:
             if spread is None or measurement is None or len(attempt.placement) != job.spec.workers:
                 continue
             measure, seconds = measurement
-            by_spread: dict[Spread, deque[float]] = self._durations.get_or_put((kind, measure), dict)
-            by_spread.setdefault(spread, deque(maxlen=MAX_SAMPLES)).append(seconds)
+            placed: dict[Placed, deque[float]] = self._durations.get_or_put((kind, measure), dict)
+            placed.setdefault((attempt.gpu_type, spread), deque(maxlen=MAX_SAMPLES)).append(seconds)
 
     def fastest(self, job: JobSpec) -> Spread | None:
-        """Return the notably fastest spread of jobs of this kind, None if there is none."""
+        """Return the notably fastest spread of jobs of this kind, None if there is none.
+
+        Spreads are compared on GPUs of one type, the one on which the most spreads were measured.
+        """
         kind = _kind(job)
         for measure in ("step", "run"):
-            by_spread = self._durations.get((kind, measure)) or {}
-            medians = sorted(
-                (median(seconds), spread) for spread, seconds in by_spread.items() if len(seconds) >= MIN_SAMPLES
-            )
+            measured = [
+                (gpu_type, median(seconds), spread)
+                for (gpu_type, spread), seconds in (self._durations.get((kind, measure)) or {}).items()
+                if len(seconds) >= MIN_SAMPLES
+            ]
+            types = Counter(gpu_type for gpu_type, _, _ in measured)
+            usual = max(types, key=lambda each: types[each], default="")
+            medians = sorted((seconds, spread) for gpu_type, seconds, spread in measured if gpu_type == usual)
             if len(medians) > 1:
                 return medians[0][1] if medians[0][0] <= NOTABLE_RATIO * medians[1][0] else None
         return None

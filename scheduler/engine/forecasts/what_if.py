@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from msgspec import UnsetType
 
@@ -18,8 +19,9 @@ from springtide.scheduler.engine.state.state import State, policy_job
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.forecast import GONE, Outlook, Shift
+from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.gpu_types import total
-from springtide.scheduler.model import Environment, Node, Project, Snapshot
+from springtide.scheduler.model import Environment, Node, Project, Snapshot, Standing
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobRecord
 
@@ -37,11 +39,12 @@ BY = "(what if)"
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """What a question changes. A field is None where nothing is changed."""
+    """What a question changes, None where nothing is changed, and the pool's GPU types in order."""
 
     job: JobRecord | None
     projects: tuple[Project, ...] | None
     nodes: tuple[Node, ...] | None
+    gpu_types: tuple[str, ...] = ()
 
     @property
     def jobs(self) -> list[str]:
@@ -56,6 +59,7 @@ class Hypothesis:
             jobs=snapshot.jobs if job is None else (*snapshot.jobs, job),
             projects=snapshot.projects if self.projects is None else self.projects,
             nodes=snapshot.nodes if self.nodes is None else self.nodes,
+            settings=replace(snapshot.settings, gpu_types=self.gpu_types),
         )
 
 
@@ -72,22 +76,26 @@ def hypothesis_of(
 ) -> Hypothesis:
     """Return what a question changes. Raises `Refusal` for a change that would be refused if it were requested."""
     if question.nodes:
-        nodes = ObservedNodes(_edited_nodes(question.nodes, nodes.all), nodes.quarantine)
+        nodes = ObservedNodes(_edited_nodes(question.nodes, nodes.all, state.types.declared), nodes.quarantine)
     transaction = Transaction(state, nodes, now)
+    transaction.follow_types()
     for name, edit in _decreases_first(question.projects, state):
         _edit(transaction, name, edit, members)
     projects = transaction.policy_projects()
     job = None
     if question.job is not None and project is not None:
-        context = validation.ValidationContext(nodes.train(), transaction.all_projects(), settings)
+        context = validation.ValidationContext(
+            nodes.train(), transaction.all_projects(), settings, transaction.types
+        )
         spec = validation.validate_resources(
             question.job, user, project, context, job_id=HYPOTHETICAL_JOB, now=now
         )
         job = JobRecord(replace(spec, seq=state.last_job + 1))
     return Hypothesis(
         job,
-        tuple(projects.values()) if question.projects else None,
+        tuple(projects.values()) if question.projects or question.nodes else None,
         nodes.train() if question.nodes else None,
+        transaction.types.train,
     )
 
 
@@ -98,7 +106,7 @@ def _decreases_first(edits: Mapping[str, wire.ProjectEdit], state: State) -> lis
         name, edit = item
         known = state.projects.get(name)
         before = 0 if known is None else total(known.project.quota)
-        after = before if isinstance(edit.quota, UnsetType) else edit.quota
+        after = before if isinstance(edit.quota, UnsetType) else total(edit.quota)
         return 0.0 if after == before else _number(after) - _number(before)
 
     return sorted(edits.items(), key=lambda item: (increase(item), item[0]))
@@ -120,7 +128,9 @@ def _edit(transaction: Transaction, name: str, edit: wire.ProjectEdit, members: 
         ) from refusal
 
 
-def _edited_nodes(edits: Mapping[str, wire.NodeEdit], known: Sequence[Node]) -> tuple[Node, ...]:
+def _edited_nodes(
+    edits: Mapping[str, wire.NodeEdit], known: Sequence[Node], declared: DeclaredTypes
+) -> tuple[Node, ...]:
     found = {node.name: node for node in known}
     for name, edit in edits.items():
         if not validation.is_printable(name):
@@ -138,9 +148,11 @@ def _edited_nodes(edits: Mapping[str, wire.NodeEdit], known: Sequence[Node]) -> 
                 )
             del found[name]
         elif before is None:
-            found[name] = Node(name, edit.gpus, gpu_type=edit.gpu_type, labels=dict(edit.labels))
+            found[name] = Node(
+                name, edit.gpus, gpu_type=_type_of_new(edit, known, declared), labels=dict(edit.labels)
+            )
         else:
-            found[name] = _resized(before, edit)
+            found[name] = _resized(before, edit, declared)
     total = sum(node.gpus for node in found.values())
     if total > MAX_GPUS:
         raise validation.invalid_field(
@@ -149,12 +161,26 @@ def _edited_nodes(edits: Mapping[str, wire.NodeEdit], known: Sequence[Node]) -> 
     return tuple(found.values())
 
 
-def _resized(node: Node, edit: wire.NodeEdit) -> Node:
+def _type_of_new(edit: wire.NodeEdit, known: Sequence[Node], declared: DeclaredTypes) -> str:
+    """Return the type of a new node: the one named, else that of all train nodes, if they have one only."""
+    types = {node.gpu_type for node in known if node.environment is Environment.TRAIN and node.gpus}
+    if edit.gpu_type:
+        return declared.of(edit.gpu_type)
+    if len(types) > 1:
+        raise validation.invalid_field(
+            "nodes",
+            "A new node has no gpu_type, and the pool has several.",
+            f"Types here: {', '.join(sorted(types))}.",
+        )
+    return next(iter(types), "")
+
+
+def _resized(node: Node, edit: wire.NodeEdit, declared: DeclaredTypes) -> Node:
     """Return the node with another number of GPUs; if that changes, its islands and sockets are unknown."""
     return replace(
         node,
         gpus=edit.gpus,
-        gpu_type=edit.gpu_type or node.gpu_type,
+        gpu_type=declared.of(edit.gpu_type) if edit.gpu_type else node.gpu_type,
         labels=dict(edit.labels) or node.labels,
         islands=node.islands if edit.gpus == node.gpus else (),
         sockets=node.sockets if edit.gpus == node.gpus else (),
@@ -194,12 +220,8 @@ def forecast_view(outlook: Outlook, hypothesis: Hypothesis, state: State, sees: 
         starts=starts,
         projects={
             name: wire.ProjectOutlook(
-                quota=standing.quota,
-                limit=standing.limit,
-                fair_share=standing.fair_share,
-                held=standing.held,
-                borrowed=standing.borrowed,
-                waiting=standing.waiting,
+                **_numbers(standing),
+                by_type={t: wire.TypeNumbers(**_numbers(s)) for t, s in standing.by_type.items()},
             )
             for name, standing in outlook.standing.items()
         },
@@ -207,6 +229,18 @@ def forecast_view(outlook: Outlook, hypothesis: Hypothesis, state: State, sees: 
             shift for item in outlook.shifts if (shift := _shift_view(item, hypothesis, state, sees)) is not None
         ],
     )
+
+
+def _numbers(standing: Standing) -> dict[str, Any]:
+    """Return the fields of `wire.TypeNumbers`."""
+    return {
+        "quota": standing.quota,
+        "limit": standing.limit,
+        "fair_share": standing.fair_share,
+        "held": standing.held,
+        "borrowed": standing.borrowed,
+        "waiting": standing.waiting,
+    }
 
 
 def _shift_view(shift: Shift, hypothesis: Hypothesis, state: State, sees: Sees) -> wire.Shift | None:

@@ -43,7 +43,8 @@ def _apply(transaction: Transaction, job: JobRecord, decision: Decision, stats: 
     running = job.live is not None and job.live.asked is None
     match decision:
         case Start(placement=placement, reason=reason) if waiting and placement:
-            transaction.apply(lifecycle.start(job, placement, reason, transaction.now))
+            gpu_type = transaction.nodes.type_of(placement)
+            transaction.apply(lifecycle.start(job, placement, reason, transaction.now, gpu_type=gpu_type))
             stats.starts += 1
         case Pause(reason=reason, beneficiary=beneficiary) if running:
             transaction.apply(lifecycle.pause(job, reason, transaction.now))

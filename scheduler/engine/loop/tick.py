@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from springtide.scheduler.engine import messages
@@ -27,7 +27,7 @@ from springtide.scheduler.executors.base import (
     LogGrew,
     Reported,
 )
-from springtide.scheduler.model import NodesChanged, ProjectsChanged
+from springtide.scheduler.model import NodesChanged, ProjectsChanged, SettingsChanged
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import AttemptRecord, DecisionRecord, JobRecord
 
@@ -150,6 +150,7 @@ class TickBuilder:
                 if nodes != self.nodes.all:
                     self.nodes.all = nodes
                     tick.nodes_changed = True
+                tick.transaction.follow_types()
             case LaunchFailed(key=key, detail=detail):
                 job = tick.transaction.job(key.job)
                 if job is not None and job.live is not None and job.live.number == key.attempt:
@@ -198,6 +199,9 @@ class TickBuilder:
     def update_planner(self, tick: Tick) -> None:
         """Tell the planner what the tick changes. Raises what the planner raises."""
         transaction = tick.transaction
+        if transaction.new_types is not None:
+            settings = replace(self._settings.policy, gpu_types=transaction.types.train)
+            self.planner.apply(SettingsChanged(settings))
         if tick.nodes_changed:
             self.planner.apply(NodesChanged(self.nodes.train()))
             tick.replan = True

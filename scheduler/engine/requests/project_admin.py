@@ -11,15 +11,18 @@ from msgspec import UNSET
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.requests import quotas, ranges, validation
+from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.gpu_types import total
-from springtide.scheduler.model import Project
+from springtide.scheduler.gpu_types import limit_of, quota_of
+from springtide.scheduler.model import Amount, Environment, Project
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import AuditRecord, JobRanges, PersonRecord, ProjectRecord
 
 Members = Mapping[str, Sequence[str]]
 FIELDS = ("parent", "quota", "limit", "weight", "priority", "build_quota")
 """Names of the fields of a project that an admin sets, beside the ranges of its jobs."""
+AMOUNTS = {"quota": Environment.TRAIN, "limit": Environment.TRAIN, "build_quota": Environment.BUILD}
+"""The fields that are numbers of GPUs, and whose GPUs they are."""
 UNDOABLE = frozenset({"project.create", "project.change", "project.delete", "person.change"})
 """Kinds of audit entries that `undo` takes back."""
 MEMBERSHIP = frozenset({"member.add", "member.remove"})
@@ -34,9 +37,14 @@ def editable_fields(record: ProjectRecord) -> dict[str, Any]:
     return {**fields, "ranges": msgspec.to_builtins(ranges.shown(record.ranges))}
 
 
-def _changes(edit: wire.ProjectEdit) -> dict[str, Any]:
+def _changes(edit: wire.ProjectEdit, types: KnownTypes) -> dict[str, Any]:
+    """Return the fields that an edit sets. Raises `Refusal` for amounts that do not fit the pool's GPU types."""
     given = {name: getattr(edit, name) for name in FIELDS}
-    return {name: value for name, value in given.items() if value is not UNSET}
+    return {
+        name: quotas.checked(value, name, types, AMOUNTS[name]) if name in AMOUNTS else value
+        for name, value in given.items()
+        if value is not UNSET
+    }
 
 
 def create_project(
@@ -63,7 +71,7 @@ def create_project(
             hint="Use up to 64 letters, digits, spaces and signs other than '/'.",
         )
     before = transaction.policy_projects()
-    project = Project(name=name, **_changes(edit))
+    project = Project(name=name, **_changes(edit, transaction.types))
     _check(transaction, before, {**before, name: project}, name, members)
     age = transaction.take_project_age()
     of = _ranges(edit, JobRanges())
@@ -90,7 +98,7 @@ def edit_project(
             field="version",
             hint="Look at it again, and repeat the change.",
         )
-    project, of = replace(record.project, **_changes(edit)), _ranges(edit, record.ranges)
+    project, of = replace(record.project, **_changes(edit, transaction.types)), _ranges(edit, record.ranges)
     if (project, of) == (record.project, record.ranges):
         return record
     if project != record.project:
@@ -144,27 +152,27 @@ def delete_project(transaction: Transaction, name: str, by: str) -> bool:
     return record.made_group
 
 
-def edit_person(transaction: Transaction, name: str, quota: int | None, by: str, members: Members) -> None:
-    """Set a person's own build quota, in GPUs; None removes it.
+def edit_person(transaction: Transaction, name: str, quota: Amount, by: str, members: Members) -> None:
+    """Set a person's own build quota, in GPUs of each type; None removes it.
 
     Raises `Refusal` if all build quotas together would exceed the build GPUs.
     """
     people = transaction.all_people()
     before = people[name].build_quota if name in people else None
+    numbers = quota.values() if isinstance(quota, Mapping) else () if quota is None else (quota,)
+    if any(number is None or not 0 <= number <= wire.MAX_GPUS for number in numbers):
+        raise Refusal(422, "invalid", f"A build quota of {quota} is not possible.", field="build_quota")
+    quota = quotas.checked(quota, "build_quota", transaction.types, Environment.BUILD)
     if before == quota:
         return
-    if quota is not None and not 0 <= quota <= wire.MAX_GPUS:
-        raise Refusal(422, "invalid", f"A build quota of {quota} is not possible.", field="build_quota")
     own = {person.name: person.build_quota for person in people.values()}
     after = {key: value for key, value in own.items() if key != name}
     if quota is not None:
         after[name] = quota
     projects = transaction.policy_projects()
-    gpus = quotas.total_gpus(transaction.nodes.build())
     counted = members if any(name in names for names in members.values()) else {**members, "": [name]}
-    quotas.check_build(
-        quotas.build_sum(counted, own, projects), quotas.build_sum(counted, after, projects), gpus, "build_quota"
-    )
+    was, becomes = (quotas.BuildQuotas(counted, each, projects) for each in (own, after))
+    _check_build(transaction, was, becomes, "build_quota")
     transaction.put_person(name, None if quota is None else PersonRecord(name, quota))
     transaction.add_audit_entry(by, "person.change", name, {"build_quota": before}, {"build_quota": quota})
 
@@ -176,9 +184,14 @@ def check_members(transaction: Transaction, before: Members | None, after: Membe
     """
     own = {person.name: person.build_quota for person in transaction.all_people().values()}
     projects = transaction.policy_projects()
-    gpus = quotas.total_gpus(transaction.nodes.build())
-    was = 0 if before is None else quotas.build_sum(before, own, projects)
-    quotas.check_build(was, quotas.build_sum(after, own, projects), gpus, "members")
+    was = None if before is None else quotas.BuildQuotas(before, own, projects)
+    _check_build(transaction, was, quotas.BuildQuotas(after, own, projects), "members")
+
+
+def _check_build(
+    transaction: Transaction, before: quotas.BuildQuotas | None, after: quotas.BuildQuotas, field: str
+) -> None:
+    quotas.check_build(before, after, transaction.nodes.build(), transaction.types.build, field)
 
 
 def may_undo(entry: AuditRecord) -> bool:
@@ -281,23 +294,23 @@ def _check(
             field="parent",
             hint="Choose a project that is not below this one.",
         )
-    quota, limit = total(project.quota), total(project.limit)
-    if limit is not None and (quota is None or quota > limit):
-        shown = "unlimited" if quota is None else str(quota)
-        raise Refusal(
-            422,
-            "sums",
-            f"The quota of {name!r} is {shown} and its limit {limit}: a quota cannot exceed the limit.",
-            field="quota" if before.get(name) is None or before[name].limit == project.limit else "limit",
-        )
-    quotas.check_quotas(before, after, quotas.total_gpus(transaction.nodes.train()), name)
+    types = transaction.types.train
+    for gpu_type in types or ("",):
+        quota, limit = quota_of(project, gpu_type, types), limit_of(project, gpu_type, types)
+        if limit is not None and (quota is None or quota > limit):
+            shown = "unlimited" if quota is None else str(quota)
+            of_type = f" of {gpu_type} GPUs" if len(types) > 1 else ""
+            raise Refusal(
+                422,
+                "sums",
+                f"The quota{of_type} of {name!r} is {shown} and its limit {limit}: a quota cannot exceed the "
+                "limit.",
+                field="quota" if before.get(name) is None or before[name].limit == project.limit else "limit",
+            )
+    quotas.check_quotas(before, after, transaction.nodes.train(), types, name)
     own = {person.name: person.build_quota for person in transaction.all_people().values()}
-    quotas.check_build(
-        quotas.build_sum(members, own, before),
-        quotas.build_sum(members, own, after),
-        quotas.total_gpus(transaction.nodes.build()),
-        "build_quota",
-    )
+    was, becomes = (quotas.BuildQuotas(members, own, each) for each in (before, after))
+    _check_build(transaction, was, becomes, "build_quota")
 
 
 def _check_values(project: Project) -> None:

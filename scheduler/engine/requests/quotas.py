@@ -1,4 +1,4 @@
-"""Sums of quotas, and checks that they fit into what holds them."""
+"""Sums of quotas of each GPU type, and checks that they fit into what holds them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,43 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from springtide.scheduler import wording
-from springtide.scheduler.gpu_types import total
-from springtide.scheduler.model import Node, Project
+from springtide.scheduler.engine.state.known_types import KnownTypes
+from springtide.scheduler.gpu_types import amount_of, build_quota_of, quota_of
+from springtide.scheduler.model import Amount, Environment, Node, Project
 from springtide.scheduler.refusal import Refusal
+
+
+def checked(amount: Amount, field: str, types: KnownTypes, environment: Environment) -> Amount:
+    """Return an amount that was asked for with the pool's names of GPU types; a table of one type as its number.
+
+    Raises `Refusal` for a type that the pool does not know, and for a plain number where it has several types.
+    """
+    known = types.of(environment)
+    if amount is None or amount == 0:
+        return amount
+    if isinstance(amount, int):
+        if len(known) < 2:
+            return amount
+        example = ", ".join(f"{name!r}: {amount if name == known[0] else 0}" for name in known)
+        raise Refusal(
+            422,
+            "gpu_types",
+            f"{field} is {amount}, but the pool has {environment.value} GPUs of several types: "
+            f"{wording.listed(known)}.",
+            field=field,
+            hint=f"Give a number for each type: {{{example}}}.",
+        )
+    named: dict[str, int | None] = {types.declared.of(name): number for name, number in amount.items()}
+    unknown = [name for name in named if name not in known]
+    if unknown:
+        raise Refusal(
+            422,
+            "gpu_types",
+            f"{field} names the GPU type {unknown[0]!r}, of which the pool has no {environment.value} GPUs.",
+            field=field,
+            hint=f"Types here: {', '.join(known) or 'none'}.",
+        )
+    return amount_of(named, known[0], known, None if field == "limit" else 0) if len(known) == 1 else named
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,65 +57,88 @@ class Level:
     capacity: int
 
 
-def total_gpus(nodes: Sequence[Node]) -> int:
-    """Return the number of GPUs of these nodes."""
-    return sum(node.gpus for node in nodes)
+def total_gpus(nodes: Sequence[Node], gpu_type: str | None = None) -> int:
+    """Return the number of GPUs of these nodes, of one type if that is given."""
+    return sum(node.gpus for node in nodes if gpu_type in {None, node.gpu_type})
 
 
-def quota_sum(projects: Mapping[str, Project], train_gpus: int) -> int:
-    """Return the sum of the quotas of the top projects; an unlimited one counts as ``train_gpus``."""
-    return sum(
-        train_gpus if (quota := total(project.quota)) is None else quota
-        for project in projects.values()
-        if project.parent is None
-    )
+def quota_sum(projects: Mapping[str, Project], train_gpus: int, gpu_type: str, types: Sequence[str]) -> int:
+    """Return the sum of the top projects' quotas of one type; an unlimited one counts as ``train_gpus``."""
+    quotas = [quota_of(each, gpu_type, types) for each in projects.values() if each.parent is None]
+    return sum(train_gpus if quota is None else quota for quota in quotas)
 
 
-def _levels(projects: Mapping[str, Project], train_gpus: int) -> dict[str | None, Level]:
+def _levels(
+    projects: Mapping[str, Project], train_gpus: int, gpu_type: str, types: Sequence[str]
+) -> dict[str | None, Level]:
     totals: dict[str | None, Level] = {}
     for project in projects.values():
         above = projects.get(project.parent) if project.parent is not None else None
-        ceiling = None if above is None else total(above.quota)
+        ceiling = None if above is None else quota_of(above, gpu_type, types)
         capacity = train_gpus if ceiling is None else ceiling
         level = totals.get(project.parent, Level(project.parent, 0, capacity))
-        quota = capacity if (own := total(project.quota)) is None else own
-        totals[project.parent] = Level(project.parent, level.total + quota, capacity)
+        own = quota_of(project, gpu_type, types)
+        totals[project.parent] = Level(project.parent, level.total + (capacity if own is None else own), capacity)
     return totals
 
 
 def check_quotas(
-    before: Mapping[str, Project], after: Mapping[str, Project], train_gpus: int, changed: str
+    before: Mapping[str, Project],
+    after: Mapping[str, Project],
+    nodes: Sequence[Node],
+    types: Sequence[str],
+    changed: str,
 ) -> None:
     """Raise `Refusal` if quotas would exceed what holds them, unless no sum gets worse.
 
-    ``changed`` is the project whose change is checked.
+    ``nodes`` are the train nodes, ``types`` their GPU types; ``changed`` is the project whose change is checked.
     """
-    earlier = _levels(before, train_gpus)
-    for parent, level in _levels(after, train_gpus).items():
-        was = earlier.get(parent)
-        better = was is not None and level.total <= was.total and level.capacity >= was.capacity
-        if level.total <= level.capacity or better:
-            continue
-        over = level.total - level.capacity
-        if parent is None:
-            message = (
-                f"The quotas of the top projects would add up to {wording.gpus(level.total)}; the pool has "
-                f"{wording.count(level.capacity, 'train GPU')}."
-            )
-        else:
-            message = (
-                f"The quotas of the projects in {parent!r} would add up to {wording.gpus(level.total)}; "
-                f"the quota of {parent!r} is {level.capacity}."
-            )
-        hint = f"Lower the quota of {changed!r} or of another project by {over} first."
-        raise Refusal(409, "sums", message, field="quota", hint=hint)
+    for gpu_type in types or ("",):
+        gpus = total_gpus(nodes, gpu_type if types else None)
+        earlier = _levels(before, gpus, gpu_type, types)
+        for parent, level in _levels(after, gpus, gpu_type, types).items():
+            was = earlier.get(parent)
+            better = was is not None and level.total <= was.total and level.capacity >= was.capacity
+            if level.total > level.capacity and not better:
+                raise _too_much(level, gpu_type if len(types) > 1 else "", changed)
 
 
-def build_quota(projects_of: Sequence[str], own: int | None, projects: Mapping[str, Project]) -> int:
-    """Return a person's build quota: her own if she has one, or else the largest of her projects."""
+def _too_much(level: Level, gpu_type: str, changed: str) -> Refusal:
+    """Return the refusal of quotas that exceed what holds them; ``gpu_type`` is empty for the only type."""
+    over = level.total - level.capacity
+    if level.parent is None:
+        message = (
+            f"The quotas of the top projects would add up to {wording.count(level.total, _kind(gpu_type))}; "
+            f"the pool has {wording.count(level.capacity, _kind(gpu_type, 'train'))}."
+        )
+    else:
+        message = (
+            f"The quotas of the projects in {level.parent!r} would add up to "
+            f"{wording.count(level.total, _kind(gpu_type))}; the quota of {level.parent!r} is {level.capacity}."
+        )
+    hint = f"Lower the quota of {changed!r} or of another project by {over} first."
+    return Refusal(409, "sums", message, field="quota", hint=hint)
+
+
+def _kind(gpu_type: str, environment: str = "") -> str:
+    return " ".join(filter(None, (environment, gpu_type, "GPU")))
+
+
+def build_quota(
+    projects_of: Sequence[str],
+    own: Amount,
+    projects: Mapping[str, Project],
+    gpu_type: str,
+    types: Sequence[str],
+) -> int:
+    """Return a person's build quota of one type: her own if she has one, or else the largest of her projects.
+
+    ``types`` are the types of build GPUs.
+    """
     if own is not None:
-        return own
-    return max((total(projects[name].build_quota) or 0 for name in projects_of if name in projects), default=0)
+        return amount_of(own, gpu_type, types) or 0
+    of = [build_quota_of(projects[name], gpu_type, types) for name in projects_of if name in projects]
+    return max(of, default=0)
 
 
 def projects_by_person(members: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
@@ -94,24 +151,50 @@ def projects_by_person(members: Mapping[str, Sequence[str]]) -> dict[str, list[s
 
 
 def build_sum(
-    members: Mapping[str, Sequence[str]], own: Mapping[str, int], projects: Mapping[str, Project]
+    members: Mapping[str, Sequence[str]],
+    own: Mapping[str, Amount],
+    projects: Mapping[str, Project],
+    gpu_type: str,
+    types: Sequence[str],
 ) -> int:
-    """Return the sum of the build quotas of all members; ``own`` are personal build quotas."""
-    return sum(build_quota(of, own.get(name), projects) for name, of in projects_by_person(members).items())
+    """Return the sum of the build quotas of all members of one type; ``own`` are personal build quotas."""
+    people = projects_by_person(members)
+    return sum(build_quota(of, own.get(name), projects, gpu_type, types) for name, of in people.items())
 
 
-def check_build(before: int, after: int, build_gpus: int, field: str) -> None:
+@dataclass(frozen=True, slots=True)
+class BuildQuotas:
+    """All that build quotas follow from: the members by project, personal build quotas, and the projects."""
+
+    members: Mapping[str, Sequence[str]]
+    own: Mapping[str, Amount]
+    projects: Mapping[str, Project]
+
+    def sum(self, gpu_type: str, types: Sequence[str]) -> int:
+        """Return the sum of the build quotas of one type."""
+        return build_sum(self.members, self.own, self.projects, gpu_type, types)
+
+
+def check_build(
+    before: BuildQuotas | None, after: BuildQuotas, nodes: Sequence[Node], types: Sequence[str], field: str
+) -> None:
     """Raise `Refusal` if the sum of all build quotas would exceed the build GPUs, unless it does not grow.
 
-    ``field`` is the one that the refusal names.
+    ``nodes`` are the build nodes, ``types`` their GPU types; ``field`` is the one that the refusal names.
     """
-    if after <= build_gpus or after <= before:
-        return
-    there = f"there {wording.plural(build_gpus, 'is', 'are')} {wording.count(build_gpus, 'build GPU')}"
-    raise Refusal(
-        409,
-        "sums",
-        f"The build quotas of all members would add up to {wording.gpus(after)}; {there}.",
-        field=field,
-        hint=f"Lower a person's build quota by {after - build_gpus} first.",
-    )
+    for gpu_type in types or ("",):
+        build_gpus = total_gpus(nodes, gpu_type if types else None)
+        total = after.sum(gpu_type, types)
+        if total <= build_gpus or (before is not None and total <= before.sum(gpu_type, types)):
+            continue
+        shown = gpu_type if len(types) > 1 else ""
+        there = (
+            f"there {wording.plural(build_gpus, 'is', 'are')} {wording.count(build_gpus, _kind(shown, 'build'))}"
+        )
+        raise Refusal(
+            409,
+            "sums",
+            f"The build quotas of all members would add up to {wording.count(total, _kind(shown))}; {there}.",
+            field=field,
+            hint=f"Lower a person's build quota by {total - build_gpus} first.",
+        )

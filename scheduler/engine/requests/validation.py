@@ -5,13 +5,15 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any
 
 from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.requests import ranges
 from springtide.scheduler.engine.settings import EngineSettings
-from springtide.scheduler.gpu_types import total
+from springtide.scheduler.engine.state.known_types import KnownTypes
+from springtide.scheduler.gpu_types import limit_of, pool_types, quota_of
 from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES, WITHIN_NODES, Node, Project
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobSpec, ProjectRecord
@@ -27,11 +29,12 @@ def invalid_field(field: str, message: str, hint: str = "") -> Refusal:
 
 @dataclass(frozen=True, slots=True)
 class ValidationContext:
-    """What submissions are validated against: train nodes, records of projects, and the engine's settings."""
+    """What submissions are validated against: train nodes, records of projects, settings, and GPU types."""
 
     nodes: Sequence[Node]
     records: Mapping[str, ProjectRecord]
     settings: EngineSettings
+    types: KnownTypes = KnownTypes()  # noqa: RUF009 - frozen
 
     @property
     def projects(self) -> dict[str, Project]:
@@ -87,7 +90,7 @@ def validate_resources(
         min_workers=min_workers,
         priority=priority,
         preemptible=priority < PREEMPTIBLE_BELOW if wish.preemptible is None else wish.preemptible,
-        gpu_types=tuple(wish.gpu_types),
+        gpu_types=tuple(dict.fromkeys(context.types.declared.of(each) for each in wish.gpu_types)),
         require=wish.require,
         prefer=wish.prefer,
         rotate=wish.rotate,
@@ -266,18 +269,44 @@ def _default_name(submission: wire.Submission) -> str:
 
 
 def check_fit(spec: JobSpec, context: ValidationContext) -> None:
-    """Raise `Refusal` for a job that this pool can never start."""
-    nodes = [node for node in context.nodes if not spec.gpu_types or node.gpu_type in spec.gpu_types]
-    _check_gpu_types(spec, context, nodes)
-    largest = max((node.gpus for node in nodes), default=0)
-    if largest == 0:
+    """Raise `Refusal` for a job that this pool can never start.
+
+    The job has to fit on GPUs of one of the types that it accepts; the refusal is that of the type with most GPUs.
+    """
+    train = [node for node in context.nodes if node.gpus]
+    types = pool_types(train, context.types.train) if train else ()
+    accepted = [each for each in types if not spec.gpu_types or each in spec.gpu_types]
+    if types and not accepted:
+        known = ", ".join(filter(None, types)) or "not told apart"
+        raise invalid_field(
+            "gpu_types", f"No train node has GPUs of type {', '.join(spec.gpu_types)}.", f"Types here: {known}."
+        )
+    if not accepted:
         raise Refusal(
             422, "no_gpus", "The pool has no train GPUs.", field="gpus", hint="An admin of this hub can tell why."
         )
+    refusals: list[tuple[int, Refusal]] = []
+    for gpu_type in accepted:
+        nodes = [node for node in train if node.gpu_type == gpu_type]
+        try:
+            _check_fit_on(spec, context, nodes, gpu_type, shown=gpu_type if len(types) > 1 else "")
+        except Refusal as refusal:
+            refusals.append((sum(node.gpus for node in nodes), refusal))
+        else:
+            return
+    raise max(refusals, key=itemgetter(0))[1]
+
+
+def _check_fit_on(
+    spec: JobSpec, context: ValidationContext, nodes: Sequence[Node], gpu_type: str, *, shown: str
+) -> None:
+    """Raise `Refusal` for a job that GPUs of this type can never hold; ``shown`` is empty for the only type."""
+    of_type = f" {shown} GPUs" if shown else ""
+    largest = max(node.gpus for node in nodes)
     if spec.gpus > largest:
         raise invalid_field(
             "gpus",
-            f"{spec.gpus} GPUs per worker were asked for; the largest train node has {largest}.",
+            f"{spec.gpus} GPUs per worker were asked for; the largest train node has {largest}{of_type}.",
             f"Ask for at most {largest} per worker, and for more workers.",
         )
     worker_slots = sum(node.gpus // spec.gpus for node in nodes)
@@ -285,19 +314,11 @@ def check_fit(spec: JobSpec, context: ValidationContext) -> None:
         raise invalid_field(
             "workers" if spec.min_workers == spec.workers else "min_workers",
             f"{wording.workers(spec.min_workers, spec.gpus)} have to run together; the pool has room for "
-            f"{worker_slots}.",
+            f"{worker_slots}{f' on{of_type}' if of_type else ''}.",
             "Ask for fewer workers or fewer GPUs.",
         )
     _check_domain(spec, nodes)
-    _check_limits(spec, context)
-
-
-def _check_gpu_types(spec: JobSpec, context: ValidationContext, nodes: Sequence[Node]) -> None:
-    if spec.gpu_types and not nodes:
-        known = ", ".join(sorted({node.gpu_type for node in context.nodes if node.gpu_type})) or "not told apart"
-        raise invalid_field(
-            "gpu_types", f"No train node has GPUs of type {', '.join(spec.gpu_types)}.", f"Types here: {known}."
-        )
+    _check_limits(spec, context, gpu_type, shown)
 
 
 def _check_domain(spec: JobSpec, nodes: Sequence[Node]) -> None:
@@ -333,22 +354,24 @@ def _domains(node: Node, level: str) -> list[tuple[tuple[str, str], int]]:
     return [] if label is None else [((level, label), node.gpus)]
 
 
-def _check_limits(spec: JobSpec, context: ValidationContext) -> None:
+def _check_limits(spec: JobSpec, context: ValidationContext, gpu_type: str, shown: str) -> None:
     least = spec.min_workers * spec.gpus
+    of_type = f" {shown} GPUs" if shown else ""
     for project in with_ancestors(spec.project, context.projects):
-        limit, quota = total(project.limit), total(project.quota)
+        limit = limit_of(project, gpu_type, context.types.train)
+        quota = quota_of(project, gpu_type, context.types.train)
         if limit is not None and least > limit:
             raise invalid_field(
                 "gpus",
                 f"The job needs {wording.gpus(least)}; the project {project.name!r} may never hold more than "
-                f"{limit}.",
+                f"{limit}{of_type}.",
                 "Ask for fewer GPUs, or ask an admin of this hub for a higher limit.",
             )
         if not spec.preemptible and quota is not None and least > quota:
             raise invalid_field(
                 "preemptible" if spec.priority < PREEMPTIBLE_BELOW else "priority",
                 f"A job that cannot be paused has to fit in the quota: it needs {wording.gpus(least)}, and "
-                f"the quota of {project.name!r} is {quota}.",
+                f"the quota of {project.name!r} is {quota}{of_type}.",
                 "Let it be paused (a priority below 100), or ask for fewer GPUs.",
             )
 

@@ -16,45 +16,97 @@ from springtide.scheduler.store.records import WorkspaceRecord
 ADMIN_HINT = "An admin of this hub can change that, on the pool's admin page."
 
 
-def used_by(user: str, workspaces: Mapping[WorkspaceKey, WorkspaceRecord]) -> int:
-    """Return the number of build GPUs that a person's workspaces hold."""
-    return sum(len(record.gpus) for record in workspaces.values() if record.user == user)
+def used_by(user: str, workspaces: Mapping[WorkspaceKey, WorkspaceRecord], gpu_type: str | None = None) -> int:
+    """Return the number of build GPUs that a person's workspaces hold, of one type if that is given."""
+    mine = [record for record in workspaces.values() if record.user == user]
+    return sum(len(record.gpus) for record in mine if gpu_type in {None, record.gpu_type})
 
 
 def reserve(
-    transaction: Transaction, user: str, server: str, gpus: int, projects: Sequence[str]
+    transaction: Transaction, user: str, server: str, gpus: int, projects: Sequence[str], *, gpu_type: str = ""
 ) -> WorkspaceRecord:
-    """Reserve GPUs for a workspace and return them; those it has already if the number is the same.
+    """Reserve GPUs for a workspace and return them; those it has already if number and type are the same.
 
-    ``projects`` are those of the person. Raises `Refusal` beyond the build quota, or if no build node has enough
-    free GPUs.
+    ``projects`` are those of the person. Without ``gpu_type`` they are of the first type that has room. Raises
+    `Refusal` for an unknown type, beyond the build quota, or if no build node has enough free GPUs.
     """
     workspaces = transaction.all_workspaces()
     present = workspaces.pop((user, server), None)
-    if present is not None and len(present.gpus) == gpus:
-        return present
     if not 0 <= gpus <= wire.MAX_GPUS:
         raise Refusal(422, "invalid", f"{gpus} GPUs cannot be reserved.", field="gpus")
-    quota = quota_of(transaction, user, projects)
-    used = used_by(user, workspaces)
-    if gpus and used + gpus > quota:
+    same_type = present is not None and transaction.types.declared.of(gpu_type) == present.gpu_type
+    if present is not None and len(present.gpus) == gpus and (not gpus or not gpu_type or same_type):
+        return present
+    types = _types_to_try(transaction, gpu_type)
+    refusals = []
+    for each in types if gpus else ("",):
+        try:
+            if gpus:
+                _check_quota(transaction, user, workspaces, gpus, projects=projects, gpu_type=each)
+            node, indices = _choose(_nodes_of(transaction, each), workspaces, gpus, _shown(transaction, each))
+        except Refusal as refusal:
+            refusals.append(refusal)
+        else:
+            record = WorkspaceRecord(user, server, node, indices, transaction.now, each)
+            transaction.put_workspace((user, server), record)
+            return record
+    raise refusals[0]
+
+
+def _types_to_try(transaction: Transaction, gpu_type: str) -> tuple[str, ...]:
+    """Return the type that was asked for, or all. Raises `Refusal` for a type without build GPUs."""
+    known = transaction.types.build or ("",)
+    if not gpu_type:
+        return known
+    wanted = transaction.types.declared.of(gpu_type)
+    if wanted not in known:
+        raise Refusal(
+            422,
+            "gpu_types",
+            f"There are no build GPUs of the type {gpu_type!r}.",
+            field="gpu_type",
+            hint=f"Types here: {', '.join(filter(None, known)) or 'none'}.",
+        )
+    return (wanted,)
+
+
+def _nodes_of(transaction: Transaction, gpu_type: str) -> list[Node]:
+    return [node for node in transaction.nodes.build() if not gpu_type or node.gpu_type == gpu_type]
+
+
+def _shown(transaction: Transaction, gpu_type: str) -> str:
+    """Return the type as messages say it: nothing where there is only one."""
+    return gpu_type if len(transaction.types.build) > 1 else ""
+
+
+def _check_quota(
+    transaction: Transaction,
+    user: str,
+    workspaces: Mapping[WorkspaceKey, WorkspaceRecord],
+    gpus: int,
+    *,
+    projects: Sequence[str],
+    gpu_type: str,
+) -> None:
+    shown = _shown(transaction, gpu_type)
+    quota = quota_of(transaction, user, projects, gpu_type)
+    used = used_by(user, workspaces, gpu_type if shown else None)
+    if used + gpus > quota:
+        kind = f"{shown} GPU" if shown else "GPU"
         raise Refusal(
             409,
             "build_quota",
-            f"{user} has a build quota of {wording.gpus(quota)} and uses {used}; this notebook asks for {gpus}.",
+            f"{user} has a build quota of {wording.count(quota, kind)} and uses {used}; this notebook asks for "
+            f"{gpus}.",
             field="gpus",
             hint=f"Stop another notebook or ask for fewer GPUs. {ADMIN_HINT}",
         )
-    node, indices = _choose(transaction.nodes.build(), workspaces, gpus)
-    record = WorkspaceRecord(user, server, node, indices, transaction.now)
-    transaction.put_workspace((user, server), record)
-    return record
 
 
 def _choose(
-    nodes: Sequence[Node], workspaces: Mapping[WorkspaceKey, WorkspaceRecord], gpus: int
+    nodes: Sequence[Node], workspaces: Mapping[WorkspaceKey, WorkspaceRecord], gpus: int, shown: str
 ) -> tuple[str, tuple[int, ...]]:
-    """Return the fullest build node with enough free GPUs, and their indices.
+    """Return the fullest build node with enough free GPUs, and their indices; ``shown`` is the type in messages.
 
     Raises `Refusal` if there is none.
     """
@@ -64,11 +116,12 @@ def _choose(
     fitting = [name for name, indices in free.items() if len(indices) >= gpus]
     if not fitting:
         most = max((len(indices) for indices in free.values()), default=0)
+        kind = f"build {shown} GPU" if shown else "build GPU"
         raise Refusal(
             409,
             "no_build_gpus",
             f"This notebook asks for {wording.gpus(gpus)}, within the build quota, but "
-            f"only {wording.count(most, 'build GPU')} {wording.plural(most, 'is', 'are')} free on one machine.",
+            f"only {wording.count(most, kind)} {wording.plural(most, 'is', 'are')} free on one machine.",
             field="gpus",
             hint=f"Something else holds build GPUs; try again later. {ADMIN_HINT}",
         )
@@ -81,11 +134,12 @@ def _free(node: Node, workspaces: Mapping[WorkspaceKey, WorkspaceRecord]) -> tup
     return tuple(index for index in range(node.gpus) if index not in held and index not in node.taken)
 
 
-def quota_of(transaction: Transaction, user: str, projects: Sequence[str]) -> int:
-    """Return a person's build quota, in GPUs."""
+def quota_of(transaction: Transaction, user: str, projects: Sequence[str], gpu_type: str) -> int:
+    """Return a person's build quota of one type, in GPUs."""
     own = transaction.all_people().get(user)
     own_quota = None if own is None else own.build_quota
-    return quotas.build_quota(projects, own_quota, transaction.policy_projects())
+    records = transaction.policy_projects()
+    return quotas.build_quota(projects, own_quota, records, gpu_type, transaction.types.build)
 
 
 def release(transaction: Transaction, user: str, server: str, since: float | None = None) -> None:
@@ -97,13 +151,24 @@ def release(transaction: Transaction, user: str, server: str, since: float | Non
 
 def build_quota(state: State, nodes: ObservedNodes, user: str, projects: Sequence[str]) -> wire.BuildQuota:
     """Return a person's build quota, its use, and the free build GPUs."""
-    build = nodes.build()
     transaction = Transaction(state, nodes, 0.0)
+    types = state.types.build or ("",)
+    by_type = {
+        each: wire.BuildNumbers(
+            quota=quota_of(transaction, user, projects, each),
+            used=used_by(user, state.workspaces, each if len(types) > 1 else None),
+            free=sum(
+                len(_free(node, state.workspaces)) for node in _nodes_of(transaction, each) if node.available
+            ),
+        )
+        for each in types
+    }
     return wire.BuildQuota(
         user=user,
-        quota=quota_of(transaction, user, projects),
+        quota=sum(each.quota for each in by_type.values()),
         used=used_by(user, state.workspaces),
-        free=sum(len(_free(node, state.workspaces)) for node in build if node.available),
-        simulated=any(gpu.simulated for node in build for gpu in node.devices),
+        free=sum(each.free for each in by_type.values()),
+        simulated=any(gpu.simulated for node in nodes.build() for gpu in node.devices),
         projects=sorted(name for name in projects if name in state.projects),
+        by_type=by_type if len(types) > 1 else {},
     )

@@ -1,4 +1,4 @@
-"""Numbers of borrowed GPUs: those that a project holds beyond its quota."""
+"""Numbers of borrowed GPUs: those that a project holds beyond its quota of their type."""
 
 from __future__ import annotations
 
@@ -19,36 +19,38 @@ def filling_order(job: JobRecord) -> Order:
 class Borrowing:
     """The numbers of GPUs that live jobs hold beyond their projects' quotas.
 
-    ``live_in`` returns a project's live jobs in `filling_order`, ``quota_of`` its quota in GPUs, None if it is
-    unlimited. Each project is computed once, when first asked for, from its jobs within the quota.
+    ``live_in`` returns a project's live jobs in `filling_order`, ``quota_of`` its quota of a GPU type, None if it
+    is unlimited. Each is computed once, when first asked for, from the jobs within the quota.
     """
 
     def __init__(
-        self, live_in: Callable[[str], Iterable[JobRecord]], quota_of: Callable[[str], int | None]
+        self, live_in: Callable[[str], Iterable[JobRecord]], quota_of: Callable[[str, str], int | None]
     ) -> None:
         self._live_in = live_in
         self._quota_of = quota_of
-        self._bounds: dict[str, Bound | None] = {}
+        self._bounds: dict[tuple[str, str], Bound | None] = {}
 
     def of(self, job: JobRecord) -> int:
         """Return the number of borrowed GPUs of a job, which are the last ones it holds."""
         if job.live is None:
             return 0
-        project = job.spec.project
-        if project not in self._bounds:
-            self._bounds[project] = self._bound(project)
-        bound = self._bounds[project]
+        key = job.spec.project, job.live.gpu_type
+        if key not in self._bounds:
+            self._bounds[key] = self._bound(*key)
+        bound = self._bounds[key]
         order = filling_order(job)
         if bound is None or order < bound[0]:
             return 0
         return bound[1] if order == bound[0] else job.live.gpus
 
-    def _bound(self, project: str) -> Bound | None:
-        quota = self._quota_of(project)
+    def _bound(self, project: str, gpu_type: str) -> Bound | None:
+        quota = self._quota_of(project, gpu_type)
         if quota is None:
             return None
         held = 0
         for job in self._live_in(project):
+            if job.attempts[-1].gpu_type != gpu_type:
+                continue
             held += job.attempts[-1].gpus
             if held > quota:
                 return (filling_order(job), held - quota)

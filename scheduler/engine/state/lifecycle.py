@@ -45,8 +45,8 @@ Transition: TypeAlias = tuple[JobRecord, tuple[Effect, ...]]
 """The job after an event, and the effects of the event."""
 
 
-def start(job: JobRecord, placement: Placement, why: Reason, now: float) -> Transition:
-    """Start a new attempt of a waiting job."""
+def start(job: JobRecord, placement: Placement, why: Reason, now: float, *, gpu_type: str = "") -> Transition:
+    """Start a new attempt of a waiting job, on GPUs of a type."""
     number = job.standing.attempt + 1
     attempt = AttemptRecord(
         job=job.id,
@@ -54,6 +54,7 @@ def start(job: JobRecord, placement: Placement, why: Reason, now: float) -> Tran
         placement=placement,
         created=now,
         why=why,
+        gpu_type=gpu_type,
         resumed_from=job.standing.saved_step,
         step_before=job.standing.best_step,
     )

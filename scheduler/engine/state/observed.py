@@ -27,6 +27,11 @@ class ObservedNodes:
         """Return the build nodes."""
         return tuple(node for node in self.all if node.environment is Environment.BUILD)
 
+    def type_of(self, placement: Placement) -> str:
+        """Return the GPU type of a placement, empty if its nodes are not there."""
+        names = {worker.node for worker in placement}
+        return next((node.gpu_type for node in self.all if node.name in names), "")
+
     def _without_quarantined(self, node: Node) -> Node:
         occupied = {
             index

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from sortedcontainers import SortedKeyList
@@ -14,9 +14,11 @@ from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.borrowing import Borrowing, filling_order
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes
+from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.observed import ObservedNodes
-from springtide.scheduler.gpu_types import total
-from springtide.scheduler.model import JobState, Phase
+from springtide.scheduler.gpu_models import DeclaredTypes
+from springtide.scheduler.gpu_types import quota_of
+from springtide.scheduler.model import Environment, JobState, Phase
 from springtide.scheduler.store.records import (
     JobRecord,
     Loaded,
@@ -79,8 +81,9 @@ class State:
     """Committed state: unfinished jobs, projects, people, workspaces, and the highest number of each journal.
 
     Changes only when a `Transaction` is applied after its commit. ``live_by_project`` holds the jobs with a live
-    attempt, in the order in which they fill the project's quota. ``unsaved`` are ids of jobs whose latest reports
-    are in memory only. ``clock`` is the anchor of the system clock that all times refer to.
+    attempt, in the order in which they fill the project's quota. ``types`` are the pool's GPU types. ``unsaved``
+    are ids of jobs whose latest reports are in memory only. ``clock`` is the anchor of the system clock that all
+    times refer to.
     """
 
     jobs: dict[str, JobRecord] = field(default_factory=dict)
@@ -93,6 +96,7 @@ class State:
     unfinished_by_user: Counter[str] = field(default_factory=Counter)
     bundle_sizes: BundleSizes = field(default_factory=BundleSizes)
     unsaved: set[str] = field(default_factory=set)
+    types: KnownTypes = field(default_factory=KnownTypes)
     clock: ClockAnchor | None = None
     next_project_age: int = 0
     last_job: int = 0
@@ -101,9 +105,11 @@ class State:
     last_decision: int = 0
 
     @classmethod
-    def from_store(cls, loaded: Loaded) -> State:
-        """Return the state that the store holds."""
+    def from_store(cls, loaded: Loaded, declared: DeclaredTypes = DeclaredTypes()) -> State:  # noqa: B008 - frozen
+        """Return the state that the store holds; jobs name the GPU types that are ``declared`` now."""
+        known = {environment: loaded.gpu_types.get(environment, ()) for environment in Environment}
         state = cls(
+            types=KnownTypes(known[Environment.TRAIN], known[Environment.BUILD], declared),
             projects={record.name: record for record in loaded.projects},
             people={record.name: record for record in loaded.people},
             workspaces={(record.user, record.server): record for record in loaded.workspaces},
@@ -115,7 +121,9 @@ class State:
             last_decision=loaded.last_decision,
         )
         for job in loaded.jobs:
-            state.put_job(job)
+            named = tuple(dict.fromkeys(declared.of(each) for each in job.spec.gpu_types))
+            spec = job.spec if named == job.spec.gpu_types else replace(job.spec, gpu_types=named)
+            state.put_job(replace(job, spec=spec))
         return state
 
     def put_job(self, job: JobRecord) -> None:
@@ -154,10 +162,10 @@ class State:
         """Iterate over the jobs with a live attempt."""
         return chain.from_iterable(self.live_by_project.values())
 
-    def quota(self, project: str) -> int | None:
-        """Return a project's quota in GPUs, None if it is unlimited; 0 for an unknown project."""
+    def quota(self, project: str, gpu_type: str) -> int | None:
+        """Return a project's quota of a GPU type, None if it is unlimited; 0 for an unknown project."""
         record = self.projects.get(project)
-        return 0 if record is None else total(record.project.quota)
+        return 0 if record is None else quota_of(record.project, gpu_type, self.types.train)
 
     def borrowing(self) -> Borrowing:
         """Return how many GPUs each live job borrows."""
@@ -178,4 +186,5 @@ class State:
     def snapshot(self, nodes: ObservedNodes, now: float, settings: model.Settings) -> model.Snapshot:
         """Return all that a decision depends on."""
         jobs = tuple(job for record in self.jobs.values() if (job := policy_job(record)) is not None)
+        settings = replace(settings, gpu_types=self.types.train)
         return model.Snapshot(now, nodes.train(), tuple(self.policy_projects().values()), jobs, settings)

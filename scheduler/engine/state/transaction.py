@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from heapq import merge
 
 from springtide.scheduler.clock import ClockAnchor
-from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state import known_types, lifecycle
 from springtide.scheduler.engine.state.borrowing import Borrowing, filling_order
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes, Owner
+from springtide.scheduler.engine.state.known_types import KnownTypes, Quantities
 from springtide.scheduler.engine.state.lifecycle import Effect, Transition
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State, SubmissionKey, WorkspaceKey
-from springtide.scheduler.gpu_types import total
+from springtide.scheduler.gpu_types import quota_of
 from springtide.scheduler.model import Project
 from springtide.scheduler.store.records import (
     AuditRecord,
@@ -25,6 +26,9 @@ from springtide.scheduler.store.records import (
     WorkspaceRecord,
     WriteBatch,
 )
+
+POOL = "springtide"
+"""Author of changes that follow from the nodes, in the audit trail."""
 
 
 @dataclass(slots=True)
@@ -55,6 +59,7 @@ class Transaction:
     undone_entries: list[int] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     shifted: set[str] = field(default_factory=set)
+    new_types: KnownTypes | None = None
     clock: ClockAnchor | None = None
     next_project_age: int | None = None
     must_commit: bool = False
@@ -139,9 +144,36 @@ class Transaction:
 
         return Borrowing(live_in, self._quota)
 
-    def _quota(self, name: str) -> int | None:
+    def _quota(self, name: str, gpu_type: str) -> int | None:
         record = self.project(name)
-        return 0 if record is None else total(record.project.quota)
+        return 0 if record is None else quota_of(record.project, gpu_type, self.types.train)
+
+    # ---------- GPU types
+
+    @property
+    def types(self) -> KnownTypes:
+        """The GPU types that the pool knows."""
+        return self.state.types if self.new_types is None else self.new_types
+
+    def follow_types(self) -> None:
+        """Take in the GPU types of the observed nodes; numbers become tables by type where there are several."""
+        before = Quantities(self.types, self.all_projects(), self.all_people())
+        after = known_types.updated(before, self.nodes.all)
+        if after == before:
+            return
+        self.must_commit = True
+        self.new_types = after.types
+        changed = {name: record for name, record in after.projects.items() if record != before.projects[name]}
+        self.projects.update(changed)
+        self.people.update({name: p for name, p in after.people.items() if p != before.people[name]})
+        if before.types.train or before.types.build or changed:
+            self.add_audit_entry(
+                POOL,
+                "pool.gpu_types",
+                "pool",
+                {"train": list(before.types.train), "build": list(before.types.build)},
+                {"train": list(after.types.train), "build": list(after.types.build)},
+            )
 
     # ---------- projects, people, workspaces
 
@@ -210,6 +242,7 @@ class Transaction:
             undone=self.undone_entries,
             clock=self.clock,
             next_age=self.next_project_age,
+            gpu_types={} if self.new_types is None else self.new_types.by_environment(),
         )
         for job in self.jobs.values():
             if job.id in self.new_jobs:
@@ -244,6 +277,8 @@ class Transaction:
             state.people = self.all_people()
         if self.workspaces:
             state.workspaces = self.all_workspaces()
+        if self.new_types is not None:
+            state.types = self.new_types
         if self.clock is not None:
             state.clock = self.clock
         if self.next_project_age is not None:

@@ -14,12 +14,18 @@ class GpuLabels:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self._by_name = {node.name: node for node in nodes}
+        train = (node for node in nodes if node.environment is Environment.TRAIN and node.gpus)
+        self._train_types = {node.gpu_type for node in train}
         counts = {
             environment: sum(1 for node in nodes if node.environment is environment) for environment in Environment
         }
         self._prefix = {
             node.name: node.environment.value if counts[node.environment] == 1 else node.name for node in nodes
         }
+
+    def shown_type(self, gpu_type: str) -> str:
+        """Return a GPU type; empty if the train nodes have no other."""
+        return gpu_type if len(self._train_types) > 1 else ""
 
     def node(self, name: str) -> Node | None:
         """Return a node, None if it is not there any more."""

@@ -11,15 +11,26 @@ from springtide.scheduler.engine.requests.validation import with_ancestors
 from springtide.scheduler.engine.requests.workspaces import used_by
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.borrowing import Borrowing
+from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
-from springtide.scheduler.gpu_types import total
-from springtide.scheduler.model import Node, Standing
+from springtide.scheduler.engine.views.by_type import (
+    NO_STANDING,
+    build_quotas,
+    build_use,
+    person_numbers,
+    project_numbers,
+    standing_of,
+    sum_of,
+    sums,
+    train_use,
+)
+from springtide.scheduler.gpu_types import limit_of
+from springtide.scheduler.model import Node, Project, Standing
 from springtide.scheduler.store.records import ProjectRecord
 
 GpuKey = tuple[str, int]
 """Node and index of a GPU."""
-NO_STANDING = Standing(quota=0, limit=None, fair_share=0, held=0, request=0)
 
 
 def pool(
@@ -28,18 +39,23 @@ def pool(
     """Return every GPU of the pool with its holder, and every project; ``version`` numbers the view."""
     holders = _holders(state, nodes, borrowing)
     reserved = reservations(state)
-    train, build = nodes.train(), nodes.build()
+    train, build, types = nodes.train(), nodes.build(), state.types.train
     train_names = {node.name for node in train}
+    held = Counter(node for (node, _), holder in holders.items() if holder.kind == "job" and node in train_names)
+    by_type = train_use(state, nodes, held)
     return wire.PoolView(
         seq=version,
         nodes=[_node(node, holders, reserved) for node in nodes.all],
-        projects=project_views(state, standing),
+        projects=project_views(state, nodes, standing),
         train_gpus=quotas.total_gpus(train),
-        train_held=sum(1 for (node, _), holder in holders.items() if holder.kind == "job" and node in train_names),
+        train_held=held.total(),
         build_gpus=quotas.total_gpus(build),
         build_held=sum(len(record.gpus) for record in state.workspaces.values()),
         simulated=is_simulated(nodes.all),
-        quota_sum=quotas.quota_sum(state.policy_projects(), quotas.total_gpus(train)),
+        quota_sum=sums(state, nodes, {}).quota_sum,
+        gpu_types=[each for each in types if each],
+        by_type=by_type,
+        build_by_type=build_use(state, nodes),
     )
 
 
@@ -110,9 +126,13 @@ def _node(node: Node, holders: Mapping[GpuKey, wire.Holder], reserved: Mapping[G
 
 
 def project_views(
-    state: State, standing: Mapping[str, Standing], members: Mapping[str, Sequence[str]] | None = None
+    state: State,
+    nodes: ObservedNodes,
+    standing: Mapping[str, Standing],
+    members: Mapping[str, Sequence[str]] | None = None,
 ) -> list[wire.ProjectView]:
     """Return the view of every project, oldest first; ``members`` are the members by project."""
+    present = {node.gpu_type for node in nodes.train()}
     running: Counter[str] = Counter()
     waiting: Counter[str] = Counter()
     for job in state.jobs.values():
@@ -121,30 +141,43 @@ def project_views(
         project_view(
             record,
             standing.get(record.name, NO_STANDING),
-            running[record.name],
-            waiting[record.name],
-            sorted((members or {}).get(record.name, ())),
+            running=running[record.name],
+            waiting=waiting[record.name],
+            members=sorted((members or {}).get(record.name, ())),
+            types=state.types,
+            present=sorted(present),
         )
         for record in sorted(state.projects.values(), key=lambda record: record.project.age)
     ]
 
 
 def project_view(
-    record: ProjectRecord, standing: Standing, running: int, waiting: int, members: list[str]
+    record: ProjectRecord,
+    standing: Standing,
+    *,
+    running: int,
+    waiting: int,
+    members: list[str],
+    types: KnownTypes,
+    present: Sequence[str],
 ) -> wire.ProjectView:
-    """Return the view of a project with its numbers of running and waiting jobs."""
+    """Return the view of a project with its numbers of running and waiting jobs.
+
+    ``types`` are those that the pool knows, ``present`` those of train nodes that there are now.
+    """
     project = record.project
+    by_type = project_numbers(project, standing, types.train, present)
     return wire.ProjectView(
         name=project.name,
         parent=project.parent,
-        quota=total(project.quota),
-        limit=total(project.limit),
+        quota=sum_of(project.quota, types.train),
+        limit=sum_of(project.limit, types.train, None),
         weight=project.weight,
         priority=project.priority,
-        build_quota=total(project.build_quota) or 0,
+        build_quota=sum_of(project.build_quota, types.build) or 0,
         fair_share=standing.fair_share,
         held=standing.held,
-        borrowed=standing.borrowed,
+        borrowed=sum(each.borrowed for each in by_type.values()) if by_type else standing.borrowed,
         waiting=standing.waiting,
         running_jobs=running,
         waiting_jobs=waiting,
@@ -152,6 +185,8 @@ def project_view(
         members=members,
         version=record.version,
         ranges=ranges.shown(record.ranges),
+        by_type=by_type,
+        build_by_type=build_quotas(project, types.build),
     )
 
 
@@ -164,15 +199,16 @@ def people(state: State, members: Mapping[str, Sequence[str]]) -> list[wire.Pers
 
 def person(state: State, name: str, of: list[str]) -> wire.PersonView:
     """Return a person's build quota and its use; ``of`` are her projects."""
-    own = state.people.get(name)
-    quota = None if own is None else own.build_quota
+    record, types = state.people.get(name), state.types.build or ("",)
+    own = None if record is None else record.build_quota
     projects = state.policy_projects()
     return wire.PersonView(
         name=name,
-        build_quota=quotas.build_quota(of, quota, projects),
-        own_build_quota=quota,
+        build_quota=sum(quotas.build_quota(of, own, projects, each, types) for each in types),
+        own_build_quota=None if own is None else sum_of(own, types),
         build_used=used_by(name, state.workspaces),
         projects=of,
+        by_type=person_numbers(state, name, of),
     )
 
 
@@ -180,18 +216,10 @@ def admin(
     state: State, nodes: ObservedNodes, standing: Mapping[str, Standing], members: Mapping[str, Sequence[str]]
 ) -> wire.Admin:
     """Return all that the admin page shows."""
-    projects = state.policy_projects()
-    own = {record.name: record.build_quota for record in state.people.values()}
-    train = quotas.total_gpus(nodes.train())
     return wire.Admin(
-        projects=project_views(state, standing, members),
+        projects=project_views(state, nodes, standing, members),
         people=people(state, members),
-        sums=wire.Sums(
-            train_gpus=train,
-            quota_sum=quotas.quota_sum(projects, train),
-            build_gpus=quotas.total_gpus(nodes.build()),
-            build_quota_sum=quotas.build_sum(members, own, projects),
-        ),
+        sums=sums(state, nodes, members),
     )
 
 
@@ -205,30 +233,23 @@ def choices(
     """Return what a person may ask for in each of the projects ``names``, oldest project first."""
     train = nodes.train()
     projects = state.policy_projects()
-    all_gpus = quotas.total_gpus(train)
-    largest = max((node.gpus for node in train), default=0)
-    free = _count_free(state, train)
+    rooms = [_Room(each, state, train) for each in state.types.train or ("",)]
     found = []
     for record in sorted(state.projects.values(), key=lambda record: record.project.age):
         if record.name not in names:
             continue
-        limited = [
-            (limit, project.name)
-            for project in with_ancestors(record.name, projects)
-            if (limit := total(project.limit)) is not None
-        ]
-        limits = [limit for limit, _ in limited]
         within = ranges.merged(ranges.lineage(record.name, state.projects), settings.images)
         per_job = [] if within.max_gpus is None else [within.max_gpus]
-        left = [limit - standing.get(name, NO_STANDING).held for limit, name in limited]
+        lineage = with_ancestors(record.name, projects)
+        offered = [room.offered(lineage, per_job, standing) for room in rooms]
         found.append(
             wire.ProjectChoice(
                 name=record.name,
-                quota=total(record.project.quota),
-                limit=total(record.project.limit),
-                max_gpus=min([largest, *limits, *per_job]),
-                max_total=min([all_gpus, *limits, *per_job]),
-                free_now=max(0, min([free, *left])),
+                quota=sum_of(record.project.quota, state.types.train),
+                limit=sum_of(record.project.limit, state.types.train, None),
+                max_gpus=max(largest for largest, _, _ in offered),
+                max_total=max(total for _, total, _ in offered),
+                free_now=max(free for _, _, free in offered),
                 colour=record.colour,
                 ranges=ranges.shown(within),
             )
@@ -236,8 +257,38 @@ def choices(
     return found
 
 
+class _Room:
+    """The train GPUs of one type, on which a job can be."""
+
+    def __init__(self, gpu_type: str, state: State, train: Sequence[Node]) -> None:
+        self._type = gpu_type
+        self._types = state.types.train
+        nodes = [node for node in train if node.gpu_type == gpu_type] if self._types else train
+        self._total = quotas.total_gpus(nodes)
+        self._largest = max((node.gpus for node in nodes), default=0)
+        self._free = _count_free(state, nodes)
+        self._present = sorted({node.gpu_type for node in train}) if self._types else [""]
+
+    def offered(
+        self, lineage: Sequence[Project], per_job: Sequence[int], standing: Mapping[str, Standing]
+    ) -> tuple[int, int, int]:
+        """Return the most GPUs of a worker, of a job, and those free now; ``per_job`` are bounds of a job."""
+        limited = [(project.name, limit_of(project, self._type, self._types)) for project in lineage]
+        limits = [limit for _, limit in limited if limit is not None]
+        left = [
+            limit - standing_of(standing.get(name, NO_STANDING), self._type, self._present).held
+            for name, limit in limited
+            if limit is not None
+        ]
+        return (
+            min([self._largest, *limits, *per_job]),
+            min([self._total, *limits, *per_job]),
+            max(0, min([self._free, *left])),
+        )
+
+
 def _count_free(state: State, train: Sequence[Node]) -> int:
-    """Return the number of GPUs of available train nodes that nothing occupies."""
+    """Return the number of GPUs of these nodes, as far as they are available, that nothing occupies."""
     held = {
         (worker.node, index)
         for job in state.live_jobs()

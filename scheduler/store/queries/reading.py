@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, desc, func, or_, select
 
 from springtide.scheduler.clock import ClockAnchor
-from springtide.scheduler.model import FINAL
+from springtide.scheduler.model import FINAL, Environment
 from springtide.scheduler.store import codec, schema
 from springtide.scheduler.store.queries import listing
 from springtide.scheduler.store.queries.listing import Position
@@ -23,7 +23,6 @@ from springtide.scheduler.store.records import (
     JobQuery,
     JobRecord,
     Loaded,
-    PersonRecord,
 )
 
 FINAL_STATES = [state.value for state in FINAL]
@@ -40,7 +39,7 @@ def load(connection: Connection) -> Loaded:
             codec.project_record(row)
             for row in connection.execute(select(schema.projects).order_by(schema.projects.c.age))
         ),
-        people=tuple(PersonRecord(row.name, row.build_quota) for row in connection.execute(select(schema.people))),
+        people=tuple(codec.person_record(row) for row in connection.execute(select(schema.people))),
         workspaces=tuple(codec.workspace_record(row) for row in connection.execute(select(schema.workspaces))),
         jobs=tuple(_with_attempts(connection, rows)),
         fresh="next_age" not in meta,
@@ -50,7 +49,16 @@ def load(connection: Connection) -> Loaded:
         last_event=_highest(connection, schema.events.c.id),
         last_audit=_highest(connection, schema.audit.c.id),
         last_decision=_highest(connection, schema.decisions.c.id),
+        gpu_types=_gpu_types(connection),
     )
+
+
+def _gpu_types(connection: Connection) -> dict[Environment, tuple[str, ...]]:
+    found: dict[Environment, tuple[str, ...]] = {}
+    for row in connection.execute(select(schema.gpu_types).order_by(schema.gpu_types.c.position)):
+        environment = Environment(row.environment)
+        found[environment] = (*found.get(environment, ()), row.name)
+    return found
 
 
 def _highest(connection: Connection, column: Any) -> int:

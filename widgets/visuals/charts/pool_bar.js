@@ -24,10 +24,25 @@ export function renderPoolBar(element, data, actions = {}) {
   patch(
     element,
     nodes.length
-      ? h("div", { key: "nodes", class: `st-nodes st-${size}` }, nodes.map((node) => drawNode(node, colours, actions)))
+      ? groupsOf(nodes, pool.gpu_types ?? []).map(({ title, nodes: of }) => [
+          title && h("div", { key: `type ${title}`, class: "st-type-head", role: "heading", "aria-level": 3, "data-testid": "pool-type" }, title),
+          h("div", { key: `nodes ${title}`, class: `st-nodes st-${size}` }, of.map((node) => drawNode(node, colours, actions))),
+        ])
       : emptyState("This pool has no GPUs yet.", "They show here as soon as a node reports them."),
     nodes.length > 0 && drawLegend(nodes, pool.projects),
   );
+}
+
+/** The nodes by environment and GPU type where train or build GPUs are of several types; else all together. */
+function groupsOf(nodes, order) {
+  const groups = Map.groupBy(nodes, (node) => `${node.environment} ${node.gpu_type}`);
+  const several = (environment) => new Set(nodes.filter((node) => node.environment === environment && node.gpus.length).map((node) => node.gpu_type)).size > 1;
+  if (!several("train") && !several("build")) return [{ title: "", nodes }];
+  const place = ({ environment, gpu_type: type }) => (environment === "train" ? 0 : 1000) + (order.includes(type) ? order.indexOf(type) : order.length);
+  return [...groups.values()]
+    .sort(([one], [other]) => place(one) - place(other))
+    .map((of) => ({ title: `${clean(of[0].gpu_type) || "GPUs"} · ${of[0].environment} · ${count(of.reduce((sum, node) => sum + node.gpus.length, 0), "GPU")}`, nodes: of }))
+    .filter(({ nodes: of }) => of.some((node) => node.gpus.length));
 }
 
 function trainFirst(one, other) {

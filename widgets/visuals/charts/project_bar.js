@@ -12,6 +12,12 @@ export function barScale(projects, pool = 1) {
   return Math.max(1, Math.min(pool, UNITS_SHOWN), ...most);
 }
 
+/** The project once for each GPU type, with the numbers of that type; once as it is where the pool has one type. */
+export function byType(project) {
+  const types = Object.entries(project.by_type ?? {});
+  return types.length ? types.map(([type, numbers]) => ({ ...project, ...numbers, type })) : [{ ...project, type: null }];
+}
+
 /** How a project stands, as a sentence. */
 export function standingWords(project) {
   const parts = [`${project.held} held`];
@@ -22,18 +28,18 @@ export function standingWords(project) {
 }
 
 /** The bar alone, as a description for other drawings. `scale` is how many GPUs its width stands for. */
-export function projectBar(project, scale) {
+export function projectBar(project, scale, key = "bar") {
   const { quota, held, borrowed, waiting } = project;
   const share = (gpus) => `${(100 * Math.min(gpus, scale)) / scale}%`;
   const shown = Math.max(0, Math.min(waiting, scale - held));
   return h(
     "div",
     {
-      key: "bar",
+      key,
       class: "st-bar",
       style: { ...colourOf(project.colour), "--st-scale": scale },
       role: "img",
-      "aria-label": `${clean(project.name)}: ${standingWords(project)}`,
+      "aria-label": `${clean(project.name)}${project.type ? `, ${clean(project.type)}` : ""}: ${standingWords(project)}`,
     },
     h("div", { key: "own", class: "st-part st-solid", style: { width: share(held - borrowed) } }),
     h("div", { key: "borrowed", class: "st-part st-hatched", "data-testid": "bar-borrowed", style: { width: share(borrowed) } }),
@@ -49,11 +55,15 @@ export function projectBar(project, scale) {
  */
 export function renderProjectBar(element, data) {
   const { project } = data;
+  const scale = data.scale ?? barScale(byType(project));
+  const last = byType(project).length - 1;
   stage(element, "st-project-bar");
   patch(
     element,
-    projectBar(project, data.scale ?? barScale([project])),
-    h("div", { key: "words", class: "st-standing st-muted" }, standingWords(project), jobsWords(project)),
+    byType(project).map((of, at) => [
+      projectBar(of, scale, `bar ${of.type}`),
+      h("div", { key: `words ${of.type}`, class: "st-standing st-muted" }, of.type && `${clean(of.type)}: `, standingWords(of), at === last && jobsWords(project)),
+    ]),
   );
 }
 

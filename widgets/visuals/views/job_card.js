@@ -100,6 +100,7 @@ function drawProgress(job, colour) {
 function drawHeld(job, colour, simulated) {
   if (!job.held.length) return null;
   const borrowed = job.held.filter((gpu) => gpu.borrowed).length;
+  const kind = job.gpu_type ? `${clean(job.gpu_type)} GPU` : "GPU";
   return h(
     "div",
     { key: "held", class: "st-held", style: colourOf(colour) },
@@ -108,7 +109,7 @@ function drawHeld(job, colour, simulated) {
       { key: "cells", class: "st-held-cells", role: "list", "aria-label": "GPUs held" },
       job.held.map((gpu) => drawHeldGpu(gpu, job.state)),
     ),
-    h("span", { key: "words", class: "st-muted" }, borrowed ? `${borrowed} of ${count(job.held.length, "GPU")} borrowed` : `${count(job.held.length, "GPU")} within quota`),
+    h("span", { key: "words", class: "st-muted" }, borrowed ? `${borrowed} of ${count(job.held.length, kind)} borrowed` : `${count(job.held.length, kind)} within quota`),
     simulatedMark(simulated),
   );
 }

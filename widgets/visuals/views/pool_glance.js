@@ -2,7 +2,7 @@
 
 import { h, patch } from "../base/dom.js";
 import { emptyState, projectMark, simulatedMark, stage } from "../base/glyphs.js";
-import { barScale, projectBar } from "../charts/project_bar.js";
+import { barScale, byType, projectBar } from "../charts/project_bar.js";
 import { amount, clean, count } from "../base/words.js";
 
 /**
@@ -16,13 +16,13 @@ export function renderPoolGlance(element, data) {
   const inTree = data.tree || !mine.size;
   const first = (one, other) => mine.has(other.project.name) - mine.has(one.project.name);
   const projects = inTree ? treeOrder(pool.projects) : treeOrder(pool.projects).sort(first);
-  const scale = barScale(pool.projects, pool.train_gpus);
+  const scale = barScale(pool.projects.flatMap(byType), pool.train_gpus);
   stage(element, "st-glance");
   patch(
     element,
     drawTotals(pool),
     projects.length
-      ? h("div", { key: "projects", class: "st-rows", role: "table", "aria-label": "Projects" }, heads(), projects.map(({ project, depth }) => drawProject(project, inTree ? depth : 0, scale, mine)))
+      ? h("div", { key: "projects", class: "st-rows", role: "table", "aria-label": "Projects" }, heads(), projects.flatMap(({ project, depth }) => byType(project).map((of, at) => drawProject(of, at === 0, inTree ? depth : 0, scale, mine))))
       : emptyState("There are no projects yet.", "An admin adds the first one on the admin page."),
   );
 }
@@ -43,10 +43,13 @@ export function treeOrder(projects) {
 
 function drawTotals(pool) {
   const idle = Math.max(0, pool.train_gpus - pool.train_held);
+  const types = Object.entries(pool.by_type ?? {});
   return h(
     "p",
     { key: "totals", class: "st-totals" },
-    h("strong", {}, `${pool.train_held} of ${count(pool.train_gpus, "train GPU")} held`),
+    types.length > 0
+      ? types.map(([type, of], at) => h("strong", { key: `of ${type}` }, `${at ? ", " : ""}${of.train_held} of ${count(of.train_gpus, `train ${clean(type)} GPU`)} held`))
+      : h("strong", {}, `${pool.train_held} of ${count(pool.train_gpus, "train GPU")} held`),
     `, ${idle ? `${idle} idle` : "none idle"}`,
     pool.build_gpus > 0 && ` · ${pool.build_held} of ${count(pool.build_gpus, "build GPU")} in workspaces `,
     simulatedMark(pool.simulated),
@@ -67,13 +70,14 @@ function heads() {
   );
 }
 
-function drawProject(project, depth, scale, mine) {
+/** A row of a project; where there are several GPU types a row of each, of which the `first` has the name. */
+function drawProject(project, first, depth, scale, mine) {
   const number = (label, value) =>
     h("span", { key: label, role: "cell", class: value ? "st-number" : "st-number st-muted", "data-label": label }, value);
   return h(
     "div",
-    { key: `project ${project.name}`, class: "st-row", role: "row", "data-testid": `glance-${clean(project.name)}`, "data-mine": String(mine.has(project.name)) },
-    h("span", { key: "name", role: "rowheader", class: "st-name", style: { "--st-depth": depth } }, projectMark(project.name, project.colour)),
+    { key: `project ${project.name} ${project.type}`, class: "st-row", role: "row", "data-testid": `glance-${clean(project.name)}${project.type ? `-${clean(project.type)}` : ""}`, "data-mine": String(mine.has(project.name)) },
+    h("span", { key: "name", role: "rowheader", class: "st-name", style: { "--st-depth": depth } }, first && projectMark(project.name, project.colour), project.type && h("small", { key: "type", class: "st-muted st-type" }, `${first ? " · " : ""}${clean(project.type)}`)),
     h("span", { key: "bar", role: "cell", class: "st-wide" }, projectBar(project, scale)),
     number("quota", project.quota === null ? "∞" : amount(project.quota)),
     number("held", amount(project.held)),

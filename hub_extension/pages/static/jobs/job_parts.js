@@ -31,16 +31,16 @@ function drawAttemptRow(attempt, now) {
     h("td", { "data-label": ATTEMPT_HEADS[1] }, stateMark(attempt.state)),
     h("td", { "data-label": ATTEMPT_HEADS[2] }, when(from, now)),
     h("td", { "data-label": ATTEMPT_HEADS[3] }, duration((attempt.ended ?? now) - from)),
-    h("td", { "data-label": ATTEMPT_HEADS[4] }, gpuWords(attempt.gpus)),
+    h("td", { "data-label": ATTEMPT_HEADS[4] }, gpuWords(attempt)),
     h("td", { "data-label": ATTEMPT_HEADS[5], class: "st-across" }, [...told(attempt.why), Number.isFinite(attempt.resumed_from) && `Went on from step ${amount(attempt.resumed_from)}.`].filter(Boolean).join(" ")),
     h("td", { "data-label": ATTEMPT_HEADS[6], class: "st-across" }, [...told(attempt.ended_why), exitWords(attempt)].filter(Boolean).join(" ")),
   );
 }
 
-function gpuWords(gpus) {
+function gpuWords({ gpus, gpu_type: type }) {
   const borrowed = gpus.filter((gpu) => gpu.borrowed).length;
   const places = gpus.map((gpu) => clean(gpu.label)).join(", ");
-  return [h("span", { key: "count", title: places }, count(gpus.length, "GPU")), borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, `, ${borrowed} borrowed`)];
+  return [h("span", { key: "count", title: places }, count(gpus.length, type ? `${clean(type)} GPU` : "GPU")), borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, `, ${borrowed} borrowed`)];
 }
 
 function exitWords(attempt) {

@@ -19,6 +19,7 @@ const WORDS = {
   "undo.person.change": "took back a change of person",
   "undo.member.add": "took back adding a member to",
   "undo.member.remove": "took back removing a member from",
+  "pool.gpu_types": "found other GPU types in the",
   "job.cancel": "cancelled the job",
   "job.pause": "paused the job",
   "job.resume": "resumed the job",

@@ -1,6 +1,7 @@
 /** People and their build quotas: their own where they have one, else what their projects give. */
 
 import { refusalWords } from "./project_table.js";
+import { typesOf } from "./fields.js";
 import { call, site } from "../site.js";
 import { parsed } from "./sums.js";
 import { h } from "../visuals/base/dom.js";
@@ -8,6 +9,9 @@ import { emptyState } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
 
 const HEADS = ["person", "projects", "build GPUs in use", "build quota", "own build quota", ""];
+
+/** The name of the field with a person's own build quota; one of a GPU type adds the type. */
+export const OWN = "own_build_quota";
 
 /** The table of people. */
 export function drawPeople(admin, editing) {
@@ -18,53 +22,35 @@ export function drawPeople(admin, editing) {
     h(
       "table",
       { class: "table st-table st-edit-table", "data-testid": "people" },
-      h("thead", {}, h("tr", {}, HEADS.map((head) => h("th", { key: head, scope: "col" }, head || h("span", { class: "st-hidden" }, "actions"))))),
+      h("thead", {}, h("tr", {}, headsOf(typesOf(admin.sums).build).map((head) => h("th", { key: head, scope: "col" }, head || h("span", { class: "st-hidden" }, "actions"))))),
       h("tbody", {}, admin.people.map((person) => drawPerson(person, editing))),
     ),
   );
 }
 
+function headsOf(types) {
+  const [person, projects, ...rest] = HEADS;
+  const numbers = rest.slice(0, 3);
+  return [person, projects, ...(types.length ? types.flatMap((type) => numbers.map((head) => `${head}, ${clean(type)}`)) : numbers), ""];
+}
+
 function drawPerson(person, editing) {
   const { name } = person;
-  const stored = person.own_build_quota === null ? "" : String(person.own_build_quota);
+  const types = Object.keys(person.by_type);
   const draft = editing.draft("person", name);
-  const typed = draft?.texts.own_build_quota;
   const refusal = editing.refusal("person", name);
-  const save = () => draft && editing.change("person", name, () => call("PATCH", `people/${encodeURIComponent(name)}`, { build_quota: ownQuota(typed) }));
-  const key = (event) => {
-    if (event.key === "Enter") save();
-    if (event.key === "Escape") editing.discard("person", name);
-  };
+  const save = () => draft && editing.change("person", name, () => call("PATCH", `people/${encodeURIComponent(name)}`, { build_quota: ownQuota(draft.texts, person) }));
+  const numbers = types.length ? types.flatMap((type) => drawNumbers(person, type, editing, save)) : drawNumbers(person, null, editing, save);
   return h(
     "tr",
     { key: `is ${name}`, "data-testid": `person-row-${name}` },
     h("th", { key: "name", scope: "row", class: "st-across" }, clean(name)),
     h("td", { key: "projects", "data-label": HEADS[1] }, person.projects.map(clean).join(", ") || "none"),
-    h("td", { key: "used", "data-label": HEADS[2] }, person.build_used),
-    h("td", { key: "quota", "data-label": HEADS[3] }, person.build_quota),
-    h(
-      "td",
-      { key: "own", "data-label": HEADS[4] },
-      h("input", {
-        key: "field",
-        type: "text",
-        disabled: !site.admin,
-        inputmode: "numeric",
-        size: 8,
-        autocomplete: "off",
-        value: typed ?? stored,
-        placeholder: "none",
-        "aria-label": `Build quota of ${clean(name)}'s own`,
-        "aria-invalid": String(Boolean(refusal)),
-        "data-changed": String(typed !== undefined),
-        "data-testid": `edit-own-${name}`,
-        on: { input: (event) => editing.type("person", name, "own_build_quota", event.target.value, stored), keydown: key },
-      }),
-      refusal && refusalWords(refusal, `person-refusal-${name}`),
-    ),
+    numbers,
     h(
       "td",
       { key: "actions", class: "st-across" },
+      refusal && refusalWords(refusal, `person-refusal-${name}`),
       draft &&
         h(
           "div",
@@ -76,7 +62,50 @@ function drawPerson(person, editing) {
   );
 }
 
-function ownQuota(text) {
+/** The cells of a person's numbers of one GPU type, null for the only one. */
+function drawNumbers(person, type, editing, save) {
+  const { name } = person;
+  const of = type === null ? person : person.by_type[type];
+  const field = type === null ? OWN : `${OWN} ${type}`;
+  const label = (head) => (type === null ? head : `${head}, ${clean(type)}`);
+  const stored = of.own_build_quota === null ? "" : String(of.own_build_quota);
+  const typed = editing.draft("person", name)?.texts[field];
+  const key = (event) => {
+    if (event.key === "Enter") save();
+    if (event.key === "Escape") editing.discard("person", name);
+  };
+  const props = {
+    key: "field",
+    type: "text",
+    disabled: !site.admin,
+    inputmode: "numeric",
+    size: 8,
+    autocomplete: "off",
+    value: typed ?? stored,
+    placeholder: "none",
+    "aria-label": `Build quota of ${clean(name)}'s own${type === null ? "" : `, ${clean(type)}`}`,
+    "aria-invalid": String(Boolean(editing.refusal("person", name))),
+    "data-changed": String(typed !== undefined),
+    "data-testid": type === null ? `edit-own-${name}` : `edit-own-${type}-${name}`,
+    on: { input: (event) => editing.type("person", name, field, event.target.value, stored), keydown: key },
+  };
+  return [
+    h("td", { key: `used ${type}`, "data-label": label(HEADS[2]) }, of.build_used),
+    h("td", { key: `quota ${type}`, "data-label": label(HEADS[3]) }, of.build_quota),
+    h("td", { key: `own ${type}`, "data-label": label(HEADS[4]) }, h("input", props)),
+  ];
+}
+
+/** A person's own build quota as the API takes it: a number, or a table; null goes back to that of the projects. */
+function ownQuota(texts, person) {
+  const types = Object.keys(person.by_type);
+  if (!types.length) return ownNumber(texts[OWN]);
+  const numbers = types.map((type) => (texts[`${OWN} ${type}`] === undefined ? person.by_type[type].own_build_quota : ownNumber(texts[`${OWN} ${type}`])));
+  if (numbers.every((number) => number === null)) return null;
+  return Object.fromEntries(types.map((type, at) => [type, numbers[at] ?? 0]));
+}
+
+function ownNumber(text) {
   if (text.trim() === "") return null;
   const value = parsed(text);
   if (value === undefined) throw Object.assign(new Error(`The build quota is “${text}”; expected a whole number from 0, or nothing for that of the projects.`), { field: "build_quota" });

@@ -2,49 +2,24 @@
 
 import { call, site } from "../site.js";
 import { drawRanges, rangeWords } from "./ranges.js";
-import { drawLevel, parsed } from "./sums.js";
+import { drawLevels } from "./sums.js";
 import { h } from "../visuals/base/dom.js";
 import { projectMark } from "../visuals/base/glyphs.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
 import { amount, clean } from "../visuals/base/words.js";
 
 const NEW_PROJECT = "";
-const WHOLE = "a whole number from 0";
-
-/** The fields of a project: how they read, what they accept, and the name tests and labels know them by. */
-export const FIELDS = {
-  parent: { title: "Parent", label: "parent", expected: "a project or none", read: (text) => (text === "" ? null : text), show: (value) => value ?? "" },
-  quota: { title: "Quota", label: "quota", expected: `${WHOLE}, or the word unlimited`, read: (text) => parsed(text, "unlimited"), show: (value) => (value === null ? "unlimited" : String(value)) },
-  limit: { title: "Limit", label: "limit", expected: `${WHOLE}, or nothing for no limit`, read: (text) => (text.trim() === "" ? null : parsed(text, "none")), show: (value) => (value === null ? "" : String(value)), placeholder: "none" },
-  weight: { title: "Weight", label: "weight", expected: "a number from 0", read: readWeight, show: String },
-  priority: { title: "Priority", label: "priority", expected: WHOLE, read: (text) => parsed(text), show: String },
-  build_quota: { title: "Build quota", label: "build", expected: WHOLE, read: (text) => parsed(text), show: String },
-};
-const START = { parent: "", quota: "0", limit: "", weight: "1", priority: "100", build_quota: "0" };
-const HINTS = {
-  parent: "The project whose share this one divides",
-  quota: "Train GPUs that are always theirs on demand",
-  limit: "The most train GPUs they may ever hold",
-  weight: "Their part of what others leave idle",
-  priority: "Who is offered idle GPUs first",
-  build_quota: "GPUs of each member for notebooks",
-};
-
-function readWeight(text) {
-  const words = text.trim();
-  return /^\d{1,7}(\.\d{1,6})?$/.test(words) ? Number(words) : undefined;
-}
-
 /** The projects with their members, and a line to add one. */
 export function drawProjects(projects, levels, editing) {
-  const heads = ["Project", ...Object.keys(FIELDS), ""];
+  const { fields } = editing;
+  const heads = ["Project", ...Object.keys(fields), ""];
   return h(
     "div",
     { key: "projects", class: "table-responsive" },
     h(
       "table",
       { class: "table st-table st-edit-table", "data-testid": "projects" },
-      h("thead", {}, h("tr", {}, heads.map((head) => h("th", { key: head, scope: "col", title: HINTS[head] ?? null }, (FIELDS[head]?.title ?? head).toLowerCase() || h("span", { class: "st-hidden" }, "actions"))))),
+      h("thead", {}, h("tr", {}, heads.map((head) => h("th", { key: head, scope: "col", title: fields[head]?.hint ?? null }, fields[head] ? headWords(fields[head]) : head.toLowerCase() || h("span", { class: "st-hidden" }, "actions"))))),
       h(
         "tbody",
         {},
@@ -55,6 +30,11 @@ export function drawProjects(projects, levels, editing) {
   );
 }
 
+/** A column's head: small letters, but a GPU type as it is. */
+function headWords({ title, type }) {
+  return type === undefined ? title.toLowerCase() : title.slice(0, -clean(type).length).toLowerCase() + clean(type);
+}
+
 function drawProjectRows(project, depth, projects, levels, editing) {
   const { name } = project;
   const refusal = editing.refusal("project", name);
@@ -62,14 +42,14 @@ function drawProjectRows(project, depth, projects, levels, editing) {
     h(
       "tr",
       { key: `row ${name}`, class: "st-leads", "data-testid": `project-row-${name}`, on: { keydown: (event) => keys(event, name, editing) } },
-      h("th", { key: "name", scope: "row", class: "st-name st-across", style: { "--st-depth": depth } }, projectMark(name, project.colour), drawLevel(levels.get(name))),
-      Object.keys(FIELDS).map((field) => h("td", { key: field, "data-label": FIELDS[field].title.toLowerCase() }, drawField(project, field, projects, editing, refusal))),
+      h("th", { key: "name", scope: "row", class: "st-name st-across", style: { "--st-depth": depth } }, projectMark(name, project.colour), drawLevels(levels, name)),
+      Object.keys(editing.fields).map((field) => h("td", { key: field, "data-label": headWords(editing.fields[field]) }, drawField(project, field, projects, editing, refusal))),
       h("td", { key: "actions", class: "st-across" }, drawRowActions(project, editing)),
     ),
     h(
       "tr",
       { key: `more ${name}`, class: "st-follows" },
-      h("td", { class: "st-across", colspan: Object.keys(FIELDS).length + 2 }, refusal && refusalWords(refusal, `refusal-${name}`), drawMembers(project, editing), drawRanges(project, editing, refusalWords, mayChange(project))),
+      h("td", { class: "st-across", colspan: Object.keys(editing.fields).length + 2 }, refusal && refusalWords(refusal, `refusal-${name}`), drawMembers(project, editing), drawRanges(project, editing, refusalWords, mayChange(project))),
     ),
   ];
 }
@@ -87,18 +67,18 @@ function mayChange(project, field) {
 
 function drawField(project, field, projects, editing, refusal) {
   const { name, version } = project;
-  const known = FIELDS[field];
-  const stored = name === NEW_PROJECT ? START[field] : known.show(project[field]);
+  const known = editing.fields[field];
+  const stored = name === NEW_PROJECT ? known.start : known.show(known.stored(project));
   const typed = editing.draft("project", name)?.texts[field];
   const id = name === NEW_PROJECT ? `new-project-${known.label}` : `edit-${known.label}-${name}`;
   const props = {
     "aria-label": name === NEW_PROJECT ? `${known.title} of the new project` : `${known.title} of ${clean(name)}`,
-    "aria-invalid": String(refusal?.field === field),
+    "aria-invalid": String(refusal?.field === known.name),
     "data-changed": String(typed !== undefined),
     "data-testid": id,
     disabled: !mayChange(project, field),
     value: typed ?? stored,
-    title: typed === undefined ? HINTS[field] : `It is ${stored || known.placeholder || "none"} now`,
+    title: typed === undefined ? known.hint : `It is ${stored || known.placeholder || "none"} now`,
   };
   const type = (event) => editing.type("project", name, field, event.target.value, stored, version);
   if (field === "parent") return drawParent(project, projects, { ...props, on: { change: type } });
@@ -201,10 +181,10 @@ function drawNewRow(projects, editing) {
         { key: "name", class: "st-across" },
         h("input", { class: "st-new-name", type: "text", value: draft?.texts.name ?? "", placeholder: "new project", autocomplete: "off", maxlength: 64, "aria-label": "Name of the new project", "aria-invalid": String(refusal?.field === "name"), "data-testid": "new-project-name", on: { input: type } }),
       ),
-      Object.keys(FIELDS).map((field) => h("td", { key: field, "data-label": FIELDS[field].title.toLowerCase() }, drawField(blank, field, projects, editing, refusal))),
+      Object.keys(editing.fields).map((field) => h("td", { key: field, "data-label": headWords(editing.fields[field]) }, drawField(blank, field, projects, editing, refusal))),
       h("td", { key: "actions", class: "st-across" }, draft && h("div", { class: "st-row-actions" }, h("button", { type: "button", class: "st-button st-primary", "data-testid": "new-project-save", on: { click: () => editing.saveProject(NEW_PROJECT) } }, "Add project"))),
     ),
-    refusal && h("tr", { key: "new refusal", class: "st-follows" }, h("td", { class: "st-across", colspan: Object.keys(FIELDS).length + 2 }, refusalWords(refusal, "refusal-new-project"))),
+    refusal && h("tr", { key: "new refusal", class: "st-follows" }, h("td", { class: "st-across", colspan: Object.keys(editing.fields).length + 2 }, refusalWords(refusal, "refusal-new-project"))),
   ];
 }
 
@@ -217,6 +197,7 @@ export function refusalWords(refusal, testid) {
 export function valueWords(value) {
   if (value === null || value === undefined) return "none";
   if (value.max_priority !== undefined) return rangeWords(value);
+  if (typeof value === "object" && !Array.isArray(value)) return Object.entries(value).map(([type, gpus]) => `${clean(type)}: ${gpus === null ? "none" : amount(gpus)}`).join(", ") || "none";
   if (Array.isArray(value)) return value.map(clean).join(", ") || "nobody";
   return typeof value === "number" ? amount(value) : clean(typeof value === "object" ? JSON.stringify(value) : value);
 }

@@ -23,28 +23,32 @@ export function quotaLevels(projects, trainGpus) {
   return levels;
 }
 
-/** The build quotas of all people together: their own, or the most that one of their projects gives. */
-export function buildSum(people, projects) {
-  const given = new Map(projects.map((project) => [project.name, project.build_quota]));
-  return people.reduce((sum, person) => sum + buildQuotaOf(person, given), 0);
+/** The build quotas of all people together, of one type or of the only one: their own, or the most of their projects. */
+export function buildSum(people, projects, type = null) {
+  const of = (person) => (type === null ? person : person.by_type[type]);
+  const given = new Map(projects.map((project) => [project.name, type === null ? project.build_quota : (project.build_by_type[type] ?? 0)]));
+  return people.reduce((sum, person) => sum + buildQuotaOf(of(person).own_build_quota, person.projects, given), 0);
 }
 
-function buildQuotaOf(person, given) {
-  if (person.own_build_quota !== null) return person.own_build_quota;
-  return Math.max(0, ...person.projects.map((name) => given.get(name) ?? 0));
+function buildQuotaOf(own, projects, given) {
+  if (own !== null) return own;
+  return Math.max(0, ...projects.map((name) => given.get(name) ?? 0));
 }
 
-/** The two sums at the top of the page: what is promised against what there is. */
+/** The sums at the top of the page, of each GPU type where there are several: what is promised against what there is. */
 export function drawSums(sums) {
-  return h(
-    "div",
-    { key: "sums", class: "st-sums" },
-    drawSum("train", "Quotas of the top projects", sums.quota_sum, sums.train_gpus, "train"),
-    drawSum("build", "Build quotas of all people", sums.build_quota_sum, sums.build_gpus, "build"),
-  );
+  const train = Object.entries(sums.by_type);
+  const build = Object.entries(sums.build_by_type);
+  const ofTrain = (train.length ? train : [["", sums]]).map(([type, of]) => drawSum("train", "Quotas of the top projects", of.quota_sum, of.train_gpus, type));
+  const ofBuild = (build.length ? build : [["", sums]]).map(([type, of]) => drawSum("build", "Build quotas of all people", of.build_quota_sum, of.build_gpus, type));
+  if (!train.length && !build.length) return h("div", { key: "sums", class: "st-sums" }, ofTrain, ofBuild);
+  const line = (key, drawn) => h("div", { key, class: "st-sums-line" }, drawn);
+  return h("div", { key: "sums", class: "st-sums" }, line("train", ofTrain), line("build", ofBuild));
 }
 
-function drawSum(key, title, total, room, kind) {
+function drawSum(environment, title, total, room, type) {
+  const key = type ? `${environment}-${type}` : environment;
+  const kind = type ? `${environment} ${clean(type)}` : environment;
   const over = Math.max(0, total - room);
   const scale = Math.max(1, total, room);
   const width = (gpus) => ({ width: `${(100 * gpus) / scale}%` });
@@ -63,10 +67,14 @@ function drawSum(key, title, total, room, kind) {
   );
 }
 
-/** How the quotas of a project's children add up, where it has any. */
-export function drawLevel(level) {
+/** How the quotas of a project's children add up, where it has any: `levels` by GPU type, null for the only one. */
+export function drawLevels(levels, name) {
+  return [...levels].map(([type, of]) => drawLevel(type, of.get(name)));
+}
+
+function drawLevel(type, level) {
   if (!level) return null;
   const over = level.total - level.room;
-  const words = `inside: ${level.total} of ${level.room}${over > 0 ? `, ${over} too many` : ""}`;
-  return h("small", { key: "level", class: over > 0 ? "st-refusal" : "st-muted d-block" }, clean(words));
+  const words = `inside: ${level.total} of ${level.room}${type === null ? "" : ` ${type}`}${over > 0 ? `, ${over} too many` : ""}`;
+  return h("small", { key: `level ${type}`, class: over > 0 ? "st-refusal" : "st-muted d-block" }, clean(words));
 }
