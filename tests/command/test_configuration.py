@@ -389,7 +389,8 @@ class TestHubOnKubernetes:
     def test_notebooks_learn_where_the_pool_is_from_the_section_that_counts(self, z2jh: Config) -> None:
         configure(z2jh)
         url = "http://springtide.jhub.svc:8090/services/springtide"
-        assert z2jh.KubeSpawner.environment == {"TEAM": "vision", "SPRINGTIDE_URL": url}
+        told = {"SPRINGTIDE_URL": url, "SPRINGTIDE_PAGES": "/services/springtide/"}
+        assert z2jh.KubeSpawner.environment == {"TEAM": "vision", **told}
 
     def test_notebooks_tokens_may_use_the_pool_from_the_section_that_counts(self, z2jh: Config) -> None:
         z2jh.KubeSpawner.server_token_scopes = ["users:activity!user"]
