@@ -22,7 +22,8 @@ def pool_data_for(caller: Caller, data: dict[str, Any]) -> dict[str, Any]:
     """Return the data of a ``pool`` event without the names that the caller may not see."""
     if permissions.visible_projects(caller) is None:
         return data
-    nodes = [{**node, "gpus": [_cell_data(caller, cell) for cell in node["gpus"]]} for node in data["nodes"]]
+    seen: dict[tuple[str, str], bool] = {}
+    nodes = [{**node, "gpus": [_cell_data(caller, cell, seen) for cell in node["gpus"]]} for node in data["nodes"]]
     return {**data, "nodes": nodes}
 
 
@@ -37,11 +38,15 @@ def _cell(caller: Caller, cell: GpuCell) -> GpuCell:
     return replace(cell, holder=replace(holder, job="", name=""))
 
 
-def _cell_data(caller: Caller, cell: dict[str, Any]) -> dict[str, Any]:
+def _cell_data(caller: Caller, cell: dict[str, Any], seen: dict[tuple[str, str], bool]) -> dict[str, Any]:
+    """Return the data of a GPU; ``seen`` keeps what the caller may see by user and project."""
     holder = cell.get("holder")
-    if holder is None or _seen(caller, holder.get("user", ""), holder.get("project", "")):
+    if holder is None:
         return cell
-    return {**cell, "holder": {**holder, "job": "", "name": ""}}
+    whose = holder.get("user", ""), holder.get("project", "")
+    if whose not in seen:
+        seen[whose] = _seen(caller, *whose)
+    return cell if seen[whose] else {**cell, "holder": {**holder, "job": "", "name": ""}}
 
 
 def _seen(caller: Caller, user: str, project: str) -> bool:

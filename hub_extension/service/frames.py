@@ -26,11 +26,12 @@ class Frames:
         self._kept: LruCache[tuple[int, Audience], tuple[Event, bytes]] = LruCache(
             kept_bytes, lambda kept: len(kept[1])
         )
+        self._holdings: tuple[Event, dict[str, frozenset[str]]] | None = None
         self.encoded = 0
 
     def frame(self, event: Event, caller: Caller) -> bytes:
         """Return the event encoded for ``caller``, who must be permitted to see it."""
-        audience = audience_of(event, caller)
+        audience = self._audience(event, caller)
         key = id(event), audience
         kept = self._kept.get(key)
         if kept is not None:  # the cache keeps the event alive, so no other object has its id
@@ -42,13 +43,27 @@ class Frames:
         self._kept.put(key, (event, encoded))
         return encoded
 
+    def _audience(self, event: Event, caller: Caller) -> Audience:
+        """Return the audience of the event that ``caller`` belongs to.
 
-def audience_of(event: Event, caller: Caller) -> Audience:
-    """Return the audience of the event that ``caller`` belongs to.
+        Only ``pool`` events differ between readers: they name jobs only to callers who may see these jobs. Callers
+        who see the same projects see the same, unless they hold something outside of these.
+        """
+        visible = visible_projects(caller)
+        if event.kind != "pool" or visible is None:
+            return None
+        if self._holdings is None or self._holdings[0] is not event:
+            self._holdings = event, holdings_of(event)
+        held = frozenset[str]() if caller.service else self._holdings[1].get(caller.name, frozenset())
+        return caller.name if held - visible else "", visible
 
-    Only ``pool`` events differ between readers: they name jobs only to callers who may see these jobs.
-    """
-    visible = visible_projects(caller)
-    if event.kind != "pool" or visible is None:
-        return None
-    return "" if caller.service else caller.name, visible
+
+def holdings_of(event: Event) -> dict[str, frozenset[str]]:
+    """Return the projects in which each user holds GPUs, of a ``pool`` event; a notebook's project is empty."""
+    found: dict[str, set[str]] = {}
+    for node in event.data.get("nodes", ()):
+        for cell in node["gpus"]:
+            holder = cell.get("holder")
+            if holder is not None:
+                found.setdefault(holder.get("user", ""), set()).add(holder.get("project", ""))
+    return {user: frozenset(projects) for user, projects in found.items()}
