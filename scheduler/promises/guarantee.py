@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from springtide.scheduler.model import Environment, Node, Phase
+from springtide.scheduler.model import Environment, Job, Node, Phase
 from springtide.scheduler.promises.books import Account, Books, Kind, gpu_slots, kind_of
 from springtide.scheduler.promises.breach import Breach, Promise
 
@@ -115,10 +115,12 @@ def placeable(books: Books, account: Account, kind: Kind) -> bool:
     """Return whether the job fits on GPUs of a type for certain beside all jobs that may stay.
 
     These are the jobs that are not preemptible, on their GPUs; and the running jobs of its own project and of
-    projects within their quotas, on any GPUs that fit, or on their own GPUs if they require a topology domain.
+    projects within their quotas, and of the others as many as their quotas protect, on any GPUs that fit, or on
+    their own GPUs if they require a topology domain.
     """
     room = {node.name: node.gpus - len(node.taken) for node in _nodes(books, account.gpu_type)}
     movable: list[int] = []
+    borrowers: dict[str, list[Job]] = {}
     for job in books.jobs.values():
         if books.account_of(job) is not account:
             continue
@@ -129,7 +131,21 @@ def placeable(books: Books, account: Account, kind: Kind) -> bool:
                     room[node] -= 1
         elif stays:
             movable += [job.gpus] * len(job.placement)
+        elif job.phase is Phase.RUNNING:
+            borrowers.setdefault(job.project, []).append(job)
+    for project, jobs in borrowers.items():
+        movable += _kept(jobs, account.quota(project))
     return _packs(room, kind, movable)
+
+
+def _kept(jobs: list[Job], quota: float) -> list[int]:
+    """Return the GPUs of each worker that a project beyond its quota may keep within it: the largest workers."""
+    kept: list[int] = []
+    for gpus in sorted((job.gpus for job in jobs for _ in job.placement), reverse=True):
+        if gpus <= quota:
+            quota -= gpus
+            kept.append(gpus)
+    return kept
 
 
 def _nodes(books: Books, gpu_type: str) -> list[Node]:

@@ -433,3 +433,23 @@ def test_incremental_books_equal_books_opened_afresh(history):
         assert {kind: set(jobs) for kind, jobs in kept.waiting.items()} == {
             kind: set(jobs) for kind, jobs in fresh.waiting.items()
         }
+
+
+def test_what_the_quota_of_a_borrower_protects_is_not_owed_to_others():
+    """Two nodes of two GPUs: a project beyond its quota of two keeps one of them, so no gang gets both."""
+    watch = Watch(
+        Snapshot(
+            NOW,
+            (Node("n0", 2), Node("n1", 2), Node("n2", 1), Node("n3", 1)),
+            (Project("a", quota=2), Project("b", quota=4, age=1)),
+            (
+                running("x", "a", on("n0", 0, 1)),
+                running("y", "a", on("n1", 0, 1)),
+                Job("gang", "b", workers=2, min_workers=2, gpus=2),
+            ),
+        )
+    )
+    watch.settled(NOW)
+    watch.settled(NOW + 1000)
+
+    assert watch.breaches == []
