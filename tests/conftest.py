@@ -21,6 +21,7 @@ MARKER_OF_FIXTURE = {"browser": "browser", "hub": "hub", "cluster": "cluster", "
 MARKER_OF_FOLDER = {
     "command/test_up.py": "hub",
     "kubernetes/chart": "cluster",  # Helm is one of its programs
+    "reliability/test_hub_kills.py": "hub",
     "reliability/test_simulated_histories.py": "slow",
     "proofs/test_histories.py": "slow",
     "proofs/test_tiny_pools.py": "slow",

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from kills.hub_kills import kill_hub_and_proxy
 from kills.service_kills import KillFigures, kill_supervisors_and_reboot, kill_the_service
 from simulation.crash_points import differences, points_of
 from simulation.faults import CrashPoints
@@ -77,6 +78,14 @@ def reboots() -> Figure:
     return Figure("SIGKILL of supervisors, and reboots", tried, [p for each in figures for p in each.problems])
 
 
+def hub_kills() -> Figure:
+    """Kill `springtide up` and its proxy."""
+    with tempfile.TemporaryDirectory() as directory:
+        found = kill_hub_and_proxy(Path(directory), jobs=10, rounds=5)
+    tried = f"{found.hubs} hubs and {found.proxies} proxies, {found.jobs} jobs"
+    return Figure("SIGKILL of hub and proxy", tried, found.problems)
+
+
 def _killed(measure: Callable[[Path], KillFigures]) -> KillFigures:
     with tempfile.TemporaryDirectory() as directory:
         return measure(Path(directory))
@@ -115,6 +124,7 @@ def main() -> int:
         lambda: histories(asked.first, asked.seeds),
         service_kills,
         reboots,
+        hub_kills,
     ]
     figures = []
     for measure in measures:

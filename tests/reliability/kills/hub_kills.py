@@ -38,12 +38,12 @@ def kill_hub_and_proxy(path: Path, *, jobs: int, rounds: int) -> HubFigures:
     ids = {}
     try:
         hub.start()
+        url, token = f"{hub.url}/services/springtide", hub.token("susan")
         for turn in range(rounds):
-            with hub.pool() as pool:
+            with Client(url, token) as pool:
                 for name in [f"job-{number}" for number in range(turn, jobs, rounds)]:
                     argv = [sys.executable, str(JOB), str(watched), str(STEPS), str(PAUSE_S)]
-                    project = pool.pool().projects[0].name
-                    ids[name] = pool.submit(wire.Submission(argv=argv, name=name, project=project)).id
+                    ids[name] = pool.submit(wire.Submission(argv=argv, name=name)).id
             time.sleep(1.0)
             hub.kill()
             figures.hubs += 1
@@ -52,7 +52,7 @@ def kill_hub_and_proxy(path: Path, *, jobs: int, rounds: int) -> HubFigures:
             figures.proxies += 1
             until("the proxy to end", lambda: not hub.answers())
             until("another proxy", hub.answers, seconds=120)
-        with hub.pool() as pool:
+        with Client(url, token) as pool:
             for name, job_id in ids.items():
                 until(f"the end of {name}", partial(_has_ended, pool, job_id), seconds=120)
                 job = pool.job(job_id)
