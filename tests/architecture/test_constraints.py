@@ -15,10 +15,9 @@ LINES = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if
 PINNED = {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in LINES)}
 DECLARED = [
     Requirement(text)
-    for text in {
-        *PROJECT["dependencies"],
-        *(each for of in PROJECT["optional-dependencies"].values() for each in of),
-    }
+    for text in sorted(
+        {*PROJECT["dependencies"], *(each for of in PROJECT["optional-dependencies"].values() for each in of)}
+    )
     if not text.startswith("springtide")
 ]
 
