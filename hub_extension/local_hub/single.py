@@ -17,12 +17,11 @@ from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir
 from springtide.hub_extension.web.hosts import LOOPBACK_NAMES
 
 PROXY = "springtide.hub_extension.local_hub.proxy"
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+HERE = Path(__file__).resolve().parent
+EXAMPLES = HERE.parents[1] / "examples"
 """Directory of the examples, at the same relative path in a checkout and in an installation of the wheel."""
-BRANDING = Path(__file__).resolve().parents[1] / "branding"
-"""Directory of templates of the product's name and mark."""
-TEMPLATES = Path(__file__).resolve().parent / "templates"
-"""Directory of templates that extend the hub's pages by links to the pool's pages."""
+TEMPLATES = (str(HERE / "templates"), str(HERE.parent / "branding"))
+"""Directories with templates of the hub's own pages, and of what they share with the pages of the service."""
 FIRST_NOTEBOOK = "examples/digits/digits.ipynb"
 QUIET = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
 """Default settings of JupyterLab, without the question whether to fetch news."""
@@ -54,7 +53,7 @@ def prepare(
     c.JupyterHub.cookie_secret_file = str(state.hub / "cookie-secret")
     c.JupyterHub.cleanup_servers = False
     c.JupyterHub.spawner_class = "springtide-simple"
-    c.JupyterHub.template_paths = [str(TEMPLATES), str(BRANDING)]
+    c.JupyterHub.template_paths = list(TEMPLATES)
     c.ConfigurableHTTPProxy.api_url = f"http://{LOOPBACK}:{proxy_port}"
     c.ConfigurableHTTPProxy.pid_file = str(state.hub / "proxy.pid")
     c.ConfigurableHTTPProxy.command = [sys.executable, "-m", PROXY]

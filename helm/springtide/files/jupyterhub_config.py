@@ -13,7 +13,7 @@ c = get_config()  # noqa: F821
 chart = json.loads(Path(__file__).with_name("hub.json").read_text())
 
 c.merge(Config(chart["defaults"]))
-c.JupyterHub.template_paths = [str(TEMPLATES)]
+c.JupyterHub.template_paths = list(TEMPLATES)
 c.JupyterHub.services = [{**chart["service"], "api_token": os.environ["SPRINGTIDE_SERVICE_TOKEN"]}]
 c.SharedPasswordAuthenticator.user_password = os.environ["SPRINGTIDE_USER_PASSWORD"]
 c.SharedPasswordAuthenticator.admin_password = os.environ["SPRINGTIDE_ADMIN_PASSWORD"]
