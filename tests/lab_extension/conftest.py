@@ -29,7 +29,7 @@ for step in range(6000):
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     """The pool's service; it can be killed and started again."""
     service = ServiceProcess(tmp_path_factory.mktemp("pool"))
@@ -38,7 +38,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
     service.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def lab(tmp_path_factory: pytest.TempPathFactory, service: ServiceProcess) -> Iterator[Lab]:
     """Susan's notebook server."""
     root = tmp_path_factory.mktemp("susan")
@@ -48,7 +48,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, service: ServiceProcess) -> It
     stop(server)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
