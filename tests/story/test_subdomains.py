@@ -87,7 +87,7 @@ def test_links_lead_from_the_hub_to_the_pool_and_back(hub: Hub, admin: Person) -
     tab.wait_for_url(f"http://springtide--service.hub.localhost:{hub.port}/services/springtide/admin")
     expect(tab.get_by_test_id("edit-quota-joe")).to_be_visible()
     expect(tab.get_by_test_id("connection")).to_have_text("Live")
-    assert tab.locator("img").first.evaluate("image => image.complete && image.naturalWidth > 0")
+    expect(tab.locator("#springtide-brand svg")).to_be_visible()
     tab.get_by_role("link", name="Home", exact=True).click()
     tab.wait_for_url(f"{admin.hub}/hub/home")
 
