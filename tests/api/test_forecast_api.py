@@ -98,7 +98,7 @@ async def test_an_administrator_sees_what_another_quota_would_do(running):
     told = (await ask(running, "admin", projects=quotas, starts=[waiting["id"]])).json()
 
     assert told["projects"]["speech"] == {
-        "quota": 4, "limit": None, "fair_share": 4, "held": 4, "borrowed": 0, "waiting": 0,
+        "quota": 4, "limit": None, "fair_share": 4, "held": 4, "borrowed": 0, "waiting": 0, "by_type": {},
     }  # fmt: skip
     assert told["projects"]["vision"]["held"] == 0
     assert [project["quota"] for project in (await running.as_("admin").get("/admin")).json()["projects"]] == [

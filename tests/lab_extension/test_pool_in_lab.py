@@ -50,7 +50,7 @@ def test_the_pool_and_my_jobs_are_in_the_frame_and_jobs_are_sent_from_it(
     expect(rows.first).to_contain_text("train")
     expect(tab.get_by_test_id("panel-line")).to_contain_text("train is next")
     expect(tab.get_by_test_id("panel-pool")).to_contain_text("4 of 4 train GPUs held")
-    link = tab.locator(f"[data-job={running.id}]").get_by_role("link")
+    link = tab.locator(f"[data-job='{running.id}']").get_by_role("link")
     expect(link).to_have_attribute("href", f"/pages/jobs/{running.id}")
 
     tab.locator(".jp-CodeCell .cm-content").first.click()

@@ -28,8 +28,13 @@ class Lab:
         nbformat.write(nbformat.v4.new_notebook(metadata={"kernelspec": kernel}, cells=made), self.root / name)
 
     def open(self, context: BrowserContext, name: str, application: str = "lab") -> Page:
-        """Open a notebook in JupyterLab (``lab``) or Notebook 7 (``notebook``)."""
+        """Open a notebook in JupyterLab (``lab``) or Notebook 7 (``notebook``).
+
+        What these say of a lost connection to the notebook server is dismissed.
+        """
         tab = context.new_page()
+        lost = tab.locator(".jp-Dialog", has_text="Server Connection Error")
+        tab.add_locator_handler(lost, lambda dialog: dialog.locator("button.jp-mod-accept").click())
         path = {"lab": f"lab/workspaces/auto-{len(context.pages)}/tree", "notebook": "notebooks"}[application]
         tab.goto(f"{self.server.url}{path}/{name}?reset&token={TOKEN}")
         return tab
