@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,17 @@ from springtide.scheduler.store import Store
 from springtide.scheduler.telemetry import discover
 
 PREFIX = "/services/springtide/"
+
+
+@pytest.fixture(autouse=True)
+def log_as_before() -> Iterator[None]:
+    """Takes back how a service that ran in this process set up its log."""
+    level, handlers = logging.root.level, list(logging.root.handlers)
+    yield
+    logging.root.setLevel(level)
+    for handler in set(logging.root.handlers) - set(handlers):
+        if type(handler) is logging.StreamHandler:
+            logging.root.removeHandler(handler)
 
 
 @dataclass
