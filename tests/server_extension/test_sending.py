@@ -54,7 +54,7 @@ def test_a_script_is_sent_as_it_was_last_saved(server: NotebookServer, service: 
         assert (job.user, job.name, job.gpus) == ("susan", "sent", 2)
         (server.root / "train.py").write_text("print('changed')")
         printed = ""
-        while not printed:
+        while not printed.endswith("\n"):
             printed = susan.log(job.id, wait=5).text
         assert printed == "as it was\n"
 
