@@ -17,7 +17,7 @@ from server_extension_bench import start_server, stop
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import Job, Submission
 
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
 STEPS = """
 import time
 from springtide.training import current_job

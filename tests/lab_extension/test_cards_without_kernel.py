@@ -17,7 +17,7 @@ from springtide.widgets.display.output_types import JOB_TYPE
 from springtide.widgets.job import Job as Handle
 from springtide.widgets.shared_pool import Pool
 
-pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]
 
 CELL = """
 from springtide.widgets import pool

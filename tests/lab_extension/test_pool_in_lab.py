@@ -13,7 +13,7 @@ from pool_process import ServiceProcess
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import Job
 
-pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]
 
 
 @pytest.fixture
