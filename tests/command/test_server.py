@@ -40,7 +40,7 @@ class Held(RequestHandler):
 
 @contextlib.asynccontextmanager
 async def server(most: int | None = None, **options: float) -> AsyncIterator[tuple[int, Server, asyncio.Event]]:
-    """A server, its port, and what lets go of `Held`."""
+    """A server, its port, and the event that ends the requests of `Held`."""
     go_on = asyncio.Event()
     made = Server(Application([("/", Hello), ("/held", Held)], go_on=go_on), **options)
     if most is not None:

@@ -1,4 +1,4 @@
-"""Surplus ``least-served``: what quotas leave goes to the jobs that had least, whoever's they are."""
+"""Surplus ``least-served``: GPUs beyond what quotas use go to the jobs of least service, of any project."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ class TakesBackOneTypeOnly(Faulty):
 
 
 class BorrowsBeforeItsQuota(Faulty):
-    """Lets nobody give way on a type as long as another type has idle GPUs."""
+    """Evict no job of a type while another type has idle GPUs."""
 
     def spoil(self, decisions):
         starts = [decision for decision in decisions if isinstance(decision, Start)]

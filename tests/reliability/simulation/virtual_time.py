@@ -13,7 +13,7 @@ Latency = Callable[[], float]
 
 
 class CrashedError(BaseException):
-    """The service is gone: nothing after this point happens, and nobody hears of it."""
+    """The simulated service has crashed: no later statement runs, and no caller gets an answer."""
 
 
 class StalledError(Exception):
