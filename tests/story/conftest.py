@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,13 +49,15 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
         browser.close()
 
 
-def trained_alone(directory: Path, epochs: int) -> Iterator[str]:
-    """Yield the lines that the newer training of the example prints when it runs by itself, outside any pool.
+def trained_alone(directory: Path, name: str, epochs: int) -> Iterator[str]:
+    """Yield the lines that a training of the example prints when it runs by itself, outside any pool.
 
     It has the environment of a job: settings of numerical libraries would change the last bits of its weights.
     """
-    found = re.search(r"deep = pool\.submit\(train, layers=\[([\d, ]+)\]", (EXAMPLE / "digits.ipynb").read_text())
-    assert found, "the example's newer training"
+    variable = name.rsplit(maxsplit=1)[-1]
+    submitted = rf"{variable} = pool\.submit\(train, layers=\[([\d, ]+)\]"
+    found = re.search(submitted, (EXAMPLE / "digits.ipynb").read_text())
+    assert found, f"the example submits {name!r}"
     command = [sys.executable, str(EXAMPLE / "train.py"), "--epochs", str(epochs)]
     command += ["--layers", *found.group(1).split(", ")]
     environment = service_environment()
@@ -68,14 +71,18 @@ def trained_alone(directory: Path, epochs: int) -> Iterator[str]:
 def epochs(tmp_path_factory: pytest.TempPathFactory) -> int:
     """How long susan trains: long enough on this machine for all that happens meanwhile, and no longer."""
     directory = tmp_path_factory.mktemp("measured")
-    at = [time.monotonic() for line in trained_alone(directory, 3) if line.startswith("epoch")]
+    at = [time.monotonic() for line in trained_alone(directory, "digits deep", 3) if line.startswith("epoch")]
     each = (at[-1] - at[0]) / (len(at) - 1)
     return max(16, min(100, round(LONG_ENOUGH_S / each)))
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory, epochs: int) -> str:
-    """The digest of the newer training's weights when nothing pauses it."""
-    *_, last = trained_alone(tmp_path_factory.mktemp("alone"), epochs)
-    weights: str = json.loads(last)["weights"]
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, epochs: int) -> Callable[[str], str]:
+    """Tells the digest of the weights of a training of the example, by name, when nothing pauses it."""
+
+    @functools.cache
+    def weights(name: str) -> str:
+        *_, last = trained_alone(tmp_path_factory.mktemp("alone"), name, epochs)
+        return str(json.loads(last)["weights"])
+
     return weights
