@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 MYPY   := $(BIN)/mypy --cache-dir "$(CACHE)/mypy"
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test lint types unit generate soak reliability bench constraints oldest install tools clean
+.PHONY: help run check test lint types unit docs generate soak reliability bench constraints oldest install tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,10 @@ types: $(VENV)/dev.stamp install ## Check types: strictly of the product, and of
 
 unit: $(VENV)/dev.stamp install tools ## All tests; PYTEST_ARGS chooses among them
 	$(PYTEST) --durations 10 $(PYTEST_ARGS)
+
+docs: $(VENV)/dev.stamp install ## Build the documentation site into build/docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "Open build/docs/index.html"
 
 generate: $(VENV)/dev.stamp install ## Write the parts of docs and chart that come from code
 	$(BIN)/python docs/generate.py

@@ -1,4 +1,4 @@
-"""Write the parts of the docs and of the chart that come from code: a job's options, and the calls of the API.
+"""Write the parts of the docs and of the chart that come from code: options, settings, calls of the API, formats.
 
 Run `make generate` after a change of either. With ``--check`` nothing is written: the exit code is 1 if a part
 is not up to date.
@@ -11,13 +11,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import yaml
+from msgspec import NODEFAULT, inspect
+from traitlets.config import Configurable
 
 from springtide.hub_extension.api.permissions import TABLE, Role
 from springtide.hub_extension.api.routes import NoQuery, Route
+from springtide.hub_extension.service.service import Springtide
 from springtide.hub_extension.service.site import ROUTES
 from springtide.hub_extension.train_jobs import schema
+from springtide.scheduler.scenario.shape import Document, JobPart, NodePart, ProjectPart
 from springtide.scheduler.wire import OPTIONS, Option
 from springtide.scheduler.wire.options import Kind
+from springtide.spawner.local import LocalNotebook
+from springtide.spawner.quota import BuildQuota
 
 ROOT = Path(__file__).parents[1]
 INDENT = 16
@@ -66,13 +72,84 @@ def role_table() -> list[str]:
     return _table(("", *(role.words for role in Role)), rows)
 
 
+CONFIGURABLES: dict[type[Configurable], str] = {
+    Springtide: "The service and the pool.",
+    BuildQuota: "Notebooks with a build quota, on one machine and on a cluster.",
+    LocalNotebook: "Notebooks on one machine.",
+}
+PARTS_OF_SCENARIOS = {"": Document, "nodes": NodePart, "projects": ProjectPart, "jobs": JobPart}
+
+
+def configuration_tables() -> list[str]:
+    """Return a table of the settings of each configurable class."""
+    lines = []
+    for configurable, use in CONFIGURABLES.items():
+        traits = sorted(configurable.class_own_traits(config=True).items())
+        rows = [(f"`{name}`", _code(trait.default_value_repr()), trait.help) for name, trait in traits]
+        lines += [f"## c.{configurable.__name__}", use, "", *_table(("setting", "default", "meaning"), rows), ""]
+    return lines[:-1]
+
+
+def scenario_tables() -> list[str]:
+    """Return a table of the keys of each part of a scenario."""
+    lines: list[str] = []
+    for part, shape in PARTS_OF_SCENARIOS.items():
+        lines += [f"### {part}" if part else "### Top level", (shape.__doc__ or "").replace("``", "`"), ""]
+        info = inspect.type_info(shape)
+        assert isinstance(info, inspect.StructType)
+        rows = [(f"`{field.name}`", _words(field.type), _default(field)) for field in info.fields]
+        lines += [*_table(("key", "value", "default"), rows), ""]
+    return lines[:-1]
+
+
 PARTS = {
     "docs/admin.md": role_table,
-    "docs/architecture.md": api_table,
     "docs/guide.md": option_table,
+    "docs/reference/api.md": api_table,
+    "docs/reference/configuration.md": configuration_tables,
+    "docs/reference/files.md": scenario_tables,
     "docs/trainjob.md": field_table,
     "helm/springtide/crds/trainjob.yaml": spec_properties,
 }
+
+
+def _words(kind: inspect.Type) -> str:
+    """Return a type of a scenario's value in words."""
+    match kind:
+        case inspect.ListType(item_type=item):
+            return f"list of {_words(item)}"
+        case inspect.DictType(value_type=value):
+            return f"table of {_words(value)}"
+        case inspect.UnionType(types=types):
+            return " or ".join(_words(each) for each in types)
+        case inspect.StructType(cls=cls):
+            return next(f"[{part}](#{part})" for part, shape in PARTS_OF_SCENARIOS.items() if shape is cls)
+        case inspect.EnumType(cls=cls):
+            return " or ".join(f"`{each.value}`" for each in cls)
+        case inspect.IntType(ge=least):
+            return f"whole number from {least}"
+        case inspect.FloatType(ge=least):
+            return f"number from {least:g}"
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.NoneType():
+            return "null"
+        case _:
+            return "text"
+
+
+def _default(field: inspect.Field) -> str:
+    if field.required:
+        return "required"
+    if field.default is NODEFAULT:
+        return "empty"
+    if isinstance(field.default, bool) or field.default is None:
+        return {True: "true", False: "false", None: "null"}[field.default]
+    return f"`{field.default}`" if field.default != "" else "empty"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"
 
 
 def _flag(option: Option) -> str:

@@ -1,5 +1,7 @@
 """The library that a train job imports: checkpoints, pauses and reports. Standard library only.
 
+A training loop::
+
     from springtide.training import current_job
 
     job = current_job()
