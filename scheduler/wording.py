@@ -98,6 +98,14 @@ def exactly(seconds: float) -> str:
     return " ".join(parts)
 
 
+def size(number: int) -> str:
+    """Return a number of bytes as ``512 B``, ``1.5 KiB``, ``20.0 MiB`` or ``3.1 GiB``."""
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if number >= factor:
+            return f"{number / factor:.1f} {unit}"
+    return f"{number} B"
+
+
 def ago(moment: float, now: float) -> str:
     """Return ``just now``, ``2 h 5 min ago``, after a week the date. Times are in seconds since 1970."""
     passed = max(0.0, now - moment)

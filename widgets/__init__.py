@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from springtide.widgets.connection import PoolError, UnreachableError
     from springtide.widgets.errors import (
         CaptureError,
+        DownloadError,
         JobCancelledError,
         JobFailedError,
+        MissingPackageError,
         NoResultError,
         NotFinishedError,
         NotOnHubError,
@@ -30,9 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CaptureError",
+    "DownloadError",
     "Job",
     "JobCancelledError",
     "JobFailedError",
+    "MissingPackageError",
     "NoResultError",
     "NotFinishedError",
     "NotOnHubError",

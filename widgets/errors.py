@@ -36,6 +36,14 @@ class NoResultError(SpringtideError):
     """The job ended without what was asked for."""
 
 
+class DownloadError(SpringtideError, OSError):
+    """A file of a job could not be saved here."""
+
+
+class MissingPackageError(SpringtideError, ImportError):
+    """A package that is not needed otherwise is not installed here."""
+
+
 class UntrustedResultError(SpringtideError):
     """The result was written by the job of another person; loading it would run that person's code here."""
 

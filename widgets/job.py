@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import pickle
 import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from springtide.scheduler import wire
@@ -21,6 +23,7 @@ from springtide.widgets.display.listener import listener
 from springtide.widgets.display.live_job import FINAL
 from springtide.widgets.display.output_types import job_output
 from springtide.widgets.errors import (
+    DownloadError,
     JobCancelledError,
     JobFailedError,
     NoResultError,
@@ -28,6 +31,7 @@ from springtide.widgets.errors import (
     SpringtideError,
     UntrustedResultError,
 )
+from springtide.widgets.results import Metrics, Outputs
 
 RESULT = "result.pkl"
 ERROR = "error.json"
@@ -211,10 +215,34 @@ class Job:
         try:
             return self._connection.ask(Client.output, self.id, name)
         except PoolError as error:
-            if error.status != 404:
-                raise
-            msg = f"Job {self.id} has written no output {name!r}. {error}"
-            raise NoResultError(msg) from None
+            raise self._no_output(name, error) from None
+
+    def _no_output(self, name: str, error: PoolError) -> SpringtideError:
+        """Return the error for a file that could not be fetched."""
+        if error.status != 404:
+            return error
+        return NoResultError(f"Job {self.id} has written no output {name!r}. {error}")
+
+    def outputs(self) -> Outputs:
+        """Return the files of the job's output directory."""
+        return Outputs(self._connection.ask(Client.outputs, self.id))
+
+    def download(self, name: str, to: str | os.PathLike[str] = ".") -> Path:
+        """Save the file ``name`` of the job's output directory as the file ``to``, or in the directory ``to``.
+
+        Returns the file's path. A file of that name is replaced once the whole new one is there.
+        """
+        try:
+            return self._connection.ask(Client.download, self.id, name, Path(to))
+        except PoolError as error:
+            raise self._no_output(name, error) from None
+        except OSError as error:
+            msg = f"{name!r} could not be saved as {str(to)!r}: {error.strerror}. Name another directory or file."
+            raise DownloadError(msg) from None
+
+    def metrics(self) -> Metrics:
+        """Return everything that the job has reported so far, over all its attempts; also as a frame of pandas."""
+        return Metrics(self._connection.ask(_all_points, self.id))
 
     def notebook(self) -> dict[str, Any]:
         """Return the executed notebook of a notebook job, as far as it came, in the notebook format."""
@@ -298,6 +326,10 @@ class Job:
         if self._way is None:
             self._way = connection()
         return self._way
+
+
+def _all_points(client: Client, job_id: str) -> list[wire.Point]:
+    return list(client.all_points(job_id))
 
 
 def known(job: wire.Job | Exception) -> wire.Job:

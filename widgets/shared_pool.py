@@ -7,6 +7,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,14 @@ from springtide.widgets.display import phrases, plain
 from springtide.widgets.display.output_types import jobs_output, pool_output
 from springtide.widgets.errors import SpringtideError
 from springtide.widgets.job import Job, show
+from springtide.widgets.results import frame, job_rows
 from springtide.widgets.submission.capture import Work, capture, capture_cell
 from springtide.widgets.submission.keywords import NAMES, check_names, split_keywords, takes_options
 from springtide.widgets.submission.options import check_size, checked, wish
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from springtide.widgets.form.form import JobForm
 
 UNCHECKED = 2**20
@@ -36,6 +40,13 @@ class Jobs(list[Job]):
     def __init__(self, jobs: Iterable[wire.Job], way: Connection | None) -> None:
         self.infos = list(jobs)
         super().__init__(Job(job.id, way) for job in self.infos)
+
+    def to_frame(self) -> DataFrame:
+        """Return a frame of pandas with a row for each job, as it was when it was listed.
+
+        Times are in seconds since 1970, ``gpu_hours`` are GPU-hours. Raises `MissingPackageError`.
+        """
+        return frame(job_rows(self.infos))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return {
@@ -122,14 +133,24 @@ class Pool:
         state: str | None = None,
         *,
         project: str | None = None,
+        search: str | None = None,
+        since: datetime | float | None = None,
         everyone: bool = False,
         limit: int | None = None,
     ) -> Jobs:
         """Return your jobs, or ``everyone``'s of your projects, newest first; handles come back after a restart.
 
-        ``state`` may name several states, with commas between. ``limit`` is the maximum number of jobs.
+        ``state`` may name several states, with commas between; ``search`` are words that the name, the user, the
+        project or the id contains; ``since`` is the earliest time of submission, a `datetime` or seconds since
+        1970. ``limit`` is the maximum number of jobs; without it the list is complete.
         """
-        filters: dict[str, Any] = {"state": state, "project": project, "mine": not everyone}
+        filters: dict[str, Any] = {
+            "state": state,
+            "project": project,
+            "search": search,
+            "since": since.timestamp() if isinstance(since, datetime) else since,
+            "mine": not everyone,
+        }
         if limit is not None:
             return Jobs(self.connection.ask(Client.jobs, **filters, limit=limit).items, self._way)
         return Jobs(self.connection.ask(_all_jobs, **filters), self._way)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from springtide.scheduler.capture.errors import CaptureError
+from springtide.scheduler.wording import size
 
 CODE = frozenset({".py"})
 SETTINGS = frozenset({".json", ".yaml", ".yml", ".toml", ".ini", ".cfg"})
@@ -116,14 +117,6 @@ def listing(sizes: Mapping[str, int], most: int = 5) -> str:
     largest = sorted(sizes.items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {size(length)}" for name, length in largest[:most])
     return shown if len(largest) <= most else f"{shown} and {len(largest) - most} smaller"
-
-
-def size(count: int) -> str:
-    """Return a number of bytes as people read it."""
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if count >= factor:
-            return f"{count / factor:.1f} {unit}"
-    return f"{count} B"
 
 
 def _candidates(root: Path, caps: Caps) -> Iterator[Path]:

@@ -6,6 +6,7 @@ import os
 import threading
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 from urllib.parse import quote
@@ -92,15 +93,25 @@ class Client:
         project: str | None = None,
         user: str | None = None,
         mine: bool = False,
+        search: str | None = None,
+        since: float | None = None,
         cursor: str | None = None,
         limit: int | None = None,
     ) -> wire.JobPage:
         """Return jobs, newest first, and the cursor of those that come after.
 
-        ``state`` may name several, with commas between. A ``limit`` above `wire.MAX_JOBS_PAGE` takes several
-        requests.
+        ``state`` may name several, with commas between; ``search`` are words that the name, the user, the project
+        or the id contains, ``since`` is the earliest time of submission, in seconds since 1970. A ``limit`` above
+        `wire.MAX_JOBS_PAGE` takes several requests.
         """
-        filters = {"state": state, "project": project, "user": user, "mine": mine or None}
+        filters = {
+            "state": state,
+            "project": project,
+            "user": user,
+            "mine": mine or None,
+            "search": search,
+            "since": since,
+        }
         found: list[wire.Job] = []
         while True:
             most = None if limit is None else min(limit - len(found), wire.MAX_JOBS_PAGE)
@@ -112,13 +123,27 @@ class Client:
                 return wire.JobPage(items=found, next=cursor)
 
     def all_jobs(
-        self, *, state: str | None = None, project: str | None = None, user: str | None = None, mine: bool = False
+        self,
+        *,
+        state: str | None = None,
+        project: str | None = None,
+        user: str | None = None,
+        mine: bool = False,
+        search: str | None = None,
+        since: float | None = None,
     ) -> Iterator[wire.Job]:
         """Yield every job that `jobs` would return, page after page."""
         cursor: str | None = None
         while True:
             page = self.jobs(
-                state=state, project=project, user=user, mine=mine, cursor=cursor, limit=wire.MAX_JOBS_PAGE
+                state=state,
+                project=project,
+                user=user,
+                mine=mine,
+                search=search,
+                since=since,
+                cursor=cursor,
+                limit=wire.MAX_JOBS_PAGE,
             )
             yield from page.items
             cursor = page.next
@@ -159,9 +184,37 @@ class Client:
             wire.Points, "GET", _path("jobs", job_id, "points"), query={"after": after, "limit": limit}
         )
 
+    def all_points(self, job_id: str) -> Iterator[wire.Point]:
+        """Yield everything that the job has reported so far, over all its attempts."""
+        after = 0
+        while True:
+            points = self.points(job_id, after=after)
+            yield from points.items
+            if not points.items or points.next == after:
+                return
+            after = points.next
+
+    def outputs(self, job_id: str) -> wire.OutputList:
+        """Return the files of the job's output directory."""
+        return self._http.struct(wire.OutputList, "GET", _path("jobs", job_id, "output"))
+
     def output(self, job_id: str, name: str) -> bytes:
         """Return a file of the job's output directory."""
-        return self._http.raw("GET", _path("jobs", job_id, "output", *name.split("/")))
+        return self._http.raw("GET", _output(job_id, name))
+
+    def download(self, job_id: str, name: str, to: Path) -> Path:
+        """Write a file of the job's output directory to the file ``to``, or into the directory; return the file.
+
+        A file that was there is replaced once the whole new one is on disk. Raises `OSError` as files do.
+        """
+        target = to / name.rpartition("/")[2] if to.is_dir() else to
+        part = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+        try:
+            with part.open("xb") as file:
+                self._http.save(_output(job_id, name), file)
+            return part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
 
     # ---------- what would be
 
@@ -253,3 +306,7 @@ class Client:
 def _path(*parts: str) -> str:
     """Return a path of the API from parts that may hold anything."""
     return "/".join(quote(part, safe="") for part in parts)
+
+
+def _output(job_id: str, name: str) -> str:
+    return _path("jobs", job_id, "output", *name.split("/"))

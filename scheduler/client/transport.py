@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import BinaryIO, Final, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -95,6 +95,20 @@ class Transport:
                 if wait is None:
                     raise self.refused(response)
             threading.Event().wait(wait)
+
+    def save(self, path: str, to: BinaryIO) -> int:
+        """Write the answer's body to a file, piece by piece, and return its size in bytes.
+
+        The request is sent once: after an error the file may hold a part of the body.
+        """
+        try:
+            with self._http.stream("GET", path) as response:
+                if not response.is_success:
+                    response.read()
+                    raise self.refused(response)
+                return sum(to.write(piece) for piece in response.iter_bytes())
+        except httpx.TransportError as error:
+            raise self.unreachable(error) from error
 
     def struct(
         self,

@@ -9,6 +9,7 @@ import msgspec
 
 from springtide.scheduler.capture import sources
 from springtide.scheduler.wire import OPTIONS, BadOption, Submission, Wish
+from springtide.scheduler.wording import size
 from springtide.widgets.errors import CaptureError, OptionError
 
 
@@ -32,7 +33,7 @@ def check_size(request: Submission, most: int, variables: Mapping[str, int]) -> 
         return
     sizes = {name: len(content) for name, content in request.files.items()} | dict(variables)
     msg = (
-        f"The job is too large to send: {sources.size(length)}, and the pool takes {sources.size(most)}. "
+        f"The job is too large to send: {size(length)}, and the pool takes {size(most)}. "
         f"Largest: {sources.listing(sizes)}. "
         "Leave large data in a file and pass its path; the job reads it where it lies."
     )

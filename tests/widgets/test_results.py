@@ -1,0 +1,85 @@
+"""What a job left comes back as data: files, metrics, frames of pandas."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from springtide.widgets.errors import DownloadError, NoResultError
+from springtide.widgets.job import Job
+from springtide.widgets.shared_pool import Pool
+
+LEAVES = """
+from springtide.training import current_job
+job = current_job()
+for step in range(12):
+    job.report(step=step + 1, of=12, loss=1 / (step + 1))
+(job.output_directory / "plots").mkdir()
+(job.output_directory / "plots/loss.csv").write_text("step,loss\\n1,1.0\\n")
+(job.output_directory / "<b>.txt").write_bytes(bytes(3000))
+"""
+
+
+@pytest.fixture
+def left(pool: Pool, workdir: Path) -> Job:
+    (workdir / "leaves.py").write_text(LEAVES)
+    return pool.submit("python leaves.py", name="leaves").wait(60, quiet=True)
+
+
+def test_files_of_a_job_are_listed_and_saved(left: Job, tmp_path: Path) -> None:
+    files = left.outputs()
+    assert {file.name: file.size for file in files} == {"plots/loss.csv": 16, "<b>.txt": 3000}
+    assert "2.9 KiB" in repr(files)
+    assert "&lt;b&gt;.txt" in files._repr_html_()
+    here = tmp_path / "saved"
+    here.mkdir()
+    saved = left.download("plots/loss.csv", here)
+    assert (saved, saved.read_text()) == (here / "loss.csv", "step,loss\n1,1.0\n")
+    (here / "old.txt").write_text("old")
+    assert left.download("<b>.txt", here / "old.txt").stat().st_size == 3000
+    assert sorted(path.name for path in here.iterdir()) == ["loss.csv", "old.txt"]
+
+
+def test_a_file_that_cannot_be_saved_is_named_with_the_way_out(left: Job, tmp_path: Path) -> None:
+    with pytest.raises(NoResultError, match=r"has written no output 'model\.pt'"):
+        left.download("model.pt", tmp_path)
+    with pytest.raises(DownloadError, match="Name another directory or file"):
+        left.download("plots/loss.csv", tmp_path / "not there" / "x.csv")
+    assert list(tmp_path.glob(".*part")) == []
+
+
+def test_metrics_are_rows_and_a_frame(left: Job) -> None:
+    metrics = left.metrics()
+    assert [(row["step"], row["loss"]) for row in metrics[:2]] == [(1, 1.0), (2, 0.5)]
+    assert repr(metrics).endswith("The last 10 of 12 reports.")
+    frame = metrics.to_frame()
+    assert list(frame.columns) == ["attempt", "at", "step", "loss"]
+    assert frame["loss"].iloc[-1] == pytest.approx(1 / 12)
+
+
+def test_jobs_are_searched_and_become_a_frame(pool: Pool, left: Job) -> None:
+    frame = pool.jobs(search=left.id).to_frame()
+    assert list(frame["name"]) == ["leaves"]
+    assert (frame["state"].iloc[0], frame["step"].iloc[0]) == ("succeeded", 12)
+    assert pool.jobs(search=left.id, since=datetime.now(UTC)) == []
+    assert pool.jobs(search=left.id, since=time.time() - 3600) == [left]
+
+
+def test_without_pandas_only_a_frame_is_missing() -> None:
+    code = (
+        "import sys; sys.modules['pandas'] = None\n"
+        "from springtide.widgets.results import Metrics\n"
+        "print(Metrics([]))\n"
+        "try: Metrics([]).to_frame()\n"
+        "except Exception as error: print(type(error).__name__, error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == [
+        "The job has reported nothing. A training does so with job.report(step=…, of=…, loss=…).",
+        "MissingPackageError A frame needs pandas, which is not installed here: %pip install pandas",
+    ]

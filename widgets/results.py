@@ -1,0 +1,123 @@
+"""What a job left, as data: its files and its metrics, as tables and as frames of pandas."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from springtide.scheduler import wire
+from springtide.scheduler.wording import ago, count, size
+from springtide.widgets.display.plain import html_table, text_table
+from springtide.widgets.errors import MissingPackageError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+NO_FILES = "The job has left no files. A job writes them to the directory that SPRINGTIDE_OUTPUT_DIR names."
+NO_METRICS = "The job has reported nothing. A training does so with job.report(step=…, of=…, loss=…)."
+FILE_HEADS = ("file", "size", "written")
+SHOWN = 10
+"""Maximum number of rows of metrics that are shown, the last ones."""
+
+
+class Outputs(list[wire.OutputFile]):
+    """The files of a job's output directory, shown as a table.
+
+    Sizes are in bytes, times in seconds since 1970; ``more`` tells that there are others.
+    """
+
+    def __init__(self, listed: wire.OutputList) -> None:
+        super().__init__(listed.items)
+        self.more = listed.more
+
+    def to_frame(self) -> DataFrame:
+        """Return a frame of pandas with the columns name, size and written. Raises `MissingPackageError`."""
+        return frame([{"name": file.name, "size": file.size, "written": file.written} for file in self])
+
+    def _rows(self) -> list[Sequence[str]]:
+        now = time.time()
+        return [(file.name, size(file.size), ago(file.written, now)) for file in self]
+
+    def __repr__(self) -> str:
+        return text_table(FILE_HEADS, self._rows(), NO_FILES)
+
+    def _repr_html_(self) -> str:
+        return html_table(FILE_HEADS, self._rows(), NO_FILES)
+
+
+class Metrics(list[dict[str, Any]]):
+    """The reports of a job in their order, over all attempts, shown as a table.
+
+    Each is a dictionary with ``attempt``, ``at`` (seconds since 1970), ``step`` (None where the report has none)
+    and the reported values.
+    """
+
+    def __init__(self, points: Iterable[wire.Point]) -> None:
+        super().__init__(
+            {"attempt": point.attempt, "at": point.at, "step": point.step, **point.values} for point in points
+        )
+
+    def to_frame(self) -> DataFrame:
+        """Return a frame of pandas with a row for each report. Raises `MissingPackageError`."""
+        return frame(self)
+
+    def _heads(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for row in self for name in row if name != "at"))
+
+    def _rows(self) -> list[Sequence[str]]:
+        heads = self._heads()
+        return [[_shown(row.get(head)) for head in heads] for row in self[-SHOWN:]]
+
+    def _rest(self) -> str:
+        return f"The last {SHOWN} of {count(len(self), 'report')}." if len(self) > SHOWN else ""
+
+    def __repr__(self) -> str:
+        table = text_table(self._heads(), self._rows(), NO_METRICS)
+        return "\n".join(filter(None, [table, self._rest()]))
+
+    def _repr_html_(self) -> str:
+        return html_table(self._heads(), self._rows(), NO_METRICS) + self._rest()
+
+
+def frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
+    """Return a frame of pandas with a row for each mapping. Raises `MissingPackageError`."""
+    try:
+        import pandas as pd  # noqa: PLC0415 - not needed for anything else
+    except ModuleNotFoundError:
+        msg = "A frame needs pandas, which is not installed here: %pip install pandas"
+        raise MissingPackageError(msg) from None
+    return pd.DataFrame([dict(row) for row in rows])
+
+
+def job_rows(jobs: Iterable[wire.Job]) -> list[dict[str, Any]]:
+    """Return a row for each job: what it asked for, when it ran, and what it last reported.
+
+    Times are in seconds since 1970, ``gpu_hours`` are GPU-hours over all attempts.
+    """
+    return [
+        {
+            "id": job.id,
+            "name": job.name,
+            "state": job.state,
+            "user": job.user,
+            "project": job.project,
+            "gpus": job.gpus,
+            "workers": job.workers,
+            "gpu_type": job.gpu_type,
+            "priority": job.priority,
+            "submitted": job.submitted,
+            "started": job.started,
+            "ended": job.ended,
+            "attempts": job.attempt,
+            "gpu_hours": job.gpu_seconds / 3600,
+            "exit_code": job.exit_code,
+            "step": job.progress.step,
+            **job.progress.values,
+        }
+        for job in jobs
+    ]
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
