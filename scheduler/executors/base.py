@@ -86,7 +86,8 @@ class Exit:
     """The end of an attempt, ``at`` in seconds since the epoch.
 
     ``paused`` says that a pause was requested before the end, ``killed`` that the attempt did not stop within its
-    grace period.
+    grace period. ``ran`` is how long its processes ran, in seconds, measured by a clock that nobody sets; None if
+    only ``at`` tells.
     """
 
     kind: ExitKind
@@ -96,6 +97,7 @@ class Exit:
     paused: bool = False
     killed: bool = False
     detail: str = ""
+    ran: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

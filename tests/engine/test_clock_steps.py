@@ -6,6 +6,7 @@ import pytest
 
 from springtide.scheduler.clock import Clock, ClockAnchor
 from springtide.scheduler.engine import EngineSettings
+from springtide.scheduler.executors.base import ExitKind
 from springtide.scheduler.model import Settings
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
@@ -160,6 +161,39 @@ async def test_a_clock_that_goes_back_while_the_machine_boots_delays_no_retry(po
     await pool.idle()
     await pool.later(2.5)
     assert (await pool.job(job.id)).state == "running"
+
+
+@pytest.mark.parametrize("step", [0.0, HOUR, -HOUR])
+async def test_the_time_during_which_the_machine_is_off_is_no_run_time(pool, step):
+    """Also when the clock was set just before the machine lost power, or while it was off."""
+    job = await pool.submit(gpus=2, time_limit=300)
+    await pool.state(job.id, "running")
+    await pool.later(100)
+    await pool.stop()
+    pool.boot += 1
+    await pool.set_clock(6 * HOUR + step)
+    pool.executor.end(pool.key(job.id), kind=ExitKind.LOST, ran=100.0)
+    await pool.start()
+    lost = (await pool.state(job.id, "running", attempt=2)).attempts[0]
+    assert lost.ended - lost.started == 100
+    assert (await pool.job(job.id)).gpu_seconds == 200
+    await pool.later(199)
+    assert (await pool.job(job.id)).state == "running"
+    await pool.later(2)
+    assert (await pool.job(job.id)).state == "failed"
+
+
+async def test_an_end_that_was_recorded_before_the_clock_was_set_counts_as_long_as_it_ran(pool):
+    job = await pool.submit(gpus=1, time_limit=300, retries=1)
+    await pool.state(job.id, "running")
+    await pool.later(100)
+    await pool.stop()
+    pool.executor.end(pool.key(job.id), code=1, ran=100.0)
+    await pool.set_clock(HOUR)
+    await pool.start()
+    await pool.idle()
+    ended = (await pool.job(job.id)).attempts[0]
+    assert ended.ended - ended.started == 100
 
 
 async def test_a_step_while_the_store_cannot_be_written_delays_no_retry(pool, monkeypatch):

@@ -172,11 +172,11 @@ class MemoryExecutor(Executor):
         self.ran[key] += 1
         self._set(replace(self.world[key], phase=AttemptPhase.RUNNING, started=self.clock()))
 
-    def end(self, key, code=None, signal=None, kind=ExitKind.EXITED, paused=False, detail=""):
+    def end(self, key, code=None, signal=None, kind=ExitKind.EXITED, paused=False, detail="", ran=None):
         status = self.world[key]
         if status.phase is AttemptPhase.GONE:
             return
-        exit_ = Exit(kind, self.clock(), code, signal, paused, detail=detail)
+        exit_ = Exit(kind, self.clock(), code, signal, paused, detail=detail, ran=ran)
         self._set(replace(status, phase=AttemptPhase.GONE, exit=exit_))
 
     def report(self, key, step=None, of=None, saved=False, **values: float):

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
-from executor_bench import READY, SLEEPS, STUBBORN
+from executor_bench import PATIENCE, READY, SLEEPS, STUBBORN
 from local_bench import FORKS_AWAY, LocalBench, dead
 from processes import alive
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptStatus, ExitKind
+from springtide.scheduler.executors.files.layout import read_run_time
+from springtide.scheduler.executors.local import launch
+
+HOUR = 3600.0
 
 
 async def kill_supervisor_while_away(bench: LocalBench, key: AttemptKey, **recorded: Any) -> None:
@@ -102,15 +108,70 @@ async def test_the_pid_of_a_dead_supervisor_is_not_mistaken_for_it(bench: LocalB
     assert ended.exit.kind is ExitKind.LOST
 
 
-async def test_what_ran_before_the_machine_was_restarted_is_lost(bench: LocalBench) -> None:
+@pytest.fixture
+def recorded_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Supervisors that record the run time ten times a second."""
+    monkeypatch.setattr(launch, "RUN_TIME_INTERVAL", 0.1)
+
+
+async def ran(bench: LocalBench, key: AttemptKey, seconds: float) -> None:
+    """Wait until the attempt has recorded that it ran for so long."""
+    async with asyncio.timeout(PATIENCE):
+        while read_run_time(bench.directory(key)) < seconds:
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.usefixtures("recorded_often")
+@pytest.mark.parametrize(
+    ("recorded", "says"), [({"boot": "another"}, "restarted"), ({}, "supervisor was killed")], ids=["boot", "kill"]
+)
+async def test_what_was_lost_while_nobody_looked_ran_until_it_was_last_seen(
+    bench: LocalBench, recorded: dict[str, str], says: str
+) -> None:
+    spec = bench.code(SLEEPS)
+    await bench.executor.launch(spec)
+    await bench.running(spec.key)
+    await ran(bench, spec.key, 0.2)
+    await kill_supervisor_while_away(bench, spec.key, **recorded)
+    bench.options["now"] = lambda: time.time() + HOUR
+    ended = await come_back(bench, spec.key)
+    assert ended.exit is not None
+    assert ended.exit.kind is ExitKind.LOST
+    assert says in ended.exit.detail
+    assert ended.exit.ran is not None
+    assert 0.2 <= ended.exit.ran < PATIENCE
+
+
+async def test_an_attempt_whose_first_seconds_were_not_recorded_ran_for_none(bench: LocalBench) -> None:
     spec = bench.code(SLEEPS)
     await bench.executor.launch(spec)
     await bench.running(spec.key)
     await kill_supervisor_while_away(bench, spec.key, boot="another")
+    (bench.directory(spec.key) / "run_time").write_bytes(b"\0" * 20)
     ended = await come_back(bench, spec.key)
     assert ended.exit is not None
-    assert ended.exit.kind is ExitKind.LOST
-    assert "restarted" in ended.exit.detail
+    assert ended.exit.ran == 0
+
+
+async def test_a_clock_that_was_set_while_nobody_looked_moves_the_start_and_not_the_run_time(
+    bench: LocalBench,
+) -> None:
+    spec = bench.code(SLEEPS)
+    await bench.executor.launch(spec)
+    await bench.running(spec.key)
+    before = await bench.status(spec.key)
+    bench.options["now"] = lambda: time.time() + HOUR
+    await bench.restart()
+    after = await bench.status(spec.key)
+    assert before is not None
+    assert after is not None
+    assert before.started is not None
+    assert after.started == pytest.approx(before.started + HOUR, abs=1)
+    await bench.executor.kill(spec.key)
+    ended = await bench.gone(spec.key)
+    assert ended.exit is not None
+    assert ended.exit.ran is not None
+    assert 0 < ended.exit.ran < PATIENCE
 
 
 async def test_processes_of_others_survive_the_search_for_leftovers(bench: LocalBench) -> None:

@@ -202,7 +202,10 @@ def observed(job: JobRecord, status: AttemptStatus, now: float, retries: Retries
         return job, ((Effect(Action.DISCARD, key.job, key.attempt),) if gone else ())
     if status.phase is AttemptPhase.GONE:
         ended = status.exit or Exit(ExitKind.LOST, now, detail="Nothing is known of how it ended.")
-        return settle(job, replace(attempt, started=status.started or attempt.started), ended, retries)
+        started = status.started if attempt.started is None else attempt.started
+        if ended.ran is not None and started is not None:
+            ended = replace(ended, at=min(now, started + ended.ran))
+        return settle(job, replace(attempt, started=started), ended, retries)
     if status.phase is AttemptPhase.STARTING:
         return (job if attempt.seen else job.with_attempt(replace(attempt, seen=True))), ()
     return _running(job, attempt, status.started or now), ()
@@ -221,7 +224,9 @@ def _running(job: JobRecord, attempt: AttemptRecord, started: float) -> JobRecor
 def settle(job: JobRecord, attempt: AttemptRecord, ended: Exit, retries: Retries) -> Transition:
     """Settle the job after the end of its attempt."""
     at = max(ended.at, attempt.created)
-    ran = max(0.0, at - attempt.started) if attempt.started is not None else 0.0
+    ran = 0.0
+    if attempt.started is not None:
+        ran = max(0.0, at - attempt.started) if ended.ran is None else ended.ran
     settled = job.with_standing(
         ran=job.standing.ran + ran,
         served=job.standing.served + ran * attempt.gpus,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ from typing import Any
 
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, Exit, ExitKind
 from springtide.scheduler.executors.files.plain import DIRECTORY, make_directory, write_tree
-from springtide.scheduler.executors.supervisor.records import leave, take_lock, write_record
+from springtide.scheduler.executors.supervisor.records import RUN_TIME, leave, take_lock, write_record
 
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 DISCARDED = "discarded"
@@ -130,9 +131,26 @@ def read_exit(directory: Path) -> Exit | None:
             paused=bool(record.get("paused")),
             killed=bool(record.get("killed")),
             detail=str(record.get("detail", "")),
+            ran=None if record.get("ran") is None else _duration(record["ran"]),
         )
     except (KeyError, ValueError, TypeError):
         return None
+
+
+def read_run_time(directory: Path) -> float:
+    """Return how long the attempt had run when its supervisor last recorded it, in seconds; 0 if it never did."""
+    try:
+        return _duration((directory / RUN_TIME).read_bytes())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return 0.0
+
+
+def _duration(value: Any) -> float:
+    """Return a number of seconds. Raises `ValueError` for what cannot be one."""
+    seconds = float(value)
+    if not 0 <= seconds < math.inf:
+        raise ValueError(value)
+    return seconds
 
 
 def leave_request(directory: Path, name: str) -> None:
@@ -164,6 +182,7 @@ def record_exit(directory: Path, ended: Exit) -> Exit | None:
                         "paused": ended.paused,
                         "killed": ended.killed,
                         "detail": ended.detail,
+                        "ran": ended.ran,
                     },
                 )
             return recorded or ended

@@ -34,6 +34,8 @@ from springtide.scheduler.model import Environment, Gpu, Node, Worker
 
 PROGRAM = Path(supervisor.__file__).parent
 ADDRESS = "127.0.0.1"
+RUN_TIME_INTERVAL = 30.0
+"""Interval at which a supervisor records how long its attempt has run, in seconds."""
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -139,6 +141,7 @@ class Launcher:
             "grace": spec.grace,
             "limits": {name: list(limits) for name, limits in self.limits.rlimits().items()},
             "log_cap": self.log_cap,
+            "run_time_interval": RUN_TIME_INTERVAL,
             "cgroup": str(cgroup / f"{spec.key.job}.{spec.key.attempt}") if cgroup else None,
             "cgroup_files": self.limits.files(len(spec.placement)) if cgroup else {},
         }

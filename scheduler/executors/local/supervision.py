@@ -11,14 +11,15 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from springtide.scheduler.backoff import Backoff
+from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExecutorError, Observation
-from springtide.scheduler.executors.files.layout import opened, read_exit, read_record
+from springtide.scheduler.executors.files.layout import opened, read_exit, read_record, read_run_time
 from springtide.scheduler.executors.local.launch import Launcher
 from springtide.scheduler.executors.local.leftovers import kill_cgroup, kill_leftovers
 from springtide.scheduler.executors.local.tracked import Tracked
 from springtide.scheduler.executors.local.watch import Watcher
 from springtide.scheduler.executors.supervisor.records import take_lock, write_record
-from springtide.scheduler.executors.supervisor.table import boot_id, process
+from springtide.scheduler.executors.supervisor.table import boot_id, process, seconds_since_boot
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ class Supervision:
         before = tracked.status
         ended = read_exit(tracked.directory)
         record = read_record(tracked.directory, "supervisor.json")
-        started = record.get("started") if record else None
+        started = tracked.status.started or (self._started(record) if record else None)
         if ended is not None:
             self._watcher.unwatch(tracked.key)
             for observation in tracked.tail.read_rest(self._now()):
@@ -103,6 +104,14 @@ class Supervision:
             self._report(tracked.status)
         if tracked.gone:
             self._on_end(tracked)
+
+    def _started(self, record: dict[str, Any]) -> float | None:
+        """Return when the processes started, by the system clock as it is set now if this is the same boot."""
+        started, since_boot = record.get("started"), record.get("since_boot")
+        if started is None or since_boot is None or record.get("boot") != self._boot:
+            return started
+        then, now = ClockAnchor(0, started - since_boot), ClockAnchor(0, self._now() - seconds_since_boot())
+        return float(started + then.step_to(now))
 
     def signal_supervisor(self, tracked: Tracked) -> bool:
         """Signal the supervisor to read the requests; return False if none is known to live."""
@@ -131,7 +140,7 @@ class Supervision:
         """Watch the supervisor of the record if it lives, else settle what it left."""
         handle = self._handle_of(record)
         if handle is None:
-            self._settle_soon(tracked)
+            self._settle_soon(tracked, seen=False)
             return
         self._take_over(tracked, handle)
 
@@ -174,16 +183,17 @@ class Supervision:
             if read_exit(tracked.directory) is not None:
                 self.refresh(tracked)
             else:
-                self._settle_soon(tracked)
+                self._settle_soon(tracked, seen=True)
 
     # ---------- dead supervisors
 
-    def _settle_soon(self, tracked: Tracked) -> None:
+    def _settle_soon(self, tracked: Tracked, *, seen: bool) -> None:
+        """Settle what a dead supervisor left; ``seen`` says that it has died just now."""
         if not tracked.settling:
             tracked.settling = True
-            self.run_in_background(lambda: self._settle(tracked))
+            self.run_in_background(lambda: self._settle(tracked, seen=seen))
 
-    async def _settle(self, tracked: Tracked) -> None:
+    async def _settle(self, tracked: Tracked, *, seen: bool) -> None:
         """End the processes of an attempt and record its loss, unless a new supervisor has taken it over."""
         try:
             backoff = _backoff()
@@ -192,7 +202,7 @@ class Supervision:
                     if alone:
                         if read_exit(tracked.directory) is None:
                             await self._end_leftovers(tracked)
-                            await self._record_lost(tracked)
+                            await self._record_lost(tracked, seen=seen)
                         break
                     record = read_record(tracked.directory, "supervisor.json")
                     handle = self._handle_of(record) if record else None
@@ -219,7 +229,7 @@ class Supervision:
                 return
             await asyncio.sleep(backoff.next_delay())
 
-    async def _record_lost(self, tracked: Tracked) -> None:
+    async def _record_lost(self, tracked: Tracked, *, seen: bool) -> None:
         record = read_record(tracked.directory, "supervisor.json")
         if record is None:
             detail = "Its supervisor ended before it started the job."
@@ -230,7 +240,8 @@ class Supervision:
         with suppress(OSError):
             detail += f" ({(tracked.directory / 'supervisor.err').read_text(encoding='utf-8')[-500:].strip()})"
         paused = (tracked.directory / "pause").exists()
-        ended = {"kind": "lost", "at": self._now(), "paused": paused, "detail": detail}
+        ran = None if seen else read_run_time(tracked.directory)
+        ended = {"kind": "lost", "at": self._now(), "ran": ran, "paused": paused, "detail": detail}
         backoff = _backoff()
         while True:
             try:

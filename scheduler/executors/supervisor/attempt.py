@@ -14,8 +14,8 @@ from typing import Any
 
 from .log import Log
 from .pod import RAN_ALREADY, copy_output, exit_code, in_pod, write_termination_message
-from .records import FULL, Names, exists, leave, take_lock, write_record
-from .table import boot_id, descendants, process, send
+from .records import FULL, RUN_TIME, Names, exists, leave, take_lock, write_in_place, write_record
+from .table import boot_id, descendants, process, seconds_since_boot, send
 from .worker import ANSWERED, IGNORED, refusal, run_worker
 
 KILL_AFTER = 5.0
@@ -47,6 +47,7 @@ class Supervisor:
         self.forced = False
         self.leftovers = False
         self.deadline: float | None = None
+        self.record_at: float | None = None
         self.rescan = RESCAN
         self.poll = select.poll()
         self.wake, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -70,13 +71,16 @@ class Supervisor:
                 time.sleep(RESCAN)
                 self._force()
             return self._ended("refused", detail=problem)
-        self.record["started"] = time.time()
+        self.record["started"], self.record["since_boot"] = time.time(), seconds_since_boot()
         self.record["workers"] = [[each.pid, each.start] for each in map(process, self.workers) if each]
         with suppress(OSError):
             write_record(self.directory, self.names.record, self.record, durable=False)
         self._reserve()
+        if "run_time_interval" in self.spec:
+            self.record_at = time.monotonic()
         while self._reap():
             self._end_if_due()
+            self._record_run_time_if_due()
             self._wait()
         self._drain()
         code, number = self.failed or (0, None)
@@ -126,14 +130,24 @@ class Supervisor:
     def _reserve(self) -> None:
         """Reserve disk space for the exit record, so that it can be written when the disk is full."""
         with suppress(OSError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            file = os.open(f"{self.names.exit}.new", flags, 0o600, dir_fd=self.directory)
-            os.pwrite(file, b" " * RESERVED, 0)
-            os.fsync(file)
-            os.close(file)
+            write_in_place(self.directory, f"{self.names.exit}.new", b" " * RESERVED, durable=True)
+
+    def _run_time(self) -> float | None:
+        """Return how long the workers have run, in seconds, whatever the system clock was set to; None before."""
+        since = self.record.get("since_boot")
+        return None if since is None else seconds_since_boot() - since
+
+    def _record_run_time_if_due(self) -> None:
+        """Record the run time now and then: a machine that loses power leaves no exit record."""
+        now = time.monotonic()
+        if self.record_at is not None and self.record_at <= now:
+            self.record_at = now + self.spec["run_time_interval"]
+            with suppress(OSError):
+                write_in_place(self.directory, RUN_TIME, b"%20.3f" % (self._run_time() or 0.0))
 
     def _wait(self) -> None:
-        timeout = None if self.deadline is None else max(0.0, self.deadline - time.monotonic()) * 1000 + 1
+        times = [at for at in (self.deadline, self.record_at) if at is not None]
+        timeout = max(0.0, min(times) - time.monotonic()) * 1000 + 1 if times else None
         for file, _ in self.poll.poll(timeout):
             if file == self.wake:
                 self._read_signals()
@@ -238,6 +252,7 @@ class Supervisor:
         return {
             "kind": kind,
             "at": time.time(),
+            "ran": self._run_time(),
             "code": code,
             "signal": number,
             "paused": exists(self.directory, "pause"),

@@ -10,6 +10,8 @@ from typing import Any
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a disk that cannot be written to any more."""
+RUN_TIME = "run_time"
+"""File with the time that an attempt has run so far, in seconds."""
 
 
 class Names:
@@ -39,6 +41,18 @@ def write_record(directory: int, name: str, record: dict[str, Any], *, durable: 
     os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     if durable:
         os.fsync(directory)
+
+
+def write_in_place(directory: int, name: str, data: bytes, *, durable: bool = False) -> None:
+    """Write the beginning of the file ``name``, which takes no further space once it is there."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    file = os.open(name, flags, 0o600, dir_fd=directory)
+    try:
+        os.pwrite(file, data, 0)
+        if durable:
+            os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def exists(directory: int, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import NamedTuple
 
 
@@ -70,3 +71,8 @@ def boot_id() -> str:
     """Return the id of the present boot of the machine."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
         return file.read().strip()
+
+
+def seconds_since_boot() -> float:
+    """Return the seconds since the boot of the machine, which no setting of the system clock changes."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)

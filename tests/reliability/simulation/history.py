@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -18,7 +17,6 @@ from simulation.virtual_time import StalledError, VirtualLoop, run
 from simulation.world import Program, World
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine.loop.loop import CLOCK_CHECK_INTERVAL
 from springtide.scheduler.model import Environment
 from springtide.scheduler.refusal import Refusal
 
@@ -77,7 +75,6 @@ class History:
         self.projects = list(projects)
         self.pool = Pool(loop, self.world, bed, projects=projects, faults=faults)
         self.jobs: dict[str, Expected] = {}
-        self.clock_set_at = -math.inf
 
     async def live(self) -> Verdict:
         """Live through the storm and the calm after it."""
@@ -226,13 +223,11 @@ class History:
         self.pool.crash()
 
     async def reboot(self) -> None:
-        """Restart the machine. What ran less than half a minute after a step of the clock cannot be told then."""
-        await asyncio.sleep(max(0.0, self.clock_set_at + CLOCK_CHECK_INTERVAL + 2.0 - self.pool.loop.time()))
+        """Restart the machine."""
         self.pool.crash()
         self.world.reboot()
 
     async def set_clock(self) -> None:
-        self.clock_set_at = self.pool.loop.time()
         self.world.set_clock(self.rng.choice([-86_400.0, -3_600.0, -30.0, 30.0, 3_600.0, 86_400.0]))
 
     async def _trouble(self, kind: str, seconds: float) -> None:

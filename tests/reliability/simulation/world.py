@@ -258,7 +258,8 @@ class World:
         for timer in attempt.timers:
             timer.cancel()
         attempt.timers.clear()
-        ended = Exit(kind, self.loop.time(), code, signal, attempt.pausing, killed, detail)
+        ran = None if attempt.status.started is None else self.loop.time() - attempt.began
+        ended = Exit(kind, self.loop.time(), code, signal, attempt.pausing, killed, detail, ran)
         self.note(f"end {attempt.spec.key.job}.{attempt.spec.key.attempt} {kind} {code} {signal}")
         self._set(attempt, replace(attempt.status, phase=AttemptPhase.GONE, exit=ended))
 
