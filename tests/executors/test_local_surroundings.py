@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -38,6 +39,32 @@ async def test_the_supervisor_reads_nothing_that_the_job_brought(bench: LocalBen
         with contextlib.suppress(FileNotFoundError):
             open_files.add(str(path.readlink()))
     assert not any("sock" in name or "inotify" in name for name in open_files)
+
+
+def library(name: str) -> Path:
+    """Return the file of a shared library."""
+    ctypes.CDLL(name)
+    paths = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
+    return next(Path(path) for path in paths if path.endswith(f"/{name}"))
+
+
+async def test_what_the_loader_is_told_to_load_is_loaded_into_the_job_alone(
+    bench: LocalBench, tmp_path: Path
+) -> None:
+    trap = tmp_path / "trap"
+    trap.mkdir()
+    for name in ("preloaded.so", "libc.so.6", "libm.so.6"):
+        shutil.copy(library("libm.so.6" if name == "preloaded.so" else name), trap / name)
+    env = {"LD_PRELOAD": str(trap / "preloaded.so"), "LD_LIBRARY_PATH": str(trap), "GCONV_PATH": str(trap)}
+    spec = bench.code(f"print(open('/proc/self/maps').read())\n{SLEEPS}", env=env)
+    await bench.executor.launch(spec)
+    await bench.running(spec.key)
+    log = await bench.log("job")
+    assert f"{trap}/preloaded.so" in log
+    assert f"{trap}/libc.so.6" in log
+    supervisor = Path(f"/proc/{bench.supervisor(spec.key)}")
+    assert str(trap) not in (supervisor / "maps").read_text()
+    assert str(trap).encode() not in (supervisor / "environ").read_bytes()
 
 
 async def test_a_job_inherits_nothing_of_the_service(bench: LocalBench, monkeypatch: pytest.MonkeyPatch) -> None:
