@@ -124,17 +124,22 @@ class KilledPool:
 
     # ---------- its users
 
-    def submit_some(self, count: int) -> bool:
-        """Submit the next jobs; one whose answer is lost is submitted again later, with the same key.
-
-        Returns whether any job has been accepted so far.
-        """
+    def submit_some(self, count: int) -> None:
+        """Submit the next jobs; one whose answer is lost is submitted again later, with the same key."""
         for name in [name for name in self.names if name not in self.accepted][:count]:
             argv = [sys.executable, str(JOB), str(self.watched), str(self.steps), str(self.pause)]
             answer = self._ask("POST", "/jobs", {"argv": argv, "name": name, "key": name, "project": "vision"})
             if answer is not None:
                 self.accepted[name] = answer["id"]
-        return bool(self.accepted)
+
+    def accept(self, count: int) -> None:
+        """Submit jobs until so many have been accepted in all."""
+
+        def accepted() -> bool:
+            self.submit_some(max(0, count - len(self.accepted)))
+            return len(self.accepted) >= count
+
+        self._wait(accepted)
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any] | None:
         """Return the answer, None while the service is away."""
@@ -152,12 +157,7 @@ class KilledPool:
 
     def finish(self) -> KillFigures:
         """Submit the rest, wait for all ends, and check them."""
-
-        def all_accepted() -> bool:
-            self.submit_some(len(self.names))
-            return len(self.accepted) == len(self.names)
-
-        self._wait(all_accepted)
+        self.accept(len(self.names))
         for name, job_id in self.accepted.items():
             self._wait(partial(self._has_ended, job_id))
             job = self._ask("GET", f"/jobs/{job_id}") or {}
@@ -240,8 +240,8 @@ def kill_supervisors_and_reboot(path: Path, *, jobs: int, rounds: int, seed: int
     pool = KilledPool(path, jobs, steps=30, pause=0.15, rng=random.Random(seed))
     try:
         pool.start()
-        for _ in range(rounds):
-            pool._wait(lambda: pool.submit_some(jobs // rounds + 1))
+        for turn in range(rounds):
+            pool.accept(jobs * (turn + 1) // rounds)
             pool.kill_supervisor()
             time.sleep(0.5 + pool.rng.random())
             pool.kill_and_recover()
