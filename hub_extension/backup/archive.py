@@ -34,7 +34,7 @@ class Manifest(msgspec.Struct, frozen=True):
     """The last member of a backup. ``files`` maps the names of all others to their SHA-256 digests.
 
     ``at`` is when the copy of the store was made, in seconds since 1970. ``database`` tells whether the store is
-    in the backup; one in PostgreSQL is not.
+    in the backup; one in PostgreSQL may be left out.
     """
 
     format: int

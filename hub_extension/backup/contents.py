@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 DATABASE = "springtide.sqlite"
+DUMP = "springtide.pgdump"
 HUB_DATABASE = "hub/jupyterhub.sqlite"
 DATABASES = (DATABASE, HUB_DATABASE)
 """Copied by SQLite, because they are written to meanwhile."""
@@ -54,7 +55,7 @@ def is_kept(path: str) -> bool:
 
 def belongs(name: str) -> bool:
     """Return whether a backup may hold a file of this name."""
-    if name in (*DATABASES, ACCOUNTS, *SECRETS):
+    if name in (*DATABASES, DUMP, ACCOUNTS, *SECRETS):
         return True
     top, _, rest = name.partition("/")
     if top == BUNDLES:

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import IO
 
 import msgspec
+from sqlalchemy.engine import URL
 
 from springtide.hub_extension.backup.archive import BackupError, Manifest, read_archive
-from springtide.hub_extension.backup.contents import BUNDLES, DATABASE, DATABASES, JOBS
+from springtide.hub_extension.backup.contents import BUNDLES, DATABASE, DATABASES, DUMP, JOBS
+from springtide.hub_extension.backup.postgresql import check_dump, locked_database, replace_database
 from springtide.hub_extension.local_hub.state_dir import StateDir, StateError
 from springtide.scheduler.store import StoreLockedError
 from springtide.scheduler.store.copying import check_copy
@@ -39,8 +41,10 @@ class Restored(msgspec.Struct, frozen=True):
     replaced: list[str]
 
 
-def restore(path: Path, state: StateDir, store: Path, at: float) -> Restored:
-    """Put the backup in place, its store as the file ``store``. Nothing changes unless all of the backup is sound.
+def restore(path: Path, state: StateDir, store: Path | URL, at: float) -> Restored:
+    """Put the backup in place, its store as the file ``store`` or into the PostgreSQL database of that URL.
+
+    Nothing changes unless all of the backup is sound.
 
     Files of jobs that are there already are left: they are newer than the backup, and what runs goes on in them.
     ``at`` is the present time, from which the directory of what is replaced has its name.
@@ -51,9 +55,7 @@ def restore(path: Path, state: StateDir, store: Path, at: float) -> Restored:
         room = Path(made)
         try:
             manifest = read_archive(path, lambda name, mode, content: _write(room / name, mode, content))
-            for name in DATABASES:
-                if (room / name).is_file():
-                    check_copy(room / name, versioned=name == DATABASE)
+            _check_databases(path, room, store)
             _give_to_owner(room, state.path)
             return _put_in_place(room, state.path, store, manifest, at)
         except OSError as error:
@@ -62,22 +64,47 @@ def restore(path: Path, state: StateDir, store: Path, at: float) -> Restored:
 
 
 @contextmanager
-def _alone(state: StateDir, store: Path) -> Iterator[None]:
+def _alone(state: StateDir, store: Path | URL) -> Iterator[None]:
     """Hold the locks of hub and service. Raises `BackupError` if one of them runs."""
-    lock = store.with_name(f"{store.name}{LOCK_SUFFIX}")
     with ExitStack() as stack:
         try:
             stack.enter_context(state.locked())
-            stack.callback(FileLock(lock, 0.0).release)
+            if isinstance(store, URL):
+                stack.enter_context(locked_database(store))
+            else:
+                stack.callback(FileLock(_lock_of(store), 0.0).release)
         except StateError as error:
             raise BackupError(str(error)) from error
         except StoreLockedError:
-            holder = lock.read_text().strip() or "unknown"
+            holder = "" if isinstance(store, URL) else f" (process {_lock_of(store).read_text().strip()})"
             raise BackupError(
-                f"The pool's service (process {holder}) is using {store}. Stop it first: jobs go on "
+                f"The pool's service{holder} is using {store}. Stop it first: jobs go on "
                 "meanwhile, and the next start finds them."
             ) from None
         yield
+
+
+def _lock_of(store: Path) -> Path:
+    return store.with_name(f"{store.name}{LOCK_SUFFIX}")
+
+
+def _check_databases(path: Path, room: Path, store: Path | URL) -> None:
+    """Check the unpacked databases of the backup ``path``: its store has to be of the kind of ``store``."""
+    for name in DATABASES:
+        if (room / name).is_file():
+            check_copy(room / name, versioned=name == DATABASE)
+    if (room / DATABASE).is_file() and isinstance(store, URL):
+        raise BackupError(
+            f"The store in {path} is of SQLite, and --database names {store}. Name an SQLite database, or none "
+            "for that of the state directory."
+        )
+    if (room / DUMP).is_file():
+        if not isinstance(store, URL):
+            raise BackupError(
+                f"The store in {path} is of PostgreSQL: name the database that it goes into, as in --database "
+                "postgresql://springtide@db/springtide."
+            )
+        check_dump(room / DUMP)
 
 
 def _write(path: Path, mode: int, content: IO[bytes]) -> None:
@@ -99,14 +126,16 @@ def _give_to_owner(room: Path, state: Path) -> None:
                 os.chown(name, owner.st_uid, owner.st_gid, dir_fd=handle)
 
 
-def _put_in_place(room: Path, state: Path, store: Path, manifest: Manifest, at: float) -> Restored:
+def _put_in_place(room: Path, state: Path, store: Path | URL, manifest: Manifest, at: float) -> Restored:
     """Move jobs first, the databases last: until then the pool is as it was."""
     moved, kept = _move_jobs(room / JOBS, state / JOBS)
     aside = time.strftime("replaced-%Y%m%d-%H%M%S", time.gmtime(at))
     replaced: set[Path] = set()
-    names = [name for name in manifest.files if not name.startswith(f"{JOBS}/")]
+    names = [name for name in manifest.files if name != DUMP and not name.startswith(f"{JOBS}/")]
     for name in sorted(names, key=lambda name: (name in DATABASES, name == DATABASE)):
-        root, target = (store.parent, store) if name == DATABASE else (state, state / name)
+        root, target = state, state / name
+        if name == DATABASE and isinstance(store, Path):
+            root, target = store.parent, store
         if name.startswith(f"{BUNDLES}/") and target.exists():
             continue
         beside = target.with_name(f".{target.name}.restored")
@@ -117,6 +146,9 @@ def _put_in_place(room: Path, state: Path, store: Path, manifest: Manifest, at: 
             _set_aside(target, root / aside / target.relative_to(root), database=name in DATABASES)
         beside.replace(target)
         _sync(target.parent)
+    kept_dump = state / aside / DUMP
+    if isinstance(store, URL) and DUMP in manifest.files and replace_database(store, room / DUMP, kept_dump):
+        replaced.add(kept_dump.parent)
     return Restored(
         str(state),
         manifest.at,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 import click
+from sqlalchemy.engine import URL
 
 from springtide.hub_extension.backup.archive import BackupError, Manifest, said
 from springtide.hub_extension.backup.contents import DATABASE, JOBS
@@ -43,45 +44,56 @@ database_option = click.option(
 @database_option
 @click.option("--with-secrets", is_flag=True, help="Save tokens, cookie secrets and the password too.")
 @click.option("--with-jobs", is_flag=True, help="Save checkpoints, outputs, logs and working directories too.")
+@click.option("--without-database", is_flag=True, help="Leave a store in PostgreSQL to PostgreSQL's own tools.")
 @json_option
 def backup(
-    *, file: Path, state_dir: Path, database: str | None, with_secrets: bool, with_jobs: bool, as_json: bool
+    *,
+    file: Path,
+    state_dir: Path,
+    database: str | None,
+    with_secrets: bool,
+    with_jobs: bool,
+    without_database: bool,
+    as_json: bool,
 ) -> None:
     """Save the pool's state in FILE, also while the service runs; - is the standard output.
 
     Saved are the store (queue, projects, quotas, history, audit trail), the hub's database where `springtide up`
     keeps it (people, groups), who has which numeric account, and the files sent with jobs. Home directories are
-    not.
+    not. A store in PostgreSQL is saved by pg_dump, which has to be installed here.
     """
     at = time.time()
-    store = store_file(state_dir, database)
+    store: Path | URL | None = store_of(state_dir, database)
+    if without_database:
+        if isinstance(store, Path):
+            raise click.BadParameter(f"the store is the file {store}", param_hint="--without-database")
+        store = None
     try:
         with _target(file) as target:
             manifest = save(state_dir.expanduser(), store, target, at, secrets=with_secrets, jobs=with_jobs)
     except (BackupError, StoreError) as error:
         raise click.ClickException(one_line(str(error))) from error
-    if store is None:
-        say(f"The store itself is in PostgreSQL and is not in {file}: save it by `pg_dump --format=custom`.")
     if as_json and file != STDOUT:
         print_json(manifest)
     else:
         say(saved(file, manifest))
 
 
-def store_file(state_dir: Path, database: str | None) -> Path | None:
-    """Return the file of the store, None for one in PostgreSQL. Raises `click.BadParameter` for what is no URL."""
+def store_of(state_dir: Path, database: str | None) -> Path | URL:
+    """Return the file of the store, or its URL in PostgreSQL. Raises `click.BadParameter` for what is no URL."""
     if database is None:
         return state_dir.expanduser().absolute() / DATABASE
     try:
         url = parse_url(database)
     except StoreError as error:
         raise click.BadParameter(str(error), param_hint="--database") from error
-    return Path(str(url.database)).absolute() if url.get_backend_name() == "sqlite" else None
+    return Path(str(url.database)).absolute() if url.get_backend_name() == "sqlite" else url
 
 
 def saved(file: Path, manifest: Manifest) -> str:
     """Return what is said after a backup."""
     left_out = [
+        *(["the store in PostgreSQL"] if not manifest.database else []),
         *(["the files of jobs (--with-jobs)"] if not manifest.jobs else []),
         *(["secrets (--with-secrets)"] if not manifest.secrets else []),
         "home directories",
@@ -128,10 +140,9 @@ def restore(*, file: Path, state_dir: Path, database: str | None, as_json: bool)
     Nothing that runs is ended, and files of jobs that are there are left: the next start finds them. What the
     backup replaces is kept beside it.
     """
-    store = store_file(state_dir, database)
+    store = store_of(state_dir, database)
     try:
-        state = StateDir(state_dir)
-        restored = put_back(file, state, store or state.path / DATABASE, time.time())
+        restored = put_back(file, StateDir(state_dir), store, time.time())
     except (BackupError, StoreError, StateError) as error:
         raise click.ClickException(one_line(str(error))) from error
     if as_json:
@@ -152,4 +163,4 @@ def told(restored: Restored) -> Iterator[str]:
     if restored.replaced:
         yield f"What was there before is in {listed(restored.replaced)}: remove it when you are satisfied."
     if not restored.database:
-        yield "The store itself is in PostgreSQL: restore it by `pg_restore` before the next start."
+        yield "The backup has no store: restore that by PostgreSQL's own tools before the next start."

@@ -54,19 +54,20 @@ def check_copy(database: Path, *, versioned: bool = True) -> None:
             if found != ["ok"]:
                 raise opening.damaged(url, "; ".join(found))
             if versioned:
-                _check_revision(database, {str(row[0]) for row in connection.execute(VERSION_QUERY)})
+                check_revisions(database.name, {str(row[0]) for row in connection.execute(VERSION_QUERY)})
     except sqlite3.OperationalError as error:
         raise StoreError(f"{database.name} is not a store of Springtide: {error}.") from error
     except sqlite3.Error as error:
         raise opening.damaged(url, str(error)) from error
 
 
-def _check_revision(database: Path, present: set[str]) -> None:
+def check_revisions(name: str, present: set[str]) -> None:
+    """Raise `StoreTooNewError` if one of the schema revisions of the copy ``name`` is unknown to this code."""
     script = ScriptDirectory.from_config(opening.migrations_config())
     newer = present - {revision.revision for revision in script.walk_revisions()}
     if newer:
         raise StoreTooNewError(
-            f"{database.name} was written by a newer Springtide (schema {', '.join(sorted(newer))}, here "
+            f"{name} was written by a newer Springtide (schema {', '.join(sorted(newer))}, here "
             f"{script.get_current_head()}). Install that version."
         )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from hub_people import Hub
+from postgresql_server import programs, running_server
 from terminal import Done, Run, springtide
 
 
@@ -17,6 +19,14 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     hub.start()
     yield hub
     hub.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The URL of a PostgreSQL server that is stopped in the end; its programs are on the path."""
+    with pytest.MonkeyPatch.context() as patch, running_server() as url:
+        patch.setenv("PATH", str(programs()), prepend=os.pathsep)
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ from click.testing import CliRunner
 from hub_people import until
 from hub_process import processes_of
 from pool_process import ServiceProcess
+from postgresql_server import new_database
 from terminal import Done
 
 from springtide.hub_extension.backup.archive import Archive, Manifest
@@ -44,9 +45,23 @@ def state(tmp_path: Path) -> Path:
     return StateDir(tmp_path / "state").path
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.database)])
+def database(request: pytest.FixtureRequest) -> str | None:
+    """The URL of the store, None for SQLite in the state directory."""
+    if request.param == "sqlite":
+        return None
+    return new_database(request.getfixturevalue("postgres"))
+
+
 @pytest.fixture
-def service(state: Path) -> Iterator[ServiceProcess]:
-    process = ServiceProcess(state)
+def options(database: str | None) -> tuple[str, ...]:
+    """What backup and restore are told of the store."""
+    return () if database is None else ("--database", database)
+
+
+@pytest.fixture
+def service(state: Path, database: str | None) -> Iterator[ServiceProcess]:
+    process = ServiceProcess(state, database=database)
     yield process
     process.stop()
     for pid in processes_of(state):
@@ -92,28 +107,30 @@ def store_in(state: Path) -> Path:
     return state / "springtide.sqlite"
 
 
-def test_a_restore_ends_nothing_and_repeats_nothing(service: ServiceProcess, state: Path, tmp_path: Path) -> None:
+def test_a_restore_ends_nothing_and_repeats_nothing(
+    service: ServiceProcess, options: tuple[str, ...], state: Path, tmp_path: Path
+) -> None:
     file = tmp_path / "pool.backup"
     with Client(service.start(), "susan") as pool:
         stays, ends = submitted(pool, WAITS), submitted(pool, WAITS)
         until("both run", lambda: {pool.job(job).state for job in (stays, ends)} == {"running"})
         queued = submitted(pool, WAITS, gpus=4)
-        backed_up(state, file)
+        backed_up(state, file, *options)
         outputs = {job: state / "jobs" / job / "output" for job in (stays, ends)}
         (outputs[ends] / "go").touch()
         until("one succeeds", lambda: pool.job(ends).state == "succeeded")
         later = submitted(pool, "exec sleep 600")
         until("the later one runs", lambda: pool.job(later).state == "running")
-        refused = restored(state, file)
+        refused = restored(state, file, *options)
     assert refused.code == 1
     assert "is using" in refused.err
     assert "Stop it first" in refused.err
     running = supervisors(state)
     assert {job for job, _ in running} == {stays, later}
     service.kill()
-    told = restored(state, file, "--json").json
+    told = restored(state, file, "--json", *options).json
     assert (told["database"], told["kept"], told["jobs"]) == (True, 0, 0)
-    assert (Path(*told["replaced"]) / "springtide.sqlite").exists()
+    assert {path.suffix for path in Path(*told["replaced"]).glob("springtide.*")} & {".sqlite", ".pgdump"}
     with Client(service.start(), "susan") as pool:
         until("the end is known", lambda: pool.job(ends).state == "succeeded")
         assert [(pool.job(job).state, pool.job(job).attempt) for job in (stays, ends)] == [
@@ -130,6 +147,7 @@ def test_a_restore_ends_nothing_and_repeats_nothing(service: ServiceProcess, sta
     assert [(output / "runs").read_text() for output in outputs.values()] == ["ran\n", "ran\n"]
 
 
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 def test_a_pool_goes_on_elsewhere_at_its_checkpoints(service: ServiceProcess, state: Path, tmp_path: Path) -> None:
     file, elsewhere = tmp_path / "pool.backup", tmp_path / "elsewhere"
     with Client(service.start(), "susan") as pool:
@@ -281,14 +299,6 @@ def test_a_state_directory_without_a_store_is_named(tmp_path: Path) -> None:
     assert done.code == 1
     assert f"There is no store {tmp_path / 'springtide.sqlite'}" in done.err
     assert not list(tmp_path.iterdir())
-
-
-def test_a_store_in_postgresql_is_left_to_its_own_tools(state: Path, tmp_path: Path) -> None:
-    (state / "accounts.json").write_text("{}")
-    done = backed_up(state, tmp_path / "files", "--database", "postgresql://springtide@db/springtide")
-    assert "`pg_dump --format=custom`" in done.err
-    assert names_in(tmp_path / "files") == ["accounts.json", "manifest.json"]
-    assert "`pg_restore` before the next start" in restored(tmp_path / "other", tmp_path / "files").out
 
 
 def test_a_store_elsewhere_is_named_by_its_url(state: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,11 +17,13 @@ STOP_TIMEOUT_S = 60
 class ServiceProcess:
     """A real service: 4 simulated train GPUs; susan and joe in vision, jemma in speech.
 
-    A test may kill it, whose jobs go on, and start it again at the same address on the same state directory.
+    A test may kill it, whose jobs go on, and start it again at the same address on the same state directory. Its
+    store is SQLite in there, unless ``database`` is another URL.
     """
 
-    def __init__(self, state: Path, *images: str) -> None:
+    def __init__(self, state: Path, *images: str, database: str | None = None) -> None:
         self._state = state
+        self._environment = {**os.environ, **({} if database is None else {"POOL_DATABASE": database})}
         self._images = images
         self._log = state / "service.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -35,6 +38,7 @@ class ServiceProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
+                env=self._environment,
             )
         assert self._process.stdout is not None
         self.url = self._process.stdout.readline().decode().strip()

@@ -1,10 +1,12 @@
 """The pool's service as a process for tests: all parts are real, except that a token is its user's name.
 
 ``python pool_service.py STATE_DIR PORT [IMAGE...]`` prints its address and serves until its standard input is
-closed; then it ends all jobs and exits. Port 0 is any. Jobs may request the images named.
+closed; then it ends all jobs and exits. Port 0 is any. Jobs may request the images named. Its store is SQLite in
+the state directory, unless ``POOL_DATABASE`` has another URL.
 """
 
 import asyncio
+import os
 import sys
 import time
 from contextlib import AsyncExitStack, suppress
@@ -52,7 +54,8 @@ class People:
 
 async def main(state, port: int, *images: str):
     async with AsyncExitStack() as stack:
-        store = Store.open(f"sqlite:///{state / 'springtide.sqlite'}", state)
+        database = os.environ.get("POOL_DATABASE", f"sqlite:///{state / 'springtide.sqlite'}")
+        store = Store.open(database, state)
         stack.callback(store.close)
         policy = model.Settings(grace=10.0, min_runtime=0.0)
         settings = EngineSettings(policy=policy, images=images or None)
