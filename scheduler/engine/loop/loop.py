@@ -346,7 +346,7 @@ class Loop:
     def _commit_failed(self, tick: Tick, observations: list[EngineObservation], error: StoreError) -> None:
         """Refuse all requests of the tick, which was not written, and keep its observations for the next one.
 
-        Those of nodes are taken in already, and need no store.
+        Those of nodes are taken in already, and need no store unless the pool's GPU types follow them.
         """
         self._store_failed(error)
         refusal = store_refusal(error)
@@ -356,9 +356,10 @@ class Loop:
             self._limits.watch(job_id, self._state.jobs.get(job_id))
         self._restart_planner()
         self._parts.read_model.invalidate()
-        self._retry_later(
-            [item for item in observations if not isinstance(item, InventoryChanged | NodesObserved)]
-        )
+        kept = [item for item in observations if not isinstance(item, InventoryChanged | NodesObserved)]
+        if tick.transaction.new_types is not None:
+            kept.append(NodesObserved(self._parts.ticks.nodes.all))
+        self._retry_later(kept)
 
     def _store_failed(self, error: StoreError) -> None:
         """Log that a tick could not be committed; stop if another service has taken the store over."""
