@@ -11,8 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Union
 
-from springtide.training.agreement import Alone, OnOneMachine, OnSeveralMachines
+from springtide.training.agreement import Alone
 from springtide.training.checkpoint import Checkpoint, CheckpointError, Checkpoints, NoRoomError, write_state
+from springtide.training.gang import Gang
 from springtide.training.reports import Reports
 
 AGAIN = 75
@@ -26,7 +27,6 @@ GRACE_USED = 0.8
 """Part of the grace period in which a checkpoint is tried again."""
 
 _LOOK_EVERY = 0.005
-_LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
 
 _job: Optional["Job"] = None
 _making = threading.Lock()
@@ -58,7 +58,7 @@ class Job:
             self.checkpoint_directory, keep=keep, rank=self.rank, world=self.world, attempt=self.attempt
         )
         self._reports = Reports(environment.get("SPRINGTIDE_REPORT") if self.rank == 0 else None, self.attempt)
-        self._agreement = self._agree(environment.get("MASTER_ADDR", ""))
+        self._agreement = self._agree()
         self.owes_checkpoint = False
         self._asked = False
         self._asked_at = 0.0
@@ -138,7 +138,8 @@ class Job:
         """Return whether to save and exit now. The cost is low enough for a call in every step.
 
         With several processes, all have to call this equally often (once per step, for example), and all get the
-        same answer at the same step; with ``step`` they may call it any number of times for the same steps.
+        same answer at the same step, whatever framework connects them. With ``step``, a number that grows, they
+        may call it any number of times for a step, and some of them for every tenth step only.
         """
         self._calls += 1
         return self._agreement.reached(self._calls if step is None else step, self.pause_asked)
@@ -200,13 +201,10 @@ class Job:
 
     # ---------- internal
 
-    def _agree(self, master: str) -> Union[Alone, OnOneMachine, OnSeveralMachines]:
+    def _agree(self) -> Union[Alone, Gang]:
         if not self.in_pool or self.world == 1:
             return Alone()
-        if master not in _LOOPBACK:
-            return OnSeveralMachines()
-        path = self.checkpoint_directory / f".pause-of-attempt-{self.attempt}"
-        return OnOneMachine(path, self.rank, self.world)
+        return Gang(self.checkpoint_directory, self.attempt, self.rank, self.world)
 
     def _ask(self, *_: Any) -> None:
         if not self._asked:

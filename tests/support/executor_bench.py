@@ -24,6 +24,37 @@ PATIENCE = 45.0
 READY = "import os, signal, sys, time\nprint('ready', flush=True)\n"
 SLEEPS = f"{READY}time.sleep(600)"
 STUBBORN = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{SLEEPS}"
+LOCKSTEP = """
+from springtide.training import current_job
+import time
+job = current_job()
+meet = job.checkpoint_directory
+for step in range(1, 100000):
+    (meet / f"{step}.{job.rank}").touch()
+    while not all((meet / f"{step}.{rank}").exists() for rank in range(job.world)):
+        time.sleep(0.001)
+    job.report(step=step)
+    if job.should_pause():
+        job.save(step, step=step)
+        print(step)
+        job.exit_for_pause()
+"""
+RESUMES = """
+from springtide.training import current_job
+import time
+job = current_job()
+found = job.restore()
+done = found.state["done"] if found else 0
+print("from", done, flush=True)
+for step in range(done + 1, 100000):
+    time.sleep(0.01)
+    job.report(step=step, loss=1 / step)
+    if found and step >= done + 3:
+        break
+    if job.should_pause():
+        job.save({"done": step}, step=step)
+        job.exit_for_pause()
+"""
 SAVES = "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit({code}))\n" + SLEEPS
 
 

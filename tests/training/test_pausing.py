@@ -1,16 +1,11 @@
 from __future__ import annotations
 
-import json
-import random
 import signal
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from springtide.training import AGAIN
-from springtide.training.agreement import OnOneMachine
 from springtide.training.job import Job
 
 LOOP = """
@@ -174,76 +169,3 @@ def test_a_pause_in_the_last_epoch_is_success(tmp_path: Path, place) -> None:
     script = tmp_path / "epochs.py"
     script.write_text(EPOCHS)
     assert place.run(str(script), "59", str(place.pause_file))[0] == 0
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_all_ranks_pause_at_the_same_step_however_unevenly_they_run(tmp_path: Path, seed: int) -> None:
-    random.seed(seed)
-    world = 5
-    ends: dict[int, int] = {}
-    asked = threading.Event()
-
-    def train(rank: int) -> None:
-        mine = random.Random(seed * 100 + rank)
-        agreement = OnOneMachine(tmp_path / "agreed", rank, world)
-        for step in range(1, 1_000_000):
-            if mine.random() < 0.02:
-                time.sleep(mine.random() * 0.003)
-            if agreement.reached(step, asked.is_set):
-                ends[rank] = step
-                return
-
-    threads = [threading.Thread(target=train, args=(rank,)) for rank in range(world)]
-    for thread in threads:
-        thread.start()
-    time.sleep(random.random() * 0.2)
-    asked.set()
-    for thread in threads:
-        thread.join(timeout=45)
-    assert len(ends) == world
-    assert len(set(ends.values())) == 1, ends
-
-
-def test_ranks_that_ask_only_at_some_steps_agree_too(tmp_path: Path) -> None:
-    first, second = (OnOneMachine(tmp_path / "agreed", rank, 2) for rank in range(2))
-    assert not second.reached(10, lambda: True)
-    assert not second.reached(20, lambda: True)
-    assert not first.reached(10, lambda: False)
-    assert not first.reached(20, lambda: True)
-    assert first.reached(30, lambda: True)
-    assert second.reached(30, lambda: False)
-
-
-def test_a_gang_in_lockstep_pauses_without_deadlock_and_resumes(place) -> None:
-    text = """
-from springtide.training import current_job
-import pathlib, time, sys
-job = current_job()
-found = job.restore()
-done = int(found.step) if found else 0
-meet = pathlib.Path(f"meet-{job.attempt}"); meet.mkdir(exist_ok=True)
-for step in range(done + 1, done + 100000):
-    (meet / f"{step}.{job.rank}").touch()
-    while not all((meet / f"{step}.{rank}").exists() for rank in range(job.world)):
-        time.sleep(0.0005)
-    job.report(step=step)
-    if job.should_pause():
-        with job.checkpoint(step=step) as directory:
-            (directory / "model").write_text(str(job.rank))
-        print(step)
-        job.exit_for_pause()
-"""
-    for attempt in (1, 2):
-        gang = [place.start("-c", text, rank=rank, world=3, attempt=attempt) for rank in range(3)]
-        place.until(lambda attempt=attempt: [r for r in place.reports() if r["attempt"] == attempt], "a step")
-        place.pause_file.touch()
-        for process in reversed(gang):
-            process.send_signal(signal.SIGTERM)
-        outs = [process.communicate(timeout=45) for process in gang]
-        assert [process.returncode for process in gang] == [AGAIN] * 3, outs
-        (step,) = {out for out, _ in outs}
-        assert place.reports()[-1]["step"] == float(step)
-        place.pause_file.unlink()
-    newest = max(path for path in place.checkpoints.iterdir() if path.name.isdigit())
-    assert (newest / "model").read_text() == "0"
-    assert json.loads((newest / "manifest.json").read_text())["step"] == int(step)
