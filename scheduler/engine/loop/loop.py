@@ -356,7 +356,9 @@ class Loop:
             self._limits.watch(job_id, self._state.jobs.get(job_id))
         self._restart_planner()
         self._parts.read_model.invalidate()
-        kept = [item for item in observations if not isinstance(item, InventoryChanged | NodesObserved)]
+        kept: list[EngineObservation] = [
+            item for item in observations if not isinstance(item, InventoryChanged | NodesObserved)
+        ]
         if tick.transaction.new_types is not None:
             kept.append(NodesObserved(self._parts.ticks.nodes.all))
         self._retry_later(kept)
