@@ -19,6 +19,7 @@ from springtide.scheduler.model import (
     NodesChanged,
     Pause,
     Phase,
+    Placement,
     Plan,
     ProjectsChanged,
     Reason,
@@ -64,12 +65,19 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """What the next decisions would do to a job: ``kind`` is ``started``, ``paused`` or ``moved``."""
+    """What the next decisions would do to a job: ``kind`` is ``started``, ``paused`` or ``moved``.
+
+    ``before`` and ``after`` are where its workers are; ``at_once`` says that the first plan decides it, so that
+    nothing has to stop before.
+    """
 
     job: str
     kind: str
     reason: Reason
     beneficiary: str | None = None
+    before: Placement = ()
+    after: Placement = ()
+    at_once: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,13 +274,18 @@ class _Notes:
 
     def __init__(self) -> None:
         self.last: dict[str, Decision] = {}
+        self.first: frozenset[str] | None = None
+        """The jobs that the first plan decides about."""
 
     def apply(self, change: Change) -> None:
         """Do nothing: changes follow from the decisions."""
 
     def decided(self, plan: Plan, now: float) -> None:  # noqa: ARG002 - of a witness
         """Record the decisions."""
-        self.last |= {item.job: item for item in plan.decisions if not isinstance(item, Reserve | Drop)}
+        found = {item.job: item for item in plan.decisions if not isinstance(item, Reserve | Drop)}
+        self.last |= found
+        if self.first is None:
+            self.first = frozenset(found)
 
     def settled(self, now: float) -> None:
         """Do nothing: the decisions are recorded already."""
@@ -355,7 +368,8 @@ def _shifts(before: Iterable[Job], pool: VirtualPool, notes: _Notes) -> Iterable
         else:
             continue
         beneficiary = decision.beneficiary if isinstance(decision, Pause | Move) else None
-        yield Shift(job.id, kind, decision.reason, beneficiary)
+        at_once = job.id in (notes.first or ())
+        yield Shift(job.id, kind, decision.reason, beneficiary, job.placement, after.placement, at_once)
 
 
 def _window(job: str, runs: Sequence[_Run], *, cut: bool) -> Window:

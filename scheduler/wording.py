@@ -12,6 +12,9 @@ from collections.abc import Sequence
 LISTED = 3
 """Maximum number of names that a list spells out."""
 
+SOON = 10.0
+"""Time below which a start is "any moment", in seconds."""
+
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 _PLAIN_NAME = re.compile(r"[\w@%+=/#-](?:[\w@%+=:/.#-]*[\w@%+=/#-])?")
@@ -84,6 +87,29 @@ def duration(seconds: float) -> str:
             more = f" {rest // below[1]} {below[0]}" if below and rest >= below[1] else ""
             return f"{most} {unit}{more}"
     return "0 s"
+
+
+def moment(likely: float, first: float, last: float | None) -> str:
+    """Return ``in about 12 min (between 5 and 40 min)`` or ``any moment``; all times are seconds from now.
+
+    ``last`` is None if nothing bounds it.
+    """
+    words = "any moment" if likely < SOON else f"in about {duration(likely)}"
+    if last is None:
+        early = "now at the earliest" if first < SOON else f"in {duration(first)} at the earliest"
+        return words if likely < SOON else f"{words} ({early})"
+    return f"{words}{_range(first, last)}"
+
+
+def _range(first: float, last: float) -> str:
+    early, late = duration(first), duration(last)
+    if last < SOON or early == late:
+        return ""
+    if first < SOON:
+        return f" (within {late})"
+    number, _, unit = early.partition(" ")
+    alike = unit == late.partition(" ")[2]
+    return f" (between {number if alike else early} and {late})"
 
 
 def exactly(seconds: float) -> str:

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any, BinaryIO, TypeVar
 
 from springtide.scheduler import wire
-from springtide.scheduler.engine.forecasts import what_if
+from springtide.scheduler.engine.forecasts.questions import Asker
+from springtide.scheduler.engine.forecasts.what_if import Sees
 from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.requests import control, paging, project_admin, quotas, validation, workspaces
 from springtide.scheduler.engine.requests.control import JobChange
@@ -187,28 +188,14 @@ class Engine:
         return await self._parts.forecasts.request(waiting, timeout)
 
     async def forecast(
-        self, question: wire.WhatIf, user: str, project: str | None, *, sees: what_if.Sees, members: Members
+        self, question: wire.WhatIf, user: str, project: str | None, *, sees: Sees, members: Members
     ) -> wire.Forecast:
         """Return the forecast with a job of the user's in ``project``, other projects or other nodes.
 
         ``sees`` returns whether the caller may see jobs of a user in a project. Raises `Refusal` for changes that
         would be refused.
         """
-        now, state = self._parts.clock(), self._state
-        hypothesis = what_if.hypothesis_of(
-            question,
-            user,
-            project,
-            state=state,
-            nodes=self._nodes,
-            settings=self.settings,
-            now=now,
-            members=members,
-        )
-        asked = what_if.asked_jobs(question, state, sees)
-        snapshot = hypothesis.applied_to(self._parts.planner.snapshot(now))
-        outlook = await self._parts.forecasts.what_if(snapshot, [*asked, *hypothesis.jobs])
-        return what_if.forecast_view(outlook, hypothesis, state, sees, now)
+        return await self._parts.questions.answer(question, Asker(user, project, sees, members))
 
     async def jobs(self, filter: JobFilter, cursor: str | None, limit: int) -> wire.JobPage:  # noqa: A002
         """Return a page of the jobs that match, in the order of the filter, without their sources."""

@@ -14,6 +14,7 @@ from springtide.scheduler.backoff import Jitter, equal_jitter
 from springtide.scheduler.clock import Clock
 from springtide.scheduler.engine.engine import Engine
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
+from springtide.scheduler.engine.forecasts.questions import Questions
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
 from springtide.scheduler.engine.loop import reconcile
 from springtide.scheduler.engine.loop.actuator import Actuator
@@ -190,6 +191,7 @@ def _compose(
             jitter=jitter,
         )
     )
+    forecasts = ForecastCache(read_model, run_history, starts, clock.wall, broadcast.publish_jobs)
     return EngineParts(
         settings=settings,
         clock=clock.wall,
@@ -206,7 +208,10 @@ def _compose(
         keys=IdempotencyLookup(lambda keys: store.read(store.store.jobs_by_key, keys)),
         launch_specs=launch_specs,
         run_history=run_history,
-        forecasts=ForecastCache(read_model, run_history, starts, clock.wall, broadcast.publish_jobs),
+        forecasts=forecasts,
+        questions=Questions(
+            state=state, nodes=nodes, settings=settings, planner=planner, forecasts=forecasts, clock=clock.wall
+        ),
         outputs=Outputs(executor, jobs, broadcast.wait_for_log, settings.max_output_bytes),
         hub=hub,
         broadcast=broadcast,

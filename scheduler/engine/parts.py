@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
+from springtide.scheduler.engine.forecasts.questions import Questions
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
 from springtide.scheduler.engine.loop.actuator import Actuator
 from springtide.scheduler.engine.loop.loop import Loop
@@ -45,6 +46,7 @@ class EngineParts:
     launch_specs: LaunchSpecs
     run_history: RunHistory
     forecasts: ForecastCache
+    questions: Questions
     outputs: Outputs
     hub: EventHub
     broadcast: Broadcast

@@ -34,12 +34,14 @@ class WhatIf(Request, frozen=True, kw_only=True):
 
     ``projects`` are edits by name, of projects that are there or would be new; ``nodes`` train nodes by name.
     ``starts`` are ids of waiting jobs whose start is asked for; None means those the caller sees, at most 100.
+    ``smaller`` asks also for a smaller job that would start at once, if ``job`` would not.
     """
 
     job: Wish | None = None
     projects: Annotated[dict[ProjectName, ProjectEdit], Meta(max_length=MOST_PROJECTS)] = {}
     nodes: Annotated[dict[NodeName, NodeEdit], Meta(max_length=MOST_NODES)] = {}
     starts: Annotated[list[Id], Meta(max_length=MOST_STARTS)] | None = None
+    smaller: bool = False
 
 
 class ProjectOutlook(Answer, frozen=True, kw_only=True):
@@ -57,7 +59,8 @@ class ProjectOutlook(Answer, frozen=True, kw_only=True):
 class Shift(Answer, frozen=True, kw_only=True):
     """What the next decisions would do to a job. ``job`` and ``name`` are empty for who may not see it.
 
-    ``job`` is empty, too, of the job that is not submitted.
+    ``job`` is empty, too, of the job that is not submitted. ``gpus`` are those that the job holds before a pause
+    or a move, and after a start.
     """
 
     kind: str
@@ -73,7 +76,10 @@ class Shift(Answer, frozen=True, kw_only=True):
 class Forecast(Answer, frozen=True, kw_only=True):
     """What would be. ``until`` is how far was looked.
 
-    ``job`` is the start of the job that is not submitted, ``starts`` those of waiting jobs by id.
+    ``job`` is the start of the job that is not submitted, ``starts`` those of waiting jobs by id. ``estimate``
+    tells what to expect of the job that is not submitted: its code is ``estimate-now`` if the next decisions start
+    it, ``estimate-room`` if they pause or move others for it first, ``estimate-later`` if it waits, and otherwise
+    that of why its start is unknown.
     """
 
     at: float
@@ -82,3 +88,4 @@ class Forecast(Answer, frozen=True, kw_only=True):
     starts: dict[str, Starts]
     projects: dict[str, ProjectOutlook]
     shifts: list[Shift]
+    estimate: Reason | None = None

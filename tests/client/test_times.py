@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from springtide.scheduler.client.times import expectation, prospect
-from springtide.scheduler.wire import Forecast, Reason, Shift, Starts
+from springtide.scheduler.wire import Forecast, Reason, Starts
 
 NOW = 1000.0
 
@@ -41,28 +42,8 @@ def test_what_was_paused_resumes():
     assert expectation(starts(60, 60, 60), NOW, "resumes") == "Likely resumes in about 1 min."
 
 
-def shift(kind, project, gpus):
-    return Shift(kind=kind, user="u", project=project, gpus=gpus)
-
-
-@pytest.mark.parametrize(
-    ("shifts", "said"),
-    [
-        ([], "It would likely start any moment."),
-        (
-            [shift("paused", "speech", 2), shift("started", "vision", 2)],
-            "It would likely start any moment. For it, 1 job of speech with 2 GPUs would be paused.",
-        ),
-        (
-            [shift("paused", name, 1) for name in "dcba"],
-            "It would likely start any moment. For it, 4 jobs of a, b, c and d with 4 GPUs would be paused.",
-        ),
-    ],
-)
-def test_a_prospect_tells_what_would_be_paused(shifts, said):
-    told = Forecast(at=NOW, until=NOW, job=starts(0, 0, 0), starts={}, projects={}, shifts=shifts)
-    assert prospect(told) == said
-
-
-def test_a_prospect_without_a_job_says_nothing():
-    assert not prospect(Forecast(at=NOW, until=NOW, job=None, starts={}, projects={}, shifts=[]))
+def test_a_prospect_is_the_estimate_of_the_pool():
+    told = Forecast(at=NOW, until=NOW, job=starts(0, 0, 0), starts={}, projects={}, shifts=[])
+    assert not prospect(told)
+    said = Reason(code="estimate-now", text="It would start now on 1 GPU, within the quota.")
+    assert prospect(msgspec.structs.replace(told, estimate=said)) == said.text

@@ -289,11 +289,11 @@ def test_a_waiting_job_says_when_it_likely_starts(pool, workdir, hold, until):
 
 
 def test_the_pool_says_when_a_job_would_start_without_submitting_it(pool, workdir, hold):
-    assert repr(pool.when(gpus=2)) == "It would likely start any moment."
+    assert repr(pool.when(gpus=2)) == "It would start now on 2 GPUs, all within the quota."
     hold()
     said = pool.when(gpus=4, name="idea")
     assert said.forecast.job.likely is not None
-    assert repr(said).startswith("It would likely start ")
+    assert repr(said).startswith("It would ")
     assert [job.name for job in pool.jobs(state="queued").infos] == []
 
 

@@ -149,13 +149,16 @@ class ForecastCache:
 
     # ---------- the pool as it might be
 
-    async def what_if(self, snapshot: Snapshot, asked: list[str]) -> Outlook:
-        """Return the outlook from another snapshot. Raises `Refusal` (503) if it cannot be computed now."""
+    async def what_if(self, snapshot: Snapshot, asked: list[str], horizon: float = HORIZON) -> Outlook:
+        """Return the outlook from another snapshot. Raises `Refusal` (503) if it cannot be computed now.
+
+        ``horizon`` is in seconds; 0 asks for the next decisions only.
+        """
         if self._questions >= MAX_QUESTIONS:
             raise Refusal(503, "busy", "Too many ask what would be, just now.", hint="Try again in a moment.")
         self._questions += 1
         try:
-            return await self._forecast(snapshot, asked)
+            return await self._forecast(snapshot, asked, horizon)
         except ForecastError as error:
             logger.warning("%s", error)
             hint = "Try again; an administrator finds more in the service's log."
@@ -163,14 +166,14 @@ class ForecastCache:
         finally:
             self._questions -= 1
 
-    async def _forecast(self, snapshot: Snapshot, asked: list[str]) -> Outlook:
+    async def _forecast(self, snapshot: Snapshot, asked: list[str], horizon: float = HORIZON) -> Outlook:
         await self._run_history.loaded()
         return await self._client.ask(
             with_reports(snapshot, self._read_model.state.jobs),
             asked,
             self._run_history.run_times,
             max_waiting=MAX_WAITING_JOBS,
-            horizon=HORIZON,
+            horizon=horizon,
             computing_time=COMPUTING_TIME,
         )
 

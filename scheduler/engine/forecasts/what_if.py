@@ -256,7 +256,7 @@ def _shift_view(shift: Shift, hypothesis: Hypothesis, state: State, sees: Sees) 
         kind=shift.kind,
         user=job.spec.user,
         project=job.spec.project,
-        gpus=job.spec.gpus * job.spec.workers,
+        gpus=sum(len(worker.gpus) for worker in (shift.before or shift.after)),
         job=shift.job if visible and job is not hypothesis.job else "",
         name=job.spec.name if visible else "",
         reason=job_view.reason(shift.reason) if visible else None,

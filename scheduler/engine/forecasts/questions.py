@@ -1,0 +1,111 @@
+"""Answers to what-if questions: the forecast of a hypothetical pool, and what to expect of a job there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine.forecasts import estimates, what_if
+from springtide.scheduler.engine.forecasts.cache import ForecastCache
+from springtide.scheduler.engine.forecasts.what_if import Hypothesis, Members, Sees
+from springtide.scheduler.engine.settings import EngineSettings
+from springtide.scheduler.engine.state.journal import JournaledPlanner
+from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.model import Reason, Snapshot
+from springtide.scheduler.refusal import Refusal
+
+MAX_JOBS_SMALLER = 1_000
+"""Maximum number of jobs of a pool in which smaller jobs are tried: each of them takes another plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks: a person, the project of the hypothetical job, and what that person may see and change."""
+
+    user: str
+    project: str | None
+    sees: Sees
+    members: Members
+
+
+class Questions:
+    """Answers questions about the pool as it might be."""
+
+    def __init__(
+        self,
+        *,
+        state: State,
+        nodes: ObservedNodes,
+        settings: EngineSettings,
+        planner: JournaledPlanner,
+        forecasts: ForecastCache,
+        clock: Callable[[], float],
+    ) -> None:
+        self._state = state
+        self._nodes = nodes
+        self._settings = settings
+        self._planner = planner
+        self._forecasts = forecasts
+        self._clock = clock
+
+    async def answer(self, question: wire.WhatIf, asker: Asker) -> wire.Forecast:
+        """Return the forecast. Raises `Refusal` for changes that would be refused."""
+        now = self._clock()
+        hypothesis = self._hypothesis(question, asker, now)
+        asked = what_if.asked_jobs(question, self._state, asker.sees)
+        snapshot = hypothesis.applied_to(self._planner.snapshot(now))
+        outlook = await self._forecasts.what_if(snapshot, [*asked, *hypothesis.jobs])
+        told = what_if.forecast_view(outlook, hypothesis, self._state, asker.sees, now)
+        if hypothesis.job is None or told.job is None:
+            return told
+        reasons = [estimates.estimate(outlook, hypothesis.job, snapshot, told.job, _named(snapshot, asker.sees))]
+        if question.smaller and estimates.start_of(outlook, hypothesis.job.id) is None:
+            reasons += await self._smaller(question, hypothesis, snapshot, asker)
+        return msgspec.structs.replace(told, estimate=estimates.told(reasons))
+
+    def _hypothesis(self, question: wire.WhatIf, asker: Asker, now: float) -> Hypothesis:
+        return what_if.hypothesis_of(
+            question,
+            asker.user,
+            asker.project,
+            state=self._state,
+            nodes=self._nodes,
+            settings=self._settings,
+            now=now,
+            members=asker.members,
+        )
+
+    async def _smaller(
+        self, question: wire.WhatIf, whole: Hypothesis, snapshot: Snapshot, asker: Asker
+    ) -> list[Reason]:
+        """Return that a smaller job would start at once, of the largest of those tried that would."""
+        if question.job is None or whole.job is None or len(snapshot.jobs) > MAX_JOBS_SMALLER:
+            return []
+        others = replace(snapshot, jobs=tuple(job for job in snapshot.jobs if job.id not in whole.jobs))
+        for wish in estimates.smaller(question.job, whole.job, others):
+            try:
+                less = self._hypothesis(msgspec.structs.replace(question, job=wish), asker, snapshot.now)
+            except Refusal:
+                continue
+            if less.job is None:
+                continue
+            hypothetical = less.applied_to(others)
+            outlook = await self._forecasts.what_if(hypothetical, less.jobs, horizon=0.0)
+            start = estimates.start_of(outlook, less.job.id)
+            if start is not None and estimates.starts_now(outlook, start, hypothetical):
+                return [estimates.would_start_smaller(less.job)]
+        return []
+
+
+def _named(snapshot: Snapshot, sees: Sees) -> estimates.Named:
+    known = {job.id: job for job in snapshot.jobs}
+
+    def named(job_id: str) -> tuple[str, str, str]:
+        job = known[job_id]
+        return (job.name or job.id) if sees(job.user, job.project) else "", job.user, job.project
+
+    return named
