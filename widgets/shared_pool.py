@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from springtide.widgets.submission.options import check_size, checked, wish
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from springtide.widgets.form.desk import Desk
     from springtide.widgets.form.form import JobForm
 
 UNCHECKED = 2**20
@@ -163,7 +165,7 @@ class Pool:
         """Return a form to submit jobs with, offering what you may ask for."""
         from springtide.widgets.form.form import JobForm  # noqa: PLC0415 - needs the extra
 
-        return JobForm(self.connection, self.submit, namespace)
+        return JobForm(self.connection, desk_of(self))
 
     def show(self) -> None:
         """Display the pool at a glance."""
@@ -197,6 +199,23 @@ class Pool:
         except ModuleNotFoundError:
             return fallback
         return {**bundle(PoolCard(self.connection)), **fallback}
+
+
+class FormAnswer:
+    """The answer to a form that JupyterLab or Notebook draws: the page evaluates this and reads the data."""
+
+    def __init__(self, asked: str) -> None:
+        self._asked = asked
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return {"application/json": desk_of(Pool()).answer(json.loads(self._asked)), "text/plain": ""}
+
+
+def desk_of(pool: Pool, variables: Callable[[], Mapping[str, Any]] | None = None) -> Desk:
+    """Return what answers a form; ``variables`` gives those of the notebook unless it is another function."""
+    from springtide.widgets.form.desk import Desk  # noqa: PLC0415 - few need it
+
+    return Desk(lambda: pool.connection, pool.submit, variables or namespace)
 
 
 def _all_jobs(client: Client, /, **filters: Any) -> list[wire.Job]:

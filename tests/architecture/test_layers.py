@@ -125,10 +125,10 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "results": ("display",),
         "job": ("connection", "display", "results"),
         "submission": ("connection", "display", "job"),
-        "form": ("connection", "display", "job", "submission"),
+        "form": ("connection", "visuals", "display", "job", "submission"),
         "shared_pool": ("connection", "display", "results", "job", "submission", "form"),
         "magics": ("job", "submission", "shared_pool"),
-        "server_extension": ("connection", "job", "submission", "shared_pool"),
+        "server_extension": ("connection", "form", "job", "submission", "shared_pool"),
     },
 }
 OF_JUPYTER = {"springtide.widgets.lab_extension.static"}

@@ -1,9 +1,7 @@
-"""The live card, the pool at a glance and the form, fed by a real service."""
+"""The live card and the pool at a glance, fed by a real service."""
 
-import importlib
 import math
 import sys
-import textwrap
 import threading
 import time
 from typing import Any
@@ -12,15 +10,12 @@ import ipywidgets
 import pytest
 
 from springtide.scheduler.client import Client, PoolError, Unreachable
-from springtide.scheduler.wire import OPTIONS, Problem
+from springtide.scheduler.wire import Problem
 from springtide.widgets.display import feed as feed_module
 from springtide.widgets.display import listener as listener_module
 from springtide.widgets.display.card import Card, PoolCard, card
 from springtide.widgets.display.listener import Listener, listener
 from springtide.widgets.display.output_types import JOB_TYPE, POOL_TYPE
-from springtide.widgets.errors import OptionError
-from springtide.widgets.form.arguments import parse_arguments
-from springtide.widgets.form.form import JobForm
 
 SLEEP = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(600)"]
 REPORTING = """
@@ -287,132 +282,3 @@ def test_who_comes_when_the_last_one_leaves_is_shown_the_pool_as_it_is(pool, unt
             served.add(comes)
         until(lambda comes=comes: not comes.answers, seconds=30)
         served.remove(comes)
-
-
-# ---------- the form
-
-
-def double(number, factor=2):
-    return number * factor
-
-
-@pytest.fixture
-def form(pool, workdir, monkeypatch):
-    monkeypatch.setattr(double, "__module__", "__main__")
-    return JobForm(pool.connection, pool.submit, lambda: {"double": double, "count": 21, "_hidden": double})
-
-
-def test_the_form_offers_functions_of_files_beside_the_notebook(pool, workdir, monkeypatch):
-    (workdir / "beside.py").write_text("def learn(): ...\n")
-    monkeypatch.syspath_prepend(workdir)
-    learn = importlib.import_module("beside").learn
-    form = JobForm(pool.connection, pool.submit, lambda: {"learn": learn, "wrap": textwrap.wrap})
-    assert form.function.options == ("learn",)
-
-
-def test_the_form_has_a_field_for_every_option(form):
-    assert {name for name in OPTIONS if form.fields[name] is not None} == OPTIONS.keys()
-    assert form.fields["project"].options == (("vision", "vision"),)
-    assert form.function.options == ("double",)
-    assert form.fields["priority"].value == "train"
-    form.fields["gpus"].value = 4
-    assert "2 of this job&#x27;s 4 GPUs would be borrowed" in form.advice.value
-    assert "simulated" in form.advice.value
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("gpus", 400, "up to 4 GPUs in vision, not 400"),
-        ("gpus", 0, "gpus is 0; expected"),
-        ("workers", 9, "not 9 workers with 1 GPU each"),
-        ("time_limit", "soon", "time_limit is &#x27;soon&#x27;; expected a duration"),
-        ("env", "A", "expected NAME=VALUE"),
-        ("min_workers", "two", "min_workers is"),
-    ],
-)
-def test_the_form_says_at_once_which_value_is_wrong_and_changes_none(form, name, value, words):
-    form.arguments.value = "1"
-    assert not form.button.disabled
-    form.fields[name].value = value
-    assert words in form.notice.value
-    assert form.button.disabled
-    assert form.fields[name].value == value
-
-
-@pytest.mark.parametrize(
-    ("typed", "words"), [("1 +", "cannot be read"), ("1, 2, 3", "cannot be called like this")]
-)
-def test_the_form_says_at_once_that_arguments_do_not_fit(form, typed, words):
-    form.arguments.value = typed
-    assert words in form.notice.value
-    assert form.button.disabled
-
-
-def test_the_form_says_when_a_job_would_start_that_cannot_start_at_once(form, pool, workdir, until):
-    running = pool.submit("sleep 600", gpus=3, time_limit="20m")
-    until(lambda: running.state == "running")
-    form.refresh()
-    form.fields["gpus"].value = 4
-    until(lambda: form.start.value)
-    assert form.start.value.startswith("It would likely start ")
-    form.fields["gpus"].value = 1
-    assert not form.start.value
-
-
-def test_the_forms_options_reach_the_job(form, pool, until):
-    form.kind.value, form.command.value = "command", "sleep 600"
-    form.fields["time_limit"].value, form.fields["retries"].value = "1h30m", 2
-    form.fields["preemptible"].value, form.fields["name"].value = False, "long"
-    form.button.click()
-    until(lambda: form.cards.children or form.notice.value)
-    assert not form.notice.value
-    job = form.cards.children[0].job
-    assert (job["time_limit"], job["retries"], job["preemptible"], job["name"]) == (5400.0, 2, False, "long")
-
-
-def test_the_form_says_what_is_missing_and_submits_nothing(form):
-    form.kind.value = "command"
-    assert form.button.disabled
-    assert "python train.py" in form.notice.value
-    form.command.value = "python missing.py"
-    assert not form.button.disabled
-    form.button.click()
-
-
-def test_the_form_submits_and_shows_the_card(form, pool, workdir, until):
-    form.arguments.value = "count, factor=2"
-    form.button.click()
-    until(lambda: form.cards.children or form.notice.value)
-    assert not form.notice.value
-    shown = look_at(form.cards.children[0])
-    until(lambda: shown.job["state"] == "succeeded")
-    assert pool.job(shown.job["id"]).result() == 42
-    until(lambda: not form.button.disabled)
-
-
-def test_the_form_tells_a_mistake_as_text(form, workdir, until):
-    form.kind.value = "command"
-    form.command.value = "python '<b>missing</b>.py'"
-    form.button.click()
-    until(lambda: "does not exist" in form.notice.value)
-    assert "<b>" not in form.notice.value
-    assert not form.cards.children
-
-
-def test_somebody_without_a_project_is_told_so(pool_of, workdir):
-    made = JobForm(pool_of("stranger").connection, None, dict)
-    assert "no project" in made.box.children[0].value
-
-
-@pytest.mark.parametrize("text", ["open('x')", "1)(2", "rate=__import__('os')", "missing", "1 +"])
-def test_arguments_are_values_and_variables_only(text):
-    with pytest.raises(OptionError):
-        parse_arguments(text, {"count": 1})
-
-
-def test_arguments_are_read_as_in_a_call():
-    assert parse_arguments("1, count, rate=[0.1, -2], name='x'", {"count": 3}) == (
-        [1, 3],
-        {"rate": [0.1, -2], "name": "x"},
-    )

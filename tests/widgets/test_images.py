@@ -9,9 +9,8 @@ import pytest
 from springtide.scheduler.client import Client
 from springtide.widgets.connection import Connection, PoolError
 from springtide.widgets.errors import OptionError
-from springtide.widgets.form.form import JobForm
 from springtide.widgets.magics import train as magic
-from springtide.widgets.shared_pool import Pool
+from springtide.widgets.shared_pool import Pool, desk_of
 
 
 @pytest.fixture
@@ -62,17 +61,17 @@ def test_on_one_machine_an_image_has_no_meaning(pool, workdir):
     assert pool.submit("true").info.image is None
 
 
-def test_the_form_offers_the_images_and_sends_the_one_chosen(lab, until):
-    form = JobForm(lab.connection, lab.submit, dict)
-    assert form.fields["image"] in form.box.children
-    assert form.fields["image"].options == ("lab/base:1",)
-    form.kind.value, form.command.value, form.fields["image"].value = "command", "true", "lab/torch:4"
-    form.button.click()
-    until(lambda: form.cards.children or form.notice.value)
-    assert not form.notice.value
-    assert form.cards.children[0].job["image"] == "lab/torch:4"
+def test_the_form_offers_the_images_and_sends_the_one_chosen(lab):
+    desk = desk_of(lab, dict)
+    (image,) = [field for field in desk.answer({"do": "form"})["value"]["fields"] if field["name"] == "image"]
+    assert [choice["value"] for choice in image["choices"]] == ["", "lab/base:1"]
+    assert image["own"]
+    sent = desk.answer({"do": "submit", "kind": "command", "work": "true", "typed": {"image": "lab/torch:4"}})
+    assert lab.job(sent["value"]["id"]).info.image == "lab/torch:4"
+    refused = desk.answer({"do": "submit", "kind": "command", "work": "true", "typed": {"image": "evil/miner:1"}})
+    assert (refused["value"], refused["field"]) == (None, "image")
 
 
-def test_the_form_does_not_ask_on_one_machine(pool, workdir):
-    form = JobForm(pool.connection, pool.submit, dict)
-    assert form.fields["image"] not in form.box.children
+def test_the_form_does_not_ask_on_one_machine(pool):
+    form = desk_of(pool, dict).answer({"do": "form"})["value"]
+    assert "image" not in [field["name"] for field in form["fields"]]

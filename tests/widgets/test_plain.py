@@ -8,17 +8,14 @@ import pytest
 from springtide.scheduler.wire import (
     GpuRef,
     Job,
-    JobRanges,
     PoolView,
     Progress,
-    ProjectChoice,
     ProjectView,
     Reason,
     Starts,
 )
 from springtide.widgets.display import phrases, plain, progress_bar
 from springtide.widgets.display.feed import LOG_BYTES, LOG_LINES, Tail, thin
-from springtide.widgets.form.advice import advice, problem
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e & \"quoted\" 'x'\n\x07"
 
@@ -137,61 +134,6 @@ def test_the_bar_is_one_line_per_state_elsewhere():
     shown.show(job(state="succeeded"))
     shown.close()
     assert [line.split()[1] for line in out.getvalue().splitlines()] == ["running", "succeeded"]
-
-
-# ---------- advice
-
-
-def choice(**changes: Any):
-    fields: dict[str, Any] = {
-        "name": "vision",
-        "quota": 2,
-        "limit": None,
-        "max_gpus": 4,
-        "max_total": 8,
-        "free_now": 6,
-        "colour": 0,
-    }
-    return ProjectChoice(**{**fields, **changes})
-
-
-@pytest.mark.parametrize(
-    ("quota", "gpus", "free", "words"),
-    [
-        (2, 1, 6, "quota covers this job's 1 GPU. It can start at once."),
-        (2, 4, 6, "3 of this job's 4 GPUs would be borrowed"),
-        (1, 4, 6, "All 4 GPUs would be borrowed: when their owner asks for them, the job pauses"),
-        (1, 1, 6, "The GPU would be borrowed: when its owner asks for it, the job pauses"),
-        (4, 3, 0, "waits only until borrowed GPUs have come back"),
-        (1, 4, 0, "starts once enough GPUs are free"),
-        (None, 4, 4, "unlimited quota"),
-    ],
-)
-def test_the_form_says_what_would_be_borrowed(quota, gpus, free, words):
-    assert words in advice(choice(quota=quota, free_now=free), project(held=1), gpus, 1)
-
-
-@pytest.mark.parametrize(
-    ("gpus", "workers", "words"),
-    [(5, 1, "up to 4 GPUs in vision, not 5."), (4, 3, "up to 8 GPUs, not 3 workers"), (4, 2, "")],
-)
-def test_the_form_refuses_what_can_never_run(gpus, workers, words):
-    assert words in problem(choice(), gpus, workers, priority=50)
-    assert bool(problem(choice(), gpus, workers, priority=50)) == bool(words)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"priority": 75}, "the priorities 0 to 60, not 75."),
-        ({"priority": 50, "time_limit": 7200.0}, "up to 1 h, not 2 h."),
-        ({"priority": 60, "time_limit": 3600.0}, ""),
-    ],
-)
-def test_the_form_refuses_what_the_ranges_of_the_project_exclude(options, words):
-    ranges = JobRanges(max_priority=60, max_time_limit=3600.0)
-    told = problem(choice(ranges=ranges), 1, 1, **options)
-    assert (words in told, bool(told)) == (True, bool(words))
 
 
 # ---------- caps

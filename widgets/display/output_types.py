@@ -16,6 +16,7 @@ from springtide.widgets.display.plain import MOST_ROWS
 JOB_TYPE: Final = "application/vnd.springtide.job+json"
 JOBS_TYPE: Final = "application/vnd.springtide.jobs+json"
 POOL_TYPE: Final = "application/vnd.springtide.pool+json"
+FORM_TYPE: Final = "application/vnd.springtide.form+json"
 
 
 def job_output(job: Job, now: float, notice: str = "") -> dict[str, Any]:
@@ -32,6 +33,11 @@ def jobs_output(jobs: Sequence[Job], now: float) -> dict[str, Any]:
 def pool_output(pool: PoolView, now: float) -> dict[str, Any]:
     """Return the output of the pool at a glance."""
     return {POOL_TYPE: {"pool": msgspec.to_builtins(pool), "at": now, "mine": []}}
+
+
+def form_output() -> dict[str, Any]:
+    """Return the output of a form: nothing of it is in the notebook, all that is drawn is asked for."""
+    return {FORM_TYPE: {}}
 
 
 def job_data(job: Job) -> dict[str, Any]:

@@ -1,12 +1,92 @@
-"""The arguments of a call, as typed into the form."""
+"""The arguments of a function, as its signature names them and as they are typed into the form."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import inspect
+import reprlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from springtide.widgets.errors import OptionError
+import msgspec
+
+from springtide.widgets.errors import CaptureError, OptionError
+from springtide.widgets.submission.functions import check_arguments
+
+REST = "*"
+"""The name under which further arguments are typed, of a function that takes any."""
+VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class Parameter(msgspec.Struct, frozen=True, kw_only=True):
+    """A parameter to type an argument for. ``default`` is shown where none is typed."""
+
+    name: str
+    default: str = ""
+    required: bool = False
+    type: str = ""
+
+
+class Callee(msgspec.Struct, frozen=True, kw_only=True):
+    """A function to call. ``rest`` says that it takes further arguments."""
+
+    name: str
+    about: str
+    parameters: list[Parameter]
+    rest: bool
+
+
+def described(name: str, function: Callable[..., Any]) -> Callee:
+    """Return what the form shows of a function: its parameters, and the first line of its docstring."""
+    found = _parameters(function)
+    return Callee(
+        name=name,
+        about=(inspect.getdoc(function) or "").partition("\n")[0],
+        parameters=[_described(each) for each in found if each.kind not in VARIADIC],
+        rest=any(each.kind in VARIADIC for each in found),
+    )
+
+
+def call_of(
+    function: Callable[..., Any], typed: Mapping[str, str], variables: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, str]]:
+    """Return the arguments of the call, and by parameter what is wrong with those that were typed."""
+    values: dict[str, Any] = {}
+    problems: dict[str, str] = {}
+    further: tuple[list[Any], dict[str, Any]] = [], {}
+    for name, text in typed.items():
+        if not text.strip():
+            continue
+        try:
+            if name == REST:
+                further = parse_arguments(text, variables)
+            else:
+                values[name] = parse_value(text, variables)
+        except OptionError as error:
+            problems[name] = str(error)
+    missing = [
+        each.name
+        for each in _parameters(function)
+        if each.kind not in VARIADIC and each.default is each.empty and each.name not in {*values, *problems}
+    ]
+    problems |= {name: f"{name} has no default: give it a value." for name in missing}
+    if problems:
+        return (), {}, problems
+    args, kwargs = _bound(function, values, *further)
+    try:
+        check_arguments(function, args, kwargs)
+    except CaptureError as error:
+        return (), {}, {REST: str(error)}
+    return args, kwargs, {}
+
+
+def parse_value(text: str, variables: Mapping[str, Any]) -> Any:
+    """Read one argument: a plain value, or the name of a variable. Raise `OptionError` for anything else."""
+    try:
+        return _value(ast.parse(text.strip(), mode="eval").body, variables)
+    except SyntaxError:
+        msg = f"{text.strip()!r:.80} cannot be read. Write a value as in Python: 0.1, 'text', [1, 2]."
+        raise OptionError(msg) from None
 
 
 def parse_arguments(text: str, variables: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -31,5 +111,43 @@ def _value(node: ast.expr, variables: Mapping[str, Any]) -> Any:
     try:
         return ast.literal_eval(node)
     except ValueError:
-        msg = f"`{ast.unparse(node)}` is neither a plain value nor a variable of the notebook."
+        written = ast.unparse(node)
+        quotes = f" Text stands in quotes: '{written}'." if isinstance(node, ast.Name) else ""
+        msg = f"`{written}` is neither a plain value nor a variable of the notebook.{quotes}"
         raise OptionError(msg) from None
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+def _described(parameter: inspect.Parameter) -> Parameter:
+    required = parameter.default is parameter.empty
+    kind = "" if parameter.annotation is parameter.empty else inspect.formatannotation(parameter.annotation)
+    default = "" if required else _short(parameter.default)
+    return Parameter(name=parameter.name, default=default, required=required, type=kind[:80])
+
+
+def _short(value: object) -> str:
+    try:
+        return reprlib.repr(value)
+    except Exception:  # noqa: BLE001 - the user's own class may raise anything
+        return f"<{type(value).__name__}>"
+
+
+def _bound(
+    function: Callable[..., Any], values: Mapping[str, Any], args: list[Any], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the call with the values by name; further positional arguments come after all that can be so."""
+    positional: list[Any] = []
+    keywords = {**values, **kwargs}
+    for each in _parameters(function):
+        takes_place = each.kind is each.POSITIONAL_ONLY or (args and each.kind is each.POSITIONAL_OR_KEYWORD)
+        if takes_place and each.name in keywords:
+            positional.append(keywords.pop(each.name))
+        elif takes_place and each.default is not each.empty:
+            positional.append(each.default)
+    return (*positional, *args), keywords

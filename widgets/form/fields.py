@@ -1,100 +1,143 @@
-"""The form's fields for the options of a job, made from the table of options."""
+"""The form's fields for the options of a job, made from the table of options; and what was typed into them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-import ipywidgets
+import msgspec
 
-from springtide.scheduler.wire import OPTIONS, BadOption, Me, Option, Surface
+from springtide.scheduler.wire import OPTIONS, BadOption, Me, Option, ProjectChoice, Surface
 from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wire.submission import offered
 
-FIRST: Final = ("name", "project", "gpus", "workers", "priority", "gpu_types", "image")
-"""The options that are shown at once; the others stand under "More options"."""
-STYLE: Final = {"description_width": "90px"}
-LABELS: Final = {"gpus": "GPUs", "gpu_types": "GPU type", "env": "Environment"}
+COMMON: Final = ("gpus", "workers", "gpu_types", "project", "priority", "time_limit", "image")
+"""The options that are shown at once, in this order; the others stand under "More options"."""
+LABELS: Final = {
+    "gpus": "GPUs",
+    "gpu_types": "GPU type",
+    "min_workers": "Fewest workers",
+    "require": "Topology required",
+    "prefer": "Topology preferred",
+    "grace": "Grace period",
+    "env": "Environment",
+}
 """The labels that are not the option's name."""
+MAX_TYPED: Final = 10_000
+"""Maximum number of characters that are typed into one field."""
 
 
-class OptionFields:
-    """A field for each option that the form offers; ``fields[name]`` is its widget."""
+class Choice(msgspec.Struct, frozen=True):
+    """A value to choose, and how it reads. The empty value leaves the option at its default."""
 
-    def __init__(self, me: Me) -> None:
-        self._widgets = {option.name: _field(option, me) for option in offered(Surface.FORM)}
-        hidden = {"gpu_types": len(me.gpu_types) < 2, "image": not me.images}
-        self.first = [self._widgets[name] for name in FIRST if not hidden.get(name)]
-        """The fields that are shown at once."""
-        rest = [widget for name, widget in self._widgets.items() if name not in FIRST]
-        self.more = ipywidgets.Accordion(
-            children=[ipywidgets.VBox(rest)], titles=("More options",), selected_index=None
-        )
-        """The other fields, folded away."""
+    value: str
+    words: str
 
-    def __getitem__(self, name: str) -> Any:
-        return self._widgets[name]
 
-    def observe(self, changed: Callable[[Any], None]) -> None:
-        """Call ``changed`` whenever a value changes."""
-        for widget in self._widgets.values():
-            widget.observe(changed, "value")
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """A field of the form. Without ``choices`` it is typed into; with ``own`` also another value than the choices.
 
-    def values(self) -> dict[str, Any]:
-        """Return the options that were filled in, as requests carry them. Raise `BadOption`."""
-        return dict(filter(lambda item: item[1] is not None, map(self._value, OPTIONS.values())))
+    ``value`` is what it begins with, ``placeholder`` the default in words where it begins empty.
+    """
 
-    def problem(self) -> str:
-        """Return what is wrong with the first field that is wrong; empty if none is."""
+    name: str
+    label: str
+    help: str
+    kind: str
+    common: bool
+    value: str = ""
+    placeholder: str = ""
+    choices: list[Choice] = []
+    own: str = ""
+    """The label of the choice of another value; empty if there is none."""
+    least: int | None = None
+    most: int | None = None
+
+
+class Person(msgspec.Struct, frozen=True, kw_only=True):
+    """What the form shows of the person who fills it in."""
+
+    name: str
+    projects: list[ProjectChoice]
+    simulated: bool
+
+
+class Form(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page draws the form of: its fields, whose it is, and the notebooks that can be sent."""
+
+    fields: list[Field]
+    person: Person
+    notebooks: list[str]
+
+
+def form_of(me: Me, notebooks: list[str]) -> Form:
+    """Return the form of a person."""
+    person = Person(name=me.name, projects=me.projects, simulated=me.simulated)
+    return Form(fields=_fields(me), person=person, notebooks=notebooks)
+
+
+def typed_options(typed: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the options that were typed, as requests carry them, and what is wrong with others, by name."""
+    options: dict[str, Any] = {}
+    problems: dict[str, str] = {}
+    for name, text in typed.items():
+        if not text.strip():
+            continue
         try:
-            self.values()
+            options[name] = _option(name).read(text[:MAX_TYPED])
         except BadOption as error:
-            return str(error)
-        return ""
-
-    def _value(self, option: Option) -> tuple[str, Any]:
-        value = self._widgets[option.name].value
-        if isinstance(value, str):
-            value = option.read(value) if value.strip() else None
-        return option.name, value if value is None else option.check(value)
+            problems[error.name] = str(error)
+    return options, problems
 
 
-def _field(option: Option, me: Me) -> ipywidgets.Widget:
-    """Return the widget of an option: one with choices where there are only some, else one to type into."""
-    label = LABELS.get(option.name, option.name.replace("_", " ").capitalize())
-    about = {"description": label, "tooltip": option.help, "style": STYLE}
-    choices = _choices(option, me)
-    if choices is not None:
-        return ipywidgets.Dropdown(options=choices, value=_first_value(option, choices), **about)
-    if option.name == "image":
-        known = [image for image in me.images if "*" not in image]
-        return ipywidgets.Combobox(options=known, placeholder="as this notebook", **about)
-    if option.kind is Kind.WHOLE and option.default is not None:
-        return ipywidgets.IntText(option.default, **about)
-    placeholder = " ".join(filter(None, [option.default_words, option.example and f"(or {option.example})"]))
-    kind = ipywidgets.Textarea if option.kind is Kind.VARIABLES else ipywidgets.Text
-    return kind(placeholder=placeholder, **about)
+def _option(name: str) -> Option:
+    option = OPTIONS.get(name)
+    if option is None or not option.offered & Surface.FORM:
+        raise BadOption(name, f"{name[:80]!r} is no option of the form.")
+    return option
 
 
-def _choices(option: Option, me: Me) -> list[tuple[str, Any]] | None:
-    if option.name == "project":
-        return [(choice.name, choice.name) for choice in me.projects]
+def _fields(me: Me) -> list[Field]:
+    hidden = {"gpu_types": len(me.gpu_types) < 2, "image": not me.images}
+    shown = [option for option in offered(Surface.FORM) if not hidden.get(option.name)]
+    place = {name: at for at, name in enumerate(COMMON)}
+    return [_field(option, me) for option in sorted(shown, key=lambda each: place.get(each.name, len(COMMON)))]
+
+
+def _field(option: Option, me: Me) -> Field:
+    choices, own = _choices(option, me)
+    begins = {"gpus": "1", "workers": "1"}.get(option.name, choices[0].value if choices else "")
     if option.kind is Kind.PRIORITY:
-        return [(name, name) for name in sorted(me.priorities, key=_number_of(me.priorities))]
+        begins = str(option.default)
+    example = f"such as {option.example}" if option.example else ""
+    return Field(
+        name=option.name,
+        label=LABELS.get(option.name, option.name.replace("_", " ").capitalize()),
+        help=option.help,
+        kind=option.kind.name.lower(),
+        common=option.name in COMMON,
+        value=begins,
+        placeholder=", ".join(filter(None, [option.default_words, example])),
+        choices=choices,
+        own=own,
+        least=None if option.kind is not Kind.WHOLE or option.least is None else int(option.least),
+        most=None if option.kind is not Kind.WHOLE or option.most is None else int(option.most),
+    )
+
+
+def _choices(option: Option, me: Me) -> tuple[list[Choice], str]:
+    """Return the values to choose from, and the label of any other; nothing of an option that is typed."""
+    default = Choice("", option.default_words)
+    if option.name == "project":
+        return [Choice(each.name, each.name) for each in me.projects], ""
+    if option.kind is Kind.PRIORITY:
+        names = sorted(me.priorities, key=lambda name: me.priorities[name])
+        return [Choice(name, f"{name} ({me.priorities[name]})") for name in names], "another number"
     if option.name == "gpu_types":
-        return [("any", ""), *((kind, kind) for kind in me.gpu_types)]
+        return [default, *(Choice(each, each) for each in me.gpu_types)], "several, in order"
+    if option.name == "image":
+        return [default, *(Choice(each, each) for each in me.images if "*" not in each)], "another image"
     if option.kind is Kind.SWITCH:
-        unset = [(option.default_words, None)] if option.default is None else []
-        return [*unset, ("yes", True), ("no", False)]
-    return None
-
-
-def _number_of(priorities: Mapping[str, int]) -> Callable[[str], int]:
-    return lambda name: priorities[name]
-
-
-def _first_value(option: Option, choices: list[tuple[str, Any]]) -> Any:
-    values = [value for _, value in choices]
-    if option.default in values:
-        return option.default
-    return values[0] if values else None
+        unset = "yes" if option.default is True else "no" if option.default is False else option.default_words
+        return [Choice("", f"{unset} (default)"), Choice("yes", "yes"), Choice("no", "no")], ""
+    return [], ""

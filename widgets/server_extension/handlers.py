@@ -18,6 +18,7 @@ from tornado.web import HTTPError, authenticated
 
 from springtide.scheduler.wire import Problem
 from springtide.widgets.connection import NOT_ON_HUB
+from springtide.widgets.server_extension import form
 from springtide.widgets.server_extension.allowed import EVENTS_QUERY, Target, last_event_id, query_text, target
 from springtide.widgets.server_extension.pool_gate import GateError, PoolGate
 from springtide.widgets.server_extension.sending import read, send
@@ -185,7 +186,7 @@ class SendHandler(PoolHandler):
     @authenticated
     @authorized
     async def post(self) -> None:
-        """Send a script or a notebook as a job."""
+        """Send a script, a notebook or a command as a job."""
         try:
             self.check_size()
             _ = self.gate  # raises where there is no pool
@@ -197,12 +198,41 @@ class SendHandler(PoolHandler):
             self.answer(201, msgspec.json.encode(sent))
 
 
+class FormHandler(PoolHandler):
+    """The form: what it is drawn of, and what the pool says of what is typed into it."""
+
+    @authenticated
+    @authorized
+    async def get(self) -> None:
+        """Answer the fields, the person's projects, and the notebooks of the directory."""
+        try:
+            root = Path(self.settings["server_root_dir"])
+            found = await form.drawn(self.gate, self.get_query_argument("directory", ""), root)
+        except GateError as error:
+            self.refuse(error.problem)
+        else:
+            self.answer(200, msgspec.json.encode(found))
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        """Answer what is wrong with which field, and what to expect of the job. Nothing is submitted."""
+        try:
+            self.check_size()
+            found = await form.review(self.gate, self.request.body)
+        except GateError as error:
+            self.refuse(error.problem)
+        else:
+            self.answer(200, msgspec.json.encode(found))
+
+
 def handlers(base_url: str, environment: Mapping[str, str] = os.environ) -> Handlers:
     """Return the handlers of a server whose pages are below ``base_url``."""
     shared = {"gateway": Gateway(environment)}
     at = url_path_join(base_url, PREFIX, "api", "v1")
     return [
         (url_path_join(base_url, PREFIX, "send"), SendHandler, shared),
+        (url_path_join(base_url, PREFIX, "form"), FormHandler, shared),
         (f"{at}/events", EventsHandler, shared),
         (f"{at}/(.*)", CallHandler, shared),
     ]

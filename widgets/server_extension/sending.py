@@ -1,4 +1,4 @@
-"""Jobs sent from a page: a script or a notebook that lies below the notebook server's own directory."""
+"""Jobs sent from a page: a script, a notebook or a command, in a directory below the notebook server's own."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from springtide.scheduler.client import PoolError, Unreachable
 from springtide.scheduler.wire import Problem
 from springtide.scheduler.wording import quoted
 from springtide.widgets.errors import OptionError, SpringtideError
+from springtide.widgets.form.fields import typed_options
 from springtide.widgets.job import Job
 from springtide.widgets.server_extension.pool_gate import GateError
 from springtide.widgets.shared_pool import Pool
@@ -22,10 +23,16 @@ SUFFIXES: Final = (".ipynb", ".py")
 
 
 class Sending(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a page sends: a file by its path below the server's directory, with options of a job."""
+    """What a page sends: a file by its path below the server's directory, or a command that runs in a directory.
 
-    path: str
+    ``options`` are those of a job, ``typed`` those that were typed into a form.
+    """
+
+    path: str = ""
+    command: str = ""
+    directory: str = ""
     options: dict[str, Any] = {}
+    typed: dict[str, str] = {}
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -45,10 +52,18 @@ def read(body: bytes) -> Sending:
 
 
 def send(request: Sending, root: Path, pool: Pool) -> Sent:
-    """Send the file as it was last saved, and return when the job is on disk. Raise `GateError`."""
-    file = locate(request.path, root)
+    """Send the file as it was last saved, or the command; return when the job is on disk. Raise `GateError`."""
+    if request.command:
+        work: str | Path = request.command
+        place = locate_directory(request.directory, root)
+    else:
+        file = locate(request.path, root)
+        work, place = Path(file.name), file.parent
+    typed, problems = typed_options(request.typed)
+    for name, words in problems.items():
+        raise GateError(Problem(status=422, code="invalid", message=words, field=name))
     try:
-        job: Job = pool.send(capture(Path(file.name), (), {}, Here(file.parent, sys.executable)), request.options)
+        job: Job = pool.send(capture(work, (), {}, Here(place, sys.executable)), {**request.options, **typed})
     except PoolError as error:
         raise GateError(error.problem) from None
     except Unreachable as error:
@@ -62,17 +77,34 @@ def send(request: Sending, root: Path, pool: Pool) -> Sent:
 
 def locate(path: str, root: Path) -> Path:
     """Return the script or notebook that the path names below ``root``. Raise `GateError` for any other."""
-    try:
-        top = root.expanduser().resolve()
-        file = (top / path.lstrip("/")).resolve()
-        is_there = file.is_relative_to(top) and file.is_file()
-    except (OSError, ValueError):
-        is_there = False
-    if not is_there:
-        message = f"There is no file {quoted(path[:200])} below the directory of this notebook server."
-        raise GateError(Problem(status=404, code="not_found", message=message))
+    file = _below(path, root)
+    if file is None or not file.is_file():
+        raise _missing("file", path)
     if file.suffix not in SUFFIXES:
         message = f"{quoted(file.name)} is neither a Python script nor a notebook."
         hint = "Send it by a command, with pool.submit or `springtide submit`."
         raise GateError(Problem(status=422, code="not_sent", message=message, hint=hint))
     return file
+
+
+def locate_directory(path: str, root: Path) -> Path:
+    """Return the directory that the path names: ``root`` or one below it. Raise `GateError` for any other."""
+    directory = _below(path, root)
+    if directory is None or not directory.is_dir():
+        raise _missing("directory", path)
+    return directory
+
+
+def _below(path: str, root: Path) -> Path | None:
+    """Return what the path names if that is ``root`` or below it."""
+    try:
+        top = root.expanduser().resolve()
+        found = (top / path.lstrip("/")).resolve()
+        return found if found.is_relative_to(top) and found.exists() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _missing(kind: str, path: str) -> GateError:
+    message = f"There is no {kind} {quoted(path[:200])} below the directory of this notebook server."
+    return GateError(Problem(status=404, code="not_found", message=message))

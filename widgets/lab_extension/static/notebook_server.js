@@ -9,6 +9,7 @@ class Refused extends Error {
     super([problem.message, problem.hint].filter(Boolean).join(" "));
     this.status = problem.status;
     this.code = problem.code;
+    this.field = problem.field;
   }
 }
 
@@ -23,6 +24,15 @@ export class NotebookServer {
 
     /** Sends a script or a notebook as a job; answers its id, and what its user should know. */
     this.send = (path, options) => ask("POST", "send", { path, options });
+
+    /** What to draw a form of, for a notebook in `directory`. */
+    this.form = (directory) => ask("GET", `form?${new URLSearchParams({ directory })}`);
+
+    /** What is wrong with the options that are typed, and what to expect of the job. */
+    this.review = (typed) => ask("POST", "form", { typed });
+
+    /** Sends a command, a script or a notebook with options as they are typed. */
+    this.sendTyped = (work, typed) => ask("POST", "send", { ...work, typed });
 
     const ask = async (method, path, body) => {
       const init = body === undefined ? { method } : { method, body: JSON.stringify(body) };

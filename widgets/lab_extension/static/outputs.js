@@ -1,5 +1,6 @@
 /** Outputs of the pool's own MIME types, as widgets of JupyterLab. */
 
+import { showForm } from "./visuals/live/form_view.js";
 import { showJob } from "./visuals/live/job_view.js";
 import { showJobs } from "./visuals/live/jobs_view.js";
 import { showPool } from "./visuals/live/pool_view.js";
@@ -7,15 +8,20 @@ import { showPool } from "./visuals/live/pool_view.js";
 const JOB = "application/vnd.springtide.job+json";
 const JOBS = "application/vnd.springtide.jobs+json";
 const POOL = "application/vnd.springtide.pool+json";
+const FORM = "application/vnd.springtide.form+json";
 const UNREADABLE = "This output was written by another version of Springtide. Run the cell again.";
 
-/** Makes the factory of renderers. What they draw is text and shapes only, so they are safe for any notebook. */
-export function cardFactory(Widget, feed, pageOf) {
+/**
+ * Makes the factory of renderers. What they draw is text and shapes only, so they are safe for any notebook; nothing of
+ * a form comes from the notebook. `deskOf` gives what a form asks, by its element.
+ */
+export function cardFactory(Widget, feed, pageOf, deskOf) {
   const openPage = (id) => pageOf(id) && window.open(pageOf(id), "_blank", "noopener");
   const shows = {
     [JOB]: (element, data) => showJob(element, feed, data, pageOf),
     [JOBS]: (element, data) => showJobs(element, feed, data, pageOf),
     [POOL]: (element, data) => showPool(element, feed, data, openPage),
+    [FORM]: (element, _data, kept, node) => showForm(element, feed, kept, () => deskOf(node), pageOf),
   };
 
   /** An output that is live while it is on the page. */
@@ -26,6 +32,7 @@ export function cardFactory(Widget, feed, pageOf) {
       this.mimeType = mimeType;
       this.data = null;
       this.end = null;
+      this.kept = {};
     }
 
     async renderModel(model) {
@@ -51,7 +58,7 @@ export function cardFactory(Widget, feed, pageOf) {
       const card = document.createElement("article");
       this.node.replaceChildren(card);
       try {
-        this.end = shows[this.mimeType](card, this.data);
+        this.end = shows[this.mimeType](card, this.data, this.kept, this.node);
       } catch (error) {
         card.textContent = UNREADABLE;
         reportError(error);

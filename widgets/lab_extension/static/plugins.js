@@ -1,12 +1,13 @@
 /** The plugins of JupyterLab and Notebook. */
 
+import { FormDesk } from "./form_desk.js";
 import { NotebookServer } from "./notebook_server.js";
 import { cardFactory } from "./outputs.js";
 import { showPanel, showStatus } from "./pool_panel.js";
 import { addCommands } from "./sending.js";
 import { PoolFeed } from "./visuals/live/pool_feed.js";
 
-const SHEETS = ["tokens", "bars", "card", "charts", "rows"];
+const SHEETS = ["tokens", "bars", "card", "charts", "form", "rows"];
 const RANK = -20;
 const PANEL = "springtide-pool";
 const MARK = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" width="16" height="16">
@@ -21,17 +22,23 @@ export function plugins(shared) {
   const pages = PageConfig.getOption("springtidePages");
   const pageOf = (id) => (pages ? `${pages}jobs/${encodeURIComponent(id)}` : null);
   for (const sheet of SHEETS) addStyleSheet(new URL(`visuals/styles/${sheet}.css`, import.meta.url));
-  return [outputs(shared, feed, pageOf), frame(shared, feed, server, pages, pageOf)];
+  return [outputs(shared, feed, server, pageOf), frame(shared, feed, server, pages, pageOf)];
 }
 
 /** Draws outputs of the pool's own types, before the views of ipywidgets, which has rank -10. */
-function outputs(shared, feed, pageOf) {
+function outputs(shared, feed, server, pageOf) {
+  const { INotebookTracker, NotebookActions } = shared["@jupyterlab/notebook"] ?? {};
   return {
     id: "@springtide/lab:outputs",
-    description: "Live cards of jobs and of the pool, without a kernel.",
+    description: "Live cards of jobs and of the pool, and the form to submit jobs, without a kernel.",
     autoStart: true,
     requires: [shared["@jupyterlab/rendermime"].IRenderMimeRegistry],
-    activate: (_app, registry) => registry.addFactory(cardFactory(shared["@lumino/widgets"].Widget, feed, pageOf), RANK),
+    optional: INotebookTracker ? [INotebookTracker] : [],
+    activate: (_app, registry, notebooks) => {
+      const panelOf = (element) => notebooks?.find((panel) => panel.node.contains(element)) ?? null;
+      const deskOf = (element) => new FormDesk(server, () => panelOf(element), NotebookActions?.executed ?? null);
+      registry.addFactory(cardFactory(shared["@lumino/widgets"].Widget, feed, pageOf, deskOf), RANK);
+    },
   };
 }
 

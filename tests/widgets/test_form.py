@@ -1,0 +1,275 @@
+"""The form: its fields come from the table of options, its words from the pool and the function."""
+
+from __future__ import annotations
+
+import importlib
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ipywidgets
+import pytest
+
+from springtide.scheduler.wire import OPTIONS, Problem, Wish
+from springtide.widgets.display.output_types import FORM_TYPE
+from springtide.widgets.errors import OptionError
+from springtide.widgets.form.arguments import call_of, described, parse_arguments
+from springtide.widgets.form.fields import COMMON, typed_options
+from springtide.widgets.form.review import Review, question, refused
+from springtide.widgets.shared_pool import FormAnswer, Pool, desk_of
+
+Ask = Callable[..., Any]
+
+
+def learn(rate: float, /, *layers: int, epochs: int = 3, name: str = "x") -> tuple[object, ...]:
+    """Learn something.
+
+    At length.
+    """
+    return rate, layers, epochs, name
+
+
+def double(number: int, factor: int = 2) -> int:
+    return number * factor
+
+
+@pytest.fixture
+def ask(pool: Pool, workdir: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Ask the kernel of a notebook that has a function."""
+    monkeypatch.setattr(double, "__module__", "__main__")
+    desk = desk_of(pool, lambda: {"double": double, "count": 21, "_hidden": double, "wrap": textwrap.wrap})
+
+    def ask(do: str, **more: object) -> Any:
+        answer = desk.answer({"do": do, **more})
+        return answer["error"] or answer["value"]
+
+    return ask
+
+
+# ---------- fields
+
+
+def test_every_option_has_a_field_with_its_label_help_and_default(ask: Ask) -> None:
+    fields = {field["name"]: field for field in ask("form")["fields"]}
+    assert fields.keys() == OPTIONS.keys() - {"image", "gpu_types"}, "one machine with one GPU type"
+    assert [name for name, field in fields.items() if field["common"]] == [
+        each for each in COMMON if each in fields
+    ]
+    for name, field in fields.items():
+        assert field["help"] == OPTIONS[name].help
+        assert field["value"] or field["placeholder"] or field["choices"][0]["words"], f"{name} shows no default"
+    assert fields["gpus"]["value"] == "1"
+    assert [choice["words"] for choice in fields["priority"]["choices"]] == [
+        "train (50)",
+        "high (75)",
+        "critical (100)",
+    ]
+
+
+def test_what_is_typed_is_read_by_the_table_and_what_is_empty_stays_at_its_default() -> None:
+    typed = {
+        "gpus": "4",
+        "time_limit": "1h30m",
+        "preemptible": "no",
+        "env": "A=1\nB=2",
+        "name": " ",
+        "priority": "60",
+    }
+    options, problems = typed_options(typed)
+    assert not problems
+    assert options == {
+        "gpus": 4, "time_limit": 5400.0, "preemptible": False, "env": {"A": "1", "B": "2"}, "priority": 60,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("gpus", "0", "gpus is 0; expected a whole number from 1"),
+        ("gpus", "four", "gpus is 'four'; expected a whole number"),
+        ("time_limit", "soon", "expected a duration"),
+        ("env", "A", "expected NAME=VALUE"),
+        ("argv", "rm", "is no option of the form"),
+    ],
+)
+def test_what_cannot_be_read_is_said_beside_its_field(name: str, text: str, words: str) -> None:
+    what, review = question({"workers": "2", name: text})
+    assert what.job == Wish(workers=2)
+    assert list(review.problems) == [name]
+    assert words in review.problems[name]
+
+
+def test_everything_that_is_wrong_is_said_at_once(ask: Ask) -> None:
+    both = ask("review", typed={"gpus": "400", "time_limit": "soon"})
+    assert both["problems"].keys() == {"gpus", "time_limit"}
+    one = ask("review", typed={"time_limit": "soon"})
+    assert (one["problems"].keys(), one["estimate"]) == ({"time_limit"}, None)
+
+
+# ---------- what the pool says
+
+
+def test_the_estimate_is_the_pools(ask: Ask) -> None:
+    review = ask("review", typed={"gpus": "4"})
+    assert review["estimate"]["text"].startswith("It would start now on 4 GPUs: 2 within the quota, 2 borrowed.")
+
+
+@pytest.mark.parametrize(
+    ("typed", "field", "words"),
+    [
+        ({"gpus": "400"}, "gpus", "the largest train node has 4"),
+        ({"workers": "9"}, "workers", "room for 4"),
+        ({"gpus": "4", "priority": "critical"}, "priority", "has to fit in the quota"),
+        ({"min_workers": "2"}, "min_workers", "the job has 1 worker"),
+        ({"project": "speech"}, "project", "You are not in project"),
+        ({"require": "rack"}, "require", "No train node belongs to"),
+    ],
+)
+def test_what_the_pool_does_not_allow_is_said_beside_its_field(
+    ask: Ask, typed: dict[str, str], field: str, words: str
+) -> None:
+    review = ask("review", typed=typed)
+    assert list(review["problems"]) == [field]
+    assert words in review["problems"][field]
+    assert review["estimate"] is None
+
+
+@pytest.mark.parametrize("status", [0, 429, 503])
+def test_a_pool_that_cannot_answer_now_finds_nothing_wrong(status: int) -> None:
+    review = refused(Review(), Problem(status=status, code="busy", message="Too many ask.", hint="Try again."))
+    assert not review.problems
+    assert review.later == "Too many ask. Try again."
+
+
+# ---------- functions
+
+
+def test_functions_of_the_notebook_and_of_files_beside_it_can_be_chosen(
+    ask: Ask, pool: Pool, workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [each["name"] for each in ask("functions")] == ["double"]
+    (workdir / "beside.py").write_text("def practise(): ...\n")
+    monkeypatch.syspath_prepend(workdir)
+    practise = importlib.import_module("beside").practise
+    answer = desk_of(pool, lambda: {"practise": practise, "wrap": textwrap.wrap}).answer({"do": "functions"})
+    assert [each["name"] for each in answer["value"]] == ["practise"]
+
+
+def test_a_signature_becomes_fields() -> None:
+    shown = described("learn", learn)
+    assert shown.about == "Learn something."
+    assert [(each.name, each.default, each.required) for each in shown.parameters] == [
+        ("rate", "", True),
+        ("epochs", "3", False),
+        ("name", "'x'", False),
+    ]
+    assert shown.rest
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ({"rate": "0.1"}, ((0.1,), {})),
+        ({"rate": "count", "epochs": "9"}, ((21,), {"epochs": 9})),
+        ({"rate": "1", "*": "8, 16, name='y'"}, ((1, 8, 16), {"name": "y"})),
+    ],
+)
+def test_what_is_typed_by_name_becomes_the_call(typed: dict[str, str], expected: tuple[object, object]) -> None:
+    args, kwargs, problems = call_of(learn, typed, {"count": 21})
+    assert not problems
+    assert (args, kwargs) == expected
+    assert learn(*args, **kwargs)
+
+
+def test_further_arguments_come_after_those_with_names() -> None:
+    def train(rate: float, epochs: int = 3, *layers: int) -> None: ...
+
+    assert call_of(train, {"rate": "0.1", "*": "8"}, {})[:2] == ((0.1, 3, 8), {})
+
+
+@pytest.mark.parametrize(
+    ("typed", "problems"),
+    [
+        ({}, {"number": "no default"}),
+        ({"number": "fast"}, {"number": "Text stands in quotes: 'fast'"}),
+        ({"number": "1 +"}, {"number": "cannot be read"}),
+        ({"number": "open('x')"}, {"number": "neither a plain value nor a variable"}),
+        ({"number": "1", "speed": "2"}, {"*": "unexpected keyword argument 'speed'"}),
+    ],
+)
+def test_what_is_wrong_with_an_argument_is_said_beside_it(
+    ask: Ask, typed: dict[str, str], problems: dict[str, str]
+) -> None:
+    found = ask("arguments", work="double", arguments=typed)
+    assert found.keys() == problems.keys()
+    assert all(words in found[name] for name, words in problems.items())
+
+
+@pytest.mark.parametrize("text", ["open('x')", "1)(2", "rate=__import__('os')", "missing", "1 +"])
+def test_arguments_are_values_and_variables_only(text: str) -> None:
+    with pytest.raises(OptionError):
+        parse_arguments(text, {"count": 1})
+
+
+# ---------- submitting
+
+
+def test_a_function_is_submitted_with_its_arguments(ask: Ask, pool: Pool) -> None:
+    sent = ask("submit", work="double", arguments={"number": "count"}, typed={"name": "twice", "retries": "2"})
+    job = pool.job(sent["id"])
+    assert job.wait(quiet=True).result() == 42
+    assert (job.name, job.info.retries) == ("twice", 2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"work": "gone"}, "run the cell that defines it"),
+        ({"work": "double"}, "number has no default"),
+        ({"kind": "command", "work": "python '<b>missing</b>.py'"}, "does not exist"),
+        ({"kind": "command", "work": "true", "typed": {"gpus": "many"}}, "gpus is 'many'"),
+        ({"kind": "notebook", "work": "../../secret.ipynb"}, "does not exist"),
+    ],
+)
+def test_what_cannot_be_submitted_is_said_and_nothing_is(
+    ask: Ask, pool: Pool, asked: dict[str, object], words: str
+) -> None:
+    before = len(pool.jobs())
+    assert words in ask("submit", **asked)
+    assert len(pool.jobs()) == before
+
+
+@pytest.mark.parametrize("asked", [None, [], {"do": "nothing"}, {"do": "submit", "argv": ["rm"]}, {"do": 1}])
+def test_a_page_that_asks_nonsense_gets_an_error(pool: Pool, asked: object) -> None:
+    assert "Run the cell again" in desk_of(pool, dict).answer(asked)["error"]
+
+
+# ---------- what a notebook shows
+
+
+def test_the_output_has_a_type_of_its_own_and_a_widget_for_other_places(pool: Pool, workdir: Path) -> None:
+    shown = pool.form()._repr_mimebundle_()
+    ipywidgets.Widget.close_all()
+    assert shown[FORM_TYPE] == {}
+    assert "application/vnd.jupyter.widget-view+json" in shown
+    assert "pool.submit" in shown["text/plain"]
+
+
+def test_the_widget_answers_its_page_and_shows_the_card(
+    pool: Pool, workdir: Path, until: Callable[..., None]
+) -> None:
+    asking, cards = pool.form().widget().children
+    answers: list[Any] = []
+    asking.send = answers.append
+    asking._handle_custom_msg({"number": 7, "ask": {"do": "submit", "kind": "command", "work": "true"}}, [])
+    until(lambda: answers)
+    assert answers[0]["number"] == 7
+    assert cards.children[0].job["id"] == answers[0]["answer"]["value"]["id"]
+    ipywidgets.Widget.close_all()
+
+
+def test_a_page_reads_the_answer_as_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPRINGTIDE_URL", raising=False)
+    data = FormAnswer('{"do": "form"}')._repr_mimebundle_()
+    assert "There is no pool here" in data["application/json"]["error"]

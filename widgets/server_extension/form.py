@@ -1,0 +1,59 @@
+"""The form of a page, without a kernel: what it is drawn of, and what the pool says of what is typed into it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from springtide.scheduler.client.errors import problem_of
+from springtide.scheduler.wire import Forecast, Me, Problem
+from springtide.widgets.form.fields import Form, form_of
+from springtide.widgets.form.review import Review, question, refused, reviewed
+from springtide.widgets.server_extension.allowed import Target
+from springtide.widgets.server_extension.pool_gate import GateError, PoolGate
+from springtide.widgets.server_extension.sending import locate_directory
+
+OK: Final = 200
+MAX_NOTEBOOKS: Final = 200
+"""Maximum number of notebooks of a directory that the form offers."""
+
+
+class Typed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is typed into the form: options by name."""
+
+    typed: dict[str, str] = {}
+
+
+async def drawn(gate: PoolGate, directory: str, root: Path) -> Form:
+    """Return what to draw the form of, for a notebook in ``directory`` below ``root``. Raise `GateError`."""
+    me = msgspec.json.decode(await _answer(gate, Target("GET", "me")), type=Me)
+    place = locate_directory(directory, root)
+    return form_of(me, sorted(path.name for path in place.glob("*.ipynb"))[:MAX_NOTEBOOKS])
+
+
+async def review(gate: PoolGate, body: bytes) -> Review:
+    """Return what is wrong with what is typed, and what to expect of the job. Raise `GateError`."""
+    what, unread = question(_read(body).typed)
+    try:
+        content = await _answer(gate, Target("POST", "forecast", takes_body=True), msgspec.json.encode(what))
+    except GateError as error:
+        return refused(unread, error.problem)
+    return reviewed(unread, msgspec.json.decode(content, type=Forecast))
+
+
+def _read(body: bytes) -> Typed:
+    try:
+        return msgspec.json.decode(body, type=Typed)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        message = f"What was typed is not readable: {error}."
+        raise GateError(Problem(status=422, code="invalid", message=message)) from None
+
+
+async def _answer(gate: PoolGate, target: Target, body: bytes | None = None) -> bytes:
+    """Return the answer of the pool. Raise `GateError` for a refusal."""
+    status, content = await gate.ask(target, body)
+    if status != OK:
+        raise GateError(problem_of(status, content))
+    return content

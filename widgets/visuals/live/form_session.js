@@ -1,0 +1,255 @@
+/** What is filled into a form, and what the pool and the kernel say of it. Values change by the person's hand alone. */
+
+const SETTLED_MS = 350;
+const RETRY_MS = 3000;
+const NEWS_MS = 5000;
+const NO_PROJECT = "You are in no project yet, so there is nothing to submit to. An admin puts you into one.";
+const NO_FUNCTION = "Define a function in a cell and run it: then it can be chosen here.";
+const NO_COMMAND = "Say what to run, such as python train.py.";
+const NO_NOTEBOOK = "Choose a notebook.";
+
+/** Asks after a pause in typing, one question at a time; what was wanted meanwhile is asked afterwards. */
+class Settled {
+  constructor(ask) {
+    this.ask = ask;
+    this.timer = null;
+    this.running = null;
+    this.wanted = false;
+    this.stopped = false;
+  }
+
+  want(after = SETTLED_MS) {
+    clearTimeout(this.timer);
+    this.wanted = true;
+    if (!this.stopped) this.timer = setTimeout(() => this.rest(), after);
+  }
+
+  /** Asks at once what is wanted, and waits until nothing is. */
+  async rest() {
+    clearTimeout(this.timer);
+    while (this.wanted || this.running) {
+      if (!this.running) {
+        this.wanted = false;
+        this.running = this.ask().finally(() => (this.running = null));
+      }
+      await this.running;
+    }
+  }
+
+  /** Asks again later, without anybody waiting for it. */
+  retry() {
+    clearTimeout(this.timer);
+    if (!this.stopped) this.timer = setTimeout(() => this.want(0), RETRY_MS);
+  }
+
+  stop() {
+    this.stopped = true;
+    clearTimeout(this.timer);
+  }
+}
+
+let formsMade = 0;
+
+export class FormSession {
+  /**
+   * @param desk promises answers, or throws errors with a message and perhaps a `field`: `form()`, `functions()`,
+   *   `check(name, typed)`, `review(typed)`, `submit({ kind, work, arguments, typed })`
+   */
+  constructor(desk) {
+    this.desk = desk;
+    this.id = `st-form-${(formsMade += 1)}`;
+    this.changed = () => {};
+    this.form = null;
+    this.problem = null;
+    this.functions = null;
+    this.kernelProblem = null;
+    this.kind = "function";
+    this.work = { function: "", command: "", notebook: "" };
+    this.arguments = {};
+    this.typed = {};
+    this.own = new Set();
+    this.touched = new Set();
+    this.review = { problems: {}, estimate: null, later: "" };
+    this.faults = {};
+    this.reviewedAt = 0;
+    this.sending = false;
+    this.notice = null;
+    this.sent = [];
+    this.reviewing = new Settled(() => this.#review());
+    this.checking = new Settled(() => this.#check());
+  }
+
+  /** Asks for the form again, and for all that depends on it. Values stay. */
+  async open() {
+    try {
+      this.form = await this.desk.form();
+      this.problem = this.form.person.projects.length ? null : NO_PROJECT;
+      for (const field of this.form.fields) this.typed[field.name] ??= field.value;
+      this.work.notebook ||= this.form.notebooks[0] ?? "";
+      if (this.problem === null) this.reviewing.want(0);
+    } catch (error) {
+      this.problem = error.message;
+    }
+    this.changed();
+  }
+
+  /** Asks the kernel again which functions there are. */
+  async refreshFunctions() {
+    try {
+      this.functions = await this.desk.functions();
+      this.kernelProblem = null;
+    } catch (error) {
+      this.kernelProblem = error.message;
+    }
+    this.work.function ||= this.functions?.[0]?.name ?? "";
+    this.checking.want(0);
+    this.changed();
+  }
+
+  /** The function that is chosen, if the kernel has it. */
+  get callee() {
+    return this.functions?.find(({ name }) => name === this.work.function) ?? null;
+  }
+
+  /** What is typed for the arguments of the function that is chosen. */
+  get given() {
+    return (this.arguments[this.work.function] ??= {});
+  }
+
+  setKind(kind) {
+    this.kind = kind;
+    this.#edited();
+  }
+
+  setWork(kind, value) {
+    this.work[kind] = value;
+    if (kind === "function") this.faults = {};
+    this.#edited();
+    this.checking.want();
+  }
+
+  setArgument(name, value) {
+    this.given[name] = value;
+    this.touched.add(`${this.work.function} ${name}`);
+    this.#edited();
+    this.checking.want();
+  }
+
+  /** Sets an option; `own` says that it is another value than those to choose from. */
+  setOption(name, value, own = false) {
+    this.typed[name] = value;
+    this.own[own ? "add" : "delete"](name);
+    this.#edited();
+    this.reviewing.want();
+  }
+
+  #edited() {
+    this.notice = null;
+    this.changed();
+  }
+
+  /** Notes that the pool changed: the estimate is asked for again, not too often. */
+  heardNews() {
+    if (this.form === null || this.reviewing.wanted) return;
+    this.reviewing.want(Math.max(SETTLED_MS, this.reviewedAt + NEWS_MS - Date.now()));
+  }
+
+  /** What was typed, without what is left at its default. */
+  get filled() {
+    return Object.fromEntries(Object.entries(this.typed).filter(([, text]) => text.trim()));
+  }
+
+  async #review() {
+    this.reviewedAt = Date.now();
+    const asked = JSON.stringify(this.filled);
+    let found;
+    try {
+      found = await this.desk.review(JSON.parse(asked));
+    } catch (error) {
+      found = { problems: {}, estimate: null, later: error.message };
+    }
+    if (asked !== JSON.stringify(this.filled)) return;
+    this.review = found.later ? { ...found, problems: this.review.problems, estimate: this.review.estimate } : found;
+    if (found.later) this.reviewing.retry();
+    this.changed();
+  }
+
+  async #check() {
+    const { function: name } = this.work;
+    if (!name || this.callee === null) return;
+    const given = JSON.stringify(this.given);
+    try {
+      const faults = await this.desk.check(name, JSON.parse(given));
+      if (name !== this.work.function || given !== JSON.stringify(this.given)) return;
+      this.faults = faults;
+      this.kernelProblem = null;
+    } catch (error) {
+      this.kernelProblem = error.message;
+    }
+    this.changed();
+  }
+
+  /** What is wrong with an argument, once it was typed. */
+  faultOf(name) {
+    return this.touched.has(`${this.work.function} ${name}`) || name === "*" ? (this.faults[name] ?? "") : "";
+  }
+
+  /** Why nothing can be submitted, or null if something can. */
+  get blocked() {
+    if (this.problem !== null) return this.problem;
+    if (this.form === null) return "Connecting to the pool…";
+    const missing = { function: () => this.#missingCall(), command: () => this.work.command.trim() ? null : NO_COMMAND, notebook: () => this.work.notebook ? null : NO_NOTEBOOK };
+    return missing[this.kind]() ?? this.#wrongOptions();
+  }
+
+  #missingCall() {
+    if (this.kernelProblem !== null) return this.kernelProblem;
+    if (this.functions === null) return "Asking the kernel for its functions…";
+    if (!this.functions.length) return NO_FUNCTION;
+    if (this.callee === null) return `The kernel has no function ${this.work.function} any more: run the cell that defines it.`;
+    return Object.values(this.faults)[0] ?? null;
+  }
+
+  #wrongOptions() {
+    const { "": whole, ...problems } = this.review.problems;
+    const labels = Object.keys(problems).map((name) => this.form.fields.find((field) => field.name === name)?.label ?? name);
+    if (labels.length) return `Correct first: ${labels.join(", ")}.`;
+    return whole ?? null;
+  }
+
+  /** Submits once what is typed was looked at. */
+  async submit() {
+    if (this.sending) return;
+    this.sending = true;
+    this.changed();
+    await Promise.all([this.reviewing.rest(), this.kind === "function" ? this.checking.rest() : null]);
+    if (this.blocked === null) await this.#send();
+    this.sending = false;
+    this.changed();
+  }
+
+  async #send() {
+    const { kind, given, filled: typed } = this;
+    try {
+      const sent = await this.desk.submit({ kind, work: this.work[kind], arguments: kind === "function" ? given : {}, typed });
+      this.sent.unshift(sent);
+      this.notice = { good: true, words: ["Submitted.", ...sent.notes].join(" ") };
+      this.reviewing.want(0);
+    } catch (error) {
+      this.notice = { good: false, words: error.message };
+      const known = this.form.fields.some(({ name }) => name === error.field);
+      if (known) this.review = { ...this.review, problems: { ...this.review.problems, [error.field]: error.message } };
+    }
+  }
+
+  stop() {
+    this.reviewing.stop();
+    this.checking.stop();
+  }
+
+  /** Goes on after a stop. */
+  resume() {
+    this.reviewing.stopped = false;
+    this.checking.stopped = false;
+  }
+}

@@ -1,0 +1,66 @@
+/** A form that follows the feed of its page. Its session outlives the element, so that nothing typed is lost. */
+
+import { barScale, byType } from "../charts/project_bar.js";
+import { FormSession } from "./form_session.js";
+import { showJob } from "./job_view.js";
+import { awayWords } from "./stale.js";
+import { renderJobForm } from "../views/job_form.js";
+
+/**
+ * Shows a form in `element`, and below it the cards of the jobs that were submitted with it.
+ * @param kept what the caller keeps for this form as long as it exists; empty at first
+ * @param makeDesk makes what `FormSession` asks; its `follow(changed)` calls `changed` when the kernel may have other functions,
+ *   and answers what ends that
+ * @param pageOf gives the address of a job's own page by its id, or null
+ * @returns what ends it
+ */
+export function showForm(element, feed, kept, makeDesk, pageOf) {
+  const session = (kept.session ??= new FormSession(makeDesk()));
+  const form = document.createElement("div");
+  const cards = document.createElement("div");
+  cards.className = "st-form-cards";
+  element.replaceChildren(form, cards);
+  const shown = new Map();
+  let person = feed.me;
+  const draw = () => {
+    renderJobForm(form, session, { ...projectOf(feed, session), away: awayOf(feed) });
+    for (const sent of session.sent) if (!shown.has(sent.id)) shown.set(sent.id, showSent(cards, feed, sent, pageOf));
+  };
+  const heard = () => {
+    if (feed.me !== person && person !== null) session.open();
+    person = feed.me;
+    session.heardNews();
+    draw();
+  };
+  session.changed = draw;
+  session.resume();
+  const { stop } = feed.watchPool(heard);
+  const leave = session.desk.follow(() => session.refreshFunctions());
+  draw();
+  session.open();
+  session.refreshFunctions();
+  return () => {
+    stop();
+    leave();
+    session.stop();
+    session.changed = () => {};
+    for (const end of shown.values()) end();
+  };
+}
+
+/** The project that is chosen as it stands now, on the scale of the pool. */
+function projectOf({ pool }, session) {
+  const project = pool?.projects.find(({ name }) => name === session.typed.project);
+  return project ? { project, scale: barScale(pool.projects.flatMap(byType), pool.train_gpus) } : {};
+}
+
+function awayOf(feed) {
+  return feed.connection.state === "away" ? awayWords(feed) : null;
+}
+
+/** The card of a job that was sent: what the pool accepted is asked for when the card appears. */
+function showSent(cards, feed, { job, notes }, pageOf) {
+  const card = document.createElement("article");
+  cards.prepend(card);
+  return showJob(card, feed, { job, at: Date.now() / 1000, notice: notes.join(" ") }, pageOf);
+}
