@@ -19,6 +19,7 @@ from springtide.hub_extension.api.routes import NoQuery, Route
 from springtide.hub_extension.service.service import Springtide
 from springtide.hub_extension.service.site import ROUTES
 from springtide.hub_extension.train_jobs import schema
+from springtide.scheduler.executors.rendezvous import GANG, LAUNCHER, Rendezvous, template, worker_environment
 from springtide.scheduler.scenario.shape import Document, JobPart, NodePart, ProjectPart
 from springtide.scheduler.wire import OPTIONS, Option
 from springtide.scheduler.wire.options import Kind
@@ -102,12 +103,22 @@ def scenario_tables() -> list[str]:
     return lines[:-1]
 
 
+def rendezvous_table() -> list[str]:
+    """Return the table of the variables by which workers find each other, those of the third of four."""
+    hosts = tuple(f"w{place}.st-job-1" for place in range(4))
+    meeting = Rendezvous(hosts[0], 29500, tuple(f"{host}:2222" for host in hosts), gpus=2)
+    values = worker_environment(template(meeting, gang=True), 2)
+    rows = [(f"`{each.name}`", f"`{values[each.name]}`", each.readers) for each in (*LAUNCHER, *GANG)]
+    return _table(("variable", "value", "read by"), rows)
+
+
 PARTS = {
     "docs/admin.md": role_table,
     "docs/guide.md": option_table,
     "docs/reference/api.md": api_table,
     "docs/reference/configuration.md": configuration_tables,
     "docs/reference/files.md": scenario_tables,
+    "docs/training.md": rendezvous_table,
     "docs/trainjob.md": field_table,
     "helm/springtide/crds/trainjob.yaml": spec_properties,
 }

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
 from springtide.scheduler.executors.files.layout import JobPlaces
-
-PLACE = "{place}"
-"""Placeholder for a worker's index in its gang, in the values of `gang_template`."""
 
 
 def resolve(text: str, code: Path) -> str:
@@ -67,43 +63,3 @@ def gpu_environment(uuids: Sequence[str]) -> dict[str, str]:
     """Return the variables that make only these GPUs visible to CUDA in a worker; they are not enforced."""
     shown = ",".join(uuids)
     return {"CUDA_VISIBLE_DEVICES": shown, "NVIDIA_VISIBLE_DEVICES": shown or "void"}
-
-
-def gang_template(host: str, port: int, workers: Sequence[str]) -> dict[str, str]:
-    """Return the variables for the rendezvous of a gang, for all frameworks; `PLACE` is the worker's index.
-
-    The rendezvous is at ``host`` and ``port``; ``workers`` are the workers' own addresses (``host:port``). Each
-    worker sees only its own GPUs, so it is a node of its own, on one machine too: its local rank is 0.
-    """
-    world = str(len(workers))
-    cluster = json.dumps({"worker": list(workers)})
-    return {
-        "RANK": PLACE,
-        "LOCAL_RANK": "0",
-        "WORLD_SIZE": world,
-        "LOCAL_WORLD_SIZE": "1",
-        "NODE_RANK": PLACE,
-        "GROUP_RANK": PLACE,
-        "MASTER_ADDR": host,
-        "MASTER_PORT": str(port),
-        "TF_CONFIG": f'{{"cluster": {cluster}, "task": {{"type": "worker", "index": {PLACE}}}}}',
-        "JAX_COORDINATOR_ADDRESS": f"{host}:{port}",
-        "JAX_NUM_PROCESSES": world,
-        "JAX_PROCESS_COUNT": world,
-        "JAX_PROCESS_ID": PLACE,
-        "JAX_LOCAL_PROCESS_ID": "0",
-        "HOROVOD_RANK": PLACE,
-        "HOROVOD_SIZE": world,
-        "HOROVOD_LOCAL_RANK": "0",
-        "HOROVOD_LOCAL_SIZE": "1",
-        "HOROVOD_CROSS_RANK": PLACE,
-        "HOROVOD_CROSS_SIZE": world,
-        "CROSS_RANK": PLACE,
-        "CROSS_SIZE": world,
-        "LOCAL_SIZE": "1",
-    }
-
-
-def gang_environment(template: Mapping[str, str], place: int) -> dict[str, str]:
-    """Return the variables of the worker with this index in the gang."""
-    return {name: value.replace(PLACE, str(place)) for name, value in template.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import shutil
@@ -16,7 +15,7 @@ from local_bench import LocalBench
 
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Accounts
 from springtide.scheduler.executors.base import ExecutorError, ExitKind
-from springtide.scheduler.executors.environment import gang_environment, gang_template, job_environment
+from springtide.scheduler.executors.environment import job_environment
 from springtide.scheduler.executors.files.plain import write_tree
 
 pytestmark = pytest.mark.root
@@ -205,15 +204,6 @@ def test_what_cannot_be_in_an_environment_is_refused(tmp_path: Path, name: str) 
     spec = LocalBench.spec(object.__new__(LocalBench), ("true",), env={name: "x"})
     with pytest.raises(ExecutorError, match="cannot be set"):
         job_environment(spec, {}, tmp_path, {})
-
-
-def test_each_framework_finds_its_gang() -> None:
-    env = gang_environment(gang_template("127.0.0.1", 5000, ["127.0.0.1:5001", "127.0.0.1:5002"]), 1)
-    assert env["MASTER_PORT"] == "5000"
-    assert json.loads(env["TF_CONFIG"])["cluster"]["worker"] == ["127.0.0.1:5001", "127.0.0.1:5002"]
-    assert (env["JAX_COORDINATOR_ADDRESS"], env["JAX_PROCESS_ID"]) == ("127.0.0.1:5000", "1")
-    assert (env["HOROVOD_RANK"], env["HOROVOD_SIZE"], env["CROSS_RANK"]) == ("1", "2", "1")
-    assert (env["LOCAL_RANK"], env["NODE_RANK"], env["RANK"]) == ("0", "1", "1")
 
 
 @pytest.mark.parametrize("files", [{"a": b"", "a/b": b""}, {"a/b/c": b"", "a/b": b""}])

@@ -24,7 +24,6 @@ from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, Attempt
 from springtide.scheduler.executors.environment import (
     command,
     contract,
-    gang_template,
     job_environment,
     working_directory,
 )
@@ -33,6 +32,7 @@ from springtide.scheduler.executors.files.plain import make_directory, write_tre
 from springtide.scheduler.executors.kubernetes.objects import manifests
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.executors.rendezvous import Rendezvous, template
 from springtide.scheduler.executors.supervisor.records import write_record
 
 SUPERVISOR_SOURCE = Path(supervisor.__file__).parent
@@ -180,8 +180,9 @@ def _supervisor_spec(record: LaunchRecord) -> dict[str, Any]:
     spec = record.spec
     places = JobPlaces(Path(manifests.JOB_ROOT))
     directory = places.attempts / str(spec.key.attempt)
-    hosts = record.hosts
-    addresses = [f"{host}:{manifests.WORKER_PORT}" for host in hosts]
+    hosts = record.hosts if record.gang else ["localhost"]
+    addresses = tuple(f"{host}:{manifests.WORKER_PORT}" for host in hosts)
+    meeting = Rendezvous(hosts[0], manifests.RENDEZVOUS_PORT, addresses, len(spec.placement[0].gpus))
     return {
         "job": spec.key.job,
         "attempt": spec.key.attempt,
@@ -189,7 +190,7 @@ def _supervisor_spec(record: LaunchRecord) -> dict[str, Any]:
         "argv": command(spec, places.code),
         "cwd": working_directory(spec, places),
         "env": job_environment(spec, {}, places.code, contract(spec, places, directory)),
-        "gang": gang_template(hosts[0], manifests.RENDEZVOUS_PORT, addresses) if record.gang else {},
+        "gang": template(meeting, gang=record.gang),
         "workers": [{"rank": worker.rank, "place": place} for place, worker in enumerate(spec.placement)],
         "account": None,
         "grace": spec.grace,

@@ -20,8 +20,6 @@ from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
 from springtide.scheduler.executors.environment import (
     command,
     contract,
-    gang_environment,
-    gang_template,
     gpu_environment,
     job_environment,
     working_directory,
@@ -29,6 +27,7 @@ from springtide.scheduler.executors.environment import (
 from springtide.scheduler.executors.files.layout import JobPlaces, Layout, make_places, opened
 from springtide.scheduler.executors.files.plain import make_directory, sync
 from springtide.scheduler.executors.local.limits import Limits
+from springtide.scheduler.executors.rendezvous import Rendezvous, template, worker_environment
 from springtide.scheduler.executors.supervisor.records import write_record
 from springtide.scheduler.model import Environment, Gpu, Node, Worker
 
@@ -156,13 +155,12 @@ class Launcher:
 
 
 def _gangs(spec: AttemptSpec) -> list[dict[str, str]]:
-    """Return the rendezvous variables of each worker; none for a job of one worker."""
-    size = len(spec.placement)
-    if spec.workers == 1:
-        return [{}] * size
-    port, *ports = _free_ports(size + 1)
-    template = gang_template(ADDRESS, port, [f"{ADDRESS}:{each}" for each in ports])
-    return [gang_environment(template, place) for place in range(size)]
+    """Return the rendezvous variables of each worker."""
+    port, *ports = _free_ports(len(spec.placement) + 1)
+    addresses = tuple(f"{ADDRESS}:{each}" for each in ports)
+    meeting = Rendezvous(ADDRESS, port, addresses, len(spec.placement[0].gpus))
+    variables = template(meeting, gang=spec.workers > 1)
+    return [worker_environment(variables, place) for place in range(len(addresses))]
 
 
 def _free_ports(count: int) -> list[int]:
