@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from pathlib import Path
 
 import pytest
@@ -64,8 +65,10 @@ def _markers(item: pytest.Item) -> set[str]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fail a test that changes accounts where only root could."""
+    """Fail a test that changes accounts where only root could; name one that needs a GPU where there is none."""
     if os.geteuid() != 0 and item.get_closest_marker("root"):
         pytest.fail(
             "changes accounts or processes of others: run as root, or leave it out with -m 'not root'", False
         )
+    if item.get_closest_marker("gpu") and shutil.which("nvidia-smi") is None:
+        pytest.skip("compares with nvidia-smi: this machine has no NVIDIA GPU")

@@ -14,12 +14,13 @@ An executor carries out requests and reports observations; it decides nothing. I
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import BinaryIO, TypeAlias
 
 from springtide.scheduler.model import Node, Placement
+from springtide.scheduler.telemetry.sample import GpuSample
 
 
 class ExecutorError(Exception):
@@ -200,6 +201,13 @@ class Executor(ABC):
     @abstractmethod
     async def inventory(self) -> tuple[Node, ...]:
         """Return the present state of all nodes, build and train."""
+
+    measures_gpus = False
+    """Whether `gpu_samples` returns anything."""
+
+    async def gpu_samples(self) -> Sequence[GpuSample]:
+        """Return what the GPUs report now; nothing from an executor that does not measure them."""
+        return ()
 
     @abstractmethod
     async def newest_epoch(self) -> int:

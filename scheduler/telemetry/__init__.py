@@ -1,6 +1,7 @@
-"""The GPUs of a machine as nodes, and the processes that compute on them."""
+"""The GPUs of a machine as nodes, the processes that compute on them, and what they report."""
 
 from springtide.scheduler.telemetry.discovery import count_gpus, discover
 from springtide.scheduler.telemetry.machine import GpuCount, Machine, TelemetryError
+from springtide.scheduler.telemetry.sample import Computing, GpuSample
 
-__all__ = ["GpuCount", "Machine", "TelemetryError", "count_gpus", "discover"]
+__all__ = ["Computing", "GpuCount", "GpuSample", "Machine", "TelemetryError", "count_gpus", "discover"]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.model import Environment, Gpu, Node
+from springtide.scheduler.telemetry.processor import Use, used_below
+from springtide.scheduler.telemetry.sample import Computing, GpuSample
 
 BUILD = "build"
 TRAIN = "train"
@@ -53,19 +56,66 @@ class Machine(ABC):
     def users(self, uuids: Collection[str]) -> Mapping[str, frozenset[int]]:
         """Return the pids of all processes that compute on these GPUs now. May block."""
 
+    @abstractmethod
+    def samples(self, computing: Sequence[Computing]) -> Sequence[GpuSample]:
+        """Return what the GPUs report now; of simulated ones, those that the attempts ``computing`` hold.
+
+        May block. Called by one thread at a time.
+        """
+
 
 class SimulatedMachine(Machine):
-    """GPUs that do not exist: jobs run on the processor. ``gpus`` is their number, or a number for each model."""
+    """GPUs that do not exist: jobs run on the processor. ``gpus`` is their number, or a number for each model.
 
-    def __init__(self, gpus: GpuCount, build_gpus: GpuCount, types: DeclaredTypes | None = None) -> None:
+    A simulated GPU is used as much as the processes of the worker that holds it use a processor core.
+    """
+
+    def __init__(
+        self,
+        gpus: GpuCount,
+        build_gpus: GpuCount,
+        types: DeclaredTypes | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         by_model = {SIMULATED: gpus} if isinstance(gpus, int) else gpus
         models = [model for model, count in by_model.items() for _ in range(count)]
         devices = [Device(f"SIM-{index:08d}", model, 0) for index, model in enumerate(models)]
         self.nodes = divide(devices, build_gpus, types, simulated=True)
+        self._clock = clock
+        self._before: Mapping[int, tuple[float, Use]] = {}
+
+    def samples(self, computing: Sequence[Computing]) -> Sequence[GpuSample]:
+        """Return the use of the GPUs that attempts hold: the processor time since the last call, and memory."""
+        now = self._clock()
+        used = used_below([each.pid for each in computing]) if computing else {}
+        found = [
+            sample
+            for each in computing
+            if each.pid in used
+            for sample in _simulated(each, now, used[each.pid], self._before.get(each.pid))
+        ]
+        self._before = {pid: (now, use) for pid, use in used.items()}
+        return found
 
     def users(self, uuids: Collection[str]) -> Mapping[str, frozenset[int]]:
         """Return no processes."""
         return dict.fromkeys(uuids, frozenset())
+
+
+def _simulated(each: Computing, now: float, use: Use, before: tuple[float, Use] | None) -> list[GpuSample]:
+    """Return the samples of the simulated GPUs of an attempt, which share its use among them."""
+    share = None
+    if before is not None and now > before[0]:
+        share = (use.seconds - before[1].seconds) / (now - before[0]) / max(1, each.workers)
+    return [
+        GpuSample(
+            uuid,
+            simulated=True,
+            utilization=None if share is None else min(1.0, max(0.0, share)),
+            memory_used=use.resident // len(each.uuids),
+        )
+        for uuid in each.uuids
+    ]
 
 
 def islands(devices: Sequence[Device]) -> tuple[tuple[int, ...], ...]:

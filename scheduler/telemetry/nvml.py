@@ -1,44 +1,23 @@
-"""GPUs by NVML: devices, their links and sockets, and the processes that compute on them."""
+"""GPUs by NVML: devices, their links and sockets, the processes that compute on them, and their readings."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from springtide.scheduler.gpu_models import DeclaredTypes
+from springtide.scheduler.telemetry.driver import pynvml, start, text
 from springtide.scheduler.telemetry.machine import Device, GpuCount, Machine, divide
-
-try:
-    import pynvml
-except ImportError:
-    pynvml = None
+from springtide.scheduler.telemetry.nvml_reader import NvmlReader
+from springtide.scheduler.telemetry.sample import Computing, GpuSample
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 """Directory in which the kernel describes each PCI device.
 
 NVML's own answer would be about the GPU's memory, which is a NUMA node of its own on some machines.
 """
-
-_lock = threading.Lock()
-_started = False
-
-
-def _start() -> bool:
-    """Initialize NVML once; return False where there is no driver or no GPU."""
-    global _started  # noqa: PLW0603 - NVML itself is one per process
-    with _lock:
-        if pynvml is not None and not _started:
-            with suppress(pynvml.NVMLError):
-                pynvml.nvmlInit()
-                _started = True
-    return _started
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
 
 
 def _slices(handle: Any) -> list[Any]:
@@ -79,21 +58,21 @@ def socket_of(bus_id: str, pci_devices: Path = PCI_DEVICES) -> int | None:
 
 def _socket(handle: Any) -> int | None:
     with suppress(pynvml.NVMLError):
-        return socket_of(_text(pynvml.nvmlDeviceGetPciInfo(handle).busId))
+        return socket_of(text(pynvml.nvmlDeviceGetPciInfo(handle).busId))
     return None
 
 
 def devices() -> list[Device]:
     """Return all GPUs in the driver's order, MIG devices instead of partitioned GPUs; none without driver."""
-    if not _start():
+    if not start():
         return []
     whole = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
     sliced = [(each, _socket(handle)) for handle in whole for each in _slices(handle)]
     handles = [handle for handle, _ in sliced]
     return [
         Device(
-            uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
-            name=_text(pynvml.nvmlDeviceGetName(handle)),
+            uuid=text(pynvml.nvmlDeviceGetUUID(handle)),
+            name=text(pynvml.nvmlDeviceGetName(handle)),
             memory_mib=pynvml.nvmlDeviceGetMemoryInfo(handle).total >> 20,
             linked=_linked(handles, index),
             socket=socket,
@@ -109,6 +88,11 @@ class NvmlMachine(Machine):
         self, devices: Sequence[Device], build_gpus: GpuCount, types: DeclaredTypes | None = None
     ) -> None:
         self.nodes = divide(devices, build_gpus, types, simulated=False)
+        self._reader = NvmlReader([device.uuid for device in devices])
+
+    def samples(self, computing: Sequence[Computing]) -> Sequence[GpuSample]:  # noqa: ARG002 - the GPUs know it
+        """Return what each GPU reports."""
+        return self._reader.read()
 
     def users(self, uuids: Collection[str]) -> Mapping[str, frozenset[int]]:
         """Return the pids of the processes that compute on these GPUs; none where NVML does not report them."""

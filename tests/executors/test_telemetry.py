@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from local_bench import LocalBench
 from springtide.scheduler.executors.base import ExitKind, InventoryChanged
 from springtide.scheduler.gpu_models import DeclarationError, DeclaredTypes, type_name
 from springtide.scheduler.model import Environment
-from springtide.scheduler.telemetry import Machine, TelemetryError, count_gpus, discover
+from springtide.scheduler.telemetry import Computing, GpuSample, Machine, TelemetryError, count_gpus, discover
 from springtide.scheduler.telemetry.machine import Device, divide, islands, sockets
 from springtide.scheduler.telemetry.nvml import socket_of
 
@@ -30,6 +30,9 @@ class Shared(Machine):
     def users(self, uuids: Collection[str]) -> Mapping[str, frozenset[int]]:
         self.asked += 1
         return {uuid: frozenset(self.on.get(uuid, ())) for uuid in uuids}
+
+    def samples(self, _computing: Sequence[Computing]) -> Sequence[GpuSample]:
+        return ()
 
 
 def test_simulated_gpus_say_so_and_are_divided() -> None:

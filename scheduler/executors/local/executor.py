@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +44,7 @@ from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.local.supervision import Supervision
 from springtide.scheduler.executors.local.tracked import Tracked, track
 from springtide.scheduler.model import Environment, Node
-from springtide.scheduler.telemetry import Machine
+from springtide.scheduler.telemetry import Computing, GpuSample, Machine
 
 LOG_CAP = 64 << 20
 NOT_STARTED = "It was asked to stop before it started."
@@ -66,6 +66,7 @@ class LocalExecutor(Executor):
     """
 
     name = "local"
+    measures_gpus = True
 
     def __init__(
         self,
@@ -272,6 +273,21 @@ class LocalExecutor(Executor):
         return tuple(
             replace(node, limits=limits) if node.environment is Environment.TRAIN else node
             for node in self._foreign.nodes()
+        )
+
+    async def gpu_samples(self) -> Sequence[GpuSample]:
+        """Return what the GPUs of this machine report now."""
+        live = [each for each in self._supervision.tracked.values() if each.handle is not None and each.uuids]
+        return await asyncio.to_thread(self._samples, live)
+
+    def _samples(self, live: Sequence[Tracked]) -> Sequence[GpuSample]:
+        records = [(each, read_record(each.directory, "supervisor.json")) for each in live]
+        return self._machine.samples(
+            [
+                Computing(record["pid"], each.uuids, len(each.placement))
+                for each, record in records
+                if record is not None
+            ]
         )
 
     async def attempts(self) -> tuple[AttemptStatus, ...]:

@@ -1,0 +1,75 @@
+"""The cost of measuring GPUs: ``python benchmarks/bench_telemetry.py``.
+
+The GPUs of this machine are read by NVML; where there are none, eight that a C library answers for, so that the
+figure of NVML lacks what the driver itself costs. Simulated GPUs are read from the process table as it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pynvml
+from machine import describe
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+
+from nvml_library import Driver, build
+
+from springtide.scheduler.telemetry import Computing, Machine, count_gpus, discover
+from springtide.scheduler.telemetry.machine import SimulatedMachine
+
+GPUS = 8
+EVERY_S = 10.0
+READINGS = 200
+MOST = 0.005
+"""Maximum share of a core that eight GPUs may cost."""
+
+
+def cost(work: Callable[[], object]) -> float:
+    """Return the processor time of one reading, in seconds."""
+    work()
+    start = time.process_time()
+    for _ in range(READINGS):
+        work()
+    return (time.process_time() - start) / READINGS
+
+
+def report(name: str, machine: Machine, computing: list[Computing]) -> float:
+    """Print the cost of reading a machine's GPUs, and return it as a share of a core."""
+    seconds = cost(lambda: machine.samples(computing))
+    share = seconds / EVERY_S
+    print(f"{name:34}  {1e3 * seconds:7.3f} ms each, every {EVERY_S:.0f} s: {share:9.4%} of a core", flush=True)
+    return share
+
+
+def main() -> int:
+    """Print the costs; return 1 if one is too high."""
+    print(describe())
+    with tempfile.TemporaryDirectory() as folder:
+        if not count_gpus():
+            library = build(Path(folder))
+            driver = Driver(Path(folder) / "state", library)
+            driver.add(GPUS)
+            os.environ |= driver.environment
+            pynvml.nvmlLib = ctypes.CDLL(str(library))
+        gpus = count_gpus()
+        shares = [
+            report(f"{gpus} GPUs by NVML", discover(), []),
+            report(f"{GPUS} simulated GPUs, 1 attempt", SimulatedMachine(GPUS, 0), [attempt(range(GPUS))]),
+        ]
+    return 0 if max(shares) < MOST else 1
+
+
+def attempt(gpus: range) -> Computing:
+    """Return this process as an attempt that holds simulated GPUs."""
+    return Computing(os.getpid(), [f"SIM-{index:08d}" for index in gpus], 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
