@@ -30,6 +30,7 @@ from springtide.scheduler.wire import (
     OutputList,
     Points,
     Submission,
+    UsageSeries,
 )
 
 LOG_PIECE = 64 * 1024
@@ -244,6 +245,25 @@ async def points(call: Call[PointsQuery, None]) -> Points:
     return await call.pool.engine.points((await _seen(call)).id, call.query.after, call.query.limit)
 
 
+class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Query parameters: a time span, in seconds since the epoch; from the job's first start to now by default."""
+
+    start: Annotated[float, Meta(ge=0, le=1e11)] | None = None
+    end: Annotated[float, Meta(ge=0, le=1e11)] | None = None
+
+
+async def usage(call: Call[UsageQuery, None]) -> UsageSeries:
+    """Return the measured use of the job's GPUs over time. Raises `Refusal` 422 for an invalid time span."""
+    found, query = await _seen(call), call.query
+    start = (found.started or found.submitted) if query.start is None else query.start
+    end = (found.ended or call.pool.clock()) if query.end is None else query.end
+    if query.end is not None and not start < end:
+        raise Refusal(
+            422, "invalid", "The span ends before it starts.", field="end", hint="end must be after start."
+        )
+    return await call.pool.engine.usage.of_job(found.id, start, end)
+
+
 async def outputs(call: Call[NoQuery, None]) -> OutputList:
     """Return the files that the job left so far."""
     return await call.pool.engine.outputs((await _seen(call)).id)
@@ -284,6 +304,15 @@ ROUTES = (
     Route("GET", "/jobs/{id}/log", "A piece of a log", Who.LOGGED_IN, log, query=LogQuery, answers=LogChunk),
     Route(
         "GET", "/jobs/{id}/points", "What it reported", Who.LOGGED_IN, points, query=PointsQuery, answers=Points
+    ),
+    Route(
+        "GET",
+        "/jobs/{id}/usage",
+        "How much it used its GPUs over time",
+        Who.LOGGED_IN,
+        usage,
+        query=UsageQuery,
+        answers=UsageSeries,
     ),
     Route("GET", "/jobs/{id}/output", "The files that the job left", Who.LOGGED_IN, outputs, answers=OutputList),
     Route(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from springtide.hub_extension.api import views
-from springtide.hub_extension.api.permissions import Action, may
+from springtide.hub_extension.api.permissions import Action, may, may_see_of
 from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
 from springtide.scheduler.model import PRIORITIES, Environment
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.wire import History, Idle, Me, PoolView
+from springtide.scheduler.wire import History, Idle, Me, PoolUsage, PoolView, UsageReport
 
 DAY_S = 86_400.0
 LONGEST_HISTORY_S = 400 * DAY_S
@@ -24,6 +25,12 @@ class HistoryQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
     start: Time | None = None
     end: Time | None = None
+
+
+class UsageQuery(HistoryQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Query parameters: what use is summed up by, and a time span as in `HistoryQuery`."""
+
+    by: Literal["gpu", "job", "workspace", "person", "project"] = "project"
 
 
 class Health(Struct, frozen=True):
@@ -66,9 +73,32 @@ async def idle(call: Call[NoQuery, None]) -> Idle:
 
 
 async def history(call: Call[HistoryQuery, None]) -> History:
-    """Return the use of GPUs over time by project. Raises `Refusal` 422 for an invalid time span."""
-    end = call.pool.clock() if call.query.end is None else call.query.end
-    start = max(0.0, end - DAY_S) if call.query.start is None else call.query.start
+    """Return the GPUs held over time by project. Raises `Refusal` 422 for an invalid time span."""
+    return await call.pool.engine.history(*_span(call.query, call.pool.clock()))
+
+
+async def gpus(call: Call[NoQuery, None]) -> PoolUsage:
+    """Return what each GPU reported last."""
+    return call.pool.engine.usage.pool()
+
+
+async def usage(call: Call[UsageQuery, None]) -> UsageReport:
+    """Return the measured use of GPUs over a span: of jobs, workspaces and people those that the caller may see.
+
+    Raises `Refusal` 422 for an invalid time span.
+    """
+    report = await call.pool.engine.usage.report(call.query.by, *_span(call.query, call.pool.clock()))
+    if call.query.by in {"gpu", "project"}:
+        return report
+    return replace(
+        report, items=[each for each in report.items if may_see_of(call.caller, each.user, each.project)]
+    )
+
+
+def _span(query: HistoryQuery, now: float) -> tuple[float, float]:
+    """Return begin and end of the span that a query asks for. Raises `Refusal` 422 for an invalid one."""
+    end = now if query.end is None else query.end
+    start = max(0.0, end - DAY_S) if query.start is None else query.start
     if not start < end:
         raise Refusal(
             422, "invalid", "The span ends before it starts.", field="start", hint="start must be before end."
@@ -77,7 +107,7 @@ async def history(call: Call[HistoryQuery, None]) -> History:
         raise Refusal(
             422, "invalid", "The span is longer than 400 days.", field="start", hint="Ask for a part of it."
         )
-    return await call.pool.engine.history(start, end)
+    return start, end
 
 
 async def health(_call: Call[NoQuery, None]) -> Health:
@@ -100,7 +130,23 @@ ROUTES = (
     Route("GET", "/pool", "Who holds what", Who.LOGGED_IN, pool, answers=PoolView),
     Route("GET", "/pool/idle", "Why GPUs are idle", Who.LOGGED_IN, idle, answers=Idle),
     Route(
-        "GET", "/history", "GPUs over time by project", Who.LOGGED_IN, history, query=HistoryQuery, answers=History
+        "GET",
+        "/history",
+        "GPUs held over time by project",
+        Who.LOGGED_IN,
+        history,
+        query=HistoryQuery,
+        answers=History,
+    ),
+    Route("GET", "/pool/gpus", "What each GPU reported last", Who.LOGGED_IN, gpus, answers=PoolUsage),
+    Route(
+        "GET",
+        "/usage",
+        "Measured use of GPUs by project, person, job, workspace or GPU",
+        Who.LOGGED_IN,
+        usage,
+        query=UsageQuery,
+        answers=UsageReport,
     ),
     Route("GET", "/health", "Whether the service is there", Who.ANYONE, health, answers=Health),
     Route("GET", "/ready", "Whether the pool accepts jobs", Who.ANYONE, ready, answers=Health),

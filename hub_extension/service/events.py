@@ -73,7 +73,7 @@ class Filter:
         """Return whether the event is sent to the caller; `Frames` removes names that the caller may not see."""
         if event.kind == "refetch":
             return True
-        if event.kind == "pool":
+        if event.kind in {"pool", "gpus"}:
             return self._job is None
         if event.kind == "admin":
             return self._job is None and self.caller.admin

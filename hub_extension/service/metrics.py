@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from springtide.hub_extension.api.routes import Route, Who
+from springtide.hub_extension.service.gpu_metrics import gpu_metrics
 from springtide.hub_extension.web.handler import SiteHandler
 from springtide.hub_extension.web.problems import unknown_caller
 from springtide.scheduler.engine import Engine
@@ -69,6 +70,7 @@ class PoolCollector(Collector):
             "1 if the last write to the store succeeded, 0 if it failed",
             value=float(not self._engine.health.failing),
         )
+        yield from gpu_metrics(self._engine.usage.pool(), view)
         yield from self._counters()
 
     def _counters(self) -> Iterable[Metric]:

@@ -51,6 +51,7 @@ class Engine:
         self._store = parts.store.store
         self._read = parts.store.read
         self.health = parts.store
+        self.usage = parts.usage
         self._loop_task = loop_task
         self._background_tasks = background_tasks
 
@@ -111,8 +112,7 @@ class Engine:
         key = submission.key
         if key is not None and (known := await self.job_of_key(user, key)) is not None:
             return known
-        parts = self._parts
-        state = self._state
+        parts, state = self._parts, self._state
         context = validation.ValidationContext(self._nodes.train(), state.projects, self.settings, state.types)
         spec = validation.validate_submission(
             submission, user, project, context, job_id=parts.new_id(), now=parts.clock()
@@ -220,7 +220,8 @@ class Engine:
         end = min(end, self._parts.clock())
         start = min(start, end)
         uses = await self._read(self._store.gpu_use, start, end)
-        return history.history(uses, start, end, quotas.total_gpus(self._nodes.train()), quota_sums(self._state))
+        used, total = await self.usage.report("project", start, end), quotas.total_gpus(self._nodes.train())
+        return history.history(uses, start, end, total, quota_sums(self._state), measured=used.items)
 
     def choices(self, projects: Sequence[str]) -> list[wire.ProjectChoice]:
         """Return what a person may ask for in each of these projects."""
@@ -237,8 +238,7 @@ class Engine:
 
     def has_quota(self, name: str) -> bool:
         """Return whether a project or one of its ancestors has a quota."""
-        lineage = validation.with_ancestors(name, self._state.policy_projects())
-        return any(project.quota != 0 for project in lineage)
+        return any(each.quota != 0 for each in validation.with_ancestors(name, self._state.policy_projects()))
 
     def gpu_types(self) -> list[str]:
         """Return the types of train GPUs, in the pool's order."""

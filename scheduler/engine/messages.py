@@ -93,13 +93,27 @@ def starting(gpus: int, borrowed: int) -> Reason:
     return Reason("starting", {"gpus": gpus, "borrowed": borrowed})
 
 
-def running(gpus: int, borrowed: int, workers: int, most: int, *, unsaved: bool = False) -> Reason:
+def running(
+    gpus: int,
+    borrowed: int,
+    workers: int,
+    most: int,
+    *,
+    unsaved: bool = False,
+    unused: tuple[float, float] | None = None,
+) -> Reason:
     """Return the job runs on so many GPUs, with so many of at most ``most`` workers.
 
-    ``unsaved`` says that its newest checkpoint did not fit on the disk.
+    ``unsaved`` says that its newest checkpoint did not fit on the disk. ``unused`` are the seconds for which it
+    has hardly used its GPUs, and their mean utilization in that time, from 0 to 1.
     """
-    room = {"unsaved": 1} if unsaved else {}
-    return Reason("running", {"gpus": gpus, "borrowed": borrowed, "workers": workers, "most": most, **room})
+    params: dict[str, str | int | float | tuple[str, ...] | None]
+    params = {"gpus": gpus, "borrowed": borrowed, "workers": workers, "most": most}
+    if unsaved:
+        params["unsaved"] = 1
+    if unused is not None:
+        params |= {"unused_seconds": unused[0], "used_percent": round(100 * unused[1])}
+    return Reason("running", params)
 
 
 def pausing(gpus: int) -> Reason:

@@ -35,6 +35,7 @@ from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
+from springtide.scheduler.engine.usage.gpu_usage import GpuUsage
 from springtide.scheduler.engine.views.broadcast import Broadcast
 from springtide.scheduler.engine.views.events import EventHub
 from springtide.scheduler.engine.views.read_model import ReadModel
@@ -168,8 +169,9 @@ def _compose(
 ) -> EngineParts:
     stats = Stats()
     starts: dict[str, wire.Starts] = {}
+    usage: dict[str, wire.JobUsage] = {}
     jobs = JobLookup(state, store)
-    read_model = ReadModel(state, nodes, planner, jobs, starts=starts, clock=clock.wall)
+    read_model = ReadModel(state, nodes, planner, jobs, starts=starts, usage=usage, clock=clock.wall)
     hub = EventHub(stats)
     broadcast = Broadcast(read_model, hub, clock.wall)
     run_history = RunHistory(nodes)
@@ -215,6 +217,7 @@ def _compose(
         outputs=Outputs(executor, jobs, broadcast.wait_for_log, settings.max_output_bytes),
         hub=hub,
         broadcast=broadcast,
+        usage=GpuUsage(executor, store, read_model, broadcast, jobs=usage, clock=clock.wall),
         actuator=actuator,
         loop=loop,
     )
@@ -242,5 +245,6 @@ def _run(parts: EngineParts) -> Engine:
         background_tasks=(
             running.create_task(pruner.run(), name="pruner"),
             running.create_task(parts.run_history.load(ended_jobs), name="run history"),
+            running.create_task(parts.usage.run(), name="use of GPUs"),
         ),
     )

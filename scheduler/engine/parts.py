@@ -20,6 +20,7 @@ from springtide.scheduler.engine.state.journal import JournaledPlanner
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
+from springtide.scheduler.engine.usage.gpu_usage import GpuUsage
 from springtide.scheduler.engine.views.broadcast import Broadcast
 from springtide.scheduler.engine.views.events import EventHub
 from springtide.scheduler.engine.views.read_model import ReadModel
@@ -50,5 +51,6 @@ class EngineParts:
     outputs: Outputs
     hub: EventHub
     broadcast: Broadcast
+    usage: GpuUsage
     actuator: Actuator
     loop: Loop

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from springtide.scheduler.sentences.decisions import holds_split
-from springtide.scheduler.sentences.sentence import Params, Sentences, Table, follows, number, state
-from springtide.scheduler.wording import amount, count, gpus
+from springtide.scheduler.sentences.sentence import Params, Sentences, Table, follows, number, real, state
+from springtide.scheduler.wording import amount, count, duration, gpus, plural
 
 
 def _on(p: Params) -> str:
@@ -16,11 +16,19 @@ def _starting(p: Params) -> Sentences:
     yield state(f"Starting on {_on(p)}.")
 
 
+def _unused(p: Params) -> str:
+    """Return that so many GPUs have hardly been used for so long."""
+    held, used, over = number(p, "gpus"), number(p, "used_percent"), duration(real(p, "unused_seconds"))
+    return f"Its {gpus(held)} {plural(held, 'has', 'have')} been {used} % used for {over}."
+
+
 def _running(p: Params) -> Sentences:
     yield state(f"Running on {_on(p)}.")
     workers, most = number(p, "workers"), number(p, "most")
     if workers < most:
         yield state(f"It runs with {amount(workers)} of at most {count(most, 'worker')}.")
+    if p.get("unused_seconds"):
+        yield state(_unused(p))
     if p.get("unsaved"):
         yield state("Its newest checkpoint could not be saved: the disk is full. The one before it is kept.")
         yield follows("It goes on, and saves again when there is room.")

@@ -139,6 +139,36 @@ audit = Table(
     Column("undone", Boolean, nullable=False),
 )
 
+gpu_usage = Table(
+    "gpu_usage",
+    metadata,
+    Column("step", Integer, primary_key=True, autoincrement=False),
+    Column("at", BigInteger, primary_key=True, autoincrement=False),
+    Column("gpu", String(128), primary_key=True),
+    Column("kind", String(16), primary_key=True),
+    Column("job", String(64), primary_key=True),
+    Column("user", String(255), primary_key=True),
+    Column("server", String(255), primary_key=True),
+    Column("project", String(64), primary_key=True),
+    Column("simulated", Boolean, nullable=False),
+    Column("seconds", Integer, nullable=False),
+    Column("utilization", Double),
+    Column("memory_used", BigInteger),
+    Column("memory_peak", BigInteger),
+    Column("memory_total", BigInteger),
+    Column("power", Double),
+    Column("temperature", Integer),
+    Column("processes", Integer),
+    Column("ecc_corrected", BigInteger),
+    Column("ecc_uncorrected", BigInteger),
+    Column("xid", BigInteger),
+    Column("nvlink_received", Double),
+    Column("nvlink_sent", Double),
+    Column("pcie_received", Double),
+    Column("pcie_sent", Double),
+)
+Index("ix_gpu_usage_job", gpu_usage.c.job, gpu_usage.c.step, gpu_usage.c.at)
+
 decisions = Table(
     "decisions",
     metadata,

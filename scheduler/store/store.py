@@ -13,7 +13,7 @@ from sqlalchemy.engine import URL
 from springtide.scheduler.store import opening, pruning, schema, writing
 from springtide.scheduler.store.bundles import SMALL, BundleFiles, unpack
 from springtide.scheduler.store.errors import StoreError
-from springtide.scheduler.store.queries import reading
+from springtide.scheduler.store.queries import reading, usage
 from springtide.scheduler.store.queries.listing import Position
 from springtide.scheduler.store.records import (
     AuditRecord,
@@ -26,6 +26,8 @@ from springtide.scheduler.store.records import (
     Loaded,
     WriteBatch,
 )
+from springtide.scheduler.store.usage import saving
+from springtide.scheduler.store.usage.record import UsageRecord, UsageSum
 
 T = TypeVar("T")
 ORPHAN_AGE = 300.0
@@ -146,6 +148,10 @@ class Store:
 
         self._write(prune)
 
+    def save_usage(self, records: Sequence[UsageRecord], now: float) -> None:
+        """Write the use of one interval, sum up longer intervals that have ended, and drop what is too old."""
+        self._write(lambda connection: saving.save(connection, records, now))
+
     def drop_bundles(self) -> None:
         """Delete files that no unfinished job needs."""
         self._write(pruning.drop_bundles)
@@ -207,6 +213,19 @@ class Store:
     def gpu_use(self, start: float, end: float) -> list[GpuUse]:
         """Return attempts that held GPUs between ``start`` and ``end``."""
         return self._read(lambda connection: reading.gpu_use(connection, start, end))
+
+    def usage_of_job(self, job: str, step: int, start: float, end: float) -> list[UsageRecord]:
+        """Return the measured use of a job's GPUs in intervals of ``step`` seconds, in the order of time.
+
+        Those since the last one that is complete are shorter.
+        """
+        return self._read(lambda connection: usage.of_job(connection, job, step, start, end))
+
+    def usage_sums(
+        self, by: Sequence[str], step: int, start: float, end: float, kinds: Sequence[str]
+    ) -> list[UsageSum]:
+        """Return the measured use by fields of `UsageKey`, of holders of these kinds, the most held first."""
+        return self._read(lambda connection: usage.sums(connection, by, step, start, end, kinds=kinds))
 
     def decisions(self, first: int, last: int) -> list[DecisionRecord]:
         """Return decisions with ids from ``first`` to ``last``."""

@@ -57,6 +57,15 @@ from springtide.scheduler.wire.pool import (
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import MAX_GPUS, MAX_JOBS_PAGE, MAX_NAME, Answer, Request
 from springtide.scheduler.wire.submission import OPTIONS, Submission, Wish
+from springtide.scheduler.wire.usage import (
+    GpuReading,
+    JobUsage,
+    PoolUsage,
+    UsagePoint,
+    UsageReport,
+    UsageSeries,
+    UsageShare,
+)
 from springtide.scheduler.wire.workspaces import (
     BuildNumbers,
     BuildQuota,
@@ -85,6 +94,7 @@ __all__ = [
     "Event",
     "Forecast",
     "GpuCell",
+    "GpuReading",
     "GpuRef",
     "History",
     "HistoryPoint",
@@ -94,6 +104,7 @@ __all__ = [
     "JobActed",
     "JobPage",
     "JobRanges",
+    "JobUsage",
     "JobsActed",
     "JobsAction",
     "LogChunk",
@@ -108,6 +119,7 @@ __all__ = [
     "PersonView",
     "Point",
     "Points",
+    "PoolUsage",
     "PoolView",
     "Problem",
     "Progress",
@@ -126,6 +138,10 @@ __all__ = [
     "TrainSums",
     "TypeNumbers",
     "TypeUse",
+    "UsagePoint",
+    "UsageReport",
+    "UsageSeries",
+    "UsageShare",
     "WhatIf",
     "Wish",
     "Workspace",

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from springtide.scheduler.wire.events import Problem
 from springtide.scheduler.wire.shapes import MAX_JOBS_PAGE, Answer, Request, Word
+from springtide.scheduler.wire.usage import JobUsage
 
 
 class Sentence(Answer, frozen=True, kw_only=True):
@@ -133,6 +134,8 @@ class Job(Answer, frozen=True, kw_only=True):
     attempt: int = 0
     attempts: list[Attempt] = []
     progress: Progress = Progress()
+    usage: JobUsage | None = None
+    """How much it uses of the GPUs that it holds; None while it does not run, or nothing was measured yet."""
     saved: float | None = None
     """When it last wrote a checkpoint."""
     saved_step: float | None = None

@@ -143,5 +143,7 @@ class History(Answer, frozen=True, kw_only=True):
     total: int
     quotas: dict[str, int | None]
     points: list[HistoryPoint]
-    utilization: float
+    share_held: float
     """Held GPU-seconds / all GPU-seconds of the span, 0 to 1."""
+    share_used: float | None = None
+    """Part of the held time in which the GPUs computed, 0 to 1; None where nothing was measured."""

@@ -118,7 +118,7 @@ async def test_the_tide_chart_tells_who_held_what_when(pool):
     pool.clock.now += 100
     chart = await pool.engine.history(start, start + 200)
     assert [(point.at - start, point.held) for point in chart.points] == [(0, {"susan": 4}), (100, {}), (200, {})]
-    assert chart.utilization == 0.25
+    assert chart.share_held == 0.25
     assert chart.quotas["susan"] == 2
     assert chart.total == 8
 
@@ -126,7 +126,7 @@ async def test_the_tide_chart_tells_who_held_what_when(pool):
 async def test_the_future_is_not_shown(pool):
     now = pool.clock.now
     chart = await pool.engine.history(now + 10, now + 100)
-    assert (chart.end, chart.points[-1].held, chart.utilization) == (now, {}, 0.0)
+    assert (chart.end, chart.points[-1].held, chart.share_held) == (now, {}, 0.0)
 
 
 def test_a_long_chart_is_thinned_out():
@@ -134,10 +134,10 @@ def test_a_long_chart_is_thinned_out():
     chart = history.history(held, 0.0, 20_000.0, 8, {})
     assert len(chart.points) <= history.MAX_POINTS + 2
     assert [point.at for point in chart.points] == sorted(point.at for point in chart.points)
-    assert chart.utilization == pytest.approx(0.5 / 8)
+    assert chart.share_held == pytest.approx(0.5 / 8)
 
 
 def test_an_attempt_that_still_runs_counts_until_now():
     chart = history.history([GpuUse("p", 2, 50.0, None)], 0.0, 100.0, 4, {})
     assert [(point.at, point.held) for point in chart.points] == [(0.0, {}), (50.0, {"p": 2}), (100.0, {"p": 2})]
-    assert chart.utilization == 0.25
+    assert chart.share_held == 0.25

@@ -176,5 +176,6 @@ export const history = {
     { at: NOW - 200, held: { vision: 6, speech: 1 } },
     { at: NOW, held: { vision: 6, speech: 1 } },
   ],
-  utilization: 0.78,
+  share_held: 0.78,
+  share_used: 0.64,
 };

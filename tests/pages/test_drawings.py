@@ -255,12 +255,12 @@ def test_the_tide_of_a_young_pool_fills_the_chart(gallery: Page) -> None:
             const points = [
                 { at: NOW - 3600, held: {} }, { at: NOW - 100, held: { nlp: 8 } }, { at: NOW, held: { nlp: 8 } },
             ];
-            const young = { ...history, points, utilization: 0.03 };
+            const young = { ...history, points, share_held: 0.03 };
             gallery.renderTideChart(place, { history: young, colours: { nlp: 1 } });
         }"""
     )
     expect(gallery.locator("#young").get_by_test_id("tide-reading")).to_have_text(
-        "87 % of 8 GPUs in use over this time"
+        "87 % of 8 GPUs held over this time, 64 % of that used"
     )
 
 

@@ -311,7 +311,7 @@ def test_the_pool_shows_who_holds_which_gpu_and_follows(visit: Visit, service: S
     expect(row).to_contain_text("a job of another project")
     expect(page.locator("body")).not_to_contain_text("secret")
     expect(page.get_by_test_id("glance-vision")).to_contain_text("4")
-    expect(page.get_by_test_id("tide-reading")).to_contain_text("of 8 GPUs in use")
+    expect(page.get_by_test_id("tide-reading")).to_contain_text("of 8 GPUs held")
 
 
 def test_the_pool_page_has_the_queue_in_its_order_and_says_why_gpus_are_idle(

@@ -17,6 +17,7 @@ from typing import Any
 
 from springtide.scheduler import wire
 from springtide.scheduler.executors.base import AttemptKey
+from springtide.scheduler.store.usage.record import FINE, UsageRecord
 
 ENGINE = Path(__file__).parents[1] / "engine"
 ADMIN = "admin"
@@ -34,7 +35,7 @@ def engine_tests() -> ModuleType:
 
 
 async def fill(path: Path) -> None:
-    """Make a store with jobs in all states, projects, people, a workspace, files, decisions, an audit trail."""
+    """Make a store with jobs in all states, projects, people, a workspace, files, decisions, audit trail, use."""
     pool: Any = engine_tests().Pool(path)
     await pool.start()
     engine, executor = pool.engine, pool.executor
@@ -68,6 +69,9 @@ async def fill(path: Path) -> None:
     await pool.submit("joe", gpus=6, name="waiting", env={"EPOCHS": "3"})
     await pool.later(100.0)
     await pool.idle()
+    holder = {"kind": "job", "job": borrower, "user": "susan", "project": "susan"}
+    use = UsageRecord(step=FINE, at=1_000_000, gpu="GPU-train-0", seconds=FINE, utilization=0.5, **holder)
+    pool.store.save_usage([use], pool.clock())
     await pool.stop()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 
 import msgspec
@@ -50,7 +50,7 @@ class Broadcast:
         """Return the events to be written with the transaction."""
         state, now = self._read_model.state, transaction.now
         context = self._read_model.view_context_with(transaction.borrowing())
-        brief = job_view.ViewContext(context.labels, context.borrowing, _none, _none, _none)
+        brief = job_view.ViewContext(context.labels, context.borrowing, _none, _none, _none, _none)
         records: list[EventRecord] = []
 
         def record(kind: str, data: bytes) -> None:
@@ -136,6 +136,27 @@ class Broadcast:
         state = self._read_model.state
         jobs = (job for job_id in job_ids if (job := state.jobs.get(job_id)) is not None)
         self._hub.publish(self._job_event(job) for job in islice(jobs, MAX_REFRESHED_JOBS))
+
+    def publish_usage(self, pool: wire.PoolUsage, jobs: Mapping[str, wire.JobUsage]) -> None:
+        """Send transient events of the use of all GPUs, and of those that each job holds."""
+        if not self._hub:
+            return
+        now, state = self._clock(), self._read_model.state
+        self._hub.publish([wire.Event(kind="gpus", data=msgspec.to_builtins(pool), at=now)])
+        self._hub.publish(
+            wire.Event(
+                kind="usage",
+                data={
+                    "job": job.id,
+                    "user": job.spec.user,
+                    "project": job.spec.project,
+                    "usage": msgspec.to_builtins(usage),
+                },
+                at=now,
+            )
+            for job_id, usage in jobs.items()
+            if (job := state.jobs.get(job_id)) is not None
+        )
 
     def _job_event(self, job: JobRecord) -> wire.Event:
         view = self._read_model.job(job, full=False)

@@ -13,11 +13,17 @@ MAX_POINTS = 1_000
 
 
 def history(
-    uses: Sequence[GpuUse], start: float, end: float, total: int, quotas: Mapping[str, int | None]
+    uses: Sequence[GpuUse],
+    start: float,
+    end: float,
+    total: int,
+    quotas: Mapping[str, int | None],
+    *,
+    measured: Sequence[wire.UsageShare] = (),
 ) -> wire.History:
     """Return the GPUs held by each project from ``start`` to ``end``, at most `MAX_POINTS` changes of it.
 
-    ``total`` is the number of train GPUs, for the utilization.
+    ``total`` is the number of train GPUs, ``measured`` the measured use of them.
     """
     deltas: dict[float, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     busy = 0.0
@@ -36,8 +42,16 @@ def history(
         total=total,
         quotas=dict(quotas),
         points=_points(deltas, start, end),
-        utilization=min(1.0, busy / span) if span > 0 else 0.0,
+        share_held=min(1.0, busy / span) if span > 0 else 0.0,
+        share_used=_share_used(measured),
     )
+
+
+def _share_used(measured: Sequence[wire.UsageShare]) -> float | None:
+    """Return the part of the held time in which the GPUs computed, as far as they report it."""
+    reported = [each for each in measured if each.utilization is not None]
+    held = sum(each.held for each in reported)
+    return sum(each.held * (each.utilization or 0.0) for each in reported) / held if held else None
 
 
 def _points(deltas: Mapping[float, Mapping[str, int]], start: float, end: float) -> list[wire.HistoryPoint]:

@@ -22,7 +22,8 @@ class ViewContext:
     """What the view of a job depends on besides its record.
 
     ``borrowing`` gives the number of a job's borrowed GPUs. By a waiting job's id, ``waiting_reason`` gives why it
-    waits, ``place_in_line`` its place counted from 1, ``expected_starts`` the forecast of its start, if any.
+    waits, ``place_in_line`` its place counted from 1, ``expected_starts`` the forecast of its start, if any;
+    ``usage`` gives the measured use of a running job, if any, by its id.
     """
 
     labels: GpuLabels
@@ -30,6 +31,7 @@ class ViewContext:
     waiting_reason: Callable[[str], model.Reason | None]
     place_in_line: Callable[[str], int | None]
     expected_starts: Callable[[str], wire.Starts | None]
+    usage: Callable[[str], wire.JobUsage | None]
 
 
 def reason(why: model.Reason | None) -> wire.Reason | None:
@@ -90,8 +92,23 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
         now = messages.starting(live.gpus, context.borrowing.of(job))
     else:
         borrowed, unsaved = context.borrowing.of(job), job.standing.unsaved is not None
-        now = messages.running(live.gpus, borrowed, len(live.placement), job.spec.workers, unsaved=unsaved)
+        now = messages.running(
+            live.gpus,
+            borrowed,
+            len(live.placement),
+            job.spec.workers,
+            unsaved=unsaved,
+            unused=_unused(job, context),
+        )
     return _told(now, sentences.render(now))
+
+
+def _unused(job: JobRecord, context: ViewContext) -> tuple[float, float] | None:
+    """Return how long the job has hardly used its GPUs, in seconds, and how much it used them; None if it does."""
+    usage = context.usage(job.id)
+    if usage is None or usage.unused_for is None or usage.unused_share is None:
+        return None
+    return usage.unused_for, usage.unused_share
 
 
 def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = True) -> wire.Job:
@@ -128,6 +145,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         attempt=standing.attempt,
         attempts=_attempts(record, context, 0 if full else -LISTED_ATTEMPTS),
         progress=progress(record),
+        usage=context.usage(spec.id) if record.state is model.JobState.RUNNING else None,
         saved=standing.saved,
         saved_step=standing.saved_step,
         reason=why,

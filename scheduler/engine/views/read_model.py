@@ -24,7 +24,8 @@ T = TypeVar("T")
 class ReadModel:
     """Views of the committed state, the observed nodes and the planner.
 
-    ``starts`` are the forecasts of waiting jobs' starts, by job. ``version`` counts the changes.
+    ``starts`` are the forecasts of waiting jobs' starts, ``usage`` the measured use of running jobs, both by job.
+    ``version`` counts the changes.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class ReadModel:
         jobs: JobLookup,
         *,
         starts: Mapping[str, wire.Starts],
+        usage: Mapping[str, wire.JobUsage],
         clock: Callable[[], float],
     ) -> None:
         self.state = state
@@ -43,6 +45,7 @@ class ReadModel:
         self.jobs = jobs
         self.version = 0
         self._starts = starts
+        self._usage = usage
         self._clock = clock
         self._context: job_view.ViewContext | None = None
         self._labels: GpuLabels | None = None
@@ -67,7 +70,12 @@ class ReadModel:
         if self._labels is None or self._labels.nodes is not self.nodes.all:
             self._labels = GpuLabels(self.nodes.all)
         return job_view.ViewContext(
-            self._labels, borrowing, self._waiting_reason, self._place_in_line, self._starts.get
+            self._labels,
+            borrowing,
+            self._waiting_reason,
+            self._place_in_line,
+            self._starts.get,
+            self._usage.get,
         )
 
     def _waiting_reason(self, job_id: str) -> model.Reason | None:

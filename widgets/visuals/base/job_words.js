@@ -76,25 +76,25 @@ function paused(job, now) {
 }
 
 function succeeded(job, now) {
-  return [ended("Finished ", job, now), usage(job)];
+  return [ended("Finished ", job, now), heldWords(job)];
 }
 
 function failed(job, now) {
-  return [ended("Failed ", job, now, job.exit_code ? ` with exit code ${job.exit_code}` : ""), usage(job)];
+  return [ended("Failed ", job, now, job.exit_code ? ` with exit code ${job.exit_code}` : ""), heldWords(job)];
 }
 
 function cancelled(job, now) {
-  return [ended("Cancelled ", job, now), usage(job)];
+  return [ended("Cancelled ", job, now), heldWords(job)];
 }
 
 function ended(words, job, now, how = "") {
   return h("span", { key: "ended" }, words, job.ended ? when(job.ended, now) : "", how, ".");
 }
 
-function usage(job) {
+function heldWords(job) {
   if (!(job.gpu_seconds >= 1)) return null;
   const attempts = job.attempt > 1 ? ` in ${job.attempt} attempts` : "";
-  return `Used ${gpuTime(job.gpu_seconds)}${attempts}.`;
+  return `Held ${gpuTime(job.gpu_seconds)}${attempts}.`;
 }
 
 function gpuTime(seconds) {

@@ -68,13 +68,13 @@ function trimmed(history) {
   const first = points.find((point) => Object.values(point.held).some((gpus) => gpus > 0))?.at ?? start;
   if (first - start < (end - start) / 2) return history;
   const begin = Math.max(start, end - Math.max(LEAST_SPAN_S, 1.15 * (end - first)));
-  const used = (point, place) => {
+  const heldAt = (point, place) => {
     const gpus = Object.values(point.held).reduce((sum, count) => sum + count, 0);
     return gpus * ((points[place + 1]?.at ?? end) - point.at);
   };
-  const busy = points.reduce((sum, point, place) => sum + used(point, place), 0);
+  const held = points.reduce((sum, point, place) => sum + heldAt(point, place), 0);
   const shown = [{ at: begin, held: {} }, ...points.filter((point) => point.at >= first)];
-  return { ...history, start: begin, points: shown, utilization: busy / Math.max(1, total * (end - begin)) };
+  return { ...history, start: begin, points: shown, share_held: held / Math.max(1, total * (end - begin)) };
 }
 
 function namesOf(history) {
@@ -243,5 +243,6 @@ function readingWords(history, names, state) {
 }
 
 function tideWords(history) {
-  return `${Math.round(100 * history.utilization)} % of ${count(history.total, "GPU")} in use over this time`;
+  const used = Number.isFinite(history.share_used) ? `, ${Math.round(100 * history.share_used)} % of that used` : "";
+  return `${Math.round(100 * history.share_held)} % of ${count(history.total, "GPU")} held over this time${used}`;
 }

@@ -71,7 +71,7 @@ function quoted(part) {
   return /^[\w@%+=:,./{}-]+$/.test(words) ? words : `'${words.replaceAll("'", `'"'"'`)}'`;
 }
 
-/** What the job asked for and what it used, as a list. */
+/** What the job asked for and what it held, as a list. */
 export function drawFacts(job, now) {
   const facts = [
     ["GPUs", askWords(job)],
@@ -86,7 +86,7 @@ export function drawFacts(job, now) {
     ["Last saved", job.saved ? when(job.saved, now) : "never"],
     ["Time limit", job.time_limit ? duration(job.time_limit) : "none"],
     ["Failures", `${job.failures || "none"}, ${job.retries ? count(job.retries, "retry", "retries") : "no retries"} allowed`],
-    ["GPU time used", duration(job.gpu_seconds)],
+    ["GPU time held", duration(job.gpu_seconds)],
     ["Id", job.id],
   ];
   return h(

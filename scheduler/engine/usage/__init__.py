@@ -1,0 +1,1 @@
+"""Measured use of GPUs: sampling, attribution to holders, and answers."""

@@ -1,0 +1,162 @@
+"""Measured use of the pool's GPUs: what is sampled, stored and answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine.store_threads import StoreThreads
+from springtide.scheduler.engine.usage.attribution import attributed
+from springtide.scheduler.engine.usage.unused import UNUSED_AFTER, Stretch, extended, stretch_of
+from springtide.scheduler.engine.views import usage_view
+from springtide.scheduler.engine.views.broadcast import Broadcast
+from springtide.scheduler.engine.views.read_model import ReadModel
+from springtide.scheduler.executors.base import Executor, ExecutorError
+from springtide.scheduler.store import StoreError
+from springtide.scheduler.store.usage.downsampling import step_for
+from springtide.scheduler.store.usage.record import DAY, FINE, UsageRecord
+from springtide.scheduler.telemetry.sample import GpuSample
+
+logger = logging.getLogger(__name__)
+KINDS = {"gpu": ("job", "workspace", "foreign", ""), "workspace": ("workspace",), "person": ("job", "workspace")}
+"""Kinds of holders whose use counts; for anything else that of jobs."""
+FIELDS = {
+    "gpu": ("gpu",),
+    "job": ("job", "user", "project"),
+    "workspace": ("user", "server"),
+    "person": ("user", "project"),
+    "project": ("project",),
+}
+"""What use can be summed up by, and the fields of `UsageKey` that this means."""
+
+
+class GpuUsage:
+    """Samples the GPUs every ten seconds, beside the engine's loop, and answers what was measured.
+
+    ``jobs`` is the present use by job, which the read model shows.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        store: StoreThreads,
+        read_model: ReadModel,
+        broadcast: Broadcast,
+        *,
+        jobs: dict[str, wire.JobUsage],
+        clock: Callable[[], float],
+    ) -> None:
+        self._executor = executor
+        self._threads = store
+        self._store = store.store
+        self._read_model = read_model
+        self._broadcast = broadcast
+        self._jobs = jobs
+        self._clock = clock
+        self._stretches: dict[str, Stretch] = {}
+        self._samples: Sequence[GpuSample] = ()
+        self._at: float | None = None
+
+    # ---------- sampling
+
+    async def run(self) -> None:
+        """Sample at the end of every interval, until cancelled; at once nothing where nothing is measured."""
+        if not self._executor.measures_gpus:
+            return
+        try:
+            await self._recall_stretches()
+        except StoreError as error:
+            logger.warning("How long GPUs have not been used is not known: %s", error)
+        while True:
+            now = self._clock()
+            interval = int(now) // FINE * FINE
+            await asyncio.sleep(interval + FINE - now)
+            try:
+                await self.sample(interval)
+            except (ExecutorError, StoreError) as error:
+                logger.warning("The use of GPUs was not recorded: %s", error)
+            except Exception:
+                logger.exception("The use of GPUs could not be measured.")
+
+    async def sample(self, interval: int) -> None:
+        """Read all GPUs, tell subscribers, and store the readings as those of the interval that begins then."""
+        samples = await self._executor.gpu_samples()
+        now = self._clock()
+        self._samples, self._at = samples, now
+        records = attributed(samples, self._read_model.pool(), interval)
+        retold = self._take_in(records, now)
+        self._broadcast.publish_usage(self.pool(), self._jobs)
+        self._broadcast.publish_jobs(retold)
+        if records:
+            await self._threads.write(self._store.save_usage, records, now)
+
+    def _take_in(self, records: Sequence[UsageRecord], now: float) -> list[str]:
+        """Update the present use of jobs; return the jobs of which something else is to be said than before."""
+        before = {job: _told(usage) for job, usage in self._jobs.items()}
+        stretches: dict[str, Stretch] = {}
+        found: dict[str, wire.JobUsage] = {}
+        for job, group in _by_job(records).items():
+            stretch = extended(self._stretches.get(job), group[0].at, FINE, usage_view.mean_utilization(group))
+            if stretch is not None:
+                stretches[job] = stretch
+            unused = (stretch.length, stretch.share) if stretch and stretch.length >= UNUSED_AFTER else None
+            found[job] = usage_view.job_usage(group, now, unused)
+        self._stretches = stretches
+        self._jobs.clear()
+        self._jobs.update(found)
+        return [job for job in {*before, *found} if before.get(job) != _told(found.get(job))]
+
+    async def _recall_stretches(self) -> None:
+        """Continue the stretches from before a restart."""
+        now = self._clock()
+        for job in list(self._read_model.state.live_jobs()):
+            start = max(now - DAY, job.attempts[-1].created)
+            records = await self._threads.read(self._store.usage_of_job, job.id, FINE, start, now)
+            groups: dict[int, list[UsageRecord]] = defaultdict(list)
+            for record in records:
+                groups[record.at].append(record)
+            stretch = stretch_of((at, FINE, usage_view.mean_utilization(group)) for at, group in groups.items())
+            if stretch is not None:
+                self._stretches[job.id] = stretch
+
+    # ---------- answers
+
+    def pool(self) -> wire.PoolUsage:
+        """Return the latest readings of the pool's GPUs."""
+        model = self._read_model
+        return usage_view.readings(
+            self._samples, model.pool(), model.nodes.all, self._at, measured=self._executor.measures_gpus
+        )
+
+    async def of_job(self, job_id: str, start: float, end: float) -> wire.UsageSeries:
+        """Return the use of a job's GPUs in the intervals from ``start`` to ``end``, at most `MOST_POINTS`."""
+        step = step_for(start, end, self._clock())
+        found = await self._threads.read(self._store.usage_of_job, job_id, step, start // step * step, end)
+        return usage_view.series(found, step)
+
+    async def report(self, by: str, start: float, end: float) -> wire.UsageReport:
+        """Return the use from ``start`` to ``end`` by one of `FIELDS`, the most held first."""
+        step = step_for(start, end, self._clock())
+        kinds = KINDS.get(by, ("job",))
+        found = await self._threads.read(
+            self._store.usage_sums, FIELDS[by], step, start // step * step, end, kinds
+        )
+        return wire.UsageReport(start=start, end=end, items=[usage_view.share(each) for each in found])
+
+
+def _by_job(records: Sequence[UsageRecord]) -> Mapping[str, list[UsageRecord]]:
+    found: dict[str, list[UsageRecord]] = defaultdict(list)
+    for record in records:
+        if record.job:
+            found[record.job].append(record)
+    return found
+
+
+def _told(usage: wire.JobUsage | None) -> tuple[int, int] | None:
+    """Return what is said of unused GPUs: the percentage, and the minutes."""
+    if usage is None or usage.unused_for is None or usage.unused_share is None:
+        return None
+    return round(100 * usage.unused_share), int(usage.unused_for // 60)

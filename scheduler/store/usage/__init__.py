@@ -1,0 +1,1 @@
+"""Measured use of GPUs: records, down-sampling, and what is written of them."""

@@ -1,0 +1,118 @@
+"""Measured use of GPUs. *Held* means assigned to a job or a workspace, *used* means busy with computation."""
+
+from __future__ import annotations
+
+from springtide.scheduler.wire.shapes import Answer
+
+
+class JobUsage(Answer, frozen=True, kw_only=True):
+    """Present use of the GPUs that a job holds, measured at ``at``.
+
+    ``gpus`` is how many were measured, ``utilization`` the mean part of the time in which they computed, 0 to 1;
+    memory is that of all in bytes; None where the GPUs do not report it. ``unused_for`` is how long they have
+    hardly been used, in seconds, and ``unused_share`` their mean utilization in that time; None while they are
+    used.
+    """
+
+    at: float
+    gpus: int
+    utilization: float | None = None
+    memory_used: int | None = None
+    memory_total: int | None = None
+    simulated: bool = False
+    unused_for: float | None = None
+    unused_share: float | None = None
+
+
+class UsagePoint(Answer, frozen=True, kw_only=True):
+    """Use of all GPUs of a job in the interval that begins at ``at``, as `JobUsage` has it."""
+
+    at: float
+    gpus: int
+    utilization: float | None = None
+    memory_used: int | None = None
+    power: float | None = None
+    """In watts, of all GPUs together."""
+
+
+class UsageSeries(Answer, frozen=True, kw_only=True):
+    """Use of a job's GPUs over time, in intervals of ``step`` seconds; none where nothing was measured."""
+
+    step: int
+    simulated: bool
+    memory_total: int | None
+    """Memory of all GPUs that the job held at last, in bytes."""
+    points: list[UsagePoint]
+
+
+class GpuReading(Answer, frozen=True, kw_only=True):
+    """What one GPU reported last; None where it does not report it.
+
+    Memory is in bytes, ``power`` in watts, ``temperature`` in degrees Celsius, traffic in bytes per second.
+    ``processes`` counts those that compute on it. ECC errors are counted since the driver was loaded; ``xid``
+    is the number of the newest Xid error since the service was started. ``lost`` says that the driver cannot
+    reach it.
+    """
+
+    uuid: str
+    node: str
+    index: int
+    environment: str
+    model: str
+    simulated: bool
+    lost: bool
+    user: str
+    project: str
+    """Whose job or workspace holds it; empty while nobody does."""
+    held: bool
+    utilization: float | None
+    memory_used: int | None
+    memory_total: int | None
+    power: float | None
+    temperature: int | None
+    processes: int | None
+    ecc_corrected: int | None
+    ecc_uncorrected: int | None
+    xid: int | None
+    nvlink_received: float | None
+    nvlink_sent: float | None
+    pcie_received: float | None
+    pcie_sent: float | None
+
+
+class PoolUsage(Answer, frozen=True, kw_only=True):
+    """The latest readings of all GPUs that were measured, at ``at``; None before the first and where none are.
+
+    Simulated GPUs are measured while jobs hold them. ``measured`` tells whether the pool measures at all.
+    """
+
+    measured: bool
+    at: float | None
+    gpus: list[GpuReading]
+
+
+class UsageShare(Answer, frozen=True, kw_only=True):
+    """Use over a span of one GPU, job, workspace, person or project; names that do not apply are empty.
+
+    ``held`` and ``used`` are GPU-seconds that were measured; ``utilization`` is used / held, None where the GPUs
+    do not report it. ``memory_peak`` is the most that one GPU had in use, in bytes.
+    """
+
+    gpu: str = ""
+    job: str = ""
+    user: str = ""
+    server: str = ""
+    project: str = ""
+    held: float
+    used: float
+    utilization: float | None
+    memory_peak: int | None
+    simulated: bool
+
+
+class UsageReport(Answer, frozen=True, kw_only=True):
+    """Use over a span by what was asked for, the most held first."""
+
+    start: float
+    end: float
+    items: list[UsageShare]

@@ -1,0 +1,184 @@
+"""Measured use of GPUs: whose it is, what is told of it, and when a job is told that it uses nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from springtide.scheduler import sentences
+from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.usage.unused import LONGEST_GAP, UNUSED_AFTER, Stretch, extended, stretch_of
+from springtide.scheduler.telemetry import GpuSample
+
+GIB = 1 << 30
+
+
+def measured(pool: Any, *samples: GpuSample) -> None:
+    """Have the executor report these samples."""
+
+    async def gpu_samples():
+        return samples
+
+    pool.executor.measures_gpus = True
+    pool.executor.gpu_samples = gpu_samples
+
+
+async def sampled(pool: Any, seconds: float = 10.0) -> None:
+    """Let time pass and sample."""
+    pool.clock.now += seconds
+    await pool.engine.usage.sample(int(pool.clock.now) - 10)
+
+
+def uuids(job: Any) -> list[str]:
+    return [gpu.uuid for gpu in job.held]
+
+
+async def test_what_gpus_report_is_attributed_to_job_workspace_person_and_project(pool: Any) -> None:
+    first = await pool.submit(gpus=2, name="digits")
+    await pool.state(first.id, "running")
+    await pool.engine.reserve_workspace("joe", "lab", 1, ["joe"])
+    [workspace] = pool.engine.workspaces()
+    held = uuids(await pool.job(first.id))
+    idle = "GPU-train-7"
+    samples = [
+        GpuSample(held[0], utilization=0.9),
+        GpuSample(held[1], utilization=0.5),
+        GpuSample("GPU-elsewhere"),
+    ]
+    measured(pool, *samples, GpuSample(workspace.uuids[0], utilization=0.2), GpuSample(idle, utilization=0.0))
+    await sampled(pool)
+    now = pool.clock.now
+    by = {
+        name: [
+            (each.job or each.server, each.user, each.project, each.gpu, each.held, round(each.utilization, 2))
+            for each in (await pool.engine.usage.report(name, now - 60, now)).items
+        ]
+        for name in ("job", "workspace", "person", "project", "gpu")
+    }
+    assert by["job"] == [(first.id, "susan", "susan", "", 20, 0.7)]
+    assert by["workspace"] == [("lab", "joe", "", "", 10, 0.2)]
+    assert by["person"] == [("", "susan", "susan", "", 20, 0.7), ("", "joe", "", "", 10, 0.2)]
+    assert by["project"] == [("", "", "susan", "", 20, 0.7)]
+    assert {gpu for *_, gpu, _, _ in by["gpu"]} == {*held, workspace.uuids[0], idle}
+
+
+async def test_a_running_job_shows_its_use_and_a_paused_one_none(pool: Any) -> None:
+    job = await pool.submit(gpus=2)
+    await pool.state(job.id, "running")
+    first, second = uuids(await pool.job(job.id))
+    sample = GpuSample(first, utilization=0.9, memory_used=3 * GIB, memory_total=80 * GIB)
+    measured(pool, sample, replace(sample, uuid=second, utilization=0.5))
+    assert (await pool.job(job.id)).usage is None
+    await sampled(pool)
+    usage = (await pool.job(job.id)).usage
+    assert (usage.gpus, usage.utilization, usage.memory_used, usage.memory_total) == (2, 0.7, 6 * GIB, 160 * GIB)
+    assert (usage.simulated, usage.unused_for, usage.at) == (False, None, pool.clock.now)
+    series = await pool.engine.usage.of_job(job.id, pool.clock.now - 60, pool.clock.now)
+    assert [(point.gpus, point.utilization, point.memory_used) for point in series.points] == [(2, 0.7, 6 * GIB)]
+    await pool.engine.pause(job.id, "susan")
+    await pool.state(job.id, "paused")
+    assert (await pool.job(job.id)).usage is None
+
+
+async def test_what_is_not_reported_is_absent_and_a_lost_gpu_counts_for_nobody(pool: Any) -> None:
+    job = await pool.submit(gpus=2)
+    await pool.state(job.id, "running")
+    first, second = uuids(await pool.job(job.id))
+    measured(pool, GpuSample(first, memory_used=GIB), GpuSample(second, lost=True))
+    await sampled(pool)
+    usage = (await pool.job(job.id)).usage
+    assert (usage.gpus, usage.utilization, usage.memory_used, usage.memory_total) == (1, None, GIB, None)
+    readings = {gpu.uuid: gpu for gpu in pool.engine.usage.pool().gpus}
+    assert (readings[second].lost, readings[second].user, readings[second].utilization) == (True, "susan", None)
+    [only] = (await pool.engine.usage.report("job", pool.clock.now - 60, pool.clock.now)).items
+    assert (only.held, only.used, only.utilization) == (10, 0, None)
+
+
+async def test_a_job_that_holds_gpus_and_does_not_use_them_says_so_until_it_does(pool: Any) -> None:
+    job = await pool.submit(gpus=2)
+    await pool.state(job.id, "running")
+    held = uuids(await pool.job(job.id))
+    measured(pool, *(GpuSample(uuid, utilization=0.03) for uuid in held))
+    for _ in range(int(UNUSED_AFTER // 10) - 1):
+        await sampled(pool)
+    assert "used" not in (await pool.job(job.id)).reason.text
+    await sampled(pool)
+    assert "Its 2 GPUs have been 3 % used for 10 min." in (await pool.job(job.id)).reason.text
+    measured(pool, *(GpuSample(uuid, utilization=0.8) for uuid in held))
+    await sampled(pool)
+    assert "used" not in (await pool.job(job.id)).reason.text
+
+
+async def test_how_long_gpus_were_not_used_outlives_a_restart(pool: Any) -> None:
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "running")
+    [held] = uuids(await pool.job(job.id))
+    measured(pool, GpuSample(held, utilization=0.0))
+    for _ in range(60):
+        await sampled(pool)
+    await pool.restart()
+    await pool.engine.usage._recall_stretches()
+    await sampled(pool)
+    assert "Its 1 GPU has been 0 % used for 10 min." in (await pool.job(job.id)).reason.text
+
+
+async def test_subscribers_hear_of_use_and_of_sentences_that_change(pool: Any) -> None:
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "running")
+    [held] = uuids(await pool.job(job.id))
+    measured(pool, GpuSample(held, utilization=0.0, simulated=True))
+    stream = pool.engine.subscribe()
+    assert (await anext(stream)).kind == "pool"
+    await sampled(pool)
+    gpus, usage = await anext(stream), await anext(stream)
+    assert (gpus.kind, gpus.data["gpus"][0]["simulated"]) == ("gpus", True)
+    assert (usage.kind, usage.data["job"], usage.data["usage"]["utilization"]) == ("usage", job.id, 0.0)
+    for _ in range(59):
+        await sampled(pool)
+    kinds = {}
+    while "job" not in kinds:
+        event = await anext(stream)
+        kinds[event.kind] = event
+    assert "0 % used for 10 min" in kinds["job"].data["reason"]["text"]
+    await stream.aclose()
+
+
+async def test_history_tells_what_was_held_and_what_of_that_was_used(pool: Any) -> None:
+    job = await pool.submit(gpus=2)
+    await pool.state(job.id, "running")
+    start = pool.clock.now
+    assert (await pool.engine.history(start - 60, start)).share_used is None
+    measured(pool, *(GpuSample(uuid, utilization=0.25) for uuid in uuids(await pool.job(job.id))))
+    await sampled(pool)
+    history = await pool.engine.history(start, start + 10)
+    assert (history.share_held, history.share_used) == (0.25, 0.25)
+
+
+async def test_an_executor_that_measures_nothing_writes_nothing(pool: Any) -> None:
+    job = await pool.submit(gpus=1)
+    await pool.state(job.id, "running")
+    await sampled(pool)
+    usage = pool.engine.usage.pool()
+    assert (usage.measured, usage.gpus) == (False, [])
+    assert (await pool.engine.usage.report("gpu", 0, pool.clock.now)).items == []
+
+
+def test_a_stretch_ends_when_gpus_are_used_unknown_or_not_measured_for_long() -> None:
+    quiet = stretch_of((at, 10, 0.05) for at in range(0, 100, 10))
+    assert quiet is not None
+    assert (quiet.since, quiet.length, quiet.measured) == (0, 100, 100)
+    assert quiet.share == pytest.approx(0.05)
+    assert extended(quiet, 100, 10, 0.1) is None
+    assert extended(quiet, 100, 10, None) is None
+    for start, since in ((100 + LONGEST_GAP, 0), (101 + LONGEST_GAP, 101 + LONGEST_GAP)):
+        longer = extended(quiet, start, 10, 0.0)
+        assert longer is not None
+        assert longer.since == since
+    assert stretch_of([(0, 10, 0.0), (10, 10, 0.9), (20, 10, 0.0)]) == Stretch(20, 30, 10, 0)
+
+
+def test_the_sentence_names_gpus_use_and_time() -> None:
+    reason = messages.running(4, 0, 1, 1, unused=(1200.0, 0.031))
+    assert "Its 4 GPUs have been 3 % used for 20 min." in sentences.text(reason)
