@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("site")
-    words = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", ROOT / "docs", target]
+    build = ["-W", "--keep-going", "-q", "-b", "html", str(ROOT / "docs"), str(target)]
+    words = [sys.executable, "-m", "sphinx", *build]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return target
