@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, desc, func, or_, select
@@ -25,14 +25,21 @@ from springtide.scheduler.store.records import (
     Loaded,
 )
 
+Attempts = Mapping[str, Sequence[AttemptRecord]]
+"""Attempts by job, oldest first."""
 FINAL_STATES = [state.value for state in FINAL]
 CHUNK = 500
 
 
 def load(connection: Connection) -> Loaded:
     """Return all that the engine keeps in memory."""
-    table = schema.jobs
-    rows = list(connection.execute(select(table).where(table.c.ended.is_(None)).order_by(table.c.seq)))
+    table, attempts = schema.jobs, schema.attempts
+    unfinished = table.c.ended.is_(None)
+    rows = connection.execute(
+        select(table.c.spec, table.c.standing, table.c.id).where(unfinished).order_by(table.c.seq)
+    )
+    theirs = select(attempts).where(attempts.c.job.in_(select(table.c.id).where(unfinished)))
+    attempts_by_job = _by_job(connection.execute(theirs.order_by(attempts.c.job, attempts.c.number)))
     meta = {row.key: row.value for row in connection.execute(select(schema.meta))}
     return Loaded(
         projects=tuple(
@@ -41,7 +48,7 @@ def load(connection: Connection) -> Loaded:
         ),
         people=tuple(codec.person_record(row) for row in connection.execute(select(schema.people))),
         workspaces=tuple(codec.workspace_record(row) for row in connection.execute(select(schema.workspaces))),
-        jobs=tuple(_with_attempts(connection, rows)),
+        jobs=tuple(_joined(rows, attempts_by_job)),
         fresh="next_age" not in meta,
         clock=ClockAnchor(meta["boot"], meta["clock_offset_ms"] / 1000) if "boot" in meta else None,
         next_age=meta.get("next_age", 0),
@@ -66,20 +73,29 @@ def _highest(connection: Connection, column: Any) -> int:
 
 
 def _with_attempts(connection: Connection, rows: list[Any]) -> list[JobRecord]:
-    attempts = attempts_of(connection, [row.id for row in rows])
-    return [codec.job_record(row, tuple(attempts[row.id][-KEPT_ATTEMPTS:])) for row in rows]
+    return _joined(rows, attempts_of(connection, [row.id for row in rows]))
 
 
-def attempts_of(connection: Connection, ids: list[str]) -> dict[str, list[AttemptRecord]]:
+def _joined(rows: Iterable[Any], attempts: Attempts) -> list[JobRecord]:
+    return [codec.job_record(row, tuple(attempts.get(row.id, ())[-KEPT_ATTEMPTS:])) for row in rows]
+
+
+def attempts_of(connection: Connection, ids: list[str]) -> Attempts:
     """Return attempts by job, oldest first."""
-    found: dict[str, list[AttemptRecord]] = defaultdict(list)
+    found: dict[str, list[AttemptRecord]] = {}
     table = schema.attempts
     for first in range(0, len(ids), CHUNK):
         query = (
             select(table).where(table.c.job.in_(ids[first : first + CHUNK])).order_by(table.c.job, table.c.number)
         )
-        for row in connection.execute(query):
-            found[row.job].append(codec.attempt_record(row))
+        found |= _by_job(connection.execute(query))
+    return found
+
+
+def _by_job(rows: Iterable[Any]) -> dict[str, list[AttemptRecord]]:
+    found: dict[str, list[AttemptRecord]] = defaultdict(list)
+    for row in rows:
+        found[row.job].append(codec.attempt_record(row))
     return found
 
 
