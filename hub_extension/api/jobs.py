@@ -162,11 +162,9 @@ async def jobs(call: Call[JobsQuery, None]) -> JobPage:
         viewer_projects=tuple(sorted(visible or ())),
     )
     engine = call.pool.engine
-    page = await engine.jobs(wanted, query.cursor, query.limit)
+    page = await engine.jobs(wanted, query.cursor, query.limit, starts=query.starts)
     if query.project is not None and not page.items and not engine.has_project(query.project):
         raise unknown_project(query.project, _own_projects(call.pool, caller))
-    if await engine.request_starts(page.items, query.starts):
-        page = await engine.jobs(wanted, query.cursor, query.limit)
     return page
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -22,6 +22,8 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import Event, Job
 
 HEARTBEAT_S: Final = 15.0
+PACE_S: Final = 0.1
+"""Minimum time between two pieces of one stream, in seconds: events that come meanwhile are sent as one piece."""
 RETRY_MS: Final = 2000
 STALLED_S: Final = 10.0
 """Time after which the connection of a reader that takes no data is closed, in seconds.
@@ -62,27 +64,43 @@ class Filter:
         self._pool = pool
         self._job = job
         self._visible: dict[str, bool] = {}
+        self._visible_of: dict[tuple[str, str], bool] = {}
         self.caller = caller
 
     def renew(self, caller: Caller) -> None:
         """Replace the caller by the hub's latest answer, whose groups and permissions may have changed."""
         self.caller = caller
         self._visible.clear()
+        self._visible_of.clear()
 
-    async def shows(self, event: Event) -> bool:
-        """Return whether the event is sent to the caller; `Frames` removes names that the caller may not see."""
+    async def shown(self, events: Iterable[Event]) -> list[Event]:
+        """Return the events that are sent to the caller; `Frames` removes names that the caller may not see."""
+        shown = []
+        for event in events:
+            told = self._tells(event)
+            if told or (told is None and await self._sees(str(event.data.get("job")))):
+                shown.append(event)
+        return shown
+
+    def _tells(self, event: Event) -> bool | None:
+        """Return whether the event is sent to the caller, None if that takes a look at the job."""
         if event.kind == "refetch":
             return True
         if event.kind in {"pool", "gpus"}:
             return self._job is None
         if event.kind == "admin":
             return self._job is None and self.caller.admin
-        job_id = str(event.data.get("id") or event.data.get("job") or "")
-        return self._job in {None, job_id} and await self._sees(job_id, event.data)
+        data = event.data
+        if self._job is not None and self._job != (data.get("id") or data.get("job")):
+            return False
+        if "user" not in data or "project" not in data:
+            return None
+        whose = data["user"], data["project"]
+        if whose not in self._visible_of:
+            self._visible_of[whose] = permissions.may_see_of(self.caller, *whose)
+        return self._visible_of[whose]
 
-    async def _sees(self, job_id: str, data: dict[str, Any]) -> bool:
-        if "user" in data and "project" in data:
-            return permissions.may_see_of(self.caller, data["user"], data["project"])
+    async def _sees(self, job_id: str) -> bool:
         if job_id not in self._visible:
             if len(self._visible) >= KNOWN_JOBS:
                 self._visible.clear()
@@ -165,33 +183,40 @@ class EventsHandler(SiteHandler):
         if not permissions.may_see_job(caller, await self.pool.engine.job(job_id)):
             raise Refusal(404, "not_found", f"There is no job {job_id[:80]!r}.")
 
-    async def _relay(self, events: AsyncIterator[Event], shown: Filter) -> None:
+    async def _relay(self, events: AsyncIterator[Sequence[Event]], shown: Filter) -> None:
         clock = asyncio.get_running_loop().time
         gone = asyncio.ensure_future(self._gone.wait())
         following = asyncio.ensure_future(anext(events, None))
-        checked = clock()
+        checked = sent = clock()
         try:
             while not self._gone.is_set():
-                wait = min(HEARTBEAT_S, max(0.0, checked + self.recheck - clock()))
+                wait = max(0.0, min(sent + HEARTBEAT_S, checked + self.recheck) - clock())
                 await asyncio.wait({gone, following}, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
                 if clock() >= checked + self.recheck:
                     if not await self._still(shown):
                         return
                     checked = clock()
+                piece = b""
                 if following.done():
-                    event = following.result()
-                    if event is None:
+                    received = following.result()
+                    if received is None:
                         return
-                    following = asyncio.ensure_future(anext(events, None))
-                    if await shown.shows(event):
-                        await self._send(self.frames.frame(event, shown.caller))
-                elif not self._gone.is_set():
-                    await self._send(b":\n\n")
+                    piece = await self._piece(received, shown)
+                    following = asyncio.ensure_future(_after_pace(events))
+                if not piece and clock() >= sent + HEARTBEAT_S:
+                    piece = b":\n\n"
+                if piece and not self._gone.is_set():
+                    await self._send(piece)
+                    sent = clock()
         finally:
             for task in (gone, following):
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
                     await task
+
+    async def _piece(self, events: Sequence[Event], shown: Filter) -> bytes:
+        """Return those of the events that the caller may see, encoded."""
+        return b"".join([self.frames.frame(event, shown.caller) for event in await shown.shown(events)])
 
     async def _still(self, shown: Filter) -> bool:
         """Return whether the caller may still read; while the hub does not answer, the permission is kept."""
@@ -208,3 +233,8 @@ class EventsHandler(SiteHandler):
         """Write the data and flush it. Raises `TimeoutError` if the reader does not take it within `STALLED_S`."""
         self.write(data)
         await asyncio.wait_for(self.flush(), STALLED_S)
+
+
+async def _after_pace(events: AsyncIterator[Sequence[Event]]) -> Sequence[Event] | None:
+    await asyncio.sleep(PACE_S)
+    return await anext(events, None)

@@ -26,7 +26,7 @@ class Frames:
         self._kept: LruCache[tuple[int, Audience], tuple[Event, bytes]] = LruCache(
             kept_bytes, lambda kept: len(kept[1])
         )
-        self._holdings: tuple[Event, dict[str, frozenset[str]]] | None = None
+        self._pool: tuple[Event, dict[str, frozenset[str]], views.PoolData] | None = None
         self.encoded = 0
 
     def frame(self, event: Event, caller: Caller) -> bytes:
@@ -36,7 +36,7 @@ class Frames:
         kept = self._kept.get(key)
         if kept is not None:  # the cache keeps the event alive, so no other object has its id
             return kept[1]
-        data = event.data if audience is None else views.pool_data_for(caller, event.data)
+        data = event.data if audience is None else self._parts_of(event)[1].for_caller(caller)
         number = b"" if event.id is None else b"id: %d\n" % event.id
         encoded = number + b"event: " + event.kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
         self.encoded += 1
@@ -49,13 +49,20 @@ class Frames:
         Only ``pool`` events differ between readers: they name jobs only to callers who may see these jobs. Callers
         who see the same projects see the same, unless they hold something outside of these.
         """
-        visible = visible_projects(caller)
-        if event.kind != "pool" or visible is None:
+        if event.kind != "pool":
             return None
-        if self._holdings is None or self._holdings[0] is not event:
-            self._holdings = event, holdings_of(event)
-        held = frozenset[str]() if caller.service else self._holdings[1].get(caller.name, frozenset())
+        visible = visible_projects(caller)
+        if visible is None:
+            return None
+        holdings = self._parts_of(event)[0]
+        held = frozenset[str]() if caller.service else holdings.get(caller.name, frozenset())
         return caller.name if held - visible else "", visible
+
+    def _parts_of(self, event: Event) -> tuple[dict[str, frozenset[str]], views.PoolData]:
+        """Return who holds what, and the data by caller, of the latest ``pool`` event."""
+        if self._pool is None or self._pool[0] is not event:
+            self._pool = event, holdings_of(event), views.PoolData(event.data)
+        return self._pool[1:]
 
 
 def holdings_of(event: Event) -> dict[str, frozenset[str]]:

@@ -72,7 +72,7 @@ class RoleResolver:
         caller = await self.inner.caller(handler)
         if caller is None:
             return None
-        return permissions.resolved(caller, {view.name: view.parent for view in self.engine.pool().projects})
+        return permissions.resolved(caller, self.engine.project_parents())
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,8 +68,8 @@ class TrainJobs:
 
     async def __aenter__(self) -> Self:
         events = self._engine.subscribe()
-        first = await anext(events, None)
-        self._gpus = 0 if first is None else int(first.data["train_gpus"])
+        first = await anext(events, ())
+        self._gpus = int(first[0].data["train_gpus"]) if first else 0
         self._work.start()
         self._stack.push_async_callback(self._work.stop)
         self._background(self._hear(events), "events for train jobs")
@@ -131,14 +131,18 @@ class TrainJobs:
 
     # ---------- what the engine tells
 
-    async def _hear(self, events: AsyncGenerator[wire.Event, None]) -> None:
+    async def _hear(self, events: AsyncGenerator[Sequence[wire.Event], None]) -> None:
         async with aclosing(events):
-            async for event in events:
-                try:
-                    self._happened(event)
-                except Exception:
-                    log.exception("An event of the kind %r could not be followed.", event.kind)
-                    self._missed()
+            async for received in events:
+                for event in received:
+                    self._follow(event)
+
+    def _follow(self, event: wire.Event) -> None:
+        try:
+            self._happened(event)
+        except Exception:
+            log.exception("An event of the kind %r could not be followed.", event.kind)
+            self._missed()
 
     def _happened(self, event: wire.Event) -> None:
         match event.kind:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, BinaryIO, TypeVar
@@ -15,18 +14,15 @@ from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.requests import control, paging, project_admin, quotas, validation, workspaces
 from springtide.scheduler.engine.requests.control import JobChange
 from springtide.scheduler.engine.requests.ranges import check_use
-from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import store_refusal
 from springtide.scheduler.engine.views import history, job_view, pool_view
 from springtide.scheduler.engine.views.by_type import quota_sums
-from springtide.scheduler.executors.base import Reported
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.bundles import pack
 from springtide.scheduler.store.records import AuditRecord, Bundle, EventRecord, JobQuery, JobSpec
 
-logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Members = Mapping[str, Sequence[str]]
 """Members by project, as the hub's groups say."""
@@ -70,23 +66,9 @@ class Engine:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await parts.actuator.stop()
-        await self._commit_reports()
+        await parts.loop.commit_reports()
         await parts.executor.stop()
         parts.store.shutdown()
-
-    async def _commit_reports(self) -> None:
-        """Commit the progress reports that are in memory only."""
-        parts = self._parts
-        transaction = Transaction(parts.state, parts.nodes, parts.clock())
-        for observation in parts.mailbox.observations:
-            if isinstance(observation, Reported) and (job := transaction.job(observation.key.job)) is not None:
-                transaction.put_report(lifecycle.reported(job, observation))
-        batch = transaction.write_batch()
-        if batch and parts.loop.failure is None:
-            try:
-                await parts.store.write(self._store.commit, batch)
-            except StoreError as error:
-                logger.warning("The latest progress reports were not written: %s", error)
 
     async def wait_closed(self) -> str | None:
         """Wait until the engine has stopped; return why if it stopped by itself."""
@@ -197,10 +179,22 @@ class Engine:
         """
         return await self._parts.questions.answer(question, Asker(user, project, sees, members))
 
-    async def jobs(self, filter: JobFilter, cursor: str | None, limit: int) -> wire.JobPage:  # noqa: A002
-        """Return a page of the jobs that match, in the order of the filter, without their sources."""
+    async def jobs(
+        self,
+        filter: JobFilter,  # noqa: A002
+        cursor: str | None,
+        limit: int,
+        *,
+        starts: float | None = None,
+    ) -> wire.JobPage:
+        """Return a page of the jobs that match, in the order of the filter, without their sources.
+
+        ``starts`` has the starts of those that wait forecast; it is the maximum time to wait for that, in seconds.
+        """
         after, limit = paging.job_page_bounds(filter.order, cursor, limit)
         found = await self._read(self._store.jobs, filter, after, limit + 1)
+        if starts is not None:
+            await self._parts.forecasts.request([job.id for job in found[:limit]], starts)
         items = [self._read_model.job(self._state.jobs.get(job.id, job), full=False) for job in found[:limit]]
         more = len(found) > limit
         return wire.JobPage(items=items, next=paging.job_cursor(filter.order, found[limit - 1]) if more else None)
@@ -235,6 +229,10 @@ class Engine:
     def has_project(self, name: str) -> bool:
         """Return whether there is a project of that name."""
         return name in self._state.projects
+
+    def project_parents(self) -> dict[str, str | None]:
+        """Return the project that each project is in, None for those in no other."""
+        return {record.name: record.project.parent for record in self._state.projects.values()}
 
     def has_quota(self, name: str) -> bool:
         """Return whether a project or one of its ancestors has a quota."""
@@ -393,15 +391,15 @@ class Engine:
 
     # ---------- events
 
-    def subscribe(self, last_event_id: int | None = None) -> AsyncGenerator[wire.Event, None]:
-        """Return the event stream, from after ``last_event_id`` or from now on.
+    def subscribe(self, last_event_id: int | None = None) -> AsyncGenerator[Sequence[wire.Event], None]:
+        """Return the event stream, from after ``last_event_id`` or from now on: each time all events that wait.
 
-        The first event after the recorded ones is the pool in its present state. An event of the kind ``refetch``
-        says that events were missed: fetch again what is shown.
+        The first event after the recorded ones is the pool. An event of the kind ``refetch`` says that events were
+        missed: fetch again what is shown.
         """
 
         async def read(after: int, limit: int) -> list[EventRecord]:
             return await self._read(self._store.events, after, limit)
 
         state, parts = self._state, self._parts
-        return parts.hub.stream(last_event_id, lambda: state.last_event, read, parts.broadcast.pool_event)
+        return parts.hub.stream(last_event_id, lambda: state.last_event, read, parts.broadcast.first_event)

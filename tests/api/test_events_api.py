@@ -217,6 +217,27 @@ async def test_an_event_is_encoded_once_for_all_who_see_the_same_of_it(running, 
     assert encoded.count("pool") == 2, "that of vision, of which susan and joe are, and the administrators'"
 
 
+async def test_a_quiet_jobs_stream_is_kept_alive_while_others_are_busy(running, monkeypatch):
+    monkeypatch.setattr("springtide.hub_extension.service.events.HEARTBEAT_S", 0.3)
+    job = await running.submit("susan", gpus=4)
+    await running.until("susan", job["id"], lambda found: found["state"] == "running")
+    async with running.as_("susan").stream("GET", f"/events?job={job['id']}") as answer, asyncio.timeout(60):
+        other = wire.Event(kind="progress", data={"job": "other", "user": "susan", "project": "vision"})
+
+        async def keep_busy():
+            while True:
+                running.pool.engine._parts.hub.publish([other])
+                await asyncio.sleep(0.05)
+
+        busy = asyncio.create_task(keep_busy())
+        heartbeats = 0
+        async for line in answer.aiter_lines():
+            heartbeats += line == ":"
+            if heartbeats == 2:
+                break
+        busy.cancel()
+
+
 def readers(running):
     return running.pool.engine.stats.subscribers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from springtide.hub_extension.api.views import pool_data_for
+from springtide.hub_extension.api.permissions import may_see_of
 from springtide.hub_extension.service.frames import Frames
 from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler.wire import Event
@@ -30,12 +30,22 @@ def told(frames: Frames, event: Event, caller: Caller) -> Any:
     return json.loads(frames.frame(event, caller).split(b"data: ", 1)[1])
 
 
+def seen_by(caller: Caller, event: Event) -> Any:
+    """Return the data without the names that the caller may not see."""
+    data = json.loads(json.dumps(event.data))
+    for each in data["nodes"][0]["gpus"]:
+        holder = each["holder"]
+        if holder is not None and not may_see_of(caller, holder["user"], holder["project"]):
+            holder |= {"job": "", "name": ""}
+    return data
+
+
 def test_everybody_is_sent_what_she_may_see_whoever_was_sent_it_before() -> None:
     event = pool(cell("susan", "vision"), cell("joe", "speech"), cell("joe", ""), cell("jemma", "speech"))
     for order in ([SUSAN, JOE, JEMMA, BOT, ADMIN], [ADMIN, BOT, JEMMA, JOE, SUSAN]):
         frames = Frames()
         for caller in order:
-            assert told(frames, event, caller) == pool_data_for(caller, event.data)
+            assert told(frames, event, caller) == seen_by(caller, event)
     assert "of-joe" in str(told(Frames(), event, JOE))
     assert "of-joe" not in str(told(Frames(), event, SUSAN))
     assert "of-joe" not in str(told(Frames(), event, BOT))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from springtide.scheduler import wire
 from springtide.scheduler.engine.state.borrowing import Borrowing, filling_order
 from springtide.scheduler.model import JobState, Reason, Worker
 from springtide.scheduler.store.records import AttemptRecord, JobRecord, JobSpec, JobStanding
@@ -65,6 +66,33 @@ async def test_borrowed_gpus_change_hands_as_jobs_come_and_go(pool):
     await pool.state(first.id, "succeeded")
 
     assert [gpu.borrowed for gpu in (await pool.job(second.id)).held] == [False, False, True]
+
+
+async def test_another_quota_changes_what_is_borrowed(pool, members):
+    job = await pool.submit("susan", gpus=4)
+    await pool.state(job.id, "running")
+    for quota, borrowed in ((3, [False, False, False, True]), (0, [True] * 4), (4, [False] * 4)):
+        await pool.engine.edit_project("susan", wire.ProjectEdit(quota=quota), "admin", members=members)
+        assert [gpu.borrowed for gpu in (await pool.job(job.id)).held] == borrowed
+
+
+async def test_the_pool_counts_the_jobs_of_each_project_whatever_becomes_of_them(pool):
+    def counted():
+        views = {view.name: view for view in pool.engine.pool().projects}
+        return {name: (views[name].running_jobs, views[name].waiting_jobs) for name in ("susan", "joe")}
+
+    running = await pool.submit("susan", gpus=4)
+    await pool.state(running.id, "running")
+    waiting = [await pool.submit("susan", gpus=8) for _ in range(3)]
+    await pool.engine.pause(waiting[0].id, "susan")
+    assert counted() == {"susan": (1, 3), "joe": (0, 0)}
+    await pool.engine.cancel(waiting[1].id, "susan")
+    assert counted() == {"susan": (1, 2), "joe": (0, 0)}
+    await pool.restart()
+    assert counted() == {"susan": (1, 2), "joe": (0, 0)}
+    pool.executor.end(pool.key(running.id), code=0)
+    await pool.state(waiting[2].id, "running")
+    assert counted() == {"susan": (1, 1), "joe": (0, 0)}
 
 
 def test_each_gpu_type_has_a_quota_of_its_own():

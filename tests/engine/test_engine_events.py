@@ -24,8 +24,8 @@ class Reader:
         self._task = asyncio.ensure_future(self._read())
 
     async def _read(self):
-        async for event in self._stream:
-            self.events.append(event)
+        async for received in self._stream:
+            self.events += received
 
     def of(self, kind):
         return [event for event in self.events if event.kind == kind]
@@ -130,7 +130,8 @@ async def test_logs_that_grow_are_told(pool, read):
     reader = await read()
     pool.executor.tell(LogGrew(job.id, 0, 42))
     await reader.until(lambda r: r.of("log"))
-    assert reader.of("log")[0].data == {"job": job.id, "rank": 0, "size": 42}
+    told = {"job": job.id, "rank": 0, "size": 42, "user": "susan", "project": "susan"}
+    assert reader.of("log")[0].data == told
 
 
 async def test_a_changed_place_in_line_shows_without_being_asked(pool, read):
@@ -158,7 +159,7 @@ async def test_a_slow_reader_slows_nobody_and_is_told_to_ask_again(pool, monkeyp
     for _ in range(8):
         await pool.submit(gpus=8)
     await pool.idle()
-    seen = [await anext(slow) for _ in range(2)]
+    seen = await anext(slow)
     assert seen[0] is stream.REFETCH
     assert pool.engine.stats.subscribers == 1
     await slow.aclose()
@@ -178,7 +179,7 @@ async def test_a_slow_reader_gets_the_newest_of_each_job_in_order_and_misses_not
     await pool.idle()
     seen: list[wire.Event] = []
     while not any(event.kind == "job" and event.data["state"] == "cancelled" for event in seen):
-        seen.append(await anext(slow))
+        seen += await anext(slow)
     assert "refetch" not in {event.kind for event in seen}
     recorded = [event.id for event in seen if event.id is not None]
     assert recorded == sorted(recorded)
@@ -187,6 +188,29 @@ async def test_a_slow_reader_gets_the_newest_of_each_job_in_order_and_misses_not
     progress = [event.data["progress"]["step"] for event in seen if event.kind == "progress"]
     assert progress == [stream.MAX_QUEUED - 1]
     await slow.aclose()
+
+
+async def test_what_happened_while_a_reader_was_busy_comes_at_once(pool):
+    stream_of_all = pool.engine.subscribe()
+    await anext(stream_of_all)
+    jobs = [(await pool.submit(gpus=8)).id for _ in range(3)]
+    await pool.idle()
+    received = await anext(stream_of_all)
+    assert {event.data["id"] for event in received if event.kind == "job"} == set(jobs)
+    await stream_of_all.aclose()
+
+
+async def test_readers_who_come_together_share_one_event_of_the_pool(pool):
+    streams = [pool.engine.subscribe() for _ in range(3)]
+    await anext(streams[0])
+    await pool.submit(gpus=8)
+    [second], [third] = [await anext(each) for each in streams[1:]]
+    assert second is third, "a newer one is about to be sent to all"
+    told: list[wire.Event] = []
+    while not any(event.kind == "pool" and event.data["train_held"] == 8 for event in told):
+        told += await anext(streams[2])
+    for each in streams:
+        await each.aclose()
 
 
 async def test_a_stream_ends_with_the_engine(pool):

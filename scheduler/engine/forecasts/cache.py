@@ -68,6 +68,8 @@ class ForecastCache:
         self._requested = asyncio.Event()
         self._renewed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._took = 0.0
+        self._free_at = 0.0
         self._questions = 0
 
     # ---------- the pool as it is
@@ -75,7 +77,8 @@ class ForecastCache:
     async def request(self, job_ids: Collection[str], timeout: float) -> bool:  # noqa: ASYNC109 - no error
         """Have the starts of these jobs computed, if they are unknown or out of date.
 
-        Waits at most ``timeout`` seconds for unknown ones, and not for the others. Returns whether it waited.
+        Waits at most ``timeout`` seconds for unknown ones, and not for the others; not at all if the last forecast
+        took longer, or the next one begins later. Returns whether any were unknown.
         """
         now = self._clock()
         stale = [job_id for job_id in job_ids if not self._is_fresh(job_id, now) and self._is_waiting(job_id)]
@@ -88,10 +91,11 @@ class ForecastCache:
         unknown = [job_id for job_id in stale if job_id not in self._starts]
         if not unknown:
             return False
-        renewed = self._renewed
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await renewed.wait()
+        renewed, present = self._renewed, asyncio.get_running_loop().time()
+        if max(present, self._free_at) + self._took <= present + timeout:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await renewed.wait()
         pending = unknown_start("working", now)
         self._store({job_id: pending for job_id in unknown if job_id not in self._starts}, -1)
         return True
@@ -108,6 +112,7 @@ class ForecastCache:
             await self._requested.wait()
             self._requested.clear()
             began = running.time()
+            self._free_at = began + self._took + _pause_after(self._took)
             wanted = list(self._wanted)[:MAX_ASKED_JOBS]
             for job_id in wanted:
                 del self._wanted[job_id]
@@ -119,7 +124,10 @@ class ForecastCache:
                 self._store(dict.fromkeys(wanted, failed), self._read_model.version)
             self._renewed.set()
             self._renewed = asyncio.Event()
-            await asyncio.sleep(max(MIN_PAUSE, PAUSE_FACTOR * (running.time() - began)))
+            self._took = running.time() - began
+            pause = _pause_after(self._took)
+            self._free_at = running.time() + pause
+            await asyncio.sleep(pause)
             if self._wanted:
                 self._requested.set()
 
@@ -183,6 +191,10 @@ class ForecastCache:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._client.stop()
+
+
+def _pause_after(took: float) -> float:
+    return max(MIN_PAUSE, PAUSE_FACTOR * took)
 
 
 def starts_of(window: Window, now: float, until: float) -> wire.Starts:

@@ -23,11 +23,12 @@ from springtide.scheduler.engine.loop.mailbox import (
 from springtide.scheduler.engine.loop.tick import Tick, TickBuilder
 from springtide.scheduler.engine.loop.time_limits import TimeLimits
 from springtide.scheduler.engine.settings import EngineSettings, Stats
+from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads, store_refusal
 from springtide.scheduler.engine.views.broadcast import Broadcast
 from springtide.scheduler.engine.views.read_model import ReadModel
-from springtide.scheduler.executors.base import AttemptPhase, AttemptStatus, InventoryChanged
+from springtide.scheduler.executors.base import AttemptPhase, AttemptStatus, InventoryChanged, Reported
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError, StoreTakenError, StoreUnsureError
 from springtide.scheduler.store.records import EventRecord, JobRecord
@@ -111,6 +112,20 @@ class Loop:
             self._parts.broadcast.close()
             self._ended = True
             self._rested.set()
+
+    async def commit_reports(self) -> None:
+        """Commit the progress reports that are in memory only; once the task has ended."""
+        ticks = self._parts.ticks
+        transaction = Transaction(self._state, ticks.nodes, self._clock())
+        for observation in self._mailbox.observations:
+            if isinstance(observation, Reported) and (job := transaction.job(observation.key.job)) is not None:
+                transaction.put_report(lifecycle.reported(job, observation))
+        batch = transaction.write_batch()
+        if batch and self.failure is None:
+            try:
+                await self._parts.store.write(self._parts.store.store.commit, batch)
+            except StoreError as error:
+                logger.warning("The latest progress reports were not written: %s", error)
 
     def stop(self) -> None:
         """End after the current tick."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from springtide.scheduler.store.records import JobRecord
 
@@ -16,19 +16,45 @@ def filling_order(job: JobRecord) -> Order:
     return (job.spec.preemptible, job.attempts[-1].created, job.spec.seq)
 
 
+def holds_the_same(one: JobRecord | None, other: JobRecord | None) -> bool:
+    """Return whether two records of a job, None for one that is unknown, fill a quota alike."""
+    before, after = (None if job is None else job.live for job in (one, other))
+    if before is None or after is None:
+        return before is after
+    return (before.number, before.created, before.placement, before.gpu_type) == (
+        after.number,
+        after.created,
+        after.placement,
+        after.gpu_type,
+    )
+
+
 class Borrowing:
     """The numbers of GPUs that live jobs hold beyond their projects' quotas.
 
     ``live_in`` returns a project's live jobs in `filling_order`, ``quota_of`` its quota of a GPU type, None if it
-    is unlimited. Each is computed once, when first asked for, from the jobs within the quota.
+    is unlimited. Each is computed once, when first asked for, from the jobs within the quota; ``bounds`` are known
+    already.
     """
 
     def __init__(
-        self, live_in: Callable[[str], Iterable[JobRecord]], quota_of: Callable[[str, str], int | None]
+        self,
+        live_in: Callable[[str], Iterable[JobRecord]],
+        quota_of: Callable[[str, str], int | None],
+        bounds: Mapping[tuple[str, str], Bound | None] | None = None,
     ) -> None:
         self._live_in = live_in
         self._quota_of = quota_of
-        self._bounds: dict[tuple[str, str], Bound | None] = {}
+        self._bounds = dict(bounds or {})
+
+    def bounds_except(self, projects: Collection[str]) -> dict[tuple[str, str], Bound | None]:
+        """Return what was computed of all other projects, by project and GPU type."""
+        return {key: bound for key, bound in self._bounds.items() if key[0] not in projects}
+
+    def forget(self, project: str) -> None:
+        """Compute a project's numbers again, because what its jobs hold has changed."""
+        for key in [key for key in self._bounds if key[0] == project]:
+            del self._bounds[key]
 
     def of(self, job: JobRecord) -> int:
         """Return the number of borrowed GPUs of a job, which are the last ones it holds."""

@@ -18,10 +18,15 @@ class ObservedNodes:
 
     all: tuple[Node, ...] = ()
     quarantine: dict[AttemptKey, Placement] = field(default_factory=dict)
+    _train: tuple[tuple[Node, ...], tuple[Node, ...]] = ((), ())
 
     def train(self) -> tuple[Node, ...]:
         """Return the train nodes. GPUs of quarantined attempts count as taken."""
-        return tuple(self._without_quarantined(node) for node in self.all if node.environment is Environment.TRAIN)
+        if self._train[0] is not self.all:
+            train = tuple(node for node in self.all if node.environment is Environment.TRAIN)
+            self._train = self.all, train
+        train = self._train[1]
+        return tuple(map(self._without_quarantined, train)) if self.quarantine else train
 
     def build(self) -> tuple[Node, ...]:
         """Return the build nodes."""

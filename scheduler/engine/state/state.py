@@ -12,7 +12,7 @@ from sortedcontainers import SortedKeyList
 from springtide.scheduler import model
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.engine.state import lifecycle
-from springtide.scheduler.engine.state.borrowing import Borrowing, filling_order
+from springtide.scheduler.engine.state.borrowing import Borrowing, filling_order, holds_the_same
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.observed import ObservedNodes
@@ -81,19 +81,21 @@ class State:
     """Committed state: unfinished jobs, projects, people, workspaces, and the highest number of each journal.
 
     Changes only when a `Transaction` is applied after its commit. ``live_by_project`` holds the jobs with a live
-    attempt, in the order in which they fill the project's quota. ``types`` are the pool's GPU types. ``unsaved``
-    are ids of jobs whose latest reports are in memory only. ``clock`` is the anchor of the system clock that all
-    times refer to.
+    attempt, in the order in which they fill the project's quota, ``reserved`` those for which GPUs are reserved.
+    ``types`` are the pool's GPU types. ``unsaved`` are ids of jobs whose latest reports are in memory only.
+    ``clock`` is the anchor of the system clock that all times refer to.
     """
 
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     live_by_project: dict[str, SortedKeyList] = field(default_factory=dict)
+    reserved: dict[str, JobRecord] = field(default_factory=dict)
     projects: dict[str, ProjectRecord] = field(default_factory=dict)
     people: dict[str, PersonRecord] = field(default_factory=dict)
     workspaces: dict[WorkspaceKey, WorkspaceRecord] = field(default_factory=dict)
     job_of_key: dict[SubmissionKey, str] = field(default_factory=dict)
     ended_keys: deque[SubmissionKey] = field(default_factory=deque)
     unfinished_by_user: Counter[str] = field(default_factory=Counter)
+    unfinished_by_project: Counter[str] = field(default_factory=Counter)
     bundle_sizes: BundleSizes = field(default_factory=BundleSizes)
     unsaved: set[str] = field(default_factory=set)
     types: KnownTypes = field(default_factory=KnownTypes)
@@ -103,6 +105,7 @@ class State:
     last_event: int = 0
     last_audit: int = 0
     last_decision: int = 0
+    _borrowing: Borrowing | None = None
 
     @classmethod
     def from_store(cls, loaded: Loaded, declared: DeclaredTypes = DeclaredTypes()) -> State:  # noqa: B008 - frozen
@@ -121,9 +124,9 @@ class State:
             last_decision=loaded.last_decision,
         )
         for job in loaded.jobs:
-            named = tuple(dict.fromkeys(declared.of(each) for each in job.spec.gpu_types))
-            spec = job.spec if named == job.spec.gpu_types else replace(job.spec, gpu_types=named)
-            state.put_job(replace(job, spec=spec))
+            named = tuple(dict.fromkeys(map(declared.of, job.spec.gpu_types)))
+            same = named == job.spec.gpu_types
+            state.put_job(job if same else replace(job, spec=replace(job.spec, gpu_types=named)))
         return state
 
     def put_job(self, job: JobRecord) -> None:
@@ -133,19 +136,32 @@ class State:
             self.live_by_project[job.spec.project].remove(before)
         if job.live is not None:
             self.live_by_project.setdefault(job.spec.project, SortedKeyList(key=filling_order)).add(job)
+        if self._borrowing is not None and not holds_the_same(before, job):
+            self._borrowing.forget(job.spec.project)
+        if job.standing.reserved and not job.state.final:
+            self.reserved[job.id] = job
+        else:
+            self.reserved.pop(job.id, None)
         if job.spec.key is not None:
             self._index_key((job.spec.user, job.spec.key), job)
         if not job.state.final:
             self.jobs[job.id] = job
             if before is None:
-                self.unfinished_by_user[job.spec.user] += 1
                 self.bundle_sizes.add(job.spec)
+                self._count_unfinished(job, 1)
         elif before is not None:
             del self.jobs[job.id]
             self.bundle_sizes.remove(job.spec)
-            self.unfinished_by_user[job.spec.user] -= 1
-            if not self.unfinished_by_user[job.spec.user]:
-                del self.unfinished_by_user[job.spec.user]
+            self._count_unfinished(job, -1)
+
+    def _count_unfinished(self, job: JobRecord, number: int) -> None:
+        for counts, name in (
+            (self.unfinished_by_user, job.spec.user),
+            (self.unfinished_by_project, job.spec.project),
+        ):
+            counts[name] += number
+            if not counts[name]:
+                del counts[name]
 
     def _index_key(self, key: SubmissionKey, job: JobRecord) -> None:
         self.job_of_key[key] = job.id
@@ -169,7 +185,13 @@ class State:
 
     def borrowing(self) -> Borrowing:
         """Return how many GPUs each live job borrows."""
-        return Borrowing(lambda project: self.live_by_project.get(project, ()), self.quota)
+        if self._borrowing is None:
+            self._borrowing = Borrowing(lambda project: self.live_by_project.get(project, ()), self.quota)
+        return self._borrowing
+
+    def quotas_changed(self) -> None:
+        """Compute again how much is borrowed, because projects or types have changed."""
+        self._borrowing = None
 
     def clock_step(self, anchor: ClockAnchor, now: float) -> float:
         """Return by how many seconds the system clock was set since the times of this state were written.

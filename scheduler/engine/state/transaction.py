@@ -9,7 +9,7 @@ from heapq import merge
 
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.engine.state import known_types, lifecycle
-from springtide.scheduler.engine.state.borrowing import Borrowing, filling_order
+from springtide.scheduler.engine.state.borrowing import Borrowing, filling_order, holds_the_same
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes, Owner
 from springtide.scheduler.engine.state.known_types import KnownTypes, Quantities
 from springtide.scheduler.engine.state.lifecycle import Effect, Transition
@@ -137,12 +137,17 @@ class Transaction:
         for job in self.jobs.values():
             if job.live is not None:
                 changed.setdefault(job.spec.project, []).append(job)
+        same_quotas = not self.projects and self.new_types is None
+        touched = {
+            job.spec.project for job in self.jobs.values() if not holds_the_same(self.state.jobs.get(job.id), job)
+        }
 
         def live_in(project: str) -> Iterator[JobRecord]:
             others = (job for job in self.state.live_by_project.get(project, ()) if job.id not in self.jobs)
             return merge(others, sorted(changed.get(project, ()), key=filling_order), key=filling_order)
 
-        return Borrowing(live_in, self._quota)
+        known = self.state.borrowing().bounds_except(touched) if same_quotas else None
+        return Borrowing(live_in, self._quota, known)
 
     def _quota(self, name: str, gpu_type: str) -> int | None:
         record = self.project(name)
@@ -271,6 +276,8 @@ class Transaction:
             state.unsaved.clear()
         else:
             state.unsaved.update(job_id for job_id in self.jobs if job_id in state.jobs)
+        if self.projects or self.new_types is not None:
+            state.quotas_changed()
         if self.projects:
             state.projects = self.all_projects()
         if self.people:

@@ -18,6 +18,11 @@ from springtide.scheduler.store.records import EventRecord, JobRecord
 
 REFRESH_DELAY = 0.25
 """Seconds over which changes that only the pool's state explains are collected into one event."""
+REFRESH_DELAY_PER_GPU = 0.002
+"""Minimum seconds between two events of the pool, for each of its GPUs: such an event has about 200 bytes for
+each, and goes to every reader."""
+MAX_REFRESH_DELAY = 5.0
+"""Seconds between two events of the largest pools."""
 MAX_REFRESHED_JOBS = 200
 """Maximum number of jobs whose reason is computed for one set of events; others show theirs when asked for."""
 
@@ -33,6 +38,8 @@ class Broadcast:
         self._hub = hub
         self._clock = clock
         self._refresh: asyncio.TimerHandle | None = None
+        self._refreshed_at = 0.0
+        self._latest: tuple[int, wire.Event] | None = None
         self._last_shown: dict[str, tuple[object, ...]] = {}
         self._log_readers: dict[str, set[asyncio.Event]] = {}
 
@@ -87,12 +94,23 @@ class Broadcast:
         now = transaction.now
         self._hub.publish(event_of(record) for record in records)
         self._hub.publish(self._progress_events(reported, now))
-        self._hub.publish(
-            wire.Event(kind="log", data={"job": log.job, "rank": log.rank, "size": log.size}, at=now)
-            for log in logs
-        )
+        self._hub.publish(self._log_event(log, now) for log in logs)
         if (transaction.must_commit or nodes_changed) and self._refresh is None:
-            self._refresh = asyncio.get_running_loop().call_later(REFRESH_DELAY, self._publish_refresh)
+            running = asyncio.get_running_loop()
+            at = max(running.time() + REFRESH_DELAY, self._refreshed_at + self._refresh_interval())
+            self._refresh = running.call_at(at, self._publish_refresh)
+
+    def _refresh_interval(self) -> float:
+        gpus = sum(node.gpus for node in self._read_model.nodes.all)
+        return min(MAX_REFRESH_DELAY, gpus * REFRESH_DELAY_PER_GPU)
+
+    def _log_event(self, log: LogGrew, now: float) -> wire.Event:
+        """Return the event of a log that grew, with whose job it is, so that no reader has to look that up."""
+        data: dict[str, object] = {"job": log.job, "rank": log.rank, "size": log.size}
+        job = self._read_model.jobs.in_memory(log.job)
+        if job is not None:
+            data |= {"user": job.spec.user, "project": job.spec.project}
+        return wire.Event(kind="log", data=data, at=now)
 
     def _progress_events(self, job_ids: Iterable[str], now: float) -> Iterable[wire.Event]:
         for job_id in dict.fromkeys(job_ids):
@@ -111,6 +129,7 @@ class Broadcast:
     def _publish_refresh(self) -> None:
         """Send transient events of jobs whose reason, place or borrowed GPUs have changed, and of the pool."""
         self._refresh = None
+        self._refreshed_at = asyncio.get_running_loop().time()
         if not self._hub:
             return
         context = self._read_model.view_context()
@@ -127,7 +146,7 @@ class Broadcast:
                 self._last_shown[job.id] = shown
                 changed.append(self._job_event(job))
         self._hub.publish(changed)
-        self._hub.publish([self.pool_event()])
+        self._hub.publish([self._pool_event()])
 
     def publish_jobs(self, job_ids: Collection[str]) -> None:
         """Send transient events of jobs whose view has changed although their record has not."""
@@ -162,9 +181,22 @@ class Broadcast:
         view = self._read_model.job(job, full=False)
         return wire.Event(kind="job", data=msgspec.to_builtins(view), at=self._clock())
 
-    def pool_event(self) -> wire.Event:
-        """Return an event of the pool in its present state."""
-        return wire.Event(kind="pool", data=msgspec.to_builtins(self._read_model.pool()), at=self._clock())
+    def first_event(self) -> wire.Event:
+        """Return the event of the pool for a new reader.
+
+        It is the one of the other readers as long as a newer one is about to be sent, so that many who connect at
+        once, as after a restart, share one.
+        """
+        if self._latest is not None and self._refresh is not None:
+            return self._latest[1]
+        return self._pool_event()
+
+    def _pool_event(self) -> wire.Event:
+        version = self._read_model.version
+        if self._latest is None or self._latest[0] != version:
+            data = msgspec.to_builtins(self._read_model.pool())
+            self._latest = version, wire.Event(kind="pool", data=data, at=self._clock())
+        return self._latest[1]
 
     # ---------- logs
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -36,18 +35,19 @@ class Subscriber:
     """
 
     def __init__(self) -> None:
-        self._queue: OrderedDict[Subject, wire.Event] = OrderedDict()
+        self._queue: dict[Subject, wire.Event] = {}
         self._arrived = asyncio.Event()
         self._closed = False
 
-    def send(self, event: wire.Event) -> None:
-        """Queue an event. When too many subjects are queued, `REFETCH` replaces all of them."""
-        subject = subject_of(event)
-        self._queue.pop(subject, None)
-        if len(self._queue) >= MAX_QUEUED:
-            self._queue.clear()
-            self._queue[subject_of(REFETCH)] = REFETCH
-        self._queue[subject] = event
+    def send(self, events: Iterable[tuple[Subject, wire.Event]]) -> None:
+        """Queue events by subject. When too many subjects are queued, `REFETCH` replaces all of them."""
+        queue = self._queue
+        for subject, event in events:
+            queue.pop(subject, None)
+            if len(queue) >= MAX_QUEUED:
+                queue.clear()
+                queue[_MISSED] = REFETCH
+            queue[subject] = event
         self._arrived.set()
 
     def close(self) -> None:
@@ -55,19 +55,22 @@ class Subscriber:
         self._closed = True
         self._arrived.set()
 
-    async def receive(self) -> wire.Event | None:
-        """Return the next event, waiting for it; None after the last one."""
-        while not self._queue:
-            if self._closed:
-                return None
+    async def receive(self) -> list[wire.Event]:
+        """Return the queued events, waiting for one; none after the last ones."""
+        while not self._queue and not self._closed:
             self._arrived.clear()
             await self._arrived.wait()
-        return self._queue.popitem(last=False)[1]
+        received = list(self._queue.values())
+        self._queue.clear()
+        return received
 
 
 def subject_of(event: wire.Event) -> Subject:
     """Return what an event is about."""
     return event.kind, event.data.get("id") or event.data.get("job"), event.data.get("rank")
+
+
+_MISSED = subject_of(REFETCH)
 
 
 class EventHub:
@@ -83,9 +86,9 @@ class EventHub:
 
     def publish(self, events: Iterable[wire.Event]) -> None:
         """Send events to every subscriber."""
-        for event in events:
-            for subscriber in self._subscribers:
-                subscriber.send(event)
+        sent = [(subject_of(event), event) for event in events]
+        for subscriber in self._subscribers if sent else ():
+            subscriber.send(sent)
 
     def close(self) -> None:
         """End every stream."""
@@ -95,10 +98,11 @@ class EventHub:
 
     async def stream(
         self, after: int | None, newest: Callable[[], int], read: ReadEvents, first: Callable[[], wire.Event]
-    ) -> AsyncGenerator[wire.Event, None]:
+    ) -> AsyncGenerator[Sequence[wire.Event], None]:
         """Yield recorded events with ids above ``after`` (none if it is None), then ``first()``, then new events.
 
-        ``newest`` returns the id of the newest recorded event. A gap in the recorded events yields `REFETCH`.
+        Yields all events that wait at a time, so that a reader handles them at once. ``newest`` returns the id of
+        the newest recorded event. A gap in the recorded events yields `REFETCH`.
         """
         subscriber = Subscriber()
         if self._closed:
@@ -108,27 +112,25 @@ class EventHub:
         try:
             last = newest()
             if after is not None:
-                async for event in _recorded(after, last, read):
-                    last = max(last, event.id or 0)
-                    yield event
-            yield first()
-            while (new_event := await subscriber.receive()) is not None:
-                if new_event.id is None or new_event.id > last:
-                    yield new_event
+                async for recorded in _recorded(after, last, read):
+                    last = max(last, recorded[-1].id or 0)
+                    yield recorded
+            yield [first()]
+            while received := await subscriber.receive():
+                if new := [event for event in received if event.id is None or event.id > last]:
+                    yield new
         finally:
             self._subscribers.discard(subscriber)
             self._stats.subscribers = len(self._subscribers)
 
 
-async def _recorded(after: int, newest: int, read: ReadEvents) -> AsyncIterator[wire.Event]:
+async def _recorded(after: int, newest: int, read: ReadEvents) -> AsyncIterator[Sequence[wire.Event]]:
     if after > newest:
-        yield REFETCH
+        yield [REFETCH]
         return
     while after < newest and (page := await read(after, PAGE)):
-        if page[0].id > after + 1:
-            yield REFETCH
-        for record in page:
-            yield event_of(record)
+        missed = [REFETCH] if page[0].id > after + 1 else []
+        yield [*missed, *map(event_of, page)]
         after = page[-1].id
 
 

@@ -63,7 +63,7 @@ def reservations(state: State) -> dict[GpuKey, str]:
     """Return the project of the job that each reserved GPU is reserved for."""
     return {
         (worker.node, index): job.spec.project
-        for job in state.jobs.values()
+        for job in state.reserved.values()
         for worker in job.standing.reserved
         for index in worker.gpus
     }
@@ -133,16 +133,13 @@ def project_views(
 ) -> list[wire.ProjectView]:
     """Return the view of every project, oldest first; ``members`` are the members by project."""
     present = {node.gpu_type for node in nodes.train()}
-    running: Counter[str] = Counter()
-    waiting: Counter[str] = Counter()
-    for job in state.jobs.values():
-        (running if job.live is not None else waiting)[job.spec.project] += 1
+    running = {name: len(live) for name, live in state.live_by_project.items()}
     return [
         project_view(
             record,
             standing.get(record.name, NO_STANDING),
-            running=running[record.name],
-            waiting=waiting[record.name],
+            running=running.get(record.name, 0),
+            waiting=state.unfinished_by_project[record.name] - running.get(record.name, 0),
             members=sorted((members or {}).get(record.name, ())),
             types=state.types,
             present=sorted(present),
