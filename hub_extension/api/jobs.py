@@ -36,6 +36,8 @@ from springtide.scheduler.wire import (
 LOG_PIECE = 64 * 1024
 LONGEST_LOG_PIECE = 1024 * 1024
 LONGEST_WAIT_S = 30
+BUSY_RETRY_S = 2
+"""Value of ``Retry-After`` for a submission beyond those that the pool takes at once, in seconds."""
 STARTS_WAIT_S = 0.3
 """Maximum time that an answer waits for unknown expected starts, in seconds; later ones are sent as events."""
 
@@ -85,13 +87,23 @@ class PointsQuery(Struct, frozen=True, forbid_unknown_fields=True):
 async def submit(call: Call[NoQuery, Submission]) -> Reply:
     """Accept a job; it is stored on disk before the answer."""
     caller, pool = call.caller, call.pool
-    take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
-    project = await project_for(pool, caller, call.body.project)
-    size = sum(map(len, call.body.files.values()))
-    take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
-    asked = pool.clock()
-    accepted = await pool.engine.submit(call.body, caller.name, project)
-    return Reply(accepted, 201 if accepted.submitted >= asked else 200)
+    with pool.intake.hold("", _too_many_at_once):
+        take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
+        project = await project_for(pool, caller, call.body.project)
+        size = sum(map(len, call.body.files.values()))
+        take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
+        asked = pool.clock()
+        accepted = await pool.engine.submit(call.body, caller.name, project)
+        return Reply(accepted, 201 if accepted.submitted >= asked else 200)
+
+
+def _too_many_at_once() -> Refusal:
+    return Busy(
+        "pool_busy",
+        "More jobs are being submitted at this moment than the pool takes at once. Nothing was accepted.",
+        retry_after=BUSY_RETRY_S,
+        hint=f"Try again in {BUSY_RETRY_S} s.",
+    )
 
 
 def take(buckets: Buckets, caller: Caller, message: str, number: float = 1) -> None:

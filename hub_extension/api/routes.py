@@ -33,6 +33,12 @@ STREAMS = 20
 """Maximum number of event streams that one person may have open at a time, unless the service is configured
 otherwise."""
 
+SUBMISSIONS_AT_ONCE = 200
+"""Maximum number of submissions of all persons that are being accepted at a time.
+
+What comes beyond it is refused at once, so that answers stay fast however many come.
+"""
+
 Q_co = TypeVar("Q_co", covariant=True)
 B_co = TypeVar("B_co", covariant=True)
 
@@ -70,6 +76,7 @@ class Pool:
     uploads: Buckets = field(default_factory=lambda: Buckets(UPLOAD_RATE, UPLOAD_BURST, time.monotonic))
     downloads: Slots = field(default_factory=lambda: Slots(DOWNLOADS))
     streams: Slots = field(default_factory=lambda: Slots(STREAMS))
+    intake: Slots = field(default_factory=lambda: Slots(SUBMISSIONS_AT_ONCE))
     forecasts: Buckets = field(default_factory=lambda: Buckets(FORECAST_RATE, FORECAST_BURST, time.monotonic))
 
 

@@ -10,11 +10,15 @@ from springtide.scheduler.wire import Problem
 
 
 class PoolError(Exception):
-    """The pool refused the request. ``problem`` tells programs why, ``str()`` tells people."""
+    """The pool refused the request. ``problem`` tells programs why, ``str()`` tells people.
 
-    def __init__(self, problem: Problem) -> None:
+    ``retry_after`` is the time after which it may be sent again, in seconds; 0 if the pool names none.
+    """
+
+    def __init__(self, problem: Problem, retry_after: float = 0.0) -> None:
         super().__init__(f"{problem.message} {problem.hint}".strip())
         self.problem = problem
+        self.retry_after = retry_after
 
     @property
     def status(self) -> int:

@@ -43,6 +43,7 @@ class EventStream:
 
     def __iter__(self) -> Iterator[Event]:
         while not self._stop.is_set():
+            at_least = 0.0
             try:
                 yield from self._connected()
             except Unreachable:
@@ -50,7 +51,8 @@ class EventStream:
             except PoolError as error:
                 if error.status in FINAL:
                     raise
-            self._stop.wait(self._backoff.next_delay())
+                at_least = error.retry_after
+            self._stop.wait(at_least + self._backoff.next_delay())
 
     def _connected(self) -> Iterator[Event]:
         headers = {} if self._last is None else {"Last-Event-ID": str(self._last)}

@@ -168,7 +168,7 @@ class Transport:
         problem = problem_of(response.status_code, response.content)
         if problem.code == "http" and response.status_code in AWAY:
             return self.unreachable(RuntimeError(f"the proxy says {response.status_code}"))
-        return PoolError(problem)
+        return PoolError(problem, _retry_after(response))
 
 
 class _Guarded(httpx.SyncByteStream):
@@ -204,12 +204,15 @@ class _Tries:
         self._backoff = Backoff(FIRST_WAIT_S, MOST_BETWEEN_S)
 
     def wait(self, *, away: bool, at_least: float = 0.0) -> float | None:
-        """Return the seconds until the next attempt, or None if there is to be none."""
+        """Return the seconds until the next attempt, or None if there is to be none.
+
+        It is a random time after ``at_least``, so that those who were refused together do not come back together.
+        """
         patient = away and time.monotonic() < self._patient_until
         if (self._left <= 0 and not patient) or at_least > LONGEST_WAIT_S:
             return None
         self._left -= 1
-        return max(at_least, self._backoff.next_delay())
+        return at_least + self._backoff.next_delay()
 
     def wait_after(self, response: httpx.Response) -> float | None:
         """Return the seconds until the next attempt after an answer that is no success, None if it is final."""

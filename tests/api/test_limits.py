@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 from springtide.hub_extension.api import limits
 from springtide.hub_extension.api.limits import Buckets
 
@@ -57,3 +60,29 @@ def test_people_who_rest_are_forgotten_but_not_those_who_hurry(monkeypatch):
         buckets.take(f"another{number}")
     assert buckets.take("hurries") > 0
     assert "rests1" not in buckets._levels
+
+
+async def test_a_flood_of_all_together_is_held_back_and_nothing_is_accepted_beyond_it(running, monkeypatch):
+    accepting, go_on = [], asyncio.Event()
+    submit = running.pool.engine.submit
+
+    async def slow(*given: Any) -> Any:
+        accepting.append(given)
+        await go_on.wait()
+        return await submit(*given)
+
+    monkeypatch.setattr(running.pool.engine, "submit", slow)
+    monkeypatch.setattr(running.pool.intake, "most", 3)
+    people = [running.as_(name) for name in ("susan", "joe", "jemma")]
+    taken = [asyncio.create_task(person.post("/jobs", json={"argv": ["true"]})) for person in people]
+    async with asyncio.timeout(60):
+        while len(accepting) < 3:
+            await asyncio.sleep(0.01)
+    refused = await running.as_("susan").post("/jobs", json={"argv": ["true"]})
+    assert (refused.status_code, refused.json()["code"]) == (429, "pool_busy")
+    assert int(refused.headers["Retry-After"]) > 0
+    assert (await running.as_("susan").get("/pool")).status_code == 200
+    go_on.set()
+    assert [(await answer).status_code for answer in taken] == [201] * 3
+    assert (await running.as_("susan").post("/jobs", json={"argv": ["true"]})).status_code == 201
+    assert len(accepting) == 4

@@ -115,13 +115,6 @@ def test_a_refusal_is_shown_in_the_pools_words_with_the_way_out(peers):
     assert caught.value.status == 422
 
 
-def test_a_caller_that_is_too_fast_is_slowed_down_instead_of_refused(peers):
-    busy = peers.answer(429, problem(429), "Retry-After: 1")
-    server = peers.start(busy, peers.answer(201, JOB_BODY))
-    with Client(server.url, "t") as client:
-        assert client.submit(wire.Submission(argv=["true"])) == JOB
-
-
 def test_a_caller_that_would_have_to_wait_long_is_told(peers):
     server = peers.start(peers.answer(429, problem(429), "Retry-After: 3600"))
     with Client(server.url, "t") as client, pytest.raises(PoolError) as caught:

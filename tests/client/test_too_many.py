@@ -1,0 +1,79 @@
+"""What callers do when the pool says that there are too many requests: 429, with the time to wait."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import msgspec
+import pytest
+from terminal import springtide
+
+from springtide.scheduler import wire
+from springtide.scheduler.client import Client
+from springtide.widgets import pool as shared_pool
+
+JOB = wire.Job(
+    id="j1", name="a", kind="command", user="susan", project="vision", state="queued", priority=50,
+    preemptible=True, workers=1, gpus=1, min_workers=1, submitted=1.0, argv=["true"],
+)  # fmt: skip
+BUSY = json.dumps(
+    {"status": 429, "code": "pool_busy", "message": "Too many.", "hint": "Try again in 1 s."}
+).encode()
+
+
+@pytest.fixture
+def busy_once(peers):
+    """A pool that is busy at the first request, and accepts the second; and the seconds that passed meanwhile."""
+    return peers.start(peers.answer(429, BUSY, "Retry-After: 1"), peers.answer(201, msgspec.json.encode(JOB)))
+
+
+def keys(server) -> list[str]:
+    return [json.loads(request.partition(b"\r\n\r\n")[2])["key"] for request in server.requests]
+
+
+def submit_as_client(server):
+    with Client(server.url, "t") as client:
+        return client.submit(wire.Submission(argv=["true"])).id
+
+
+def submit_in_a_terminal(server):
+    done = springtide("submit", "--json", "--", "true", env={"SPRINGTIDE_URL": server.url})
+    return done.json["id"]
+
+
+@pytest.mark.parametrize("submit", [submit_as_client, submit_in_a_terminal])
+def test_a_caller_that_is_too_fast_waits_as_long_as_the_pool_says(busy_once, submit):
+    began = time.monotonic()
+    assert submit(busy_once) == JOB.id
+    assert time.monotonic() - began > 1
+    first, second = keys(busy_once)
+    assert first == second != ""
+
+
+def test_a_notebook_that_is_too_fast_waits_as_long_as_the_pool_says(busy_once, monkeypatch):
+    monkeypatch.setenv("SPRINGTIDE_URL", busy_once.url)
+    began = time.monotonic()
+    assert shared_pool.submit("true").id == JOB.id
+    assert time.monotonic() - began > 1
+    first, second = keys(busy_once)
+    assert first == second != ""
+
+
+def test_a_stream_that_is_one_too_many_is_asked_for_again_when_the_pool_says(peers):
+    event = b'event: job\ndata: {"id": "x"}\n\n'
+    server = peers.start(peers.answer(429, BUSY, "Retry-After: 7"), peers.stream(event))
+
+    class Stop(threading.Event):
+        waited: list[float] = []  # noqa: RUF012
+
+        def wait(self, timeout=None):
+            self.waited.append(timeout)
+            return False
+
+    stop = Stop()
+    with Client(server.url, "t") as client:
+        assert next(iter(client.events(stop=stop))).data == {"id": "x"}
+    assert len(server.requests) == 2
+    assert [7 < each < 8 for each in stop.waited] == [True]
