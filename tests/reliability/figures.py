@@ -1,7 +1,8 @@
 """The figures of docs/reliability.md, measured in full: `make reliability`.
 
-``--seeds N`` lives through N random histories, ``--first S`` begins with the seed S. Exits with 1 if anything is
-lost, runs twice, overlaps, or ends otherwise than without faults; each case is printed.
+``--seeds N`` lives through N random histories, ``--first S`` begins with the seed S, ``--load S`` keeps a pool
+under load for S seconds. Exits with 1 if anything is lost, runs twice, overlaps, or ends otherwise than without
+faults, or if the load is not held; each case is printed.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import logging
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +29,7 @@ from simulation.script import play
 from simulation.store import store_bed
 
 SEEDS = (1, 2, 3)
+LOAD = Path(__file__).parents[2] / "benchmarks" / "bench_load.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,18 @@ def hub_kills() -> Figure:
     return Figure("SIGKILL of hub and proxy", tried, found.problems)
 
 
+def load(seconds: float) -> Figure:
+    """Put a pool with 20,000 queued and 100,000 ended jobs under load, and print its figures."""
+    command = [sys.executable, str(LOAD), "--seconds", f"{seconds:g}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    print(done.stdout, file=sys.stderr)
+    lines = done.stdout.splitlines() or [""]
+    problems = [line.removeprefix("problem: ") for line in lines if line.startswith("problem: ")]
+    if done.returncode and not problems:
+        problems = [done.stderr[-1000:]]
+    return Figure("Load, and start with many jobs", lines[-1].partition(": ")[2], problems)
+
+
 def _killed(measure: Callable[[Path], KillFigures]) -> KillFigures:
     with tempfile.TemporaryDirectory() as directory:
         return measure(Path(directory))
@@ -117,9 +132,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=500)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--load", type=float, default=300.0)
     asked = parser.parse_args()
     logging.disable(logging.CRITICAL)
     measures: list[Callable[[], Figure]] = [
+        lambda: load(asked.load),
         crash_points,
         lambda: histories(asked.first, asked.seeds),
         service_kills,
