@@ -99,7 +99,7 @@ def projects_load_of(case: Case) -> Load:
         return made_up(case.pool, case.jobs)
     trace = Path(case.trace)
     nodes = parse_nodes(f"{case.pool // 8}x8")
-    projects = read_quotas(TRACES / f"philly_quotas_{case.pool}.csv")
+    projects = read_quotas(TRACES / f"philly_quotas_{case.pool}.csv", nodes)
     return Load(nodes, projects, tuple(jobs_of(read_trace(trace), projects, nodes, trace)))
 
 
