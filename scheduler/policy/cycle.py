@@ -6,7 +6,7 @@ the quota of its project on any of them, then beyond it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 
 from springtide.scheduler.model import Decision, Drop, Plan
@@ -31,15 +31,18 @@ from springtide.scheduler.policy.state.cluster_state import ClusterState
 def plan(states: Sequence[ClusterState], memos: Sequence[NoMemo], now: float) -> Plan:
     """Return what to do at ``now``, in seconds. The states are changed meanwhile, and restored."""
     taken = Taken()
-    builders = [PlanBuilder(state, memo, now, taken) for state, memo in zip(states, memos, strict=True)]
+    known = zip(states, memos, strict=True)
+    builders = [PlanBuilder(state, memo, now, taken) for state, memo in known if state.jobs]
+    if not builders:
+        return Plan()
     for builder in builders:
         builder.state.pass_time(now)
         builder.state.update_shares()
         builder.memo.begin_plan(now)
-    marks = [state.mark() for state in states]
+    marks = [builder.state.mark() for builder in builders]
     _run_phases(builders)
-    for state, mark in zip(states, marks, strict=True):
-        state.roll_back(mark)
+    for builder, mark in zip(builders, marks, strict=True):
+        builder.state.roll_back(mark)
     decisions: list[Decision] = []
     for builder in builders:
         decided = builder.decisions()
@@ -60,8 +63,9 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
     sharing = [builder for builder in builders if builder.state.shares_jobs]
     if sharing:
         _serve_guaranteed(sharing)
+    turns = _turns(builders) if sharing else [(builder, ALL) for builder in builders]
     postponed: list[FreeGpus] = []
-    for builder in _turns(builders):
+    for builder in _selecting(turns):
         free = FreeGpus(builder)
         free.serve()
         postponed.append(free)
@@ -69,12 +73,12 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
         backfill(builder)
         _free_pausing(builder.state)
         enforce_limits(builder)
-    for builder in _turns(builders):
+    for builder in _selecting(turns):
         _make_room(builder)
     for free in postponed:
         if free.postponed and not free.builder.frees_gpus and not free.state.pausing:
             PostponedGrowth(free.builder, free.postponed).serve()
-    for builder in _turns(builders):
+    for builder in _selecting(turns):
         reserve_ahead(builder)
 
 
@@ -91,26 +95,37 @@ def _make_room(builder: PlanBuilder) -> None:
 
 def _serve_guaranteed(builders: Sequence[PlanBuilder]) -> None:
     """Serve requests within quota, so that no job borrows one type while another owes it GPUs."""
-    for builder in _turns(builders, guaranteed=True):
+    turns = _turns(builders, guaranteed=True)
+    for builder in _selecting(turns):
         FreeGpus(builder).serve()
     for builder in builders:
         _free_pausing(builder.state)
-    for builder in _turns(builders, guaranteed=True):
+    for builder in _selecting(turns):
         MoveJobs(builder).serve()
         ReclaimGpus(builder).serve()
     for builder in builders:
         _hold_pausing(builder.state)
 
 
-def _turns(builders: Sequence[PlanBuilder], *, guaranteed: bool = False) -> Iterator[PlanBuilder]:
-    """Yield each builder for each rank of its type among those that waiting jobs accept, first ranks first."""
-    several = any(builder.state.shares_jobs for builder in builders)
-    ranks = {builder: {0, *builder.state.ranks} if several else {0} for builder in builders}
-    for rank in range(1 + max(map(max, ranks.values()))):
-        for builder in builders:
-            if rank in ranks[builder]:
-                builder.selection = Selection(rank, guaranteed) if several else ALL
-                yield builder
+Turn = tuple[PlanBuilder, Selection]
+"""A builder, and the waiting jobs that it considers."""
+
+
+def _turns(builders: Sequence[PlanBuilder], *, guaranteed: bool = False) -> list[Turn]:
+    """Return each builder for each rank of its type among those that waiting jobs accept, first ranks first."""
+    ranks = {builder: {0, *builder.state.ranks} for builder in builders}
+    return [
+        (builder, Selection(rank, guaranteed))
+        for rank in range(1 + max(map(max, ranks.values())))
+        for builder in builders
+        if rank in ranks[builder]
+    ]
+
+
+def _selecting(turns: Iterable[Turn]) -> Iterator[PlanBuilder]:
+    for builder, selection in turns:
+        builder.selection = selection
+        yield builder
 
 
 def _free_pausing(state: ClusterState) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Iterable
 from springtide.scheduler.policy.ordering.fair_order import FairOrder, NextRequest
 from springtide.scheduler.policy.state.projects import ProjectNode, ProjectTree
 
-MAX_ORDERS = 4
-"""Maximum number of orders kept: mostly only a few GPUs are free, or a whole node."""
+MAX_ORDERS = 16
+"""Maximum number of orders kept: about one for each number of GPUs that can be free on a node."""
 
 
 class FairOrders:

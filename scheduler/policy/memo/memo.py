@@ -65,6 +65,14 @@ class NoMemo:
         """
         return FairOrder(self.state.tree.leaves.values(), next_request)
 
+    def entitled_projects(self) -> list[ProjectNode]:
+        """Return the projects that are entitled to their smallest waiting job, in the order of the tree."""
+        return [leaf for leaf in self.state.tree.leaves.values() if self._is_entitled(leaf)]
+
+    def _is_entitled(self, leaf: ProjectNode) -> bool:
+        smallest = self.state.queues[leaf.name].smallest
+        return 0 < smallest <= leaf.entitled - leaf.claimed
+
     def projects_to_search(self, changed_nodes: int) -> list[str]:
         """Return the projects whose own running jobs may have to make room; the plan changed these nodes."""
         return sorted(self.state.tree.leaves)
@@ -114,6 +122,9 @@ class Memo(NoMemo):
         self._orders = FairOrders(state.tree)
         self._changed_queues: set[str] = set()
         self._capacity_changed = True
+        self._place = {name: at for at, name in enumerate(state.tree.leaves)}
+        self._entitled: set[str] = set()
+        self._unsure: set[str] = set(state.tree.leaves)
 
     # ---------- observing the state
 
@@ -133,11 +144,14 @@ class Memo(NoMemo):
     def queue_changed(self, leaf: ProjectNode) -> None:
         """Expire what depends on the waiting jobs of the project."""
         self._changed_queues.add(leaf.name)
+        self._unsure.add(leaf.name)
         self._orders.mark_stale(leaf)
         self._idle.activate(leaf.name)
 
     def usage_changed(self, project: ProjectNode) -> None:
-        """Expire orders that depend on what the project holds or is entitled to."""
+        """Expire what depends on what the project holds or is entitled to."""
+        if project.name in self._place:
+            self._unsure.add(project.name)
         self._orders.mark_stale(project)
 
     def reservation_released(self, nodes: int) -> None:
@@ -166,6 +180,21 @@ class Memo(NoMemo):
             changed = [tree.leaves[name] for name in self._changed_queues if queues[name].by_class]
             return FairOrder([*changed, *stale], next_request)
         return self._orders.order(fitting, next_request, [*self.state.tree.changed_projects(), *stale])
+
+    def entitled_projects(self) -> list[ProjectNode]:
+        """Return the entitled projects; only those that have changed are looked at."""
+        leaves = self.state.tree.leaves
+        touched = {project.name for project in self.state.tree.changed_projects()}
+        for name in self._unsure - touched:
+            self._unsure.discard(name)
+            self._set_entitled(self._entitled, name)
+        entitled = self._entitled.copy()
+        for name in touched & leaves.keys():
+            self._set_entitled(entitled, name)
+        return [leaves[name] for name in sorted(entitled, key=self._place.__getitem__)]
+
+    def _set_entitled(self, entitled: set[str], name: str) -> None:
+        (entitled.add if self._is_entitled(self.state.tree.leaves[name]) else entitled.discard)(name)
 
     def projects_to_search(self, changed_nodes: int) -> list[str]:
         """Return the active projects, with those activated by GPUs that stayed free on changed nodes."""

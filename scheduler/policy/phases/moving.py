@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest
 from springtide.scheduler.policy.phases.means import Means
-from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
+from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal, Relocation
 from springtide.scheduler.policy.preemption.consolidation import MoveSearch, worth_clearing
 from springtide.scheduler.policy.state.job_queues import PlacementConstraints, SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
@@ -21,14 +22,20 @@ class MoveJobs(Means):
         self._failed: set[PlacementConstraints] = set()
 
     def order(self) -> FairOrder:
-        """Order the projects with a waiting job that is not larger than all free GPUs together."""
-        queues = self.state.queues
-        leaves = [leaf for name, leaf in self.state.tree.leaves.items() if 0 < queues[name].smallest <= self._free]
-        return FairOrder(leaves, self.cursor.next_request)
+        """Order the projects with a waiting job that is not larger than all free GPUs together.
+
+        There is none if moves help no waiting job, whichever project has it.
+        """
+        queues, small = self.state.queues, [each for each in self.state.constraint_counts if self._is_small(each)]
+        leaves = self.state.tree.leaves.items() if any(map(self._may_succeed, small)) else ()
+        return FairOrder(
+            [leaf for name, leaf in leaves if 0 < queues[name].smallest <= self._free], self.cursor.next_request
+        )
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Tell whether enough GPUs are free, and no search for such a job has failed in this plan."""
-        return scheduling_class.need <= self._free and scheduling_class.constraints not in self._failed
+        constraints = scheduling_class.constraints
+        return self._is_small(constraints) and constraints not in self._failed
 
     def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
         """Propose moves that make the job fit, unless they are known to fail."""
@@ -36,23 +43,38 @@ class MoveJobs(Means):
         self._free = self.state.pool.free
         if not self.promising(leaf, request.scheduling_class) or admission.refusal(leaf, job, request.need):
             return NO
-        memo, changed = self.builder.memo, self.builder.changed_nodes
-        candidates = worth_clearing(self.state.pool, job)
-        until = memo.move_fails_until(constraints, candidates, changed, self.builder.now)
-        if until is not None:
-            self._failed.add(constraints)
-            return Answer(None, until)
-        search = MoveSearch(self.builder, job)
-        found = search.solve()
-        if found is None and not changed:
-            memo.record_failed_move(constraints, candidates, search.retry_at)
+        found, retry_at = self._search(constraints, job)
         if found is None or not found[1]:
             self._failed.add(constraints)
-            return Answer(None, search.retry_at)
+            return Answer(None, retry_at)
         placement, moves = found
         why = reasons.room_was_made(job, [each.job for each in moves])
-        return Answer(Proposal(job, placement, why, later=True, relocations=moves), search.retry_at)
+        return Answer(Proposal(job, placement, why, later=True, relocations=moves), retry_at)
 
     def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:
         """Count the free GPUs again."""
         self._free = self.state.pool.free
+
+    def _is_small(self, constraints: PlacementConstraints) -> bool:
+        return constraints.need <= self._free
+
+    def _may_succeed(self, constraints: PlacementConstraints) -> bool:
+        """Tell whether moves make room for any job with these constraints."""
+        found, retry_at = self._search(constraints, constraints.as_job())
+        self.builder.retry(retry_at)
+        return found is not None and bool(found[1])
+
+    def _search(
+        self, constraints: PlacementConstraints, job: Job
+    ) -> tuple[tuple[Placement, tuple[Relocation, ...]] | None, float]:
+        """Return a placement and the moves that make room for it, and when a search that fails may succeed."""
+        memo, changed = self.builder.memo, self.builder.changed_nodes
+        candidates = worth_clearing(self.state.pool, job)
+        until = memo.move_fails_until(constraints, candidates, changed, self.builder.now)
+        if until is not None:
+            return None, until
+        search = MoveSearch(self.builder, job)
+        found = search.solve()
+        if found is None and not changed:
+            memo.record_failed_move(constraints, candidates, search.retry_at)
+        return found, search.retry_at

@@ -42,9 +42,10 @@ def guarantee_pending(builder: PlanBuilder) -> bool:
         return scheduling_class.need <= room(leaf) and admission.within_entitlement(leaf, least)
 
     cursor = QueueCursor(state, builder.decided, owed)
+    reserving = (state.tree.leaves[name] for name in reserved if name in state.tree.leaves)
     return any(
-        queues.by_class and queues.smallest <= room(leaf) and cursor.next_request(leaf) is not None
-        for leaf, queues in ((leaf, state.queues[name]) for name, leaf in state.tree.leaves.items())
+        0 < state.queues[leaf.name].smallest <= room(leaf) and cursor.next_request(leaf) is not None
+        for leaf in (*builder.memo.entitled_projects(), *reserving)
     )
 
 

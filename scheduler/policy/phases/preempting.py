@@ -103,7 +103,8 @@ class PreemptJobs(Means):
         """Return whether a running job may have to give way to a waiting one; if not, mark the project idle."""
         lowest = self.state.running[leaf.name].lowest_priority()
         all_heads = self.state.queues[leaf.name].heads()
-        heads = [head for head in all_heads if self._might_fit(leaf, head[1].constraints)]
+        fits = {each: self._might_fit(leaf, each) for each in {head[1].constraints for head in all_heads}}
+        heads = [head for head in all_heads if fits[head[1].constraints]]
         if heads and lowest is not None:
             least_served = min(each.service_level for _, each in heads)
             if -heads[0][0][0] > lowest or self._may_rotate(leaf, least_served):

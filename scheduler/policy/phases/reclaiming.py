@@ -36,17 +36,12 @@ class ReclaimGpus(Means):
         for job in delayed_reservations(self.state):
             if job.id not in self.builder.decided:
                 self._delayed.setdefault(job.project, []).append(job)
-        leaves, queues = self.state.tree.leaves.items(), self.state.queues
-        entitled = [
-            leaf
-            for name, leaf in leaves
-            if queues[name].by_class
-            and (
-                leaf.claimed + queues[name].smallest <= leaf.entitled
-                or (name in self._delayed and self._is_guaranteed(leaf, queues[name].smallest))
-            )
-        ]
-        return FairOrder(entitled, self.cursor.next_request)
+        leaves = {leaf.name: leaf for leaf in self.builder.memo.entitled_projects()}
+        for name in self._delayed.keys() & self.state.tree.leaves.keys():
+            smallest, leaf = self.state.queues[name].smallest, self.state.tree.leaves[name]
+            if smallest and self._is_guaranteed(leaf, smallest):
+                leaves[name] = leaf
+        return FairOrder(leaves.values(), self.cursor.next_request)
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Tell whether the project is entitled to such a job, and no search for one has failed in this plan."""

@@ -232,12 +232,7 @@ class ReserveAhead(Means):
 
 def _overdue_projects(builder: PlanBuilder) -> list[ProjectNode]:
     """Return the projects that are entitled to a job that has waited too long, the longest wait first."""
-    queues = builder.state.queues
-    waits = [
-        (_longest_wait(builder, leaf), at, leaf)
-        for at, leaf in enumerate(builder.state.tree.leaves.values())
-        if queues[leaf.name].by_class and leaf.claimed + queues[leaf.name].smallest <= leaf.entitled
-    ]
+    waits = [(_longest_wait(builder, leaf), at, leaf) for at, leaf in enumerate(builder.memo.entitled_projects())]
     return [leaf for since, _, leaf in sorted(waits) if since < inf]
 
 

@@ -339,11 +339,11 @@ class ClusterState:
     @property
     def shares_jobs(self) -> bool:
         """Whether a waiting job accepts other types of the pool, too."""
-        return len(self.types) > 1 and any(self.accepts_several(each.gpu_types) for each in self.constraint_counts)
+        return any(self.accepts_several(each.gpu_types) for each in self.constraint_counts)
 
     def accepts_several(self, gpu_types: tuple[str, ...]) -> bool:
         """Tell whether a job with these accepted types can run on several types of the pool."""
-        return len(accepted_types(gpu_types, self.types)) > 1
+        return len(self.types) > 1 and len(accepted_types(gpu_types, self.types)) > 1
 
     def leaf_of(self, job: Job) -> ProjectNode:
         """Return the project that the job counts for. Raises `KeyError` if it is unknown."""

@@ -76,8 +76,10 @@ def _divide_quotas(total: int, siblings: Sequence[Sibling]) -> int:
     """Give everybody the quota, as far as it is asked for; return how many GPUs are left."""
     left = total
     for one in siblings:
-        one.share = min(total if one.quota == UNLIMITED else one.quota, one.request, one.limit)
-        left -= one.share
+        share = total if one.quota == UNLIMITED else one.quota
+        share = min(share, one.request, one.limit)
+        one.share = share
+        left -= share
     return left
 
 

@@ -34,6 +34,24 @@ class PlacementConstraints(NamedTuple):
     require: str | None
     prefer: str | None
 
+    @property
+    def need(self) -> int:
+        """GPUs that a job with these constraints takes to start."""
+        return self.gpus * self.min_workers
+
+    def as_job(self) -> Job:
+        """Return a job with these constraints, of no project."""
+        return Job(
+            id="",
+            project="",
+            workers=self.min_workers,
+            gpus=self.gpus,
+            min_workers=self.min_workers,
+            gpu_types=self.gpu_types,
+            require=self.require,
+            prefer=self.prefer,
+        )
+
 
 class SchedulingClass(NamedTuple):
     """All that decides whether a job of a project can start, where, and which jobs may be evicted for it.
@@ -49,7 +67,7 @@ class SchedulingClass(NamedTuple):
     @property
     def need(self) -> int:
         """GPUs it takes to start."""
-        return self.constraints.gpus * self.constraints.min_workers
+        return self.constraints.need
 
 
 QueueKey = tuple[int, int, float, str]
