@@ -44,7 +44,8 @@ generate: $(VENV)/dev.stamp install ## Write the parts of docs and chart that co
 	$(BIN)/python docs/generate.py
 
 soak: $(VENV)/dev.stamp install ## Longer proofs of policy and engine than `make test` has time for
-	$(BIN)/python -m pytest tests/proofs tests/reliability --soak 20 -m "not hub" --timeout 7200
+	$(BIN)/python -m pytest tests/proofs --soak 64 --timeout 14400
+	$(BIN)/python -m pytest tests/reliability --soak 20 -m "not hub" --timeout 7200
 	SPRINGTIDE_EXAMPLES=500 $(BIN)/python -m pytest tests/api/test_generated_requests.py
 
 reliability: $(VENV)/dev.stamp install ## Crash, kill and fail in every way, and print the figures of docs/reliability.md

@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from springtide.scheduler.model import Surplus
 
 STEPS = 200
-HISTORIES = 500
-BATCHES = 20
+HISTORIES = 160
+BATCHES = 8
 GROUPED = 40
 TYPED = 8
 LEAST_SERVED = 4
@@ -144,9 +144,9 @@ def test_no_promise_is_broken_whatever_happens_next(any_world, soak):
 @pytest.mark.parametrize(
     ("surplus", "typed", "histories"),
     [
-        (Surplus.FAIR, False, 40),
-        (Surplus.FAIR, True, 5),
-        (Surplus.LEAST_SERVED, False, 8),
+        (Surplus.FAIR, False, 16),
+        (Surplus.FAIR, True, 3),
+        (Surplus.LEAST_SERVED, False, 4),
         (Surplus.LEAST_SERVED, True, 1),
     ],
 )

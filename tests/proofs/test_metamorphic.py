@@ -12,7 +12,7 @@ from springtide.scheduler.model import Job, Node, Placement, Project, Snapshot, 
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.simulate import settle
 
-SEEDS = range(60)
+SEEDS = range(25)
 
 
 @pytest.fixture(params=SEEDS)

@@ -12,8 +12,8 @@ import pytest
 
 from springtide.scheduler.model import Node, Order, Project, Settings
 
-BATCHES = 8
-SAMPLE = 6_000
+BATCHES = 4
+SAMPLE = 2_500
 LAYOUTS = ((4,), (2, 2))
 QUOTAS = [quotas for quotas in product(range(5), repeat=3) if sum(quotas) <= 4]
 SHAPES = (0, 2, 4)
