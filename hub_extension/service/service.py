@@ -35,7 +35,7 @@ from springtide.scheduler.model import Order
 CONFIG_ENV: Final = "SPRINGTIDE_CONFIG"
 CANNOT: Final = 1
 BAD_INPUT: Final = 2
-LIMITS: Final = ("job_memory", "job_processes", "job_cores", "job_cgroup")
+LIMITS: Final = ("job_memory", "job_processes", "job_cores", "job_disk", "job_cgroup")
 MIB: Final = 1024 * 1024
 
 
@@ -147,6 +147,12 @@ class Springtide(Application):
     ).tag(config=True)
     job_cores = Float(
         0.0, min=0, help="Cores that each worker of a job may use on this machine, with job_cgroup; 0 is no limit."
+    ).tag(config=True)
+    job_disk = Float(
+        0.0,
+        min=0,
+        help="GiB that a job may keep on this machine in checkpoints, outputs, working directory and reports. One "
+        "that keeps more is ended, and says what to delete. 0 is no limit.",
     ).tag(config=True)
     job_cgroup = Unicode(
         help="A directory of cgroup v2 that was delegated to the service and enforces the limits of jobs. Without "
@@ -298,7 +304,8 @@ class Springtide(Application):
                 "Springtide.job_cores needs Springtide.job_cgroup: only a cgroup limits cores.", BAD_INPUT
             )
         cgroup = Path(self.job_cgroup) if self.job_cgroup else None
-        return Limits(round(self.job_memory * GIB), self.job_processes, self.job_cores, cgroup)
+        memory, disk = round(self.job_memory * GIB), round(self.job_disk * GIB)
+        return Limits(memory, self.job_processes, self.job_cores, cgroup, disk)
 
     def _cluster(self, state_dir: Path) -> KubernetesSettings | None:
         """Return the settings of the cluster that jobs run on; None if jobs run on this machine.

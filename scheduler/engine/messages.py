@@ -70,7 +70,7 @@ def starts_unknown(why: str, days: float = 0.0) -> Reason:
 
 def failed(ended: Exit, retry: int = 0, retries: int = 0) -> Reason:
     """Return the attempt failed; with ``retry``, it is tried again."""
-    what = {ExitKind.REFUSED: "refused", ExitKind.LOST: "lost"}.get(ended.kind, "exit")
+    what = "exit" if ended.kind is ExitKind.EXITED else ended.kind.value
     params: dict[str, str | int | float | tuple[str, ...] | None] = {"kind": what, "detail": ended.detail}
     if ended.signal is not None:
         params["signal"] = _signal_name(ended.signal)

@@ -78,6 +78,8 @@ class ExitKind(StrEnum):
     """All workers ended; ``code`` or ``signal`` is that of the first that did not exit with 0."""
     REFUSED = "refused"
     """The attempt never started, for instance for lack of the program or directory that ``detail`` names."""
+    OVER_DISK = "over-disk"
+    """It was ended because the job keeps more on the disk than it may; ``detail`` says what."""
     LOST = "lost"
     """Its node or supervisor vanished."""
 

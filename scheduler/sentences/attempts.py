@@ -81,6 +81,8 @@ def _failed(p: Params) -> Sentences:
         yield cause("It could not be started.")
     elif p.get("kind") == "lost":
         yield cause("Nothing is known of how it ended.")
+    elif p.get("kind") == "over-disk":
+        yield cause("It was ended because it keeps too much on the disk.")
     elif "signal" in p:
         yield cause(f"It was ended by {p['signal']}.")
         if p["signal"] == "SIGKILL":

@@ -95,6 +95,7 @@ ENDS: dict[str, dict[str, Any]] = {
     "signal 15": {"signal": 15},
     "lost": {"kind": ExitKind.LOST},
     "refused": {"kind": ExitKind.REFUSED, "detail": "no such program"},
+    "over disk": {"kind": ExitKind.OVER_DISK, "signal": 15, "detail": "It keeps 2.0 GiB."},
 }
 BEFORE = {
     "nothing": lambda record: record,
@@ -111,18 +112,21 @@ OUTCOMES = {
     ("nothing", "signal 15"): ("failed", "failed"),
     ("nothing", "lost"): ("paused", "lost"),
     ("nothing", "refused"): ("failed", "failed"),
+    ("nothing", "over disk"): ("failed", "failed"),
     ("asked to pause", "exit 0"): ("succeeded", "succeeded"),
     ("asked to pause", "exit 75"): ("paused", "paused"),
     ("asked to pause", "exit 1"): ("paused", "paused"),
     ("asked to pause", "signal 15"): ("paused", "paused"),
     ("asked to pause", "lost"): ("paused", "lost"),
     ("asked to pause", "refused"): ("paused", "paused"),
+    ("asked to pause", "over disk"): ("paused", "paused"),
     ("held", "exit 0"): ("succeeded", "succeeded"),
     ("held", "exit 75"): ("held", "paused"),
     ("held", "exit 1"): ("held", "paused"),
     ("held", "signal 15"): ("held", "paused"),
     ("held", "lost"): ("held", "lost"),
     ("held", "refused"): ("held", "paused"),
+    ("held", "over disk"): ("held", "paused"),
     **{("cancelled", end): ("cancelled", "cancelled") for end in ENDS},
     **{("held, then cancelled", end): ("cancelled", "cancelled") for end in ENDS},
     **{("out of time", end): ("failed", "failed") for end in ENDS},
@@ -147,7 +151,7 @@ def test_every_end_of_a_running_attempt(before, end):
     assert record.standing.failures == (1 if (before, end) in FAILURES else 0)
 
 
-FAILURES = {("nothing", "exit 1"), ("nothing", "signal 15"), ("nothing", "refused")}
+FAILURES = {("nothing", end) for end in ("exit 1", "signal 15", "refused", "over disk")}
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -220,6 +224,12 @@ def test_a_job_resumed_while_it_pauses_goes_back_into_the_line():
     waiting = gone(resumed, code=75)
     assert (waiting.state, waiting.standing.held) == (JobState.PAUSED, False)
     assert waiting.standing.reason.code != messages.HELD
+
+
+def test_a_job_that_keeps_too_much_on_the_disk_is_not_tried_again():
+    record = gone(running(job(retries=2)), **ENDS["over disk"])
+    assert record.state is JobState.FAILED
+    assert record.standing.error.endswith("It keeps 2.0 GiB.")
 
 
 def test_failures_are_tried_again_with_growing_waits_and_pauses_cost_none():
@@ -336,6 +346,7 @@ def test_every_reason_of_the_engine_has_a_sentence():
         messages.failed(Exit(ExitKind.EXITED, 0.0, signal=9), retry=1, retries=3),
         messages.failed(Exit(ExitKind.EXITED, 0.0, signal=64)),
         messages.failed(Exit(ExitKind.REFUSED, 0.0, detail="No program of that name.")),
+        messages.failed(Exit(ExitKind.OVER_DISK, 0.0, signal=15, detail="It keeps 2.0 GiB.")),
     ]
     texts = [sentences.text(reason) for reason in reasons]
     assert all(text.endswith((".", "!")) for text in texts)
@@ -344,3 +355,4 @@ def test_every_reason_of_the_engine_has_a_sentence():
     assert "SIGKILL" in texts[11]
     assert "retry 1 of 3" in texts[11]
     assert "No program of that name." in texts[13]
+    assert texts[14] == "It was ended because it keeps too much on the disk. It keeps 2.0 GiB."

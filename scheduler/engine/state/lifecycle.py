@@ -305,7 +305,7 @@ def _failed(job: JobRecord, ended: Exit, at: float, retries: Retries) -> tuple[J
     failures = job.standing.failures + 1
     counted = job.with_standing(failures=failures, losses=0)
     why = messages.failed(ended)
-    if failures > job.spec.retries:
+    if failures > job.spec.retries or ended.kind is ExitKind.OVER_DISK:
         return _end(counted, JobState.FAILED, at, why), AttemptState.FAILED, why
     retry = messages.failed(ended, retry=failures, retries=job.spec.retries)
     waiting = counted.with_standing(not_before=at + retries.wait(failures))

@@ -140,6 +140,7 @@ class Launcher:
             "grace": spec.grace,
             "limits": {name: list(limits) for name, limits in self.limits.rlimits().items()},
             "log_cap": self.log_cap,
+            "disk": self.limits.disk_cap(resolved),
             "run_time_interval": RUN_TIME_INTERVAL,
             "cgroup": str(cgroup / f"{spec.key.job}.{spec.key.attempt}") if cgroup else None,
             "cgroup_files": self.limits.files(len(spec.placement)) if cgroup else {},

@@ -5,8 +5,10 @@ from __future__ import annotations
 import resource
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from springtide.scheduler.executors.base import ExecutorError
+from springtide.scheduler.executors.files.layout import JobPlaces
 
 GIB = 1 << 30
 PERIOD_US = 100_000
@@ -17,6 +19,9 @@ PERIOD_US = 100_000
 class Limits:
     """Limits of each worker: ``memory`` in bytes, ``processes`` with their threads, ``cores``; 0 is none.
 
+    ``disk`` is the most that the folders and reports of a job take together, in bytes, over all its attempts; they
+    are measured every ``disk_interval`` seconds.
+
     ``cgroup`` is a directory of cgroup v2 that was delegated to the service: all limits hold there for an attempt
     as a whole, multiplied by its workers. Without it they are rlimits: memory for each process, processes for all
     that the user runs on this machine, cores not at all.
@@ -26,6 +31,8 @@ class Limits:
     processes: int = 0
     cores: float = 0.0
     cgroup: Path | None = None
+    disk: int = 0
+    disk_interval: float = 30.0
 
     def prepare(self) -> None:
         """Make the cgroup ready for attempts. Raises `ExecutorError` if it cannot hold what is limited."""
@@ -74,6 +81,22 @@ class Limits:
             found["RLIMIT_NPROC"] = (self.processes, self.processes)
         return found
 
+    def disk_cap(self, places: JobPlaces) -> dict[str, Any] | None:
+        """Return what a supervisor measures of a job, as `supervisor.disk.DiskCap` reads it."""
+        if not self.disk:
+            return None
+        folders = {
+            "checkpoints": places.checkpoints,
+            "outputs": places.output,
+            "working directory": places.work,
+            "reports": places.reports,
+        }
+        return {
+            "limit": self.disk,
+            "every": self.disk_interval,
+            "folders": {name: str(path) for name, path in folders.items()},
+        }
+
     def files(self, workers: int) -> dict[str, str]:
         """Return what the files of an attempt's cgroup say."""
         found = {}
@@ -96,4 +119,7 @@ class Limits:
             parts.append(f"{self.processes} processes per {'worker' if group else 'user'}")
         if self.cores and group:
             parts.append(f"{self.cores:g} cores per worker")
-        return f"{', '.join(parts)} ({'cgroup' if group else 'rlimits'})" if parts else "none"
+        enforced = [f"{', '.join(parts)} ({'cgroup' if group else 'rlimits'})"] if parts else []
+        if self.disk:
+            enforced.append(f"{self.disk / GIB:g} GiB on the disk per job")
+        return ", ".join(enforced) or "none"

@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from .disk import DiskCap
 from .log import Log
 from .pod import RAN_ALREADY, copy_output, exit_code, in_pod, write_termination_message
 from .records import FULL, RUN_TIME, Names, exists, leave, take_lock, write_in_place, write_record
@@ -48,6 +49,8 @@ class Supervisor:
         self.leftovers = False
         self.deadline: float | None = None
         self.record_at: float | None = None
+        self.disk = DiskCap(spec.get("disk"))
+        self.over_disk: str | None = None
         self.rescan = RESCAN
         self.poll = select.poll()
         self.wake, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -79,11 +82,14 @@ class Supervisor:
         if "run_time_interval" in self.spec:
             self.record_at = time.monotonic()
         while self._reap():
+            self._end_if_over_disk()
             self._end_if_due()
             self._record_run_time_if_due()
             self._wait()
         self._drain()
         code, number = self.failed or (0, None)
+        if self.over_disk is not None and self.failed is not None:
+            return self._ended("over-disk", code=code, number=number, detail=self.over_disk)
         return self._ended("exited", code=code, number=number)
 
     def _start(self) -> str | None:
@@ -145,8 +151,13 @@ class Supervisor:
             with suppress(OSError):
                 write_in_place(self.directory, RUN_TIME, b"%20.3f" % (self._run_time() or 0.0))
 
+    def _end_if_over_disk(self) -> None:
+        if not self.ending and (over := self.disk.exceeded()) is not None:
+            self.over_disk = over
+            self._end(KILL_AFTER)
+
     def _wait(self) -> None:
-        times = [at for at in (self.deadline, self.record_at) if at is not None]
+        times = [at for at in (self.deadline, self.record_at, self.disk.due) if at is not None]
         timeout = max(0.0, min(times) - time.monotonic()) * 1000 + 1 if times else None
         for file, _ in self.poll.poll(timeout):
             if file == self.wake:

@@ -1,0 +1,79 @@
+"""What a job may keep on the disk of one machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from local_bench import LocalBench
+
+from springtide.scheduler.executors.base import ExitKind
+from springtide.scheduler.executors.local.limits import Limits
+from springtide.scheduler.executors.supervisor.disk import measured
+
+MIB = 1 << 20
+FILL = """
+import os, pathlib, signal, time
+signal.signal(signal.SIGTERM, lambda *_: os._exit(75))
+pathlib.Path(os.environ[{where!r}]{below}).write_bytes(os.urandom({size}))
+time.sleep(60)
+"""
+
+
+def capped(tmp_path: Path) -> LocalBench:
+    return LocalBench(tmp_path / "state", limits=Limits(disk=4 * MIB, disk_interval=0.2))
+
+
+async def end_of(bench: LocalBench, where: str, below: str) -> tuple[ExitKind, str]:
+    await bench.open()
+    try:
+        spec = bench.code(FILL.format(where=where, below=below, size=6 * MIB))
+        await bench.executor.launch(spec)
+        ended = (await bench.gone(spec.key)).exit
+        assert ended is not None
+        return ended.kind, ended.detail
+    finally:
+        await bench.close()
+
+
+async def test_a_job_that_keeps_too_many_outputs_is_ended_and_told_what_to_delete(tmp_path: Path) -> None:
+    kind, detail = await end_of(capped(tmp_path), "SPRINGTIDE_OUTPUT_DIR", ", 'result.bin'")
+    assert kind is ExitKind.OVER_DISK
+    assert "MiB on the disk (outputs 6.0 MiB" in detail
+    assert "may keep 4.0 MiB. Delete older checkpoints and outputs" in detail
+
+
+async def test_the_reports_of_a_job_count_as_what_it_keeps(tmp_path: Path) -> None:
+    kind, detail = await end_of(capped(tmp_path), "SPRINGTIDE_REPORT", "")
+    assert kind is ExitKind.OVER_DISK
+    assert "(reports 6.0 MiB" in detail
+
+
+async def test_a_job_below_the_cap_runs_to_its_end(tmp_path: Path) -> None:
+    bench = capped(tmp_path)
+    await bench.open()
+    try:
+        text = "import os, time; open(os.environ['SPRINGTIDE_OUTPUT_DIR'] + '/x', 'wb').write(b'x' * 1000)"
+        ended = (await bench.run(bench.code(f"{text}; time.sleep(1)"))).exit
+        assert ended is not None
+        assert (ended.kind, ended.code) == (ExitKind.EXITED, 0)
+    finally:
+        await bench.close()
+
+
+def test_links_are_not_followed_and_a_file_with_two_names_counts_once(tmp_path: Path) -> None:
+    kept, elsewhere = tmp_path / "kept", tmp_path / "elsewhere"
+    kept.mkdir()
+    elsewhere.write_bytes(os.urandom(8 * MIB))
+    (kept / "link").symlink_to(elsewhere)
+    (kept / "deep").mkdir()
+    (kept / "deep" / "file").write_bytes(os.urandom(MIB))
+    (kept / "again").hardlink_to(kept / "deep" / "file")
+    assert MIB <= measured(str(kept)) < 2 * MIB
+    assert measured(str(tmp_path / "nothing")) == 0
+
+
+def test_the_cap_is_shown_with_the_limits_of_a_node(tmp_path: Path) -> None:
+    assert Limits(disk=10 << 30).described(as_root=False) == "10 GiB on the disk per job"
+    both = Limits(memory=1 << 30, disk=10 << 30, cgroup=tmp_path).described(as_root=False)
+    assert both == "1 GiB of memory per worker (cgroup), 10 GiB on the disk per job"
