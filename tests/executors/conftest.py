@@ -11,6 +11,14 @@ pytest.register_assert_rewrite("executor_contract", "executor_bench")
 
 from local_bench import LocalBench  # noqa: E402 - what it imports is to be rewritten
 
+from springtide.scheduler.executors.local import launch  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Supervisors that kill half a second after SIGTERM what ignores it."""
+    monkeypatch.setattr(launch, "KILL_AFTER", 0.5)
+
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[LocalBench]:

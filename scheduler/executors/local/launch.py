@@ -28,6 +28,7 @@ from springtide.scheduler.executors.files.layout import JobPlaces, Layout, make_
 from springtide.scheduler.executors.files.plain import make_directory, sync
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.rendezvous import Rendezvous, template, worker_environment
+from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.executors.supervisor.records import write_record
 from springtide.scheduler.model import Environment, Gpu, Node, Worker
 
@@ -138,6 +139,7 @@ class Launcher:
             ],
             "account": account.record if account else None,
             "grace": spec.grace,
+            "kill_after": KILL_AFTER,
             "limits": {name: list(limits) for name, limits in self.limits.rlimits().items()},
             "log_cap": self.log_cap,
             "disk": self.limits.disk_cap(resolved),

@@ -37,6 +37,7 @@ class Supervisor:
     def __init__(self, directory: int, spec: dict[str, Any], record: dict[str, Any], names: Names) -> None:
         self.directory = directory
         self.spec = spec
+        self.kill_after = spec.get("kill_after", KILL_AFTER)
         self.record = record
         self.names = names
         self.pod = names.rank is not None
@@ -215,19 +216,19 @@ class Supervisor:
         for request in REQUESTS:
             if self.asked not in ("kill", request) and exists(self.directory, request):
                 self.asked = request
-                self._end(self.spec["grace"] if request == "pause" else KILL_AFTER)
+                self._end(self.spec["grace"] if request == "pause" else self.kill_after)
                 return
 
     def _end_if_due(self) -> None:
         now = time.monotonic()
         if self.failed is not None and not self.ending:
-            self._end(self.spec["grace"] if self.failed[0] == os.EX_TEMPFAIL else KILL_AFTER)
+            self._end(self.spec["grace"] if self.failed[0] == os.EX_TEMPFAIL else self.kill_after)
         if not self.workers and not self.leftovers:
             self.leftovers = True
             for each in descendants(os.getpid()):
                 send(each, signal.SIGTERM)
             if self.deadline is None:
-                self.deadline = now + KILL_AFTER
+                self.deadline = now + self.kill_after
         if self.deadline is not None and now >= self.deadline:
             self.forced = True
             self._force()
