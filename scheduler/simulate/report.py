@@ -85,12 +85,17 @@ def summarize(
     )
 
 
+def _no_formula(text: str) -> str:
+    """Return a text as a cell that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
 def job_rows(courses: Iterable[Course]) -> list[tuple[str, str, float, float | str, float | str, int]]:
     """Return a row of `JOB_COLUMNS` per job; the start and end of jobs without them are empty."""
     return [
         (
-            course.job.name,
-            course.job.project,
+            _no_formula(course.job.name),
+            _no_formula(course.job.project),
             course.job.submitted,
             "" if course.first_start is None else course.first_start,
             "" if course.finish is None else course.finish,

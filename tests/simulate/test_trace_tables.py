@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 
 TRACE = "submit_s,project,gpus,duration_s\n0,a,1,10\n5,b,12,20\n"
@@ -77,6 +79,17 @@ def test_bad_seconds_are_refused(option, value, written, run_simulate):
 
     assert result.exit_code == 2
     assert "expected seconds" in result.stderr
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@"])
+def test_no_name_in_a_table_of_jobs_is_a_formula(start, written, simulated, tmp_path):
+    name = f"{start}1+1"
+    trace = written(TRACE.replace(",a,", f",{name},"), "jobs.csv")
+    quotas = written(QUOTAS.replace("a,", f"{name},"), "quotas.csv")
+    simulated("--trace", trace, "--quotas", quotas, "--nodes", "2x8", "--jobs-out", tmp_path / "out.csv")
+    rows = list(csv.DictReader((tmp_path / "out.csv").open()))
+
+    assert {row["project"] for row in rows} == {f"'{name}", "b"}
 
 
 def test_a_trace_needs_quotas_and_nodes(written, run_simulate):
