@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
+from hostile_text import MARKUP, expect_only_text
 from lab_bench import PANEL, Lab, card
 from playwright.sync_api import BrowserContext, Page, expect
 from pool_process import ServiceProcess
@@ -37,7 +38,7 @@ def test_the_pool_and_my_jobs_are_in_the_frame_and_jobs_are_sent_from_it(
 ) -> None:
     (lab.root / "train.py").write_text("import time; time.sleep(600)")
     lab.write("frame.ipynb", ("rate = 6\nrate * 7", None))
-    running = submit("running", 4)
+    running = submit(MARKUP, 4)
     tab = lab.open(context, "frame.ipynb")
     tab.wait_for_function(f"() => {PANEL}?.sessionContext?.session?.kernel?.status === 'idle'")
     expect(tab.get_by_test_id("pool-status")).to_have_text("Pool: 4 of 4 GPUs held")
@@ -50,6 +51,8 @@ def test_the_pool_and_my_jobs_are_in_the_frame_and_jobs_are_sent_from_it(
     expect(rows.first).to_contain_text("train")
     expect(tab.get_by_test_id("panel-line")).to_contain_text("train is next")
     expect(tab.get_by_test_id("panel-pool")).to_contain_text("4 of 4 train GPUs held")
+    expect(rows.nth(1)).to_contain_text(MARKUP)
+    expect_only_text(tab, "[data-testid=pool-panel]")
     link = tab.locator(f"[data-job='{running.id}']").get_by_role("link")
     expect(link).to_have_attribute("href", f"/pages/jobs/{running.id}")
 

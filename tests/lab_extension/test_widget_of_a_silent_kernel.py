@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
-
-from springtide.widgets import visuals
+from widget_page import show_widget
 
 pytestmark = pytest.mark.xdist_group("lab")
 
@@ -17,21 +16,7 @@ JOB: dict[str, Any] = {
     "attempt": 1, "attempts": [{"number": 1, "state": "running", "created": 0, "started": 0, "gpus": []}],
     "progress": {"step": 1, "of": 10, "at": 0, "values": {}}, "reason": None, "starts": None, "error": "",
 }  # fmt: skip
-SHOW = """
-async ([source, job]) => {
-  const { cardWidget } = await import(`data:text/javascript;base64,${btoa(unescape(encodeURIComponent(source)))}`);
-  const traits = { job, points: [], log: "", notice: "", colour: 0, simulated: false, version: 1 };
-  const listeners = [];
-  window.model = {
-    get: (name) => traits[name],
-    on: (event, listener) => listeners.push([event, listener]),
-    off: () => {},
-    send: () => {},
-    tell: (event, content) => listeners.forEach(([name, listener]) => name === event && listener(content)),
-  };
-  cardWidget.render({ model: window.model, el: document.body });
-}
-"""
+TRAITS = {"job": JOB, "points": [], "log": "", "notice": "", "colour": 0, "simulated": False, "version": 1}
 
 
 @pytest.fixture
@@ -40,7 +25,7 @@ def tab(context: BrowserContext) -> Page:
     tab = context.new_page()
     tab.clock.install()
     tab.goto("about:blank")
-    tab.evaluate(SHOW, [visuals.bundle("notebook/card_widget.js"), JOB])
+    show_widget(tab, "notebook/card_widget.js", "cardWidget", TRAITS)
     return tab
 
 
