@@ -2,7 +2,8 @@
 
 const SETTLED_MS = 350;
 const RETRY_MS = 3000;
-const NEWS_MS = 5000;
+const NEWS_MS = 10000;
+const IDLE_MS = 600000;
 const NO_PROJECT = "You are in no project yet, so there is nothing to submit to. An admin puts you into one.";
 const NO_FUNCTION = "Define a function in a cell and run it: then it can be chosen here.";
 const NO_COMMAND = "Say what to run, such as python train.py.";
@@ -72,6 +73,8 @@ export class FormSession {
     this.review = { problems: {}, estimate: null, later: "" };
     this.faults = {};
     this.reviewedAt = 0;
+    this.usedAt = Date.now();
+    this.opening = null;
     this.sending = false;
     this.notice = null;
     this.sent = [];
@@ -80,7 +83,12 @@ export class FormSession {
   }
 
   /** Asks for the form again, and for all that depends on it. Values stay. */
-  async open() {
+  open() {
+    this.opening ??= this.#open().finally(() => (this.opening = null));
+    return this.opening;
+  }
+
+  async #open() {
     try {
       this.form = await this.desk.form();
       this.problem = this.form.person.projects.length ? null : NO_PROJECT;
@@ -144,13 +152,20 @@ export class FormSession {
   }
 
   #edited() {
+    this.usedAt = Date.now();
     this.notice = null;
     this.changed();
   }
 
-  /** Notes that the pool changed: the estimate is asked for again, not too often. */
+  /** Notes that somebody uses the form: its estimate is kept up to date for a while. */
+  use() {
+    this.usedAt = Date.now();
+    this.heardNews();
+  }
+
+  /** Notes that the pool changed: the estimate is asked for again, not too often, and not of a form nobody uses. */
   heardNews() {
-    if (this.form === null || this.reviewing.wanted) return;
+    if (this.form === null || this.reviewing.wanted || Date.now() - this.usedAt > IDLE_MS) return;
     this.reviewing.want(Math.max(SETTLED_MS, this.reviewedAt + NEWS_MS - Date.now()));
   }
 
@@ -170,7 +185,7 @@ export class FormSession {
     }
     if (asked !== JSON.stringify(this.filled)) return;
     this.review = found.later ? { ...found, problems: this.review.problems, estimate: this.review.estimate } : found;
-    if (found.later) this.reviewing.retry();
+    if (found.later && Date.now() - this.usedAt < IDLE_MS) this.reviewing.retry();
     this.changed();
   }
 

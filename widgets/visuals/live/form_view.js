@@ -3,7 +3,7 @@
 import { barScale, byType } from "../charts/project_bar.js";
 import { FormSession } from "./form_session.js";
 import { showJob } from "./job_view.js";
-import { awayWords } from "./stale.js";
+import { awayWords, isLive } from "./stale.js";
 import { renderJobForm } from "../views/job_form.js";
 
 /**
@@ -27,9 +27,10 @@ export function showForm(element, feed, kept, makeDesk, pageOf) {
     for (const sent of session.sent) if (!shown.has(sent.id)) shown.set(sent.id, showSent(cards, feed, sent, pageOf));
   };
   const heard = () => {
-    if (feed.me !== person && person !== null) session.open();
+    const isLost = session.form === null && session.problem !== null && isLive(feed);
+    if (isLost || (feed.me !== person && person !== null)) session.open();
     person = feed.me;
-    session.heardNews();
+    if (inSight(form)) session.heardNews();
     draw();
   };
   session.changed = draw;
@@ -52,6 +53,11 @@ export function showForm(element, feed, kept, makeDesk, pageOf) {
 function projectOf({ pool }, session) {
   const project = pool?.projects.find(({ name }) => name === session.typed.project);
   return project ? { project, scale: barScale(pool.projects.flatMap(byType), pool.train_gpus) } : {};
+}
+
+function inSight(element) {
+  const { top, bottom, width } = element.getBoundingClientRect();
+  return document.visibilityState === "visible" && width > 0 && bottom > 0 && top < window.innerHeight;
 }
 
 function awayOf(feed) {

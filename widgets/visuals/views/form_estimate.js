@@ -4,9 +4,10 @@ import { h } from "../base/dom.js";
 import { colourOf, stateGlyph } from "../base/glyphs.js";
 import { barScale, byType, projectBar, standingWords } from "../charts/project_bar.js";
 import { told } from "../base/job_words.js";
-import { clean } from "../base/words.js";
+import { ago, clean, clockNow } from "../base/words.js";
 
 const MOST_CELLS = 64;
+const OLD_MS = 60000;
 const SIGNS = { "estimate-now": "running", "estimate-room": "starting", "estimate-later": "queued" };
 
 /** The part of the form that tells what to expect, as a description. */
@@ -19,6 +20,7 @@ export function formEstimate(session, { project = null, scale = null }) {
     h("h4", { key: "title", class: "st-estimate-title" }, "What to expect"),
     estimate && !wrong && cells(session, estimate),
     h("div", { key: "words", role: "status", "aria-live": "polite" }, wrong ? refusal(problems) : sentences(estimate, later)),
+    estimate && Date.now() - session.reviewedAt > OLD_MS && h("p", { key: "old", class: "st-muted", "data-testid": "form-old" }, `Asked ${ago(session.reviewedAt / 1000, clockNow())}.`),
     project && standing(project, scale),
   );
 }

@@ -41,7 +41,7 @@ function whole(session, data) {
   const { fields } = session.form;
   return h(
     "form",
-    { key: "form", class: "st-form-parts", novalidate: true, "aria-label": "New job", "data-lm-suppress-shortcuts": "true", on: { submit, keydown } },
+    { key: "form", class: "st-form-parts", novalidate: true, "aria-label": "New job", "data-lm-suppress-shortcuts": "true", on: { submit, keydown, focusin: () => session.use() } },
     h(
       "div",
       { key: "inputs", class: "st-form-inputs" },
