@@ -1,9 +1,10 @@
 /** Sends a script, a notebook or a cell to the pool, after asking for how many GPUs. */
 
-import { clean, count } from "./visuals/base/words.js";
+import { clean } from "./visuals/base/words.js";
 
 const SEND_FILE = "springtide:send-file";
 const SEND_CELL = "springtide:send-cell";
+const SETTLED_MS = 350;
 const NO_KERNEL = "A cell is sent with the variables of its kernel, and none is running. Start one, or send the whole notebook.";
 
 /** Adds the commands to JupyterLab or Notebook. `parts`: `files` and `notebooks`, null where the page has none. */
@@ -22,7 +23,7 @@ export function addCommands(app, shared, feed, server, pages, parts, icon) {
     label,
     caption: "Run this cell as a job in the shared pool",
     icon,
-    execute: () => attempted(shared, () => sendCell(parts.notebooks?.currentWidget, shared, feed)),
+    execute: () => attempted(shared, () => sendCell(parts.notebooks?.currentWidget, shared, feed, server)),
   });
 }
 
@@ -43,7 +44,7 @@ async function attempted(shared, work) {
 }
 
 async function sendFile(path, name, shared, feed, server, pages) {
-  const options = await askOptions(name, shared, feed);
+  const options = await askOptions(name, shared, feed, server);
   if (options === null) return;
   const { id, notes } = await server.send(path, options);
   const { Notification } = shared["@jupyterlab/apputils"];
@@ -53,12 +54,12 @@ async function sendFile(path, name, shared, feed, server, pages) {
 }
 
 /** Runs the cell by its magic, in its own output, where the job's card appears. */
-async function sendCell(panel, shared, feed) {
+async function sendCell(panel, shared, feed, server) {
   const cell = panel?.content.activeCell;
   const kernel = panel?.sessionContext.session?.kernel;
   if (!cell || cell.model.type !== "code") return;
   if (!kernel) throw new Error(NO_KERNEL);
-  const options = await askOptions("this cell", shared, feed);
+  const options = await askOptions("this cell", shared, feed, server);
   if (options === null) return;
   const flags = [`--gpus ${options.gpus}`, options.project ? `--project ${quoted(options.project)}` : ""].join(" ").trim();
   const text = cell.model.sharedModel.getSource();
@@ -71,11 +72,11 @@ function quoted(text) {
 }
 
 /** Asks for GPUs and project; null if nothing is to be sent. */
-async function askOptions(what, shared, feed) {
+async function askOptions(what, shared, feed, server) {
   const { Dialog, showDialog } = shared["@jupyterlab/apputils"];
   const me = feed.me ?? (await feed.call("GET", "me"));
   if (!me.projects.length) throw new Error("You are in no project yet, so there is nothing to send to. An admin puts you into one.");
-  const body = new (optionsBody(shared["@lumino/widgets"].Widget))(me);
+  const body = new (optionsBody(shared["@lumino/widgets"].Widget))(me, server);
   const buttons = [Dialog.cancelButton(), Dialog.okButton({ label: "Send" })];
   const { button, value } = await showDialog({ title: `Send ${clean(what)} to the pool`, body, buttons });
   return button.accept ? value : null;
@@ -83,9 +84,10 @@ async function askOptions(what, shared, feed) {
 
 function optionsBody(Widget) {
   return class extends Widget {
-    constructor(me) {
+    constructor(me, server) {
       super();
       this.me = me;
+      this.server = server;
       this.addClass("springtide");
       this.addClass("st-send");
       this.project = field("Project", "select");
@@ -95,16 +97,26 @@ function optionsBody(Widget) {
       this.gpus.dataset.testid = "send-gpus";
       const rows = me.projects.length > 1 ? [this.project, this.gpus] : [this.gpus];
       this.node.append(...rows.map((input) => input.parentNode));
-      this.node.append(this.words = document.createElement("p"));
+      this.node.append((this.words = document.createElement("p")));
+      this.words.setAttribute("role", "status");
+      this.words.dataset.testid = "send-words";
       for (const input of [this.project, this.gpus]) input.addEventListener("input", () => this.tell());
       this.tell();
     }
 
+    /** Says what to expect of the job, once nothing was typed for a moment. */
     tell() {
-      const { free_now: free, max_gpus: most } = this.me.projects.find(({ name }) => name === this.project.value);
-      this.gpus.max = most;
-      const now = free > 0 ? `${count(free, "GPU")} can start now.` : "No GPU is free for it now, so it waits in line.";
-      this.words.textContent = `${now} One worker may have up to ${count(most, "GPU")}.`;
+      clearTimeout(this.telling);
+      this.telling = setTimeout(async () => {
+        const typed = { gpus: this.gpus.value, project: this.project.value };
+        const review = await this.server.review(typed).catch((error) => ({ problems: {}, later: error.message }));
+        if (typed.gpus !== this.gpus.value || typed.project !== this.project.value) return;
+        this.words.textContent = clean(Object.values(review.problems).join(" ") || review.estimate?.text || review.later);
+      }, SETTLED_MS);
+    }
+
+    onBeforeDetach() {
+      clearTimeout(this.telling);
     }
 
     getValue() {
