@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 
 from springtide.scheduler.model import Job, Phase, Placement
@@ -26,7 +26,10 @@ Of the order only the part of the topmost project is computed until more is need
 """
 
 HeapEntry = tuple[Key, int, str, int, int, str]
-"""The next job of a project and size: key, tie-breaker, project, GPUs, position and id."""
+"""The next job of a project and size: key, tie-breaker, project, GPUs, position and id.
+
+An entry with 0 GPUs stands for all jobs of a project, whose sizes are not looked at until one of them may be next.
+"""
 
 
 MAX_DOUBLINGS = 16
@@ -37,11 +40,13 @@ class SearchCache:
     """What searches of one plan have in common; only valid until the plan is carried out.
 
     ``passed`` counts, by project and GPUs, the jobs at the head of the eviction order that are all decided.
+    ``least_lost`` is the least work that a pause of any job loses, by project, in GPU-seconds.
     ``promising_nodes`` holds, by GPUs of a worker, the nodes that may hold one if projects give as much.
     """
 
     def __init__(self) -> None:
         self.passed: dict[tuple[str, int], int] = {}
+        self.least_lost: dict[str, float] = {}
         self.promising_nodes: dict[int, list[tuple[Mapping[str, int], int]]] = {}
 
 
@@ -92,9 +97,7 @@ class VictimCandidates:
     def open_projects(self) -> dict[str, int]:
         """Return all projects that have to give up anything, and how many GPUs."""
         if self._all_open is None:
-            self._all_open = {
-                leaf.name: slack for leaf in self._rule.leaves() if (slack := self._rule.slack(leaf)) > 0
-            }
+            self._all_open = {leaf.name: slack for leaf, slack in self._rule.open_leaves() if slack > 0}
         return self._all_open
 
     def consider(self, job: Job) -> bool:
@@ -231,6 +234,9 @@ class VictimCandidates:
         stream, now = self._stream, self._builder.now
         while stream:
             key, count, project, gpus, at, job_id = stream[0]
+            if not gpus:
+                self._refine(stream)
+                continue
             job = self._state.jobs[job_id]
             current = (work_lost(job, now), self.order(job))
             if current != key:
@@ -251,23 +257,31 @@ class VictimCandidates:
                 yield work_lost(job, self._builder.now), job
 
     def _heads(self) -> list[HeapEntry]:
-        """Return the first job of each size of each open project."""
+        """Return an entry for each open project with running jobs."""
         stream: list[HeapEntry] = []
-        fixed, now, leaves, running = (
-            self._builder.decided,
-            self._builder.now,
-            self._state.tree.leaves,
-            self._state.running,
-        )
+        leaves, running, least = self._state.tree.leaves, self._state.running, self._cache.least_lost
         for name in self.open_projects():
+            if not (firsts := running[name].firsts()):
+                continue
+            if name not in least:
+                least[name] = min(least_lost(first, gpus, self._builder.now) for gpus, first in firsts)
             top = self._order_of(leaves[name].path[-1])
-            for gpus, first in running[name].firsts():
-                if first[4] not in fixed:
-                    stream.append(((least_lost(first, gpus, now), top), len(stream), name, gpus, 0, first[4]))
-                elif entry := self._entry(len(stream), name, gpus, self._cache.passed.get((name, gpus), 0)):
-                    stream.append(entry)
+            stream.append(((least[name], top), len(stream), name, 0, 0, ""))
         heapify(stream)
         return stream
+
+    def _refine(self, stream: list[HeapEntry]) -> None:
+        """Complete the order of the first entry, which stands for a project, or replace it by its sizes."""
+        (lost, known), count, project, *_ = stream[0]
+        order = self._order_of(self._state.tree.leaves[project])
+        if known != order:
+            heapreplace(stream, ((lost, order), count, project, 0, 0, ""))
+            return
+        heappop(stream)
+        for gpus, _ in self._state.running[project].firsts():
+            entry = self._entry(count, project, gpus, self._cache.passed.get((project, gpus), 0))
+            if entry is not None:
+                heappush(stream, entry)
 
     def _entry(self, count: int, project: str, gpus: int, at: int) -> HeapEntry | None:
         """Return the project's next job of this size that is not decided, from a position on."""

@@ -44,13 +44,14 @@ class ReclaimRule:
         pairs = (sides(self._leaf, self._state.leaf_of(job)) for job in victims)
         return all(pair is not None and pair[0] in self._helped for pair in pairs)
 
-    def leaves(self) -> Iterator[ProjectNode]:
-        """Yield the leaves below siblings that hold more than their due."""
+    def open_leaves(self) -> Iterator[tuple[ProjectNode, int]]:
+        """Yield the leaves below siblings that hold more than their due, each with its slack."""
         for project in self._helped:
             siblings = project.parent.children if project.parent is not None else self._state.tree.roots
             for sibling in siblings:
-                if sibling is not project and self._overdrawn(project, sibling):
-                    yield from _leaves_below(sibling)
+                if sibling is not project and (overdrawn := self._overdrawn(project, sibling)):
+                    for leaf in _leaves_below(sibling):
+                        yield leaf, min(overdrawn, _above_quotas(leaf, sibling))
 
     def slack(self, leaf: ProjectNode) -> int:
         """Return how many GPUs the project may lose; its last job may take it beyond."""
@@ -116,9 +117,9 @@ class PreemptRule:
         """Tell whether all victims are candidates."""
         return all(job.id in (self.candidate_ids or ()) for job in victims)
 
-    def leaves(self) -> Iterator[ProjectNode]:
-        """Yield the job's own project."""
-        yield self._leaf
+    def open_leaves(self) -> Iterator[tuple[ProjectNode, int]]:
+        """Yield the job's own project and its slack."""
+        yield self._leaf, self.slack(self._leaf)
 
     def slack(self, leaf: ProjectNode) -> int:
         """Return all that the job's own project holds."""
@@ -151,9 +152,10 @@ class LimitRule:
         """Return True: all jobs below the project may be victims."""
         return True
 
-    def leaves(self) -> Iterator[ProjectNode]:
-        """Yield the leaves of the project."""
-        yield from _leaves_below(self._project)
+    def open_leaves(self) -> Iterator[tuple[ProjectNode, int]]:
+        """Yield the leaves of the project, each with its slack."""
+        for leaf in _leaves_below(self._project):
+            yield leaf, self.slack(leaf)
 
     def slack(self, leaf: ProjectNode) -> int:
         """Return how many GPUs beyond the limit, and beyond its own quota, the leaf holds."""
