@@ -1,6 +1,6 @@
 /** Every drawing of the picture language on one page, and `window.gallery` for tests to draw with. */
 
-import { bigPool, history, job, jobs, log, NOW, points, pool } from "/story.js";
+import { bigPool, gpuUsage, history, job, jobs, log, NOW, points, pool, use } from "/story.js";
 import { h, patch } from "/visuals/base/dom.js";
 import { renderJobCard } from "/visuals/views/job_card.js";
 import { renderLog } from "/visuals/views/log_view.js";
@@ -37,7 +37,7 @@ function draw(main) {
   patch(
     main,
     section("glance", "The pool at a glance", (node) => renderPoolGlance(node, { pool: pool(), mine: ["nlp"] })),
-    section("bar", "Pool bar", (node) => renderPoolBar(node, { pool: pool() }, { open: (id) => calls.push(["open", id]) })),
+    section("bar", "Pool bar", (node) => renderPoolBar(node, { pool: pool(), usage: gpuUsage(0.97, 0.94, 0.4, 0.03, 0, 0) }, { open: (id) => calls.push(["open", id]) })),
     section("tide", "Tide chart", (node) => renderTideChart(node, { history, colours: COLOURS })),
     h("h2", { key: "title cards" }, "Job cards"),
     h("div", { key: "cards", id: "cards" }, Object.keys(jobs).map((name) => card(name))),
@@ -50,4 +50,4 @@ function draw(main) {
 
 reset();
 
-window.gallery = { reset, bigPool, calls, history, job, jobs, log, NOW, points, pool, priorityWords, renderJobCard, renderLog, renderPoolBar, renderPoolGlance, renderTideChart, words };
+window.gallery = { reset, bigPool, calls, gpuUsage, history, job, jobs, log, NOW, points, pool, priorityWords, renderJobCard, renderLog, renderPoolBar, renderPoolGlance, renderTideChart, use, words };

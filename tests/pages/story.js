@@ -35,6 +35,7 @@ export function job(changes = {}) {
     attempt: 1,
     attempts: [attempt(1, "running", NOW - 1480, null)],
     progress: { step: 41, of: 60, at: NOW - 8, values: { loss: 0.213 }, ends: NOW + 420 },
+    usage: null,
     saved: NOW - 20,
     saved_step: 40,
     reason: reason(["state", "Running on 4 GPUs: 2 within the quota, 2 borrowed."]),
@@ -48,6 +49,18 @@ export function job(changes = {}) {
     error: "",
     ...changes,
   };
+}
+
+const GIB = 2 ** 30;
+
+/** The use of four simulated GPUs. */
+export function use(utilization, memory, changes = {}) {
+  return { at: NOW - 3, gpus: 4, utilization, memory_used: memory, memory_total: null, simulated: true, unused_for: null, unused_share: null, ...changes };
+}
+
+/** Readings of the first GPUs of the pool, with these utilizations. */
+export function gpuUsage(...utilizations) {
+  return { measured: true, at: NOW - 3, gpus: utilizations.map((utilization, index) => ({ uuid: `SIM-${index}`, node: "train", index, environment: "train", model: "", simulated: true, lost: false, user: "", project: "", held: true, utilization, memory_used: 12 * GIB, memory_total: null, power: null, temperature: null, processes: null, ecc_corrected: null, ecc_uncorrected: null, xid: null })) };
 }
 
 export function attempt(number, state, started, ended, changes = {}) {
@@ -80,7 +93,7 @@ export function points(steps, attempts = [[1, 0]]) {
 const askedBack = reason(["cause", "The project nlp asked for its 2 GPUs back, for the job bert."]);
 
 export const jobs = {
-  running: job(),
+  running: job({ usage: use(0.87, 51 * GIB) }),
   queued: job({ id: "j2", name: "sweep-7", user: "jemma", project: "speech", state: "queued", submitted: NOW - 130, started: null, held: [], attempt: 0, attempts: [], progress: { step: null, of: null, at: null, values: {} }, saved_step: null, gpus: 8, reason: reason(["state", "Waiting for 8 GPUs on one node: no node has more than 4 free."], ["state", "The project speech holds 1 of its 2 GPUs."], ["place", "Number 2 in line, after 1 job of speech."]), place: 2, starts: { earliest: NOW + 300, likely: NOW + 700, latest: NOW + 2400, why: null, at: NOW } }),
   starting: job({ id: "j3", name: "bert-tiny", user: "joe", project: "nlp", state: "starting", submitted: NOW - 6, started: NOW - 2, gpus: 2, held: [gpu(4), gpu(5)], attempts: [attempt(1, "starting", NOW - 2, null, { gpus: [gpu(4), gpu(5)] })], progress: { step: null, of: null, at: null, values: {} }, saved_step: null, reason: reason(["state", "Starting on 2 GPUs, all within the quota."]) }),
   pausing: job({ id: "j4", name: "digits-wide", state: "pausing", attempts: [attempt(1, "pausing", NOW - 1480, null)], reason: reason(["state", "Saving its work, then giving its 4 GPUs back."], ["cause", "The project nlp asked for its 2 GPUs back, for the job bert."]) }),

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from springtide.scheduler.client import Client
-from springtide.scheduler.wire import Event, Job, Progress
+from springtide.scheduler.wire import Event, Job, JobUsage, Progress
 
 FINAL: Final = frozenset({"succeeded", "failed", "cancelled"})
 """The states after which a job does not change."""
@@ -35,14 +35,14 @@ class LiveJob:
 
     def hear(self, event: Event) -> bool:
         """Take in an event; return whether it tells something new of the job."""
-        if event.kind not in {"job", "progress"} or not self.concerns(event):
+        if event.kind not in {"job", "progress", "usage"} or not self.concerns(event):
             return False
         with self._lock:
             if event.kind == "job":
                 heard = msgspec.convert(event.data, Job)
                 self._job = heard if self._job is None else merged(self._job, heard)
             elif self._job is not None:
-                self._job = progressed(self._job, event)
+                self._job = (progressed if event.kind == "progress" else used)(self._job, event)
             self._heard += 1
             self._is_stale |= self._job is None
         return True
@@ -75,6 +75,11 @@ def merged(older: Job, newer: Job) -> Job:
     first = newer.attempts[0].number if newer.attempts else 0
     earlier = [attempt for attempt in older.attempts if attempt.number < first]
     return replace(newer, source=older.source, attempts=[*earlier, *newer.attempts])
+
+
+def used(job: Job, event: Event) -> Job:
+    """Return the job with the use of its GPUs that an event tells."""
+    return replace(job, usage=msgspec.convert(event.data["usage"], JobUsage))
 
 
 def progressed(job: Job, event: Event) -> Job:

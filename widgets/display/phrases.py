@@ -69,6 +69,19 @@ def held(job: Job) -> str:
     return f"{held}, {part}"
 
 
+def used(job: Job) -> str:
+    """Return ``87 % used, 24 GiB of memory (simulated)``, empty if nothing of that was measured."""
+    usage = job.usage
+    if usage is None:
+        return ""
+    parts = [
+        "" if usage.utilization is None else f"{round(100 * usage.utilization)} % used",
+        "" if usage.memory_used is None else f"{usage.memory_used / 2**30:.3g} GiB of memory",
+    ]
+    words = ", ".join(filter(None, parts))
+    return f"{words} (simulated)" if words and usage.simulated else words
+
+
 def why(job: Job) -> str:
     """Return why the job is in its state: what went wrong, or the pool's reason."""
     return clean(job.error or (job.reason.text if job.reason else ""))

@@ -36,6 +36,7 @@ def job_html(job: Job, now: float) -> str:
         ("progress", phrases.progress(job)),
         ("asks for", phrases.asked(job)),
         ("holds", phrases.held(job)),
+        ("use of GPUs", phrases.used(job)),
         ("why", phrases.why(job)),
         ("starts", phrases.starts(job, now)),
     ]

@@ -3,6 +3,7 @@
 import { CurveKeeper } from "./visuals/live/curves.js";
 import { drawEvents } from "./jobs/events.js";
 import { Outputs } from "./jobs/outputs.js";
+import { UseCharts } from "./jobs/use_charts.js";
 import { drawAttempts, drawFacts, drawSource } from "./jobs/job_parts.js";
 import { LogKeeper } from "./visuals/live/log_keeper.js";
 import { call, calmly, followEvents, oncePerFrame, showMessage, site } from "./site.js";
@@ -25,6 +26,7 @@ const redraw = oncePerFrame(draw);
 const curves = new CurveKeeper(call, redraw);
 const log = new LogKeeper(call, path, redraw);
 const outputs = new Outputs(path, redraw);
+const use = new UseCharts(path, redraw);
 const rereadOutputs = calmly(() => outputs.read(), OUTPUTS_EVERY_S);
 const reread = calmly(read, 0.5);
 let events = 0;
@@ -42,8 +44,9 @@ async function start() {
     return;
   }
   redraw();
-  followEvents({ job: hearEvent, progress: hearProgress, log: () => log.read(), again: readAll }, site.job);
+  followEvents({ job: hearEvent, progress: hearProgress, usage: hearUsage, log: () => log.read(), again: readAll }, site.job);
   log.read();
+  use.read();
   rereadOutputs();
   setInterval(redraw, 1000);
   setInterval(lookAgain, 1000 * LOOK_AGAIN_S);
@@ -100,6 +103,12 @@ function hearProgress(data) {
   redraw();
 }
 
+function hearUsage({ usage }) {
+  shown.job = { ...shown.job, usage };
+  use.read();
+  redraw();
+}
+
 function act(name) {
   return async () => {
     shown.notice = null;
@@ -125,12 +134,14 @@ function draw() {
   const actions = job.user === site.user || site.administers(job.project) ? { pause: act("pause"), resume: act("resume"), cancel: act("cancel") } : {};
   const card = { job, now, points, colour, simulated: shown.simulated, notice: shown.notice, log: null };
   const names = curveNames(points).slice(0, MOST_CURVES);
+  const metrics = names.map((name) => h("div", { key: name, draw: (node) => renderMetricChart(node, { points, name, colour, across: shown.across, start: points[0].at }) }));
+  const charts = [...metrics, ...use.draw(job, colour)];
   patch(
     document.getElementById("page"),
     h("p", { key: "back" }, h("a", { href: site.prefix }, "← My jobs")),
     h("h2", { key: "now", class: "st-hidden" }, "Now"),
     h("article", { key: "card", class: "st-large", draw: (node) => renderJobCard(node, card, actions) }),
-    names.length > 0 && section("curves", "Metrics", [drawAcross(), h("div", { key: "curves", class: "st-curves" }, names.map((name) => h("div", { key: name, draw: (node) => renderMetricChart(node, { points, name, colour, across: shown.across, start: points[0].at }) })))]),
+    charts.length > 0 && section("curves", "Metrics", [names.length > 0 && drawAcross(), h("div", { key: "curves", class: "st-curves" }, charts)]),
     section("log", "Log", h("div", { draw: (node) => renderLog(node, log.data(job), log.actions) })),
     section("outputs", "Outputs", outputs.draw(job)),
     section("attempts", "Attempts", drawAttempts(job, now)),

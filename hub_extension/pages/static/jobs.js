@@ -29,7 +29,7 @@ start();
 async function start() {
   [pool] = await Promise.all([attempted(() => call("GET", "pool")), load()]);
   redraw();
-  followEvents({ job: hearEvent, pool: hearPool, progress: hearProgress, admin: refresh, again: refresh });
+  followEvents({ job: hearEvent, pool: hearPool, progress: hearProgress, usage: hearUsage, admin: refresh, again: refresh });
   setInterval(redraw, 1000);
   setInterval(lookAgain, 1000 * LOOK_AGAIN_S);
 }
@@ -116,6 +116,13 @@ function hearProgress(data) {
   const job = shown.jobs.get(data.job);
   if (!job) return;
   shown.jobs.set(job.id, { ...job, progress: data.progress });
+  redraw();
+}
+
+function hearUsage({ job: id, usage }) {
+  const job = shown.jobs.get(id);
+  if (!job) return;
+  shown.jobs.set(id, { ...job, usage });
   redraw();
 }
 

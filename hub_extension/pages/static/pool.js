@@ -5,6 +5,7 @@ import { drawQueue } from "./pool/queue.js";
 import { attempted, call, calmly, followEvents, jobPath, oncePerFrame, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { emptyState, projectMark, stateMark } from "./visuals/base/glyphs.js";
+import { meanUse, percentWords, readingsOf } from "./visuals/base/gpu_use.js";
 import { renderPoolBar } from "./visuals/charts/pool_bar.js";
 import { renderPoolGlance } from "./visuals/views/pool_glance.js";
 import { renderTideChart } from "./visuals/charts/tide_chart.js";
@@ -14,12 +15,12 @@ const SPANS = { "1 hour": 3600, "6 hours": 6 * 3600, "1 day": 86400, "7 days": 7
 const HISTORY_EVERY_S = 5;
 const HISTORY_ANYWAY_MS = 30_000;
 
-const HOLDER_HEADS = ["who", "what", "state", "GPUs", "where"];
+const HOLDER_HEADS = ["who", "what", "state", "GPUs held", "used", "where"];
 
 const QUEUE_EVERY_S = 2;
 const QUEUE_MOST = 200;
 
-const shown = { pool: null, history: null, mine: [], queue: [], idle: null, span: "1 hour" };
+const shown = { pool: null, usage: null, history: null, mine: [], queue: [], idle: null, span: "1 hour" };
 const redraw = oncePerFrame(draw);
 const rereadQueue = calmly(readQueue, QUEUE_EVERY_S);
 const rereadHistory = calmly(readHistory, HISTORY_EVERY_S);
@@ -30,12 +31,12 @@ async function start() {
   const me = await attempted(() => call("GET", "me"));
   shown.mine = (me?.projects ?? []).map((project) => project.name);
   await readAll();
-  followEvents({ pool: hear, admin: readAll, again: readAll });
+  followEvents({ pool: hear, gpus: hearUsage, admin: readAll, again: readAll });
   setInterval(rereadHistory, HISTORY_ANYWAY_MS);
 }
 
 async function readAll() {
-  shown.pool = (await attempted(() => call("GET", "pool"))) ?? shown.pool;
+  [shown.pool, shown.usage] = await Promise.all([attempted(() => call("GET", "pool")).then((pool) => pool ?? shown.pool), attempted(() => call("GET", "pool/gpus"))]);
   redraw();
   rereadHistory();
   rereadQueue();
@@ -66,6 +67,11 @@ function hear(pool) {
   rereadQueue();
 }
 
+function hearUsage(usage) {
+  shown.usage = usage;
+  redraw();
+}
+
 function draw() {
   const { pool, history } = shown;
   if (!pool) return;
@@ -78,16 +84,29 @@ function draw() {
     section("glance", "Projects", h("div", { draw: (node) => renderPoolGlance(node, { pool, mine: shown.mine, tree: true }) })),
     shown.idle && section("idle", "Idle GPUs", drawIdle(shown.idle)),
     section("queue", "The queue", drawQueue(pool, shown.queue, clockNow())),
-    section("gpus", "GPUs", h("div", { draw: (node) => renderPoolBar(node, { pool }, { open }) })),
+    section("gpus", "GPUs", drawUsed(pool, shown.usage), h("div", { key: "bar", draw: (node) => renderPoolBar(node, { pool, usage: shown.usage }, { open }) })),
     section("tide", "Tide", drawSpans(), history && h("div", { key: "chart", draw: (node) => renderTideChart(node, { history, colours }) })),
     section("holders", "Who holds what", drawHolders(pool, colours)),
-    section("nodes", "Nodes", drawNodes(pool.nodes)),
+    section("nodes", "Nodes", drawNodes(pool.nodes, readingsOf(shown.usage))),
   );
 }
 
 function drawIdle({ gpus, why }) {
   const title = gpus ? `${count(gpus, "train GPU")} ${gpus === 1 ? "is" : "are"} idle.` : "No train GPU is idle.";
   return h("div", { key: "idle", "data-testid": "idle" }, h("p", { class: "mb-1" }, title), gpus > 0 && h("ul", { class: "st-plain" }, why.map((words) => h("li", { key: words }, clean(words)))));
+}
+
+/** How much of the held train GPUs is used; nothing where GPUs are not measured. */
+function drawUsed(pool, usage) {
+  if (!usage?.measured) return null;
+  const readings = readingsOf(usage);
+  const held = pool.nodes.filter(({ environment }) => environment === "train").flatMap(({ gpus }) => gpus.filter(({ holder }) => holder?.kind === "job"));
+  if (!held.length) return null;
+  const measured = held.map(({ uuid }) => readings.get(uuid));
+  const used = meanUse(measured);
+  const simulated = measured.some((reading) => reading?.simulated) ? " (simulated)" : "";
+  const words = used === null ? "their use has not been measured yet" : `${percentWords(used)} of that used${simulated}`;
+  return h("p", { key: "used", class: "mb-1", "data-testid": "pool-used" }, `${count(held.length, "train GPU")} held, ${words}.`);
 }
 
 function section(key, title, ...content) {
@@ -125,11 +144,12 @@ function drawHolders(pool, colours) {
 function holdersOf(pool) {
   const found = new Map();
   for (const node of pool.nodes) {
-    for (const { index, holder } of node.gpus) {
+    for (const { index, uuid, holder } of node.gpus) {
       if (!holder) continue;
       const key = [holder.kind, holder.user, holder.project, holder.job, holder.name, holder.kind === "job" && !holder.job ? node.name : ""].join("\n");
-      const entry = found.get(key) ?? { key, holder, places: new Map(), gpus: 0, borrowed: 0, simulated: false };
+      const entry = found.get(key) ?? { key, holder, places: new Map(), uuids: [], gpus: 0, borrowed: 0, simulated: false };
       entry.gpus += 1;
+      entry.uuids.push(uuid);
       entry.borrowed += holder.borrowed ? 1 : 0;
       entry.simulated ||= node.simulated;
       entry.places.set(node.name, [...(entry.places.get(node.name) ?? []), index]);
@@ -139,7 +159,8 @@ function holdersOf(pool) {
   return [...found.values()].sort((one, other) => other.gpus - one.gpus);
 }
 
-function drawHolder({ key, holder, places, gpus, borrowed, simulated }, colours) {
+function drawHolder({ key, holder, places, uuids, gpus, borrowed, simulated }, colours) {
+  const readings = readingsOf(shown.usage);
   const where = [...places].map(([node, indices]) => `${clean(node)}: ${indices.join(", ")}`).join("; ");
   return h(
     "tr",
@@ -148,7 +169,8 @@ function drawHolder({ key, holder, places, gpus, borrowed, simulated }, colours)
     h("td", { "data-label": HOLDER_HEADS[1] }, whatWords(holder)),
     h("td", { "data-label": HOLDER_HEADS[2] }, holder.state && holder.kind === "job" ? stateMark(holder.state) : ""),
     h("td", { "data-label": HOLDER_HEADS[3] }, count(gpus, "GPU"), borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, `, ${borrowed} borrowed`), simulated && h("span", { key: "simulated", class: "st-muted" }, ", simulated")),
-    h("td", { "data-label": HOLDER_HEADS[4] }, where),
+    h("td", { "data-label": HOLDER_HEADS[4], "data-testid": "holder-used" }, percentWords(meanUse(uuids.map((uuid) => readings.get(uuid))))),
+    h("td", { "data-label": HOLDER_HEADS[5] }, where),
   );
 }
 

@@ -53,6 +53,12 @@ export function size(bytes) {
   return `${Number((bytes / 1000 ** place).toPrecision(3))} ${units[place]}`;
 }
 
+/** Memory as tools of GPUs tell it, in powers of two: `512 MiB`, `79.6 GiB`. */
+export function binarySize(bytes) {
+  const [unit, length] = bytes >= 2 ** 30 || bytes === 0 ? ["GiB", 2 ** 30] : ["MiB", 2 ** 20];
+  return `${Number((bytes / length).toPrecision(3))} ${unit}`;
+}
+
 /** `40 s`, `12 min`, `2 h 5 min`, `3 d 4 h`. */
 export function duration(seconds) {
   const whole = Math.max(0, Math.round(seconds));

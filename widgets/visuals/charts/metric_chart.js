@@ -12,7 +12,8 @@ const MOST_DRAWN = 1200;
 /**
  * Draws a metric.
  * @param data `points`: list of Point; `name`: which value; `across`: "step" or "time"; `start`: where time begins, in
- *   seconds since the epoch; `colour`: of the project
+ *   seconds since the epoch; `since`: what the axis of time is called; `bounds`: values that the scale holds in any
+ *   case; `colour`: of the project
  */
 export function renderMetricChart(element, data) {
   const drawn = memory(element, {});
@@ -26,7 +27,7 @@ export function renderMetricChart(element, data) {
     patch(element, h("p", { key: "few", class: "st-muted" }, `${clean(data.name)}: ${count(points.length, "report")} so far.`));
     return;
   }
-  const plot = plotOf(points, data.name, along);
+  const plot = plotOf(points, data.name, along, data.bounds ?? []);
   const words = metricWords(points, data.name);
   patch(
     element,
@@ -39,7 +40,7 @@ export function renderMetricChart(element, data) {
         { key: "plot", viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, role: "img", "aria-label": `${clean(data.name)} ${words}`, "data-testid": `metric-${clean(data.name)}` },
         plot.ys.map((value) => drawRow(value, plot)),
         plot.xs.map((value) => drawColumn(value, plot, stepped)),
-        s("text", { key: "across", class: "st-axis-name", x: SIZE.width - SIZE.right, y: SIZE.height - 2, "text-anchor": "end" }, stepped ? "step" : "time since the first report"),
+        s("text", { key: "across", class: "st-axis-name", x: SIZE.width - SIZE.right, y: SIZE.height - 2, "text-anchor": "end" }, stepped ? "step" : (data.since ?? "time since the first report")),
         breaksOf(points, along).map((mark) => drawBreak(mark, plot)),
         attemptLines(points).map((part) => s("path", { key: `line ${part[0].attempt}`, class: "st-line", d: lineOf(part, data.name, along, plot) })),
       ),
@@ -55,9 +56,9 @@ function metricWords(points, name) {
   return `now ${amount(values.at(-1))}, from ${amount(low)} to ${amount(high)}${pauses ? `, ${count(pauses, "pause")}` : ""}`;
 }
 
-function plotOf(points, name, along) {
+function plotOf(points, name, along, bounds) {
   const range = (values) => [values.reduce((least, value) => Math.min(least, value)), values.reduce((most, value) => Math.max(most, value))];
-  const [low, high] = range(points.map((point) => point.values[name]));
+  const [low, high] = range([...points.map((point) => point.values[name]), ...bounds]);
   const [from, to] = range(points.map(along));
   const ys = ticks(low, high);
   const bottom = Math.min(low, ys[0]);

@@ -4,6 +4,7 @@ import { h, patch } from "../base/dom.js";
 import { colourOf, emptyState, projectMark, simulatedMark, stage, stateWord } from "../base/glyphs.js";
 import { tips } from "../base/tip.js";
 import { clean, count } from "../base/words.js";
+import { readingWords, readingsOf } from "../base/gpu_use.js";
 
 const ROOMY = 48;
 const SNUG = 192;
@@ -11,7 +12,8 @@ const SNUG = 192;
 /**
  * Draws the pool bar.
  * @param element where
- * @param data `pool`: PoolView; `environment`: only nodes of this one
+ * @param data `pool`: PoolView; `environment`: only nodes of this one; `usage`: PoolUsage, of which each held GPU shows
+ *   how much it is used
  * @param actions `open(jobId)` when a cell of a job one may see is chosen
  */
 export function renderPoolBar(element, data, actions = {}) {
@@ -19,6 +21,7 @@ export function renderPoolBar(element, data, actions = {}) {
   const nodes = pool.nodes.filter((node) => !environment || node.environment === environment).sort(trainFirst);
   const colours = new Map(pool.projects.map((project) => [project.name, project.colour]));
   const gpus = nodes.reduce((sum, node) => sum + node.gpus.length, 0);
+  const scene = { colours, readings: readingsOf(data.usage), actions };
   const size = gpus <= ROOMY ? "roomy" : gpus <= SNUG ? "snug" : "tight";
   tips(stage(element, "st-pool-bar"));
   patch(
@@ -26,10 +29,10 @@ export function renderPoolBar(element, data, actions = {}) {
     nodes.length
       ? groupsOf(nodes, pool.gpu_types ?? []).map(({ title, nodes: of }) => [
           title && h("div", { key: `type ${title}`, class: "st-type-head", role: "heading", "aria-level": 3, "data-testid": "pool-type" }, title),
-          h("div", { key: `nodes ${title}`, class: `st-nodes st-${size}` }, of.map((node) => drawNode(node, colours, actions))),
+          h("div", { key: `nodes ${title}`, class: `st-nodes st-${size}` }, of.map((node) => drawNode(node, scene))),
         ])
       : emptyState("This pool has no GPUs yet.", "They show here as soon as a node reports them."),
-    nodes.length > 0 && drawLegend(nodes, pool.projects),
+    nodes.length > 0 && drawLegend(nodes, pool.projects, scene.readings),
   );
 }
 
@@ -49,7 +52,7 @@ function trainFirst(one, other) {
   return (other.environment === "train") - (one.environment === "train");
 }
 
-function drawNode(node, colours, actions) {
+function drawNode(node, scene) {
   const held = node.gpus.filter((gpu) => gpu.holder).length;
   return h(
     "section",
@@ -66,7 +69,7 @@ function drawNode(node, colours, actions) {
     h(
       "div",
       { key: "cells", class: "st-runs", role: "list", "data-walk": "", "aria-label": `GPUs of ${clean(node.name)}` },
-      runsOf(node).map((run, place) => drawRun(node, run, place, colours, actions)),
+      runsOf(node).map((run, place) => drawRun(node, run, place, scene)),
     ),
   );
 }
@@ -95,7 +98,7 @@ function sameHolder(one, other) {
   return parts.every((part) => one.holder[part] === other.holder[part]);
 }
 
-function drawRun(node, run, place, colours, actions) {
+function drawRun(node, run, place, scene) {
   const caption = captionOf(run[0]);
   return h(
     "div",
@@ -103,7 +106,7 @@ function drawRun(node, run, place, colours, actions) {
     h(
       "div",
       { key: "cells", class: "st-cells", role: "presentation" },
-      run.map((gpu, at) => drawCell(node, gpu, place === 0 && at === 0, colours, actions)),
+      run.map((gpu, at) => drawCell(node, gpu, place === 0 && at === 0, scene)),
     ),
     h("div", { key: "caption", class: "st-caption", "aria-hidden": "true" }, caption),
   );
@@ -116,8 +119,9 @@ function captionOf(gpu) {
   return clean(holder.name && holder.kind === "job" ? holder.name : holder.user || holder.project);
 }
 
-function drawCell(node, gpu, first, colours, actions) {
-  const words = cellWords(node, gpu);
+function drawCell(node, gpu, first, { colours, readings, actions }) {
+  const reading = readings.get(gpu.uuid);
+  const words = cellWords(node, gpu, reading);
   const job = gpu.holder?.kind === "job" && gpu.holder.job;
   return h("div", {
     key: gpu.index,
@@ -136,7 +140,13 @@ function drawCell(node, gpu, first, colours, actions) {
       click: () => job && actions.open?.(job),
       keydown: (event) => event.key === "Enter" && job && actions.open?.(job),
     },
-  });
+  }, gpu.holder && drawCellUse(reading));
+}
+
+/** A bar at the lower edge of a held GPU, as long as it is used. */
+function drawCellUse(reading) {
+  if (!reading || reading.lost || !Number.isFinite(reading.utilization)) return null;
+  return h("span", { key: "use", class: "st-cell-use", "data-testid": "cell-use", "aria-hidden": "true" }, h("span", { style: { width: `${Math.round(100 * reading.utilization)}%` } }));
 }
 
 function cellClass({ holder, reserved_for: reserved }) {
@@ -147,8 +157,10 @@ function cellClass({ holder, reserved_for: reserved }) {
   return `${holder.borrowed ? "st-hatched" : "st-solid"}${moving}`;
 }
 
-function cellWords(node, gpu) {
+function cellWords(node, gpu, reading) {
   const lines = [`GPU ${gpu.index} of ${clean(node.name)}${node.simulated ? " (simulated)" : ""}`, holderWords(gpu.holder)];
+  const used = reading ? readingWords(reading) : "";
+  if (used) lines.push(used);
   if (gpu.reserved_for) lines.push(`Goes to ${clean(gpu.reserved_for)} next`);
   if (!node.available) lines.push("The node is lost or drained");
   return lines.join("\n");
@@ -164,7 +176,7 @@ function holderWords(holder) {
   return `${what}${whose}${borrowed}${holder.state ? ` (${stateWord(holder.state).toLowerCase()})` : ""}`;
 }
 
-function drawLegend(nodes, projects) {
+function drawLegend(nodes, projects, readings) {
   const cells = nodes.flatMap((node) => node.gpus);
   const holding = projects
     .map((project) => ({ project, held: cells.filter((gpu) => gpu.holder?.kind === "job" && gpu.holder.project === project.name) }))
@@ -179,6 +191,7 @@ function drawLegend(nodes, projects) {
     build > 0 && legendKey("build", "st-built", `build notebooks ${build}`),
     borrowed && legendKey("borrowed", "st-hatched", "hatched: borrowed"),
     idle > 0 && legendKey("idle", "st-idle st-idle-key", `idle ${idle}`),
+    cells.some((gpu) => gpu.holder && Number.isFinite(readings.get(gpu.uuid)?.utilization)) && h("span", { key: "use" }, "bar in a cell: how much of the GPU is used"),
   );
 }
 

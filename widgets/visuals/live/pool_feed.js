@@ -92,6 +92,12 @@ class WatchedJob {
     this.changed();
   }
 
+  hearUsage(usage) {
+    if (this.job === null) return;
+    this.job = { ...this.job, usage };
+    this.changed();
+  }
+
   hearLog() {
     this.reading ??= setTimeout(() => {
       this.reading = null;
@@ -214,6 +220,7 @@ export class PoolFeed {
     const on = {
       job: (job) => this.#hearJob(job),
       progress: (data) => this.jobs.get(data.job ?? data.id)?.hearProgress(data),
+      usage: (data) => this.jobs.get(data.job)?.hearUsage(data.usage),
       log: (data) => this.jobs.get(data.job ?? data.id)?.hearLog(),
       pool: (pool) => this.#hearPool(pool),
       admin: () => this.#fetchMe(),

@@ -1,9 +1,10 @@
-/** The live card of a job: state, reason, progress, loss, GPUs, log, and what can be done about it. */
+/** The live card of a job: state, reason, progress, loss, GPUs and their use, log, and what can be done about it. */
 
 import { h, memory, patch } from "../base/dom.js";
 import { colourOf, isFinal, projectMark, simulatedMark, stage, stateMark } from "../base/glyphs.js";
 import { renderJobLife } from "../charts/job_life.js";
 import { askWords, jobSentences, stepWords } from "../base/job_words.js";
+import { drawUse } from "../base/gpu_use.js";
 import { logTail, shownLog } from "./log_view.js";
 import { renderLossCurve } from "../charts/loss_curve.js";
 import { clean, count } from "../base/words.js";
@@ -31,6 +32,7 @@ export function renderJobCard(element, data, actions = {}) {
     wrong && h("pre", { key: "error", class: "st-error", role: "alert", "data-testid": "job-error" }, wrong),
     drawProgress(job, data.colour),
     drawHeld(job, data.colour, data.simulated),
+    drawUse(job.usage, data.colour),
     h("div", { key: "curve", draw: (node) => renderLossCurve(node, { points: data.points ?? [], colour: data.colour }) }),
     job.attempts.length > 0 && h("div", { key: "life", draw: (node) => renderJobLife(node, { job, now, colour: data.colour }) }),
     Boolean(data.log || (data.log === "" && job.attempts.length)) && drawLog(shownLog(state, data.log)),

@@ -2,12 +2,13 @@
 
 import { h } from "../visuals/base/dom.js";
 import { simulatedMark } from "../visuals/base/glyphs.js";
+import { meanUse, percentWords } from "../visuals/base/gpu_use.js";
 import { clean } from "../visuals/base/words.js";
 
-const HEADS = ["node", "serves", "type", "GPUs", "held", "idle", "takes jobs", "labels"];
+const HEADS = ["node", "serves", "type", "GPUs", "held", "used", "idle", "takes jobs", "labels"];
 
-/** The table of nodes. */
-export function drawNodes(nodes) {
+/** The table of nodes. `readings`: of their GPUs, by UUID. */
+export function drawNodes(nodes, readings) {
   return h(
     "div",
     { key: "nodes", class: "st-wide-table" },
@@ -15,13 +16,14 @@ export function drawNodes(nodes) {
       "table",
       { class: "table st-table", "data-testid": "nodes" },
       h("thead", {}, h("tr", {}, HEADS.map((head) => h("th", { key: head, scope: "col" }, head)))),
-      h("tbody", {}, nodes.map(drawNode)),
+      h("tbody", {}, nodes.map((node) => drawNode(node, readings))),
     ),
   );
 }
 
-function drawNode(node) {
-  const held = node.gpus.filter(({ holder }) => holder).length;
+function drawNode(node, readings) {
+  const holding = node.gpus.filter(({ holder }) => holder);
+  const held = holding.length;
   const build = node.environment === "build";
   const labels = Object.entries(node.labels).map(([name, value]) => `${clean(name)}: ${clean(value)}`).join(", ");
   const cells = [
@@ -30,6 +32,7 @@ function drawNode(node) {
     clean(node.gpu_type) || "–",
     node.gpus.length,
     held,
+    percentWords(meanUse(holding.map(({ uuid }) => readings.get(uuid)))),
     node.gpus.length - held,
     build ? "no" : node.available ? "yes" : h("strong", { key: "drained" }, "no: drained or lost"),
     [h("span", { key: "labels" }, labels || "–"), node.limits && h("div", { key: "limits", class: "st-muted" }, `Limits of a job: ${clean(node.limits)}`)],

@@ -1,0 +1,54 @@
+/** The use of a job's GPUs over time, drawn like the metrics that the job reports. */
+
+import { call, calmly } from "../site.js";
+import { h } from "../visuals/base/dom.js";
+import { renderMetricChart } from "../visuals/charts/metric_chart.js";
+
+const EVERY_S = 10;
+const GIB = 2 ** 30;
+
+export class UseCharts {
+  /**
+   * @param path of the job in the API
+   * @param changed called when measurements have come in
+   */
+  constructor(path, changed) {
+    this.path = path;
+    this.changed = changed;
+    this.series = null;
+    this.read = calmly(() => this.#fetch(), EVERY_S);
+  }
+
+  async #fetch() {
+    const series = await call("GET", `${this.path}/usage`).catch(() => null);
+    if (series === null) return;
+    this.series = series;
+    this.drawn = null;
+    this.changed();
+  }
+
+  /** The charts of what was measured at least twice. */
+  draw(job, colour) {
+    if (!this.series) return [];
+    this.drawn ??= chartsOf(this.series, job);
+    return this.drawn.map(({ name, points, bounds }) => h("div", { key: `use ${name}`, "data-testid": "use-chart", draw: (node) => renderMetricChart(node, { points, name, colour, bounds, across: "time", start: points[0].at, since: "time since the first measurement" }) }));
+  }
+}
+
+function chartsOf({ points, memory_total: total, simulated }, job) {
+  const label = simulated ? ", simulated" : "";
+  const small = points.every(({ memory_used: used }) => used === null || used < GIB);
+  const [unit, length] = small ? ["MiB", GIB / 1024] : ["GiB", GIB];
+  const values = [
+    [`GPUs used (%${label})`, ({ utilization }) => utilization !== null && Math.round(100 * utilization), [0, 100]],
+    [`GPU memory (${unit}${label})`, ({ memory_used: used }) => used !== null && Number((used / length).toPrecision(3)), [0, total && !small ? total / length : 0]],
+  ];
+  return values
+    .map(([name, read, bounds]) => ({ name, bounds, points: points.filter((point) => Number.isFinite(read(point))).map((point) => ({ at: point.at, attempt: attemptAt(job, point.at), values: { [name]: read(point) } })) }))
+    .filter(({ points: found }) => found.length > 1);
+}
+
+/** The number of the attempt that held the GPUs at a time. */
+function attemptAt({ attempts }, at) {
+  return attempts.findLast(({ created }) => created <= at + EVERY_S)?.number ?? 1;
+}
