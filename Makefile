@@ -8,6 +8,7 @@ CACHE  ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/springtide
 # One more than there are cores: hubs, clusters and browsers keep their tests waiting as often as working.
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PYTEST_ARGS ?=
+RELIABILITY_ARGS ?=
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 MYPY   := $(BIN)/mypy --cache-dir "$(CACHE)/mypy"
 
@@ -48,8 +49,8 @@ soak: $(VENV)/dev.stamp install ## Longer proofs of policy and engine than `make
 	$(BIN)/python -m pytest tests/reliability --soak 20 -m "not hub" --timeout 7200
 	SPRINGTIDE_EXAMPLES=500 $(BIN)/python -m pytest tests/api/test_generated_requests.py
 
-reliability: $(VENV)/dev.stamp install ## Crash, kill and fail in every way, and print the figures of docs/reliability.md
-	PYTHONPATH=tests/reliability:tests/support $(BIN)/python tests/reliability/figures.py
+reliability: $(VENV)/dev.stamp install ## Crash, kill and fail in every way, print the figures; RELIABILITY_ARGS="--only hub-kills"
+	PYTHONPATH=tests/reliability:tests/support $(BIN)/python tests/reliability/figures.py $(RELIABILITY_ARGS)
 
 bench: $(VENV)/dev.stamp install ## Run the benchmarks
 	for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -29,6 +31,16 @@ CALLS = [
     (method, path) for path, methods in DOCUMENT["paths"].items() for method in methods if path not in ENDLESS
 ]
 ADMIN = "generated"
+TRIED: Counter[str] = Counter()
+"""Number of requests by what became of them."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def told(record_testsuite_property: Callable[[str, object], None]) -> Iterator[None]:
+    """Tell `make reliability` what was tried."""
+    yield
+    for outcome, number in TRIED.items():
+        record_testsuite_property(f"requests {outcome}", number)
 
 
 @pytest.fixture
@@ -57,6 +69,7 @@ def check(case: Case, url: str, user: str) -> None:
     answer = case.call(base_url=f"{url}api/v1", headers={"Authorization": f"token {user}"}, timeout=30)
     assert answer.status_code < 500, f"{answer.status_code} {answer.text}"
     assert answer.headers["x-content-type-options"] == ["nosniff"]
+    TRIED["accepted" if answer.status_code < 400 else "refused"] += 1
     if answer.status_code < 400:
         case.operation.validate_response(answer)
     elif "json" in answer.headers["content-type"][0]:

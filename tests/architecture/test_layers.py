@@ -144,6 +144,8 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 OF_JUPYTER = {"springtide.widgets.lab_extension.static"}
 """Folders that are installed as data files, where JupyterLab finds them."""
+BESIDE_THE_SERVICE = ("scheduler", "hub_extension", "spawner")
+RUN_WHAT_THEY_READ = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 PARTS = [(package, part) for package, parts in LAYERS.items() for part in parts]
 
 
@@ -196,6 +198,25 @@ def test_a_circle_of_imports_is_found() -> None:
         "d": frozenset(),
     }
     assert cycles(graph) == [["b", "c"]]
+
+
+def test_what_runs_beside_the_service_reads_no_pickles() -> None:
+    """A pickle of a user runs code in whoever reads it."""
+    beside = [path for module, path in module_files().items() if within(module, BESIDE_THE_SERVICE)]
+    wrong = [str(path.relative_to(ROOT)) for path in beside if imported_by(path) & RUN_WHAT_THEY_READ]
+    assert len(beside) > 100
+    assert wrong == []
+
+
+def imported_by(path: Path) -> set[str]:
+    """Return the packages that a file imports, anywhere in it."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.partition(".")[0])
+    return names
 
 
 def test_files_stay_short_enough_to_read() -> None:

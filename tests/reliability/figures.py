@@ -1,8 +1,9 @@
 """The figures of docs/reliability.md, measured in full: `make reliability`.
 
-``--seeds N`` lives through N random histories, ``--first S`` begins with the seed S, ``--load S`` keeps a pool
-under load for S seconds. Exits with 1 if anything is lost, runs twice, overlaps, or ends otherwise than without
-faults, or if the load is not held; each case is printed.
+``--only NAME`` measures one of them. ``--seeds N`` lives through N random histories, ``--first S`` begins with the
+seed S; ``--examples N`` makes N requests of each call and as many files for each reader; ``--load S`` keeps a pool
+under load for S seconds. Exits with 1 if anything is lost, runs twice, overlaps, ends otherwise than without
+faults, or breaks the service, or if the load is not held; each case is printed.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 from kills.hub_kills import kill_hub_and_proxy
 from kills.service_kills import KillFigures, kill_supervisors_and_reboot, kill_the_service
@@ -29,7 +32,9 @@ from simulation.script import play
 from simulation.store import store_bed
 
 SEEDS = (1, 2, 3)
-LOAD = Path(__file__).parents[2] / "benchmarks" / "bench_load.py"
+ROOT = Path(__file__).parents[2]
+GENERATED = ("tests/api/test_generated_requests.py", "tests/simulate/test_generated_files.py")
+BY_HAND = ("tests/api/test_bad_input.py", "tests/api/test_intake.py", "tests/api/test_hostile_requests.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +94,34 @@ def hub_kills() -> Figure:
     return Figure("SIGKILL of hub and proxy", tried, found.problems)
 
 
+def bad_inputs(examples: int) -> Figure:
+    """Send generated requests and read generated files, right and wrong ones, and those written by hand."""
+    with tempfile.TemporaryDirectory() as directory:
+        report = Path(directory) / "report.xml"
+        words = [sys.executable, "-m", "pytest", "-q", *GENERATED, *BY_HAND, f"--junit-xml={report}"]
+        environment = {**os.environ, "SPRINGTIDE_EXAMPLES": str(examples)}
+        subprocess.run(words, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=False)
+        suites = ET.parse(report).getroot()
+    told = {f"{kind} {outcome}" for kind in ("requests", "files") for outcome in ("accepted", "refused")}
+    found = [each.attrib for each in suites.iter("property") if each.attrib["name"] in told]
+    tried = Counter({each["name"]: int(each["value"]) for each in found})
+    cases = list(suites.iter("testcase"))
+    failed = [case.attrib["name"] for case in cases if {"failure", "error"} & {part.tag for part in case}]
+    by_hand = sum(case.attrib["classname"].removeprefix("tests.api.") in _modules(BY_HAND) for case in cases)
+    kinds = [
+        f"{tried[f'{kind} refused'] + tried[f'{kind} accepted']:,} {kind} ({tried[f'{kind} refused']:,} refused)"
+        for kind in ("requests", "files")
+    ]
+    return Figure("Bad input", f"{', '.join(kinds)}, {by_hand} tests written by hand", failed)
+
+
+def _modules(paths: tuple[str, ...]) -> set[str]:
+    return {Path(path).stem for path in paths}
+
+
 def load(seconds: float) -> Figure:
     """Put a pool with 20,000 queued and 100,000 ended jobs under load, and print its figures."""
-    command = [sys.executable, str(LOAD), "--seconds", f"{seconds:g}"]
+    command = [sys.executable, str(ROOT / "benchmarks/bench_load.py"), "--seconds", f"{seconds:g}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     print(done.stdout, file=sys.stderr)
     lines = done.stdout.splitlines() or [""]
@@ -128,24 +158,27 @@ def table(figures: list[Figure]) -> Iterator[str]:
 
 
 def main() -> int:
-    """Measure all figures and print them."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure the figures and print them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=500)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--examples", type=int, default=50)
     parser.add_argument("--load", type=float, default=300.0)
+    measures: dict[str, Callable[[argparse.Namespace], Figure]] = {
+        "crash-points": lambda _: crash_points(),
+        "histories": lambda asked: histories(asked.first, asked.seeds),
+        "service-kills": lambda _: service_kills(),
+        "reboots": lambda _: reboots(),
+        "hub-kills": lambda _: hub_kills(),
+        "bad-input": lambda asked: bad_inputs(asked.examples),
+        "load": lambda asked: load(asked.load),
+    }
+    parser.add_argument("--only", choices=measures, action="append")
     asked = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    measures: list[Callable[[], Figure]] = [
-        lambda: load(asked.load),
-        crash_points,
-        lambda: histories(asked.first, asked.seeds),
-        service_kills,
-        reboots,
-        hub_kills,
-    ]
     figures = []
-    for measure in measures:
-        figures.append(timed(measure))
+    for name in asked.only or measures:
+        figures.append(timed(partial(measures[name], asked)))
         print(f"{figures[-1].what}: {figures[-1].tried}", file=sys.stderr, flush=True)
     print(f"Reliability on {machine()}\n")
     print("\n".join(table(figures)))
