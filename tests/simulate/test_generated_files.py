@@ -88,8 +88,10 @@ def changed(part: str, field: str, value: Any) -> dict[str, Any]:
 
 LIKELY = st.integers(0, 8) | st.sampled_from(["a", "vision", "node"])
 NEARLY_RIGHT = st.one_of(
-    st.builds(changed, st.just(part), st.sampled_from(fields), LIKELY | LEAVES)
-    for part, fields in (("nodes", NODE), ("projects", PROJECT), ("jobs", JOB))
+    [
+        st.builds(changed, st.just(part), st.sampled_from(fields), LIKELY | LEAVES)
+        for part, fields in (("nodes", NODE), ("projects", PROJECT), ("jobs", JOB))
+    ]
 )
 NEARLY_RIGHT_SPECS = st.builds(
     lambda name, value: {**RIGHT_SPEC, name: value},
