@@ -105,22 +105,17 @@ def makes_room(job: Job, beneficiary: Job) -> Reason:
 
 def room_was_made(job: Job, victims: Sequence[Job]) -> Reason:
     """GPUs are set aside until those who hold them have stopped."""
-    return Reason(
-        "room-made",
-        _about(
-            job,
-            gpus=job.gpus * job.min_workers,
-            jobs=tuple(each.id for each in victims),
-            names=tuple(label(each) for each in victims),
-            projects=tuple(sorted({each.project for each in victims})),
-        ),
-    )
+    return _set_aside("room-made", job, victims)
 
 
 def promised(job: Job, holders: Sequence[Job]) -> Reason:
     """GPUs are set aside that others still use, for the job has waited too long."""
+    return _set_aside("promised", job, holders)
+
+
+def _set_aside(code: str, job: Job, holders: Sequence[Job]) -> Reason:
     return Reason(
-        "promised",
+        code,
         _about(
             job,
             gpus=job.gpus * job.min_workers,

@@ -22,7 +22,7 @@ from springtide.scheduler.policy.state.job_queues import (
     service_level_of,
     waiting_since,
 )
-from springtide.scheduler.policy.state.nodes import NodePool, mask_of
+from springtide.scheduler.policy.state.nodes import NodePool
 from springtide.scheduler.policy.state.projects import ProjectNode, ProjectTree
 from springtide.scheduler.policy.state.running_jobs import RunningJobs
 from springtide.scheduler.policy.state.service_levels import ServiceLevels
@@ -125,21 +125,14 @@ class ClusterState:
 
     def _occupy_all(self, job: Job) -> int:
         """Mark the job's GPUs without updating the free ones; return how many it holds."""
-        held = 0
-        for worker in job.placement:
-            held += len(worker.gpus)
-            node = self.pool.by_name.get(worker.node)
-            if node is not None:
-                mask = mask_of(worker.gpus)
-                node.held |= mask
-                node.jobs[job.id] = node.jobs.get(job.id, 0) | mask
-        for worker in job.reserved:
-            node = self.pool.by_name.get(worker.node)
-            if node is not None:
-                node.reserved |= mask_of(worker.gpus)
+        for node, mask in self.pool.known(job.placement):
+            node.held |= mask
+            node.jobs[job.id] = node.jobs.get(job.id, 0) | mask
+        for node, mask in self.pool.known(job.reserved):
+            node.reserved |= mask
         if job.phase is Phase.PAUSING:
             self.pausing[job.id] = job
-        return held
+        return _gpus(job.placement)
 
     def upsert_job(self, job: Job) -> None:
         """Add a job, or replace it."""

@@ -164,37 +164,36 @@ class NodePool:
 
     def occupy(self, job_id: str, placement: Placement) -> None:
         """The job's attempt holds these GPUs now, on top of what it held."""
-        for worker in placement:
-            node = self.by_name.get(worker.node)
-            if node is not None:
-                before = node.jobs.get(job_id, 0)
-                self._undo.append((node, job_id, before))
-                self._set_held(node, job_id, before | mask_of(worker.gpus))
+        for node, mask in self.known(placement):
+            before = node.jobs.get(job_id, 0)
+            self._undo.append((node, job_id, before))
+            self._set_held(node, job_id, before | mask)
 
     def vacate(self, job_id: str, placement: Placement) -> None:
         """The job's attempt holds these GPUs no longer."""
-        for worker in placement:
-            node = self.by_name.get(worker.node)
-            if node is not None:
-                before = node.jobs.get(job_id, 0)
-                self._undo.append((node, job_id, before))
-                self._set_held(node, job_id, before & ~mask_of(worker.gpus))
+        for node, mask in self.known(placement):
+            before = node.jobs.get(job_id, 0)
+            self._undo.append((node, job_id, before))
+            self._set_held(node, job_id, before & ~mask)
 
     def reserve(self, placement: Placement) -> None:
         """Set these GPUs aside."""
-        for worker in placement:
-            node = self.by_name.get(worker.node)
-            if node is not None:
-                self._undo.append((node, None, node.reserved))
-                self._set_reserved(node, node.reserved | mask_of(worker.gpus))
+        for node, mask in self.known(placement):
+            self._undo.append((node, None, node.reserved))
+            self._set_reserved(node, node.reserved | mask)
 
     def unreserve(self, placement: Placement) -> None:
         """These GPUs are set aside no longer."""
+        for node, mask in self.known(placement):
+            self._undo.append((node, None, node.reserved))
+            self._set_reserved(node, node.reserved & ~mask)
+
+    def known(self, placement: Placement) -> Iterator[tuple[NodeState, int]]:
+        """The nodes of a placement that the pool has, each with the mask of the GPUs."""
         for worker in placement:
             node = self.by_name.get(worker.node)
             if node is not None:
-                self._undo.append((node, None, node.reserved))
-                self._set_reserved(node, node.reserved & ~mask_of(worker.gpus))
+                yield node, mask_of(worker.gpus)
 
     def is_vacant(self, placement: Placement) -> bool:
         """Whether no attempt holds any of these GPUs."""
@@ -217,11 +216,8 @@ class NodePool:
     def holders(self, placement: Placement) -> list[str]:
         """The jobs that hold some of these GPUs."""
         found: dict[str, None] = {}
-        for worker in placement:
-            node = self.by_name.get(worker.node)
-            if node is not None:
-                mask = mask_of(worker.gpus)
-                found.update((job_id, None) for job_id, held in sorted(node.jobs.items()) if held & mask)
+        for node, mask in self.known(placement):
+            found.update((job_id, None) for job_id, held in sorted(node.jobs.items()) if held & mask)
         return list(found)
 
     def _mask_on(self, worker: Worker, *, held: bool) -> int:
