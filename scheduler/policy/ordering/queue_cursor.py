@@ -7,7 +7,7 @@ from collections.abc import Callable, Container
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy.ordering.fair_order import AFTER_ALL_LEVELS, PendingRequest
 from springtide.scheduler.policy.state.cluster_state import ClusterState
-from springtide.scheduler.policy.state.job_queues import QueueKey, SchedulingClass, scheduling_class_of
+from springtide.scheduler.policy.state.job_queues import SchedulingClass, scheduling_class_of
 from springtide.scheduler.policy.state.projects import ProjectNode
 
 Promising = Callable[[ProjectNode, SchedulingClass], bool]
@@ -36,9 +36,12 @@ class QueueCursor:
 
     def next_request(self, leaf: ProjectNode) -> PendingRequest | None:
         """Return the project's next request, or None."""
-        if leaf.name not in self._moved and leaf.name not in self.growing:
-            return self._first(leaf)
-        return self._next(leaf)
+        request = self._next_waiting(leaf)
+        for job in self.growing.get(leaf.name, ()):
+            growth = growth_request(job)
+            if request is None or growth.key < request.key:
+                request = growth
+        return request
 
     def skip(self, leaf: ProjectNode, request: PendingRequest) -> None:
         """Pass over the request, and over those behind it in its queue, which request the same."""
@@ -52,32 +55,27 @@ class QueueCursor:
         """Add a job that wants more workers."""
         self.growing.setdefault(leaf.name, []).append(job)
 
-    def _first(self, leaf: ProjectNode) -> PendingRequest | None:
-        """Return the first request of a project whose cursors have not moved."""
-        for key, scheduling_class in self._state.queues[leaf.name].heads():
-            if self._promising(leaf, scheduling_class):
-                if key[3] in self._decided:
-                    return self._next(leaf)
-                return PendingRequest(key, self._state.jobs[key[3]], scheduling_class)
-        return None
-
-    def _next(self, leaf: ProjectNode) -> PendingRequest | None:
-        self._moved.add(leaf.name)
-        best: QueueKey | None = None
+    def _next_waiting(self, leaf: ProjectNode) -> PendingRequest | None:
+        """Return the first request of a waiting job; queues whose first job comes after it are not looked at."""
+        queues, moved = self._state.queues[leaf.name], leaf.name in self._moved
         request: PendingRequest | None = None
-        for scheduling_class, queue in self._state.queues[leaf.name].by_class.items():
-            at = self._at.get((leaf.name, scheduling_class), 0)
+        for first, scheduling_class in queues.heads():
+            if request is not None and request.key < first:
+                break
+            at = self._at.get((leaf.name, scheduling_class), 0) if moved else 0
             if at < 0 or not self._promising(leaf, scheduling_class):
                 continue
-            while at < len(queue) and queue[at][3] in self._decided:
-                at += 1
-            if at:
+            key = first
+            if at or key[3] in self._decided:
+                queue = queues.by_class[scheduling_class]
+                while at < len(queue) and queue[at][3] in self._decided:
+                    at += 1
+                moved = True
+                self._moved.add(leaf.name)
                 self._at[leaf.name, scheduling_class] = at
-            if at < len(queue) and (best is None or queue[at] < best):
-                best = queue[at]
-                request = PendingRequest(best, self._state.jobs[best[3]], scheduling_class)
-        for job in self.growing.get(leaf.name, ()):
-            growth = growth_request(job)
-            if request is None or growth.key < request.key:
-                request = growth
+                if at == len(queue):
+                    continue
+                key = queue[at]
+            if request is None or key < request.key:
+                request = PendingRequest(key, self._state.jobs[key[3]], scheduling_class)
         return request
