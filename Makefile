@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 MYPY   := $(BIN)/mypy --cache-dir "$(CACHE)/mypy"
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test lint types unit docs generate soak reliability bench constraints oldest install tools clean
+.PHONY: help run check test lint types unit docs generate frameworks soak reliability bench constraints oldest install tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,8 +21,8 @@ help: ## List the targets
 run: $(VENV)/run.stamp install ## Start a hub with the pool on this machine
 	$(BIN)/springtide up --state-dir "$(STATE)"
 
-check: lint types ## The fast loop: lint, types, and the tests that need no browser, hub, cluster, database server or root
-	$(PYTEST) -m "not (browser or hub or cluster or database or root or slow)" $(PYTEST_ARGS)
+check: lint types ## The fast loop: lint, types, and the tests that need no browser, hub, cluster, database server, framework or root
+	$(PYTEST) -m "not (browser or hub or cluster or database or framework or root or slow)" $(PYTEST_ARGS)
 
 test: lint types unit ## What every change has to pass: lint, types and all tests
 
@@ -43,6 +43,10 @@ docs: $(VENV)/dev.stamp install ## Build the documentation site into build/docs
 
 generate: $(VENV)/dev.stamp install ## Write the parts of docs and chart that come from code
 	$(BIN)/python docs/generate.py
+
+frameworks: $(VENV)/dev.stamp install ## Gangs of real frameworks, paused and resumed
+	$(BIN)/python tests/support/framework_tools.py
+	$(BIN)/python -m pytest tests/frameworks --durations 0 $(PYTEST_ARGS)
 
 soak: $(VENV)/dev.stamp install ## Longer proofs of policy and engine than `make test` has time for
 	$(BIN)/python -m pytest tests/proofs --soak 64 --timeout 14400

@@ -20,6 +20,7 @@ MARKER_OF_FIXTURE = {"browser": "browser", "hub": "hub", "cluster": "cluster", "
 
 # Folders and files below this one, to whose tests a marker applies by other reasons than a fixture.
 MARKER_OF_FOLDER = {
+    "frameworks": "framework",
     "command/test_up.py": "hub",
     "kubernetes/chart": "cluster",  # Helm is one of its programs
     "reliability/test_hub_kills.py": "hub",

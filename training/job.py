@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Union
 
 from springtide.training.agreement import Alone
 from springtide.training.checkpoint import Checkpoint, CheckpointError, Checkpoints, NoRoomError, write_state
+from springtide.training.clusters import tell_jax
 from springtide.training.gang import Gang
 from springtide.training.reports import Reports
 
@@ -216,7 +217,8 @@ def current_job(directory: Union[str, "os.PathLike[str]", None] = None, *, keep:
 
     ``directory`` is the place of checkpoints outside a pool (``./checkpoints/<script>`` by default), ``keep`` the
     number of checkpoints kept; both take effect at the first call only. From then on SIGTERM does not end a
-    process of a pool but requests a pause, unless the script handles SIGTERM itself.
+    process of a pool but requests a pause, unless the script handles SIGTERM itself. In a gang
+    ``jax.distributed.initialize()`` needs no arguments after a call, if JAX was imported before.
     """
     global _job  # noqa: PLW0603 - a process has one job
     with _making:
@@ -226,6 +228,8 @@ def current_job(directory: Union[str, "os.PathLike[str]", None] = None, *, keep:
             _job = Job(os.environ, place, keep=keep)
             if in_pool:
                 _answer_sigterm(_job)
+        if _job.in_pool:
+            tell_jax(os.environ)
         return _job
 
 

@@ -62,11 +62,12 @@ class Bench(ABC):
     """A running executor, and all observations that it reported.
 
     ``names_gpus`` tells whether workers get the names of their GPUs: on a cluster, the node's device plugin does
-    that, if there is one.
+    that, if there is one. ``patience`` is how long it waits for anything, in seconds.
     """
 
     executor: Executor
     names_gpus = True
+    patience = PATIENCE
 
     def __init__(self) -> None:
         self.seen: list[Observation] = []
@@ -107,7 +108,7 @@ class Bench(ABC):
     async def until(self, condition: Callable[[], Any], what: str) -> Any:
         """Wait until the condition holds for the observations."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self.patience):
                 while not (value := condition()):
                     self._news.clear()
                     await self._news.wait()

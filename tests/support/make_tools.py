@@ -1,6 +1,7 @@
 """Build everything that the tests need and that takes long, so that no test waits for it: `make tools`.
 
-These are system packages, the programs of a Kubernetes cluster, the base image and the images of the nodes.
+These are system packages, the programs of a Kubernetes cluster, the base image and the images of the nodes,
+and the frameworks that jobs train with.
 Existing results are skipped silently. Several processes may run this at once.
 """
 
@@ -10,6 +11,7 @@ import os
 import sys
 
 import cluster_tools
+import framework_tools
 import node_images
 import system_packages
 from commands import CommandError
@@ -20,6 +22,7 @@ def main() -> None:
     """Build everything that is missing; exit with code 1 and a message when a step fails."""
     try:
         system_packages.install(system_packages.missing())
+        framework_tools.build()
         programs = cluster_tools.build()
         if not os.environ.get("KUBECONFIG"):
             node_images.build(programs)

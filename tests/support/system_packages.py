@@ -1,4 +1,4 @@
-"""Packages of the operating system that the tests need: browser, database server, and the parts of a node."""
+"""Packages of the operating system that the tests need: browser, database server, compiler, parts of a node."""
 
 from __future__ import annotations
 
@@ -67,6 +67,8 @@ def missing(environment: Mapping[str, str] = os.environ) -> list[str]:
         found += [CHROMIUM, "fonts-dejavu"]
     if postgres_programs() is None:
         found.append("postgresql")
+    if find_program("gcc", environment) is None:
+        found.append("gcc")
     return found
 
 

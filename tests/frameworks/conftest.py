@@ -1,0 +1,104 @@
+"""Jobs that train with real frameworks, by the programs of the docs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import framework_tools
+import pytest
+from local_bench import LocalBench
+
+import springtide.training
+from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, Reported
+from springtide.scheduler.model import Worker
+from springtide.scheduler.telemetry import discover
+
+PAGE = Path(__file__).parents[2] / "docs/training.md"
+PAUSE_AFTER = 10.0
+"""Step from which on the training is paused."""
+
+
+def program(section: str) -> str:
+    """Return the program of a section of the page about training."""
+    _, _, rest = PAGE.read_text().partition(f"\n### {section}\n")
+    found = re.search(r"^```py\n(.*?)^```$", rest, re.MULTILINE | re.DOTALL)
+    assert found is not None, section
+    return found[1]
+
+
+class PatientBench(LocalBench):
+    """Waits for as long as frameworks take to start on a busy machine."""
+
+    patience = 120.0
+
+
+@dataclass(frozen=True)
+class Gangs:
+    """Gangs of workers on simulated GPUs, whose programs run in the environment with the frameworks."""
+
+    bench: LocalBench
+    python: Path
+    library: Path
+
+    def spec(
+        self, section: str, job: str, *, workers: int, gpus: int, launcher: tuple[str, ...], attempt: int = 1
+    ) -> AttemptSpec:
+        """Return an attempt of the program of a section."""
+        placement = tuple(
+            Worker(rank, self.bench.train_node, tuple(range(rank * gpus, (rank + 1) * gpus)))
+            for rank in range(workers)
+        )
+        return self.bench.spec(
+            (str(self.python), *launcher, "{code}/train.py"),
+            job=job,
+            attempt=attempt,
+            size=workers,
+            placement=placement,
+            files={"train.py": program(section).encode()},
+            env={"PYTHONPATH": str(self.library), "OMP_NUM_THREADS": "1"},
+        )
+
+    async def train(self, section: str, *, workers: int, gpus: int = 1, launcher: tuple[str, ...] = ()) -> str:
+        """Train without and with a pause in the middle; return the last line of rank 0, the same of both."""
+        whole = self.spec(section, "whole", workers=workers, gpus=gpus, launcher=launcher)
+        await self.completes(whole)
+        first = self.spec(section, "paused", workers=workers, gpus=gpus, launcher=launcher)
+        await self.bench.executor.launch(first)
+        await self.bench.until(lambda: self.has_begun(first.key), "some steps")
+        await self.bench.executor.pause(first.key)
+        ended = (await self.bench.gone(first.key)).exit
+        assert ended is not None
+        assert (ended.paused, ended.killed) == (True, False), await self.bench.log("paused")
+        saved = max(each.saved_step or 0 for each in self.reports(first.key))
+        assert saved >= PAUSE_AFTER
+        second = self.spec(section, "paused", workers=workers, gpus=gpus, launcher=launcher, attempt=2)
+        await self.completes(second)
+        assert min(each.last.step or 0 for each in self.reports(second.key)) > saved
+        lines = [(await self.bench.log(job)).splitlines()[-1] for job in ("whole", "paused")]
+        assert lines[0] == lines[1]
+        return lines[0]
+
+    async def completes(self, spec: AttemptSpec) -> None:
+        ended = (await self.bench.run(spec)).exit
+        assert ended is not None
+        assert ended.code == 0, await self.bench.log(spec.key.job)
+
+    def reports(self, key: AttemptKey) -> list[Reported]:
+        return [each for each in self.bench.of_kind(Reported) if each.key == key]
+
+    def has_begun(self, key: AttemptKey) -> bool:
+        return any((each.last.step or 0) > PAUSE_AFTER for each in self.reports(key))
+
+
+@pytest.fixture
+async def gangs(tmp_path: Path) -> AsyncIterator[Gangs]:
+    library = tmp_path / "library"
+    (library / "springtide").mkdir(parents=True)
+    (library / "springtide/training").symlink_to(Path(springtide.training.__file__).parent)
+    bench = PatientBench(tmp_path / "state", discover(simulated=11, build_gpus=3))
+    await bench.open()
+    yield Gangs(bench, framework_tools.interpreter(), library)
+    await bench.close()

@@ -1,0 +1,109 @@
+"""A virtual environment with the frameworks that jobs train with, in the cache; pinned, and for processors only.
+
+PyTorch's wheel is made for CUDA and loads its libraries at import, 3 GB more that nothing here could run on. In
+their place are empty ones, of which every function returns an error: PyTorch finds no GPU, and all else is the
+real thing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import sys
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+from cluster_tools import ToolsMissingError, cache
+from commands import run, step
+
+REQUIREMENTS = (
+    "filelock==4.2.11",
+    "fsspec==2026.9.0",
+    "jax==0.10.2",
+    "jinja2==3.1.6",
+    "networkx==3.6.1",
+    "numpy==2.4.6",
+    "setuptools==80.9.0",
+    "sympy==1.14.0",
+    "typing_extensions==4.16.0",
+)
+WITHOUT_DEPENDENCIES = ("torch==2.15.0",)
+CUDA = re.compile(r"lib(cu|nv|nccl)")
+COMPLETE = "complete"
+NO_DEVICE = 100
+"""What CUDA's functions return where there is no GPU."""
+
+
+def interpreter(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the interpreter of the environment. Raises `ToolsMissingError` if it is not complete."""
+    directory = _directory(environment)
+    if not (directory / COMPLETE).exists():
+        raise ToolsMissingError(f"The frameworks are not installed in {directory}: run `make tools`")
+    return directory / "bin" / "python"
+
+
+def build(environment: Mapping[str, str] = os.environ) -> Path:
+    """Install the frameworks unless they are, and return the interpreter.
+
+    Several processes may call this at once: one installs, the others wait for it.
+    """
+    directory = _directory(environment)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with (directory.parent / "frameworks.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (directory / COMPLETE).exists():
+            with step("frameworks of the jobs, 2 GB"):
+                _install(directory)
+                (directory / COMPLETE).touch()
+    return interpreter(environment)
+
+
+def _install(directory: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
+    run(sys.executable, "-m", "venv", directory)
+    pip = (directory / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-cache-dir")
+    run(*pip, *REQUIREMENTS)
+    run(*pip, "--no-deps", *WITHOUT_DEPENDENCIES)
+    (library,) = directory.glob("lib/python*/site-packages/torch/lib")
+    _write_empty_libraries(library)
+
+
+def _write_empty_libraries(library: Path) -> None:
+    """Write the libraries of CUDA that those in this directory need and that are not there."""
+    needed: set[str] = set()
+    functions: dict[str, set[str]] = defaultdict(set)
+    for path in library.glob("*.so*"):
+        needed |= set(re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-dW", path)))
+        for name in re.findall(r" U (\S+)$", run("nm", "-D", path), re.MULTILINE):
+            function, _, version = name.replace("@@", "@").partition("@")
+            functions[version].add(function)
+    plain = {name for name in functions[""] if re.match(r"cu|nccl|nv|__cuda", name)}
+    for name in sorted(needed):
+        if CUDA.match(name) and not (library / name).exists():
+            version = "NVSHMEM" if name.startswith("libnvshmem") else name
+            _write_empty_library(library / name, functions.get(version) or plain, version)
+
+
+def _write_empty_library(path: Path, functions: set[str], version: str) -> None:
+    """Write a library whose functions, all with this version, return that there is no device."""
+    source, versions = path.with_suffix(".c"), path.with_suffix(".map")
+    aliases = (f'int {name}(void) __attribute__((alias("none")));\n' for name in sorted(functions))
+    source.write_text(f"static int none(void) {{ return {NO_DEVICE}; }}\n" + "".join(aliases))
+    versions.write_text(f"{version} {{ global: *; }};\n")
+    flags = ("-shared", "-fPIC", "-w", "-fno-builtin", "-nostdlib", f"-Wl,-soname,{path.name}")
+    run("gcc", *flags, f"-Wl,--version-script={versions}", "-o", path, source)
+    source.unlink()
+    versions.unlink()
+
+
+def _directory(environment: Mapping[str, str]) -> Path:
+    recipe = repr((REQUIREMENTS, WITHOUT_DEPENDENCIES, sys.version_info[:2]))
+    return cache(environment) / f"frameworks-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+
+
+if __name__ == "__main__":
+    print(build())
