@@ -18,7 +18,7 @@ MOST_CELLS = 24
 """Maximum build quota that is drawn, in GPUs."""
 CELL = 40
 """Distance from one cell to the next, in pixels."""
-IN_USE = 'fill="#868e96" stroke="#868e96"'
+HELD = 'fill="#868e96" stroke="#868e96"'
 IDLE = 'fill="none" stroke="#868e96"'
 TAKEN = 'fill="none" stroke="#868e96" stroke-dasharray="3 3"'
 
@@ -67,17 +67,17 @@ def form_html(quota: BuildQuota | None, *, default: int) -> str:
         return _form(_told(state), value=default, most=None)
     if quota.by_type:
         return _form_by_type(quota, default)
-    left = max(0, min(quota.quota - quota.used, quota.free))
+    left = max(0, min(quota.quota - quota.held, quota.free))
     return _form(_cells(quota, left) + _told(_state(quota)), value=min(default, left), most=left)
 
 
 def _form_by_type(quota: BuildQuota, default: int) -> str:
     """Return the form for several types of build GPUs: what is left of each, and a field to choose one."""
     kind = "simulated GPU" if quota.simulated else "GPU"
-    left = {name: max(0, min(of.quota - of.used, of.free)) for name, of in quota.by_type.items()}
+    left = {name: max(0, min(of.quota - of.held, of.free)) for name, of in quota.by_type.items()}
     told = "".join(
         _told(
-            f"{name}: your build quota is {count(of.quota, kind)}, {of.used} in use by your notebooks; "
+            f"{name}: your build quota is {count(of.quota, kind)}, {of.held} held by your notebooks; "
             f"{left[name]} can be taken now."
         )
         for name, of in quota.by_type.items()
@@ -103,8 +103,8 @@ def _state(quota: BuildQuota) -> str:
             "Your build quota is 0 GPUs. An admin can give you some on Springtide's admin page; "
             "a notebook without GPUs always starts."
         )
-    left = max(0, quota.quota - quota.used)
-    state = f"Your build quota is {count(quota.quota, kind)}: {quota.used} in use by your notebooks, {left} left."
+    left = max(0, quota.quota - quota.held)
+    state = f"Your build quota is {count(quota.quota, kind)}: {quota.held} held by your notebooks, {left} left."
     if not left:
         state += " Stop one of them to have its GPUs here; a notebook without GPUs always starts."
     if quota.free < left:
@@ -124,7 +124,7 @@ def _cells(quota: BuildQuota, left: int) -> str:
     """
     if not 0 < quota.quota <= MOST_CELLS:
         return ""
-    runs = [("in use", IN_USE, quota.used), ("idle", IDLE, left), ("taken", TAKEN, quota.quota)]
+    runs = [("held", HELD, quota.held), ("idle", IDLE, left), ("taken", TAKEN, quota.quota)]
     drawn, at = "", 0
     for words, look, most in runs:
         number = min(most, quota.quota - at)
@@ -135,7 +135,7 @@ def _cells(quota: BuildQuota, left: int) -> str:
         caption = f'<text x="{at * CELL + 1}" y="50" font-size="12" fill="currentColor">{words}</text>'
         drawn += "".join(cells) + (caption if number else "")
         at += number
-    told = f"{quota.used} of {count(quota.quota, 'GPU')} of your build quota in use"
+    told = f"{quota.held} of {count(quota.quota, 'GPU')} of your build quota held"
     return (
         f'<svg class="d-block mb-2 overflow-visible text-body-secondary" role="img" aria-label="{told}" '
         f'width="{at * CELL}" height="56" data-testid="springtide-build-cells">{drawn}</svg>'

@@ -54,7 +54,7 @@ async def me(call: Call[NoQuery, None]) -> Me:
         gpu_types=sorted({node.gpu_type for node in view.nodes if node.environment == Environment.TRAIN} - {""}),
         simulated=view.simulated,
         build_quota=quota.quota,
-        build_used=quota.used,
+        build_held=quota.held,
         max_body=pool.max_body,
         grace=pool.grace,
         version=pool.version,

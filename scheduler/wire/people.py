@@ -38,7 +38,7 @@ class Me(Answer, frozen=True, kw_only=True):
     gpu_types: list[str]
     simulated: bool
     build_quota: int
-    build_used: int
+    build_held: int
     max_body: int
     """The largest request body, in bytes."""
     grace: float
@@ -72,7 +72,7 @@ class PersonNumbers(Answer, frozen=True, kw_only=True):
 
     build_quota: int
     own_build_quota: int | None
-    build_used: int
+    build_held: int
 
 
 class PersonView(Answer, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class PersonView(Answer, frozen=True, kw_only=True):
     name: str
     build_quota: int
     own_build_quota: int | None
-    build_used: int
+    build_held: int
     projects: list[str]
     by_type: dict[str, PersonNumbers] = {}
 

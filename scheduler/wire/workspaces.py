@@ -44,7 +44,7 @@ class BuildNumbers(Answer, frozen=True, kw_only=True):
     """What a person may still start of one type of build GPUs."""
 
     quota: int
-    used: int
+    held: int
     free: int
 
 
@@ -56,9 +56,9 @@ class BuildQuota(Answer, frozen=True, kw_only=True):
 
     user: str
     quota: int
-    used: int
+    held: int
     free: int
-    """Free build GPUs on the machine; less than quota - used when something else holds them."""
+    """Free build GPUs on the machine; less than quota - held when something else holds them."""
     simulated: bool
     projects: list[str]
     by_type: dict[str, BuildNumbers] = {}

@@ -237,10 +237,10 @@ async def test_the_spawner_reserves_within_the_quota_and_the_same_again(running)
     over = await spawner.post("/workspaces", json={"user": "jemma", "server": "second", "gpus": 1})
     assert over.status_code == 409
     assert "quota of 1" in over.json()["message"]
-    assert (await spawner.get("/build-quota/jemma")).json()["used"] == 1
+    assert (await spawner.get("/build-quota/jemma")).json()["held"] == 1
     assert (await spawner.delete("/workspaces/jemma")).status_code == 204
     assert (await spawner.delete("/workspaces/jemma")).status_code == 204
-    assert (await spawner.get("/build-quota/jemma")).json()["used"] == 0
+    assert (await spawner.get("/build-quota/jemma")).json()["held"] == 0
 
 
 async def test_gpus_of_a_notebook_that_is_gone_from_the_hub_do_not_keep_others_from_starting(running):

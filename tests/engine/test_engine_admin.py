@@ -283,7 +283,7 @@ async def test_beyond_the_quota_is_refused_with_who_can_change_it(pool):
     told = f"{refused.value.message} {refused.value.hint}"
     assert refused.value.status == 409
     assert "quota of 1 GPU" in told
-    assert "uses 1" in told
+    assert "holds 1" in told
     assert "admin of this hub" in told
     assert (await pool.engine.reserve_workspace("susan", "second", 0, ["susan"])).uuids == []
 
@@ -294,7 +294,7 @@ async def test_a_hundred_at_once_never_exceed_the_quota(pool):
     )
     assert sum(isinstance(outcome, wire.Workspace) for outcome in outcomes) == 1
     quota = pool.engine.build_quota("susan", ["susan"])
-    assert (quota.quota, quota.used, quota.free) == (1, 1, 2)
+    assert (quota.quota, quota.held, quota.free) == (1, 1, 2)
 
 
 async def test_build_gpus_that_something_else_uses_are_not_given_out(pool):
@@ -312,7 +312,7 @@ async def test_a_workspace_can_change_its_size_within_the_quota(pool, members):
     await pool.engine.reserve_workspace("susan", "", 1, ["susan"])
     assert (await pool.engine.reserve_workspace("susan", "", 2, ["susan"])).gpus == 2
     assert (await pool.engine.reserve_workspace("susan", "", 0, ["susan"])).gpus == 0
-    assert pool.engine.build_quota("susan", ["susan"]).used == 0
+    assert pool.engine.build_quota("susan", ["susan"]).held == 0
 
 
 async def test_train_jobs_never_sit_on_build_gpus(pool):

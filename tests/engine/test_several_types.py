@@ -211,9 +211,9 @@ async def test_a_notebook_names_the_type_of_its_gpus(two):
     again = await two.engine.reserve_workspace("susan", "", 1, ["susan"], gpu_type="a100")
     assert again == made
     quota = two.engine.build_quota("susan", ["susan"])
-    assert (quota.quota, quota.used, quota.free) == (2, 1, 2)
-    assert quota.by_type["a100"] == wire.BuildNumbers(quota=1, used=1, free=0)
-    assert quota.by_type["t4"] == wire.BuildNumbers(quota=1, used=0, free=2)
+    assert (quota.quota, quota.held, quota.free) == (2, 1, 2)
+    assert quota.by_type["a100"] == wire.BuildNumbers(quota=1, held=1, free=0)
+    assert quota.by_type["t4"] == wire.BuildNumbers(quota=1, held=0, free=2)
     assert two.engine.pool().build_by_type["a100"] == wire.BuildUse(build_gpus=1, build_held=1)
 
 
@@ -221,7 +221,7 @@ async def test_without_a_type_a_notebook_gets_the_first_one_that_has_room(two):
     first = await two.engine.reserve_workspace("susan", "", 1, ["susan"])
     second = await two.engine.reserve_workspace("susan", "second", 1, ["susan"])
     assert (first.gpu_type, second.gpu_type) == ("t4", "a100")
-    with pytest.raises(Refusal, match="build quota of 1 t4 GPU and uses 1"):
+    with pytest.raises(Refusal, match="build quota of 1 t4 GPU and holds 1"):
         await two.engine.reserve_workspace("susan", "third", 1, ["susan"])
 
 
@@ -229,7 +229,7 @@ async def test_another_type_for_a_running_notebook_is_another_reservation(two):
     await two.engine.reserve_workspace("susan", "", 1, ["susan"], gpu_type="t4")
     moved = await two.engine.reserve_workspace("susan", "", 1, ["susan"], gpu_type="a100")
     assert moved.gpu_type == "a100"
-    assert two.engine.build_quota("susan", ["susan"]).used == 1
+    assert two.engine.build_quota("susan", ["susan"]).held == 1
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ async def test_a_person_has_a_build_quota_of_each_type(two, members):
         "joe", wire.PersonEdit(build_quota={"t4": 0}), "admin", members={"susan": ["susan"], "joe": ["joe"]}
     )
     assert (changed.build_quota, changed.own_build_quota) == (0, 0)
-    assert changed.by_type["t4"] == wire.PersonNumbers(build_quota=0, own_build_quota=0, build_used=0)
+    assert changed.by_type["t4"] == wire.PersonNumbers(build_quota=0, own_build_quota=0, build_held=0)
     with pytest.raises(Refusal, match="2 a100 GPUs; there is 1 build a100 GPU"):
         await two.engine.edit_person(
             "joe", wire.PersonEdit(build_quota={"a100": 1}), "admin", members={"susan": ["susan"], "joe": ["joe"]}

@@ -360,7 +360,7 @@ def test_ones_workspaces_say_what_they_hold_and_can_be_stopped(
     page = visit("susan", "workspaces")
     rows = page.get_by_test_id("workspace-row")
     expect(rows).to_have_count(2)
-    expect(page.get_by_test_id("build-quota")).to_have_text("1 of your 1 build GPU in use")
+    expect(page.get_by_test_id("build-quota")).to_have_text("1 of your 1 build GPU held")
     expect(rows.first).to_contain_text("Running")
     expect(rows.first.locator("[data-label=GPUs]")).to_contain_text("1")
     expect(rows.first.locator("[data-label='running since']")).to_have_text("2 h ago")

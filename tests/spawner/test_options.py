@@ -6,8 +6,8 @@ import pytest
 
 from springtide.scheduler.wire import BuildNumbers, BuildQuota
 from springtide.spawner.options import (
+    HELD,
     IDLE,
-    IN_USE,
     TAKEN,
     OptionError,
     form_html,
@@ -18,7 +18,7 @@ from springtide.spawner.options import (
 
 
 def quota(**changes: object) -> BuildQuota:
-    told = {"user": "susan", "quota": 2, "used": 0, "free": 3, "simulated": False, "projects": ["vision"]}
+    told = {"user": "susan", "quota": 2, "held": 0, "free": 3, "simulated": False, "projects": ["vision"]}
     return BuildQuota(**(told | changes))  # type: ignore[arg-type]
 
 
@@ -87,8 +87,8 @@ def test_fields_that_are_not_in_the_form_are_refused() -> None:
 
 
 def test_the_form_tells_quota_use_and_what_is_free() -> None:
-    html = form_html(quota(quota=2, used=1, free=3), default=1)
-    assert "Your build quota is 2 GPUs: 1 in use by your notebooks, 1 left." in html
+    html = form_html(quota(quota=2, held=1, free=3), default=1)
+    assert "Your build quota is 2 GPUs: 1 held by your notebooks, 1 left." in html
     assert "right now" not in html
     assert 'max="1"' in html
     assert 'value="1"' in html
@@ -97,16 +97,16 @@ def test_the_form_tells_quota_use_and_what_is_free() -> None:
 @pytest.mark.parametrize(
     ("told", "drawn"),
     [
-        ({"quota": 3, "used": 1, "free": 5}, (1, 2, 0)),
-        ({"quota": 3, "used": 1, "free": 1}, (1, 1, 1)),
-        ({"quota": 2, "used": 3, "free": 1}, (2, 0, 0)),
+        ({"quota": 3, "held": 1, "free": 5}, (1, 2, 0)),
+        ({"quota": 3, "held": 1, "free": 1}, (1, 1, 1)),
+        ({"quota": 2, "held": 3, "free": 1}, (2, 0, 0)),
         ({"quota": 0}, (0, 0, 0)),
         ({"quota": 1000}, (0, 0, 0)),
     ],
 )
 def test_the_build_quota_is_drawn_as_cells(told: dict[str, object], drawn: tuple[int, int, int]) -> None:
     html = form_html(quota(**told), default=1)
-    assert tuple(html.count(f"{look}/>") for look in (IN_USE, IDLE, TAKEN)) == drawn
+    assert tuple(html.count(f"{look}/>") for look in (HELD, IDLE, TAKEN)) == drawn
 
 
 @pytest.mark.parametrize(("free", "says"), [(0, "none is free"), (1, "only 1 is free"), (2, "only 2 are free")])
@@ -115,7 +115,7 @@ def test_the_form_tells_when_others_took_what_the_quota_allows(free: int, says: 
 
 
 def test_the_form_offers_no_more_than_what_is_free() -> None:
-    html = form_html(quota(quota=2, used=0, free=0), default=1)
+    html = form_html(quota(quota=2, held=0, free=0), default=1)
     assert 'max="0"' in html
     assert 'value="0"' in html
 
@@ -142,12 +142,12 @@ def test_a_gpu_type_is_a_short_text(gpu_type: object) -> None:
 
 
 def test_the_form_asks_for_the_type_only_where_there_are_several() -> None:
-    by_type = {"t4": BuildNumbers(quota=1, used=1, free=1), "a100": BuildNumbers(quota=2, used=0, free=1)}
-    quota = BuildQuota(user="susan", quota=3, used=1, free=2, simulated=False, projects=[], by_type=by_type)
+    by_type = {"t4": BuildNumbers(quota=1, held=1, free=1), "a100": BuildNumbers(quota=2, held=0, free=1)}
+    quota = BuildQuota(user="susan", quota=3, held=1, free=2, simulated=False, projects=[], by_type=by_type)
     form = form_html(quota, default=1)
-    assert "t4: your build quota is 1 GPU, 1 in use by your notebooks; 0 can be taken now." in form
+    assert "t4: your build quota is 1 GPU, 1 held by your notebooks; 0 can be taken now." in form
     assert '<option value="a100" selected>a100: 1 left</option>' in form
     assert 'max="1"' in form
-    one = BuildQuota(user="susan", quota=3, used=1, free=2, simulated=False, projects=[])
+    one = BuildQuota(user="susan", quota=3, held=1, free=2, simulated=False, projects=[])
     assert "gpu_type" not in form_html(one, default=1)
     assert options_from_form({"gpus": ["1"], "gpu_type": [" a100 "]}) == {"gpus": 1, "gpu_type": "a100"}

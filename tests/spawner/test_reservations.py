@@ -48,7 +48,7 @@ class Service:
 
     def build_quota(self, user: str) -> BuildQuota:
         self._answer()
-        return BuildQuota(user=user, quota=1, used=0, free=1, simulated=True, projects=[])
+        return BuildQuota(user=user, quota=1, held=0, free=1, simulated=True, projects=[])
 
 
 @pytest.fixture(autouse=True)

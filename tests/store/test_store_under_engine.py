@@ -79,6 +79,6 @@ async def test_quotas_of_an_earlier_store_stay_with_its_only_type_when_another_o
             "a100": (0, None),
         }
         assert {name: of.quota for name, of in speech.by_type.items()} == {"t4": None, "a100": 0}
-        assert (vision.build_quota, pool.engine.build_quota("susan", ["vision"]).used) == (1, 2)
+        assert (vision.build_quota, pool.engine.build_quota("susan", ["vision"]).held) == (1, 2)
         await pool.restart()
     await pool.stop()

@@ -53,8 +53,8 @@ function draw() {
   );
 }
 
-function quotaWords({ build_quota: quota, build_used: used }) {
-  return quota ? `${used} of your ${count(quota, "build GPU")} in use` : "Your build quota is 0: workspaces have no GPU.";
+function quotaWords({ build_quota: quota, build_held: held }) {
+  return quota ? `${held} of your ${count(quota, "build GPU")} held` : "Your build quota is 0: workspaces have no GPU.";
 }
 
 function choose(event) {

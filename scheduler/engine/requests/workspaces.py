@@ -16,7 +16,9 @@ from springtide.scheduler.store.records import WorkspaceRecord
 ADMIN_HINT = "An admin of this hub can change that, on the pool's admin page."
 
 
-def used_by(user: str, workspaces: Mapping[WorkspaceKey, WorkspaceRecord], gpu_type: str | None = None) -> int:
+def gpus_held_by(
+    user: str, workspaces: Mapping[WorkspaceKey, WorkspaceRecord], gpu_type: str | None = None
+) -> int:
     """Return the number of build GPUs that a person's workspaces hold, of one type if that is given."""
     mine = [record for record in workspaces.values() if record.user == user]
     return sum(len(record.gpus) for record in mine if gpu_type in {None, record.gpu_type})
@@ -90,13 +92,13 @@ def _check_quota(
 ) -> None:
     shown = _shown(transaction, gpu_type)
     quota = quota_of(transaction, user, projects, gpu_type)
-    used = used_by(user, workspaces, gpu_type if shown else None)
-    if used + gpus > quota:
+    held = gpus_held_by(user, workspaces, gpu_type if shown else None)
+    if held + gpus > quota:
         kind = f"{shown} GPU" if shown else "GPU"
         raise Refusal(
             409,
             "build_quota",
-            f"{user} has a build quota of {wording.count(quota, kind)} and uses {used}; this notebook asks for "
+            f"{user} has a build quota of {wording.count(quota, kind)} and holds {held}; this notebook asks for "
             f"{gpus}.",
             field="gpus",
             hint=f"Stop another notebook or ask for fewer GPUs. {ADMIN_HINT}",
@@ -156,7 +158,7 @@ def build_quota(state: State, nodes: ObservedNodes, user: str, projects: Sequenc
     by_type = {
         each: wire.BuildNumbers(
             quota=quota_of(transaction, user, projects, each),
-            used=used_by(user, state.workspaces, each if len(types) > 1 else None),
+            held=gpus_held_by(user, state.workspaces, each if len(types) > 1 else None),
             free=sum(
                 len(_free(node, state.workspaces)) for node in _nodes_of(transaction, each) if node.available
             ),
@@ -166,7 +168,7 @@ def build_quota(state: State, nodes: ObservedNodes, user: str, projects: Sequenc
     return wire.BuildQuota(
         user=user,
         quota=sum(each.quota for each in by_type.values()),
-        used=used_by(user, state.workspaces),
+        held=gpus_held_by(user, state.workspaces),
         free=sum(each.free for each in by_type.values()),
         simulated=any(gpu.simulated for node in nodes.build() for gpu in node.devices),
         projects=sorted(name for name in projects if name in state.projects),

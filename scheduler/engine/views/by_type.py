@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.requests import quotas
-from springtide.scheduler.engine.requests.workspaces import used_by
+from springtide.scheduler.engine.requests.workspaces import gpus_held_by
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.gpu_types import amount_of, as_table, build_quota_of, limit_of, quota_of, total
@@ -69,7 +69,7 @@ def person_numbers(state: State, name: str, of: Sequence[str]) -> dict[str, wire
         each: wire.PersonNumbers(
             build_quota=quotas.build_quota(of, own, projects, each, types),
             own_build_quota=None if own is None else amount_of(own, each, types),
-            build_used=used_by(name, state.workspaces, each),
+            build_held=gpus_held_by(name, state.workspaces, each),
         )
         for each in types
     }

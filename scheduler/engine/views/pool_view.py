@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from springtide.scheduler import wire
 from springtide.scheduler.engine.requests import quotas, ranges
 from springtide.scheduler.engine.requests.validation import with_ancestors
-from springtide.scheduler.engine.requests.workspaces import used_by
+from springtide.scheduler.engine.requests.workspaces import gpus_held_by
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.known_types import KnownTypes
@@ -203,7 +203,7 @@ def person(state: State, name: str, of: list[str]) -> wire.PersonView:
         name=name,
         build_quota=sum(quotas.build_quota(of, own, projects, each, types) for each in types),
         own_build_quota=None if own is None else sum_of(own, types),
-        build_used=used_by(name, state.workspaces),
+        build_held=gpus_held_by(name, state.workspaces),
         projects=of,
         by_type=person_numbers(state, name, of),
     )

@@ -121,9 +121,9 @@ def test_people_log_in_reach_the_pool_and_start_a_notebook_on_their_quota(hub_ur
         started = susan.browser.post(server, json={"gpus": 1}, headers=susan.headers)
         assert started.status_code in {201, 202}, started.text
         until("the notebook", lambda: answers(f"{hub_url}/user/susan/api"), seconds=PATIENCE_S)
-        assert pool.build_quota("susan").used == 1
+        assert pool.build_quota("susan").held == 1
         susan.browser.delete(server, headers=susan.headers)
-        until("the GPU is back", lambda: pool.build_quota("susan").used == 0, seconds=PATIENCE_S)
+        until("the GPU is back", lambda: pool.build_quota("susan").held == 0, seconds=PATIENCE_S)
 
 
 class ToThisMachine(httpx.HTTPTransport):

@@ -77,7 +77,7 @@ def test_the_build_quota_is_kept_whoever_asks_for_more(hub: KubeHub) -> None:
     hub.ready("susan")
     refused = hub.start_notebook("susan", {"gpus": 1}, "second")
     assert refused.status_code == 409
-    assert "susan has a build quota of 2 GPUs and uses 2; this notebook asks for 1." in refused.json()["message"]
+    assert "susan has a build quota of 2 GPUs and holds 2; this notebook asks for 1." in refused.json()["message"]
     assert len(hub.pods()) == 1
     assert hub.start_notebook("jemma", {"gpus": 1}).status_code == 409
 

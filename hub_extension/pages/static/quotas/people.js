@@ -8,7 +8,7 @@ import { h } from "../visuals/base/dom.js";
 import { emptyState } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
 
-const HEADS = ["person", "projects", "build GPUs in use", "build quota", "own build quota", ""];
+const HEADS = ["person", "projects", "build GPUs held", "build quota", "own build quota", ""];
 
 /** The name of the field with a person's own build quota; one of a GPU type adds the type. */
 export const OWN = "own_build_quota";
@@ -90,7 +90,7 @@ function drawNumbers(person, type, editing, save) {
     on: { input: (event) => editing.type("person", name, field, event.target.value, stored), keydown: key },
   };
   return [
-    h("td", { key: `used ${type}`, "data-label": label(HEADS[2]) }, of.build_used),
+    h("td", { key: `held ${type}`, "data-label": label(HEADS[2]) }, of.build_held),
     h("td", { key: `quota ${type}`, "data-label": label(HEADS[3]) }, of.build_quota),
     h("td", { key: `own ${type}`, "data-label": label(HEADS[4]) }, h("input", props)),
   ];
