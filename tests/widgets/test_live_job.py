@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from springtide.scheduler.client import Client, Unreachable
-from springtide.scheduler.wire import Attempt, Event, Job, Progress
+from springtide.scheduler.wire import Attempt, Event, Job, JobUsage, Progress
 from springtide.widgets.display.live_job import LiveJob
 
 
@@ -102,3 +102,12 @@ def test_after_a_break_the_job_is_fetched_again_until_it_was() -> None:
     live.current()
     live.current()
     assert pool.asked == 4
+
+
+def test_the_use_of_its_gpus_is_heard() -> None:
+    live = LiveJob(Pool(job()), "a")
+    usage = JobUsage(at=5.0, gpus=2, utilization=0.5)
+    live.current()
+    assert live.hear(Event(kind="usage", data={"job": "a", "usage": msgspec.to_builtins(usage)}))
+    assert not live.hear(Event(kind="usage", data={"job": "b", "usage": msgspec.to_builtins(usage)}))
+    assert live.current().usage == usage

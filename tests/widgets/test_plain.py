@@ -8,6 +8,7 @@ import pytest
 from springtide.scheduler.wire import (
     GpuRef,
     Job,
+    JobUsage,
     PoolView,
     Progress,
     ProjectView,
@@ -79,6 +80,17 @@ def test_a_job_says_state_progress_gpus_and_why():
         plain.job_text(held(8, 6), 0.0) == "Job digits (42): ▶ running, step 41 of 60, 8 GPUs, 6 of them borrowed"
     )
     assert plain.job_text(waiting, 0.0).splitlines()[1] == "All 8 GPUs are held. Number 2 in line."
+
+
+def test_html_tells_how_much_of_the_gpus_is_used_as_far_as_that_is_known():
+    real = JobUsage(at=1.0, gpus=2, utilization=0.874, memory_used=24 << 30)
+    assert "87 % used, 24 GiB of memory<" in plain.job_html(job(usage=real), 0.0)
+    assert (
+        phrases.used(job(usage=JobUsage(at=1.0, gpus=2, utilization=0.0, simulated=True)))
+        == "0 % used (simulated)"
+    )
+    assert phrases.used(job(usage=JobUsage(at=1.0, gpus=2))) == ""
+    assert "use of GPUs" not in plain.job_html(job(), 0.0)
 
 
 def test_empty_lists_say_what_to_do_next():
