@@ -50,7 +50,7 @@ export function readingsOf(usage) {
 }
 
 /** What one GPU reports, in words, without what it does not report. */
-export function readingWords(reading) {
+export function gpuWords(reading) {
   if (reading.lost) return "The driver cannot reach this GPU";
   const parts = [
     Number.isFinite(reading.utilization) && `${percentWords(reading.utilization)} used`,

@@ -4,7 +4,7 @@ import { h, patch } from "../base/dom.js";
 import { colourOf, emptyState, projectMark, simulatedMark, stage, stateWord } from "../base/glyphs.js";
 import { tips } from "../base/tip.js";
 import { clean, count } from "../base/words.js";
-import { readingWords, readingsOf } from "../base/gpu_use.js";
+import { gpuWords, readingsOf } from "../base/gpu_use.js";
 
 const ROOMY = 48;
 const SNUG = 192;
@@ -159,7 +159,7 @@ function cellClass({ holder, reserved_for: reserved }) {
 
 function cellWords(node, gpu, reading) {
   const lines = [`GPU ${gpu.index} of ${clean(node.name)}${node.simulated ? " (simulated)" : ""}`, holderWords(gpu.holder)];
-  const used = reading ? readingWords(reading) : "";
+  const used = reading ? gpuWords(reading) : "";
   if (used) lines.push(used);
   if (gpu.reserved_for) lines.push(`Goes to ${clean(gpu.reserved_for)} next`);
   if (!node.available) lines.push("The node is lost or drained");
