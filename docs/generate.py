@@ -9,9 +9,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 from msgspec import NODEFAULT, inspect
+from traitlets import TraitType
 from traitlets.config import Configurable
 
 from springtide.hub_extension.api.permissions import TABLE, Role
@@ -85,10 +87,17 @@ def configuration_tables() -> list[str]:
     """Return a table of the settings of each configurable class."""
     lines = []
     for configurable, use in CONFIGURABLES.items():
-        traits = sorted(configurable.class_own_traits(config=True).items())
+        traits = sorted(own_traits(configurable).items())
         rows = [(f"`{name}`", _code(trait.default_value_repr()), trait.help) for name, trait in traits]
         lines += [f"## c.{configurable.__name__}", use, "", *_table(("setting", "default", "meaning"), rows), ""]
     return lines[:-1]
+
+
+def own_traits(configurable: type[Configurable]) -> dict[str, TraitType[Any, Any]]:
+    """Return the settings of a class, with those of its parts that have no section of their own."""
+    parts = [each for each in configurable.__mro__ if each.__module__.startswith("springtide.")]
+    mine = [each for each in parts if each is configurable or not issubclass(each, Configurable)]
+    return {name: trait for part in mine for name, trait in part.class_own_traits(config=True).items()}
 
 
 def scenario_tables() -> list[str]:

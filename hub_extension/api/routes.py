@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 import msgspec
 
 from springtide.hub_extension.api.limits import Buckets, Slots
+from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Groups
 from springtide.scheduler.engine import Engine
@@ -27,6 +28,9 @@ in bytes.
 Files of ended jobs stay for some minutes, so without these limits a loop of submissions and cancellations would
 fill the disk.
 """
+TRIAL_RATE = 0.1
+"""Maximum sustained rate of one person's test messages, in messages per second."""
+TRIAL_BURST = 5
 DOWNLOADS = 4
 """Maximum number of job outputs that one person may download at a time."""
 STREAMS = 20
@@ -78,6 +82,8 @@ class Pool:
     streams: Slots = field(default_factory=lambda: Slots(STREAMS))
     intake: Slots = field(default_factory=lambda: Slots(SUBMISSIONS_AT_ONCE))
     forecasts: Buckets = field(default_factory=lambda: Buckets(FORECAST_RATE, FORECAST_BURST, time.monotonic))
+    channels: Channels = field(default_factory=Channels)
+    trials: Buckets = field(default_factory=lambda: Buckets(TRIAL_RATE, TRIAL_BURST, time.monotonic))
 
 
 @dataclass(frozen=True, slots=True)

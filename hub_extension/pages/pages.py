@@ -163,6 +163,7 @@ def page_handlers(
         (rf"{at}jobs/([\w.~-]{{1,128}})", Page, {"site": site, "page": "job"}),
         (rf"{at}pool", Page, {"site": site, "page": "pool"}),
         (rf"{at}workspaces", Page, {"site": site, "page": "workspaces"}),
+        (rf"{at}notifications", Page, {"site": site, "page": "notifications"}),
         (rf"{at}admin", Page, {"site": site, "page": "projects", "admins_only": True}),
         (rf"{at}static/visuals/(.+)", Files, {"path": str(VISUALS)}),
         (rf"{at}static/(.+)", Files, {"path": str(HERE / "static")}),

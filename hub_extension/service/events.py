@@ -18,6 +18,7 @@ from springtide.hub_extension.service.frames import Frames
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.handler import SiteHandler
 from springtide.hub_extension.web.problems import Busy, unknown_caller
+from springtide.scheduler.notifications import EVENT_KIND, Channel
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import Event, Job
 
@@ -90,6 +91,8 @@ class Filter:
             return self._job is None
         if event.kind == "admin":
             return self._job is None and self.caller.admin
+        if event.kind == EVENT_KIND:
+            return permissions.owns(self.caller, event.data["user"]) and Channel.BROWSER in event.data["channels"]
         data = event.data
         if self._job is not None and self._job != (data.get("id") or data.get("job")):
             return False

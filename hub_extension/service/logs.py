@@ -11,7 +11,7 @@ from typing import Final, Literal
 FORMATS: Final = ("text", "json")
 Format = Literal["text", "json"]
 TEXT: Final = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
-CHATTY: Final = ("tornado.application", "alembic", "asyncio")
+CHATTY: Final = ("tornado.application", "alembic", "asyncio", "httpx", "httpcore")
 """Loggers of libraries that say more than is of use below warnings."""
 HIDDEN: Final = "[hidden]"
 

@@ -24,6 +24,8 @@ from springtide.hub_extension.api.limits import Buckets, Slots
 from springtide.hub_extension.api.routes import Pool
 from springtide.hub_extension.api.workspaces import release_gone
 from springtide.hub_extension.local_hub.state_dir import StateDir, StateError
+from springtide.hub_extension.notifications.channels import Channels
+from springtide.hub_extension.notifications.deliverer import Deliverer
 from springtide.hub_extension.service.parent import when_parent_dies
 from springtide.hub_extension.service.site import Hub, Site
 from springtide.hub_extension.web.auth import HubAuthenticator
@@ -98,6 +100,7 @@ class Setup:
     auth_cache: int
     takeover_wait: float
     version: str
+    channels: Channels
     cluster: KubernetesSettings | None = None
     train_jobs: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
@@ -109,6 +112,7 @@ class Setup:
         return EngineSettings(
             policy=policy,
             types=self.gpu_types,
+            notifications=self.channels.settings,
             images=None if self.cluster is None else self.cluster.images,
             keep_jobs=self.keep,
             max_unfinished=self.queue_cap,
@@ -193,7 +197,10 @@ class Runtime:
             version=setup.version,
             clock=self._clock,
             streams=Slots(setup.streams_per_user),
+            channels=setup.channels,
         )
+        deliverer = Deliverer(engine.outbox, setup.channels, self._clock)
+        self._stack.push_async_callback(deliverer.stop)
         site = Site(
             pool=pool,
             authenticator=HubAuthenticator(oauth, os.environ.get("JUPYTERHUB_SERVICE_NAME", "springtide")),

@@ -23,7 +23,9 @@ from traitlets.config import Application, Config
 from springtide.hub_extension.accounts import whose_accounts
 from springtide.hub_extension.api.routes import STREAMS
 from springtide.hub_extension.cluster.settings import ClusterSettingsError, cluster_settings
+from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.service.logs import FORMATS, log_to_stderr
+from springtide.hub_extension.service.notification_settings import ChannelError, NotificationTraits
 from springtide.hub_extension.service.runtime import Runtime, Setup, StartError
 from springtide.scheduler.engine.requests import images
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts
@@ -39,7 +41,7 @@ LIMITS: Final = ("job_memory", "job_processes", "job_cores", "job_disk", "job_cg
 MIB: Final = 1024 * 1024
 
 
-class Springtide(Application):
+class Springtide(NotificationTraits, Application):
     """The pool's service. The hub starts it; `configure` hands its settings over in ``SPRINGTIDE_CONFIG``."""
 
     name = "springtide-service"
@@ -268,9 +270,17 @@ class Springtide(Application):
             auth_cache=self.auth_cache,
             takeover_wait=self.takeover_wait,
             version=str(self.version),
+            channels=self._channels(),
             cluster=cluster,
             train_jobs=tuple(self.train_jobs),
         )
+
+    def _channels(self) -> Channels:
+        """Return the channels of notifications. Raises `StartError` for settings that contradict each other."""
+        try:
+            return self.channels()
+        except ChannelError as error:
+            raise StartError(f"Springtide.{error}", BAD_INPUT) from error
 
     def _gpu_types(self) -> DeclaredTypes:
         """Return the declared GPU types. Raises `StartError` for a model of two types."""

@@ -15,7 +15,7 @@ from springtide.hub_extension.api import (
     administration,
     forecasts,
     jobs,
-    openapi,
+    notifications,
     permissions,
     status,
     workspaces,
@@ -23,7 +23,7 @@ from springtide.hub_extension.api import (
 from springtide.hub_extension.api.endpoint import Endpoint
 from springtide.hub_extension.api.routes import Pool, Route, Who
 from springtide.hub_extension.pages.pages import page_handlers
-from springtide.hub_extension.service import events, metrics
+from springtide.hub_extension.service import events, metrics, openapi
 from springtide.hub_extension.service.frames import Frames
 from springtide.hub_extension.web.auth import Authenticator
 from springtide.hub_extension.web.caller import Caller
@@ -39,6 +39,7 @@ ROUTES: tuple[Route, ...] = (
     *forecasts.ROUTES,
     *administration.ROUTES,
     *workspaces.ROUTES,
+    *notifications.ROUTES,
     events.ROUTE,
     metrics.ROUTE,
     Route("GET", "/openapi.json", "This document", Who.ANYONE),

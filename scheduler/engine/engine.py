@@ -48,6 +48,7 @@ class Engine:
         self._read = parts.store.read
         self.health = parts.store
         self.usage = parts.usage
+        self.outbox = parts.outbox
         self._loop_task = loop_task
         self._background_tasks = background_tasks
 
@@ -332,10 +333,7 @@ class Engine:
         *,
         undoes: int | None = None,
     ) -> int:
-        """Record a change made elsewhere in the audit trail and return the entry's id.
-
-        ``undoes`` is the id of the entry that the change undoes.
-        """
+        """Record a change made elsewhere, that undoes the entry ``undoes`` if given; return the entry's id."""
 
         def add(transaction: Transaction) -> int:
             if undoes is not None:

@@ -23,6 +23,7 @@ from springtide.scheduler.engine.loop.loop import Loop, LoopParts
 from springtide.scheduler.engine.loop.mailbox import Mailbox
 from springtide.scheduler.engine.loop.pruning import Pruner
 from springtide.scheduler.engine.loop.tick import TickBuilder
+from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.requests import bootstrap
 from springtide.scheduler.engine.requests.idempotency import IdempotencyLookup
@@ -105,6 +106,7 @@ async def open_engine(
             jitter=jitter,
         )
         _settle_intents(parts, statuses)
+        await parts.outbox.load()
         return _run(parts)
     except BaseException:
         await executor.stop()
@@ -174,6 +176,7 @@ def _compose(
     read_model = ReadModel(state, nodes, planner, jobs, starts=starts, usage=usage, clock=clock.wall)
     hub = EventHub(stats)
     broadcast = Broadcast(read_model, hub, clock.wall)
+    outbox = Outbox(state, store, settings.notifications, clock.wall, mailbox.request)
     run_history = RunHistory(nodes)
     launch_specs = LaunchSpecs(state, store, settings.policy.grace)
     actuator = Actuator(executor, launch_specs.make, mailbox.post, stats=stats, clock=clock.wall, jitter=jitter)
@@ -190,6 +193,7 @@ def _compose(
             read_model=read_model,
             run_history=run_history,
             broadcast=broadcast,
+            outbox=outbox,
             jitter=jitter,
         )
     )
@@ -218,6 +222,7 @@ def _compose(
         hub=hub,
         broadcast=broadcast,
         usage=GpuUsage(executor, store, read_model, broadcast, jobs=usage, clock=clock.wall),
+        outbox=outbox,
         actuator=actuator,
         loop=loop,
     )

@@ -11,6 +11,7 @@ from springtide.scheduler.engine.forecasts.run_history import RunHistory
 from springtide.scheduler.engine.loop.actuator import Actuator
 from springtide.scheduler.engine.loop.loop import Loop
 from springtide.scheduler.engine.loop.mailbox import Mailbox
+from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.requests.idempotency import IdempotencyLookup
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.requests.outputs import Outputs
@@ -52,5 +53,6 @@ class EngineParts:
     hub: EventHub
     broadcast: Broadcast
     usage: GpuUsage
+    outbox: Outbox
     actuator: Actuator
     loop: Loop

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from springtide.scheduler import model
 from springtide.scheduler.gpu_models import DeclaredTypes
+from springtide.scheduler.notifications import NotificationSettings
 
 DAY = 86_400.0
 MIB = 1024 * 1024
@@ -30,7 +31,7 @@ class Retries:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Settings of the planner (``policy``), of GPU ``types``, of retries, and bounds of what is accepted and kept.
+    """Settings of planner (``policy``), GPU types, retries, notifications, and bounds of what is taken and kept.
 
     ``images`` are patterns of the images that jobs may run in, the default first; None where jobs run without one.
     ``max_…_bytes`` are in bytes; ``max_grace``, ``keep_jobs``, ``keep_audit`` and ``prune_every`` in seconds; the
@@ -40,6 +41,7 @@ class EngineSettings:
     policy: model.Settings = field(default_factory=model.Settings)
     types: DeclaredTypes = DeclaredTypes()  # noqa: RUF009 - frozen
     retries: Retries = field(default_factory=Retries)
+    notifications: NotificationSettings = field(default_factory=NotificationSettings)
     images: tuple[str, ...] | None = None
     max_unfinished: int = 10_000
     max_unfinished_per_user: int = 1_000

@@ -13,6 +13,7 @@ from springtide.scheduler.sentences.agreement import AT_ONCE_S, Expected, agreed
 from springtide.scheduler.sentences.attempts import ATTEMPTS, STARTS
 from springtide.scheduler.sentences.decisions import DECISIONS
 from springtide.scheduler.sentences.estimates import ESTIMATES
+from springtide.scheduler.sentences.notifications import NOTIFICATIONS
 from springtide.scheduler.sentences.running import RUNNING
 from springtide.scheduler.sentences.sentence import Role, Sentence, Table
 from springtide.scheduler.sentences.waiting import WAITING
@@ -20,7 +21,7 @@ from springtide.scheduler.wording import quoted
 
 __all__ = ["AT_ONCE_S", "CODES", "Expected", "Role", "Sentence", "agreed", "joined", "render", "text"]
 
-_TABLE: Table = {**DECISIONS, **WAITING, **RUNNING, **ATTEMPTS, **STARTS, **ESTIMATES}
+_TABLE: Table = {**DECISIONS, **WAITING, **RUNNING, **ATTEMPTS, **STARTS, **ESTIMATES, **NOTIFICATIONS}
 
 CODES = frozenset(_TABLE)
 """All codes that have sentences."""

@@ -21,6 +21,7 @@ from springtide.scheduler.model import (
     Reason,
     Spread,
 )
+from springtide.scheduler.notifications import Delivery, NotificationChoice
 
 
 class Asked(StrEnum):
@@ -137,7 +138,7 @@ class JobStanding:
     retry, ``fruitless`` that of the last attempts in a row that asked to be run again without progress, ``losses``
     that of the last ones in a row that were lost. ``ran`` is the run time of ended attempts, ``served`` their
     GPU-seconds. ``best_step`` is the highest step reported, ``saved_step`` that of the newest checkpoint;
-    ``unsaved`` is when a later one did not fit on the disk.
+    ``unsaved`` is when a later one did not fit on the disk; ``warned`` says that its time limit was near once.
     """
 
     state: JobState = JobState.QUEUED
@@ -164,6 +165,7 @@ class JobStanding:
     saved: float | None = None
     saved_step: float | None = None
     unsaved: float | None = None
+    warned: bool = False
     best_step: float | None = None
 
 
@@ -334,6 +336,8 @@ class WriteBatch:
     workspaces: list[WorkspaceRecord] = field(default_factory=list)
     dropped_workspaces: list[tuple[str, str]] = field(default_factory=list)
     events: list[EventRecord] = field(default_factory=list)
+    notification_choices: list[NotificationChoice] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
     audit: list[AuditRecord] = field(default_factory=list)
     undone: list[int] = field(default_factory=list)
     decisions: list[DecisionRecord] = field(default_factory=list)
@@ -366,6 +370,7 @@ class Loaded:
     last_event: int
     last_audit: int
     last_decision: int
+    notification_choices: tuple[NotificationChoice, ...] = ()
     gpu_types: Mapping[Environment, tuple[str, ...]] = field(default_factory=dict)
 
 

@@ -126,6 +126,27 @@ events = Table(
     Column("data", Text, nullable=False),
 )
 
+notification_choices = Table(
+    "notification_choices",
+    metadata,
+    Column("user", String(255), primary_key=True),
+    Column("body", Text, nullable=False),
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("event", BigInteger, primary_key=True, autoincrement=False),
+    Column("channel", String(16), primary_key=True),
+    Column("user", String(255), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("notification", Text, nullable=False),
+    Column("why", Text, nullable=True),
+)
+Index("ix_deliveries_state", deliveries.c.state, deliveries.c.user)
+Index("ix_deliveries_user", deliveries.c.user, deliveries.c.at)
+
 audit = Table(
     "audit",
     metadata,

@@ -10,7 +10,8 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL
 
-from springtide.scheduler.store import opening, pruning, schema, writing
+from springtide.scheduler.notifications import Channel, Delivery
+from springtide.scheduler.store import deliveries, opening, pruning, schema, writing
 from springtide.scheduler.store.bundles import SMALL, BundleFiles, unpack
 from springtide.scheduler.store.errors import StoreError
 from springtide.scheduler.store.queries import reading, usage
@@ -130,6 +131,10 @@ class Store:
         """The number that no other commit of this or another owner has."""
         return self.epoch << 32 | self._commits
 
+    def settle_deliveries(self, changed: Sequence[Delivery]) -> None:
+        """Write the states of deliveries."""
+        self._write(lambda connection: deliveries.settle(connection, changed))
+
     def probe(self) -> None:
         """Write something that changes nothing. Raises what `commit` does."""
         self._write(lambda connection: opening.touch(connection, self.epoch))
@@ -139,9 +144,10 @@ class Store:
         self._write(lambda connection: pruning.drop_jobs(connection, ids))
 
     def prune(self, *, events: int, decisions: int, audit_before: float) -> None:
-        """Keep the newest events and decisions and the audit entries since ``audit_before``."""
+        """Keep the newest events and decisions, deliveries of such events, and audit since ``audit_before``."""
 
         def prune(connection: Connection) -> None:
+            deliveries.prune(connection, events)
             pruning.keep_newest(connection, schema.events, events)
             pruning.keep_decisions(connection, decisions)
             pruning.drop_audit(connection, audit_before)
@@ -197,6 +203,18 @@ class Store:
     def events(self, after: int, limit: int) -> list[EventRecord]:
         """Return events with ids above ``after``, in order."""
         return self._read(lambda connection: reading.events(connection, after, limit))
+
+    def open_deliveries(self) -> list[Delivery]:
+        """Return the deliveries that wait or are being sent, oldest first."""
+        return self._read(deliveries.unfinished)
+
+    def waiting_deliveries(self, user: str, channel: Channel, limit: int) -> list[Delivery]:
+        """Return the deliveries of a person that wait for a channel, oldest first."""
+        return self._read(lambda connection: deliveries.waiting(connection, user, channel, limit))
+
+    def latest_deliveries(self, user: str) -> dict[Channel, Delivery]:
+        """Return the latest delivery of a person through each channel that was tried."""
+        return self._read(lambda connection: deliveries.latest(connection, user))
 
     def oldest_event(self) -> int | None:
         """Return the id of the oldest event that is still kept."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, and_, bindparam, delete, insert, or_, select, update
 
-from springtide.scheduler.store import codec, schema
+from springtide.scheduler.store import codec, deliveries, schema
 from springtide.scheduler.store.errors import StoreTakenError
 from springtide.scheduler.store.records import WriteBatch
 
@@ -108,6 +108,7 @@ def _people(connection: Connection, batch: WriteBatch) -> None:
         same = [and_(table.c.user == user, table.c.server == server) for user, server in keys]
         connection.execute(delete(table).where(or_(*same)))
     _insert(connection, table, [codec.workspace_row(record) for record in batch.workspaces])
+    deliveries.put_choices(connection, batch.notification_choices)
     for environment, names in batch.gpu_types.items():
         connection.execute(delete(schema.gpu_types).where(schema.gpu_types.c.environment == environment.value))
         rows = [{"environment": environment.value, "name": name, "position": at} for at, name in enumerate(names)]
@@ -120,6 +121,7 @@ def _people(connection: Connection, batch: WriteBatch) -> None:
 
 def _journals(connection: Connection, batch: WriteBatch) -> None:
     _insert(connection, schema.events, [codec.event_row(record) for record in batch.events])
+    deliveries.add(connection, batch.deliveries)
     _insert(connection, schema.audit, [codec.audit_row(record) for record in batch.audit])
     if batch.undone:
         table = schema.audit

@@ -23,10 +23,10 @@ class Event(Answer, frozen=True, kw_only=True):
     """One event of the stream.
 
     ``id`` is None for passing ones (progress, log growth); others are kept and can be resumed from. ``kind``:
-    ``job`` (``data`` is a `Job` as in a list), ``pool`` (a `PoolView`), ``progress`` (job id and
-    `Progress`), ``usage`` (job id and `JobUsage`), ``gpus`` (a `PoolUsage`), ``log`` (job id, its user and
-    project, rank, size), ``admin`` (projects or people changed: ask again), ``refetch`` (something was missed: ask
-    again for all that is shown).
+    ``job`` (``data`` is a `Job` as in a list), ``notification`` (to the caller: title and text, the job's id and
+    the ``event``), ``pool`` (a `PoolView`), ``progress`` (job id and `Progress`), ``usage`` (job id and
+    `JobUsage`), ``gpus`` (a `PoolUsage`), ``log`` (job id, its user and project, rank, size), ``admin`` (projects
+    or people changed: ask again), ``refetch`` (something was missed: ask again for all that is shown).
     """
 
     kind: str

@@ -1,14 +1,17 @@
-"""What a caller may ask for, and what admins change."""
+"""What a caller may ask for and is told, and what admins change."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
 from springtide.scheduler.wire.pool import ProjectView
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request
+
+EventName = Literal["paused", "resumed", "ended", "failed", "time-limit"]
+EventNames = Annotated[list[EventName], Meta(max_length=5)]
 
 
 class ProjectChoice(Answer, frozen=True, kw_only=True):
@@ -149,3 +152,49 @@ class AuditPage(Answer, frozen=True, kw_only=True):
 
     items: list[AuditEntry]
     next: str | None = None
+
+
+class ChannelView(Answer, frozen=True, kw_only=True):
+    """A channel as its person sees it.
+
+    ``events`` are what she is told through it, ``missing`` says why she cannot use it (empty if she can), and
+    ``target`` where it leads: the e-mail address, or the webhook's host, whose address itself is never shown.
+    ``waiting`` messages are on their way; ``state`` is how the latest attempt ended at the time ``at``: ``sent``,
+    ``failed``, ``waiting`` (it is tried again) or ``unknown``. ``problem`` tells why it did not arrive.
+    """
+
+    events: list[str]
+    missing: str = ""
+    target: str = ""
+    waiting: int = 0
+    state: str = ""
+    at: float | None = None
+    problem: str = ""
+
+
+class Notifications(Answer, frozen=True, kw_only=True):
+    """What the caller is told, by channel. ``webhook_hosts`` are the hosts that a webhook may lead to."""
+
+    browser: ChannelView
+    email: ChannelView
+    webhook: ChannelView
+    webhook_hosts: list[str]
+
+
+class NotificationsEdit(Request, frozen=True, kw_only=True):
+    """A change of what the caller is told: fields left out stay as they are.
+
+    Each channel has the list of its events; an empty ``webhook_url`` removes the webhook.
+    """
+
+    browser: EventNames | UnsetType = UNSET
+    email: EventNames | UnsetType = UNSET
+    webhook: EventNames | UnsetType = UNSET
+    webhook_url: Annotated[str, Meta(max_length=2_000)] | UnsetType = UNSET
+
+
+class TrialSent(Answer, frozen=True, kw_only=True):
+    """What became of a test message; ``problem`` tells why it was not delivered."""
+
+    delivered: bool
+    problem: str = ""

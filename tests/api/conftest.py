@@ -17,6 +17,7 @@ from tornado.web import RequestHandler
 
 from springtide.hub_extension.api.limits import Buckets, Slots
 from springtide.hub_extension.api.routes import Pool
+from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.service.runtime import serve
 from springtide.hub_extension.service.site import Site
 from springtide.hub_extension.web.caller import Caller
@@ -168,6 +169,7 @@ class Start:
         recheck: float = 0.1,
         most: int = 300,
         streams: int = 20,
+        channels: Channels | None = None,
     ) -> Running:
         self._number += 1
         state = self._root / f"pool{self._number}"
@@ -175,7 +177,10 @@ class Start:
         store = Store.open(f"sqlite:///{state / 'springtide.sqlite'}", state)
         self._stack.callback(store.close)
         executor = LocalExecutor(state, discover(6, 2))
-        settings = EngineSettings(policy=model.Settings(grace=1.0), max_unfinished_per_user=most)
+        channels = channels or Channels()
+        settings = EngineSettings(
+            policy=model.Settings(grace=1.0), max_unfinished_per_user=most, notifications=channels.settings
+        )
         engine = await open_engine(store, executor, settings)
         self._stack.push_async_callback(engine.stop)
         self._stack.push_async_callback(_end_jobs, engine)
@@ -185,7 +190,15 @@ class Start:
             await engine.create_project(name, edit, "test", members={})
         loop = asyncio.get_running_loop()
         pool = Pool(
-            engine, people, Buckets(rate, burst, loop.time), max_body, 1.0, "0", time.time, streams=Slots(streams)
+            engine,
+            people,
+            Buckets(rate, burst, loop.time),
+            max_body,
+            1.0,
+            "0",
+            time.time,
+            streams=Slots(streams),
+            channels=channels,
         )
         site = Site(pool, people, PREFIX, b"secret", recheck)
         sockets = bind_sockets(0, "127.0.0.1")

@@ -18,7 +18,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import Case, GenerationMode
 
-from springtide.hub_extension.api import openapi
+from springtide.hub_extension.service import openapi
 from springtide.hub_extension.service.site import ROUTES
 from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler import wire

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
-from springtide.hub_extension.api import openapi
+from springtide.hub_extension.service import openapi
 from springtide.hub_extension.service.site import ROUTES
 from springtide.scheduler import wire
 

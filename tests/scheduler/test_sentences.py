@@ -21,6 +21,8 @@ COUNTS = (0, 1, 2, 8, 11, 1200)
 NAMES = ("digits", "sweep lr=0.017", "ended. It")
 TYPES = ((), ("v100",), ("v100", "t4"))
 STARTS = ("deep", "failed", "far", "gone", "large", "never", "open", "working")
+REFUSED = ("unreachable", "certificate", "private", "not-allowed", "unconfirmed")
+UNSENT = ("interrupted", "login", "no-mail", "no-address", "no-webhooks", "no-webhook", "failed")
 MADE = {f"{kind}_{part}" for kind in ("paused", "shrunk", "moved") for part in ("names", "users", "projects")}
 LISTED = {"names", "jobs", "projects", "nodes", "gpu_types", *MADE}
 """Parameters whose values are tuples themselves."""
@@ -128,6 +130,19 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "estimate-room": [START, *({**START, **made_room(kind)} for kind in ("paused", "shrunk", "moved"))],
     "estimate-later": [{"likely": (3.0, 720.0), "first": (0.0, 300.0), "last": (None, 2400.0)}],
     "estimate-smaller": [{"gpus": (1, 4), "workers": (1, 2)}],
+    **{f"notify-{what}": [{"name": NAMES}] for what in ("paused", "resumed", "succeeded", "cancelled", "failed")},
+    "notify-attempt-failed": [{"name": NAMES}],
+    "notify-limit-near": [{"name": NAMES, "seconds": (0.0, 90.0, 900.0)}],
+    "notify-limit": [{"seconds": (300.0, 3600.0)}],
+    "notify-saved": [{"step": (1.0, 41.0, 0.5)}],
+    "notify-ran": [{"seconds": (1.0, 7500.0)}],
+    "notify-many": [{"count": (1, 2, 1200)}],
+    "notify-more": [{"count": (1, 2, 1200)}],
+    **{f"notify-{what}": [{}] for what in ("test", "undelivered", "again")},
+    "delivery-answered": [{"host": "hooks.slack.com", "status": (302, 404, 503)}],
+    **{f"delivery-{why}": [{"host": "hooks.slack.com"}] for why in REFUSED},
+    **{f"delivery-{why}": [{}] for why in UNSENT},
+    "delivery-refused": [{"code": (451, 550)}],
 }  # fmt: skip
 
 

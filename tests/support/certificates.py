@@ -21,8 +21,8 @@ def write_client_certificate(certificate: Path, key: Path, name: str) -> None:
 
 
 def write_server_certificate(certificate: Path, key: Path) -> None:
-    """Write a certificate and its key for a server on the loopback address; it is its own authority."""
-    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    """Write a certificate and its key for a server on the loopback address or ``localhost``; its own authority."""
+    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName("localhost")])
     _write(certificate, key, "127.0.0.1", ExtendedKeyUsageOID.SERVER_AUTH, address)
 
 

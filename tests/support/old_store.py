@@ -11,12 +11,14 @@ import sqlite3
 import sys
 import tempfile
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from springtide.scheduler import wire
 from springtide.scheduler.executors.base import AttemptKey
+from springtide.scheduler.notifications import Channel, JobEvent, NotificationChoice, NotificationSettings
 from springtide.scheduler.store.usage.record import FINE, UsageRecord
 
 ENGINE = Path(__file__).parents[1] / "engine"
@@ -36,13 +38,17 @@ def engine_tests() -> ModuleType:
 
 async def fill(path: Path) -> None:
     """Make a store with jobs in all states, projects, people, a workspace, files, decisions, audit trail, use."""
-    pool: Any = engine_tests().Pool(path)
+    tests = engine_tests()
+    settings = replace(tests.QUICK, notifications=NotificationSettings(frozenset(Channel)))
+    pool: Any = tests.Pool(path, settings=settings)
     await pool.start()
     engine, executor = pool.engine, pool.executor
     await engine.create_project("vision", wire.ProjectEdit(quota=2, weight=2.0), ADMIN, members={})
     await engine.edit_project("joe", wire.ProjectEdit(limit=6, priority=120), ADMIN, members={"joe": ["joe"]})
     await engine.edit_person("joe", wire.PersonEdit(build_quota=0), ADMIN, members={"joe": ["joe"]})
     await engine.reserve_workspace("susan", "", 1, ["susan"])
+    chosen = {channel: frozenset(JobEvent) for channel in Channel}
+    await engine.outbox.choose(NotificationChoice("susan", chosen, "https://hooks.slack.com/services/secret"))
     succeeded = (await pool.submit(gpus=1, name="succeeded")).id
     failed = (await pool.submit(gpus=1, name="failed", retries=0)).id
     cancelled = (await pool.submit(gpus=1, name="cancelled")).id

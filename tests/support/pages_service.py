@@ -20,6 +20,7 @@ from tornado.web import Application, RequestHandler, StaticFileHandler
 
 from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.api.routes import Pool
+from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.service.site import Hub, Site
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Server
@@ -156,7 +157,9 @@ class Service:
         store = Store.open(f"sqlite:///{self._state / 'springtide.sqlite'}", self._state)
         self._stack.callback(store.close)
         executor = LocalExecutor(self._state, self._machine)
-        self.engine = await open_engine(store, executor, EngineSettings(policy=model.Settings(grace=2.0)))
+        self.engine = await open_engine(
+            store, executor, EngineSettings(policy=model.Settings(grace=2.0), notifications=Channels().settings)
+        )
         self._stack.push_async_callback(self.engine.stop)
         self._stack.push_async_callback(self._end_jobs)
         for name in self.people.groups:

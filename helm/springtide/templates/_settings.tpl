@@ -36,7 +36,20 @@
   "database_url" "sqlite:////var/lib/springtide-store/springtide.sqlite"
   "ip" "0.0.0.0"
   "port" (int .Values.service.port)
+  "webhook_hosts" .Values.service.webhookHosts
 }}
+{{- with .Values.service.smtp }}
+{{- if .server }}
+{{- $_ := set $settings "smtp_server" .server }}
+{{- $_ := set $settings "smtp_security" .security }}
+{{- $_ := set $settings "smtp_user" .user }}
+{{- $_ := set $settings "email_from" .from }}
+{{- $_ := set $settings "email_address" .address }}
+{{- if .existingSecret }}
+{{- $_ := set $settings "smtp_password_file" "/etc/springtide-smtp/password" }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- with include "springtide.serviceHosts" . | fromJsonArray }}
 {{- $_ := set $settings "allowed_hosts" . }}
 {{- end }}

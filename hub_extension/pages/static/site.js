@@ -68,8 +68,28 @@ export function followEvents(on, only = null) {
     if (answer.status === 401) window.location.reload();
     return answer;
   };
-  const { stop } = followStream(open, on, showConnection);
+  const told = (notification) => {
+    notifyHere(notification);
+    on.notification?.(notification);
+  };
+  const { stop } = followStream(open, { ...on, notification: told }, showConnection);
   window.addEventListener("pagehide", stop, { once: true });
+}
+
+/** Shows a notification of the browser if the person allowed that. Answers whether it did; tabs show one together. */
+export function notifyHere({ id, job: about, title, text }) {
+  if (!("Notification" in window) || Notification.permission !== "granted") return false;
+  try {
+    const notification = new Notification(clean(title), { body: clean(text), tag: id });
+    notification.addEventListener("click", () => {
+      window.focus();
+      if (about) window.location.assign(jobPath(about));
+      notification.close();
+    });
+    return true;
+  } catch {
+    return false; // browsers of telephones show none of pages
+  }
 }
 
 /** Calls `draw` at most once per frame, however often it is asked to. */

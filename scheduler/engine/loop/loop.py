@@ -22,6 +22,7 @@ from springtide.scheduler.engine.loop.mailbox import (
 )
 from springtide.scheduler.engine.loop.tick import Tick, TickBuilder
 from springtide.scheduler.engine.loop.time_limits import TimeLimits
+from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -66,6 +67,7 @@ class LoopParts:
     read_model: ReadModel
     run_history: RunHistory
     broadcast: Broadcast
+    outbox: Outbox
     jitter: Jitter
 
 
@@ -283,7 +285,9 @@ class Loop:
         transaction = tick.transaction
         records: list[EventRecord] = []
         if transaction.must_commit:
-            records = self._parts.broadcast.event_records(transaction)
+            tick.notifications = self._parts.outbox.notifications(transaction)
+            records = self._parts.broadcast.event_records(transaction, tick.notifications)
+            tick.deliveries = self._parts.outbox.deliveries(tick.notifications, records)
             try:
                 await self._commit(tick, records)
             except StoreError as error:
@@ -298,6 +302,7 @@ class Loop:
         if self._replan and self._rounds >= MAX_ROUNDS:
             logger.error("The plan did not settle in %d rounds; planning waits %g s.", MAX_ROUNDS, REPLAN_DELAY)
             self._replan, self._rounds, self._wake_at = False, 0, transaction.now + REPLAN_DELAY
+        self._parts.outbox.committed(tick.deliveries)
         for reply in tick.replies:
             reply.give()
         for effect in transaction.effects:
@@ -308,7 +313,7 @@ class Loop:
 
     async def _commit(self, tick: Tick, records: list[EventRecord]) -> None:
         batch = tick.transaction.write_batch()
-        batch.events = records
+        batch.events, batch.deliveries = records, tick.deliveries
         if tick.decision is not None:
             batch.decisions.append(tick.decision)
         began = time.perf_counter()

@@ -28,6 +28,7 @@ from springtide.scheduler.executors.base import (
     Reported,
 )
 from springtide.scheduler.model import NodesChanged, ProjectsChanged, SettingsChanged
+from springtide.scheduler.notifications import Delivery, Notification
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import AttemptRecord, DecisionRecord, JobRecord
 
@@ -63,7 +64,7 @@ class Tick:
     ``reported`` are ids of jobs with new progress, ``logs`` the logs that grew, ``due`` the jobs whose time limit
     was examined. ``read_inventory`` says that the executor announced a change of its nodes, ``nodes_changed`` that
     the observed nodes differ, ``replan`` that the planner has learned of something that calls for a plan.
-    ``decided`` says that at least one decision was applied.
+    ``decided`` says that at least one decision was applied. ``deliveries`` are those of ``notifications``.
     """
 
     transaction: Transaction
@@ -76,6 +77,8 @@ class Tick:
     replan: bool = False
     decision: DecisionRecord | None = None
     decided: bool = False
+    notifications: list[Notification] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
     wake_at: float | None = None
 
 
@@ -102,7 +105,7 @@ class TickBuilder:
     ) -> Tick:
         """Take in what has arrived, without planning.
 
-        ``due`` are ids of jobs that may have reached their time limit; ``ended`` are jobs that have ended and to
+        ``due`` are ids of jobs that may be near their time limit; ``ended`` are jobs that have ended and to
         which one of the observations refers.
         """
         tick = Tick(Transaction(self.state, self.nodes, now), due=list(due))
@@ -116,9 +119,8 @@ class TickBuilder:
                 tick.replies.append(self._decide(tick, request))
         for job_id in tick.due:
             job = tick.transaction.job(job_id)
-            deadline = lifecycle.deadline(job) if job is not None else None
-            if job is not None and deadline is not None and deadline <= now:
-                tick.transaction.apply(lifecycle.time_up(job, now))
+            if job is not None:
+                tick.transaction.apply(lifecycle.check_time_limit(job, now))
         return tick
 
     def _decide(self, tick: Tick, request: Request) -> Reply:

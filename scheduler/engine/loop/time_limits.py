@@ -1,4 +1,4 @@
-"""The times at which running jobs reach their time limits."""
+"""The times at which running jobs are near their time limits, and reach them."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from springtide.scheduler.store.records import JobRecord
 
 
 class TimeLimits:
-    """A priority queue of deadlines, at most one for each job, in seconds since the epoch."""
+    """A priority queue of times to look at jobs, at most one for each job, in seconds since the epoch."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, str]] = []
-        self._deadline_of: dict[str, float] = {}
+        self._check_of: dict[str, float] = {}
 
     def watch(self, job_id: str, job: JobRecord | None) -> None:
-        """Set the deadline of a job from its record; None or a job without a deadline removes it."""
-        deadline = lifecycle.deadline(job) if job is not None else None
-        if deadline is None:
-            self._deadline_of.pop(job_id, None)
-        elif self._deadline_of.get(job_id) != deadline:
-            self._deadline_of[job_id] = deadline
-            heapq.heappush(self._heap, (deadline, job_id))
+        """Set the next time to look at a job from its record; None or a job without a time limit removes it."""
+        at = lifecycle.time_limit_check(job) if job is not None else None
+        if at is None:
+            self._check_of.pop(job_id, None)
+        elif self._check_of.get(job_id) != at:
+            self._check_of[job_id] = at
+            heapq.heappush(self._heap, (at, job_id))
 
     def take_due(self, now: float) -> list[str]:
-        """Remove and return the ids of the jobs whose deadline has come."""
+        """Remove and return the ids of the jobs whose time has come."""
         due = []
         while self._heap and self._heap[0][0] <= now:
-            deadline, job_id = heapq.heappop(self._heap)
-            if self._deadline_of.get(job_id) == deadline:
-                del self._deadline_of[job_id]
+            at, job_id = heapq.heappop(self._heap)
+            if self._check_of.get(job_id) == at:
+                del self._check_of[job_id]
                 due.append(job_id)
         return due
 
     def next_at(self) -> float | None:
-        """Return the earliest time at which `take_due` may return something, None if there is no deadline."""
+        """Return the earliest time at which `take_due` may return something, None if there is none."""
         return self._heap[0][0] if self._heap else None

@@ -21,6 +21,12 @@ from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptStat
 
 RUN_AGAIN = os.EX_TEMPFAIL
 """Exit code 75: the job has saved a checkpoint and asks to be run again."""
+WARNED_PART = 0.1
+"""Part of a time limit before whose end the job's user is warned."""
+LONGEST_WARNING = 900.0
+"""Maximum time before the end of a time limit at which the job's user is warned, in seconds."""
+SHORTEST_WARNED = 300.0
+"""Minimum time limit of a job whose user is warned, in seconds."""
 
 
 class Action(StrEnum):
@@ -106,6 +112,25 @@ def time_up(job: JobRecord, now: float) -> Transition:
         return job, ()
     why = messages.time_limit(job.spec.time_limit or 0.0)
     return _ask(job.with_standing(stopping=messages.TIME_LIMIT, reserved=()), Asked.KILL, why, now)
+
+
+def time_limit_check(job: JobRecord) -> float | None:
+    """Return when the job has to be looked at because of its time limit: for the warning, then for the end."""
+    end = deadline(job)
+    limit = job.spec.time_limit
+    if end is None or limit is None or job.standing.warned or limit < SHORTEST_WARNED:
+        return end
+    return end - min(LONGEST_WARNING, limit * WARNED_PART)
+
+
+def check_time_limit(job: JobRecord, now: float) -> Transition:
+    """End the job if it has reached its time limit; note it as warned if that is near."""
+    end, check = deadline(job), time_limit_check(job)
+    if end is not None and end <= now:
+        return time_up(job, now)
+    if check is not None and check <= now:
+        return job.with_standing(warned=True), ()
+    return job, ()
 
 
 def _ask(job: JobRecord, asked: Asked, why: Reason, now: float) -> Transition:

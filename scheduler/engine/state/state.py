@@ -19,6 +19,7 @@ from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.gpu_types import quota_of
 from springtide.scheduler.model import Environment, JobState, Phase
+from springtide.scheduler.notifications import NotificationChoice
 from springtide.scheduler.store.records import (
     JobRecord,
     Loaded,
@@ -92,6 +93,7 @@ class State:
     projects: dict[str, ProjectRecord] = field(default_factory=dict)
     people: dict[str, PersonRecord] = field(default_factory=dict)
     workspaces: dict[WorkspaceKey, WorkspaceRecord] = field(default_factory=dict)
+    notification_choices: dict[str, NotificationChoice] = field(default_factory=dict)
     job_of_key: dict[SubmissionKey, str] = field(default_factory=dict)
     ended_keys: deque[SubmissionKey] = field(default_factory=deque)
     unfinished_by_user: Counter[str] = field(default_factory=Counter)
@@ -116,6 +118,7 @@ class State:
             projects={record.name: record for record in loaded.projects},
             people={record.name: record for record in loaded.people},
             workspaces={(record.user, record.server): record for record in loaded.workspaces},
+            notification_choices={choice.user: choice for choice in loaded.notification_choices},
             clock=loaded.clock,
             next_project_age=loaded.next_age,
             last_job=loaded.last_job,

@@ -17,6 +17,7 @@ from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State, SubmissionKey, WorkspaceKey
 from springtide.scheduler.gpu_types import quota_of
 from springtide.scheduler.model import Project
+from springtide.scheduler.notifications import NotificationChoice
 from springtide.scheduler.store.records import (
     AuditRecord,
     Bundle,
@@ -55,6 +56,7 @@ class Transaction:
     projects: dict[str, ProjectRecord | None] = field(default_factory=dict)
     people: dict[str, PersonRecord | None] = field(default_factory=dict)
     workspaces: dict[WorkspaceKey, WorkspaceRecord | None] = field(default_factory=dict)
+    notification_choices: dict[str, NotificationChoice] = field(default_factory=dict)
     audit: list[AuditRecord] = field(default_factory=list)
     undone_entries: list[int] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
@@ -217,6 +219,11 @@ class Transaction:
         self.must_commit = True
         self.people[name] = record
 
+    def put_notification_choice(self, choice: NotificationChoice) -> None:
+        """Set what a person wants to be told."""
+        self.must_commit = True
+        self.notification_choices[choice.user] = choice
+
     def all_workspaces(self) -> dict[WorkspaceKey, WorkspaceRecord]:
         """Return every workspace by user and server name."""
         merged = {**self.state.workspaces, **self.workspaces}
@@ -245,6 +252,7 @@ class Transaction:
             bundles=self.bundles,
             audit=self.audit,
             undone=self.undone_entries,
+            notification_choices=list(self.notification_choices.values()),
             clock=self.clock,
             next_age=self.next_project_age,
             gpu_types={} if self.new_types is None else self.new_types.by_environment(),
@@ -282,6 +290,7 @@ class Transaction:
             state.projects = self.all_projects()
         if self.people:
             state.people = self.all_people()
+        state.notification_choices.update(self.notification_choices)
         if self.workspaces:
             state.workspaces = self.all_workspaces()
         if self.new_types is not None:

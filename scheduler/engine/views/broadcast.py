@@ -14,6 +14,7 @@ from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.engine.views.events import EventHub, event_of
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.executors.base import LogGrew
+from springtide.scheduler.notifications import EVENT_KIND, Notification
 from springtide.scheduler.store.records import EventRecord, JobRecord
 
 REFRESH_DELAY = 0.25
@@ -53,8 +54,10 @@ class Broadcast:
 
     # ---------- before the commit
 
-    def event_records(self, transaction: Transaction) -> list[EventRecord]:
-        """Return the events to be written with the transaction."""
+    def event_records(
+        self, transaction: Transaction, notifications: Iterable[Notification] = ()
+    ) -> list[EventRecord]:
+        """Return the events to be written with the transaction, ``notifications`` last."""
         state, now = self._read_model.state, transaction.now
         context = self._read_model.view_context_with(transaction.borrowing())
         brief = job_view.ViewContext(context.labels, context.borrowing, _none, _none, _none, _none)
@@ -69,6 +72,8 @@ class Broadcast:
                 record("job", msgspec.json.encode(job_view.job(job, job_context, now, full=False)))
         if transaction.projects or transaction.people:
             record("admin", b"{}")
+        for notification in notifications:
+            record(EVENT_KIND, msgspec.json.encode(notification))
         return records
 
     # ---------- after the commit

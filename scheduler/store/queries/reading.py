@@ -10,7 +10,7 @@ from sqlalchemy import Connection, desc, func, or_, select
 
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.model import FINAL, Environment
-from springtide.scheduler.store import codec, schema
+from springtide.scheduler.store import codec, deliveries, schema
 from springtide.scheduler.store.queries import listing
 from springtide.scheduler.store.queries.listing import Position
 from springtide.scheduler.store.records import (
@@ -56,6 +56,7 @@ def load(connection: Connection) -> Loaded:
         last_event=_highest(connection, schema.events.c.id),
         last_audit=_highest(connection, schema.audit.c.id),
         last_decision=_highest(connection, schema.decisions.c.id),
+        notification_choices=deliveries.choices(connection),
         gpu_types=_gpu_types(connection),
     )
 

@@ -21,6 +21,13 @@ EVERYTHING: dict[str, Any] = {
         "database": {"existingSecret": "postgres"},
         "projects": [{"name": "vision", "quota": 4}],
         "extraConfig": {"mine": "c.Springtide.grace = 60"},
+        "smtp": {
+            "server": "mail.example.org",
+            "user": "pool",
+            "existingSecret": "mail",
+            "from": "pool@example.org",
+            "address": "{user}@example.org",
+        },
         "podLabels": {"team": "ml"},
         "podAnnotations": {"note": "yes"},
         "nodeSelector": {"pool": "core"},

@@ -1,0 +1,1 @@
+"""Notifications on their way out of the pool: e-mail and webhooks."""

@@ -1,0 +1,144 @@
+"""Delivery of what waits in the outbox: one message at a time for each person and channel, a few at once in all.
+
+What waits for one person and channel goes out as one message. A delivery is marked before it is sent and settled
+after it, so that none is sent twice, whenever the service ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+from springtide.hub_extension.notifications.channels import Channels
+from springtide.hub_extension.notifications.failure import NotDelivered
+from springtide.scheduler.backoff import Backoff, Jitter, equal_jitter
+from springtide.scheduler.engine.notifications.outbox import Lane, Outbox
+from springtide.scheduler.model import Reason
+from springtide.scheduler.notifications import Channel, Delivery, DeliveryState
+from springtide.scheduler.store import StoreError
+
+log = logging.getLogger("springtide")
+
+AT_ONCE: Final = 8
+"""Maximum number of messages that are sent at a time."""
+FIRST_DELAY: Final = 10.0
+"""Delay after a message that could not be delivered, in seconds; doubled after each further one."""
+MAX_DELAY: Final = 1_800.0
+"""Maximum delay after a message that could not be delivered, in seconds."""
+GIVE_UP_S: Final = 6 * 3_600.0
+"""Age of a delivery at which it is not tried again, in seconds."""
+LEAVE_S: Final = 5.0
+"""Time that messages on their way have when the service stops, in seconds."""
+PAUSES: Final[Mapping[Channel, float]] = MappingProxyType({Channel.EMAIL: 60.0, Channel.WEBHOOK: 2.0})
+"""Minimum time between two messages to a person, in seconds; what happens in between goes out as one message."""
+
+
+class Deliverer:
+    """Carries out the deliveries of the outbox until `stop`.
+
+    ``clock`` returns seconds since the epoch; ``first_delay`` and ``pauses`` are in seconds.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        channels: Channels,
+        clock: Callable[[], float],
+        *,
+        first_delay: float = FIRST_DELAY,
+        pauses: Mapping[Channel, float] = PAUSES,
+        jitter: Jitter = equal_jitter,
+    ) -> None:
+        self._outbox = outbox
+        self._channels = channels
+        self._clock = clock
+        self._first_delay = first_delay
+        self._pauses = pauses
+        self._jitter = jitter
+        self._backoffs: dict[Lane, Backoff] = {}
+        self._not_before: dict[Lane, float] = {}
+        self._sending: dict[Lane, asyncio.Task[None]] = {}
+        self._task = asyncio.create_task(self._run(), name="notifications")
+
+    async def stop(self) -> None:
+        """Stop; messages on their way have `LEAVE_S` to arrive."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        tasks = list(self._sending.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=LEAVE_S)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self) -> None:
+        arrived = self._outbox.arrived
+        while True:
+            arrived.clear()
+            wait = self._start_due()
+            try:
+                async with asyncio.timeout(wait):
+                    await arrived.wait()
+            except TimeoutError:
+                continue
+
+    def _start_due(self) -> float | None:
+        """Start what may be sent now; return the seconds until more may be, None if that depends on an arrival."""
+        now = asyncio.get_running_loop().time()
+        self._not_before = {lane: at for lane, at in self._not_before.items() if at > now}
+        waiting = [lane for lane in self._outbox.lanes() if lane not in self._sending]
+        due = [lane for lane in waiting if lane not in self._not_before]
+        for lane in due[: AT_ONCE - len(self._sending)]:
+            self._sending[lane] = asyncio.create_task(self._deliver(lane), name="notification")
+            self._sending[lane].add_done_callback(partial(self._sent, lane))
+        later = [self._not_before[lane] - now for lane in waiting if lane in self._not_before]
+        return min(later, default=None)
+
+    def _sent(self, lane: Lane, _task: asyncio.Task[None]) -> None:
+        self._sending.pop(lane, None)
+        self._outbox.arrived.set()
+
+    async def _deliver(self, lane: Lane) -> None:
+        user, channel = lane
+        wait = 0.0
+        try:
+            deliveries = await self._outbox.waiting(lane)
+            if deliveries:
+                await self._outbox.settle(deliveries, DeliveryState.SENDING)
+                wait = await self._send(lane, deliveries)
+        except StoreError as error:
+            log.warning("What became of notifications to %r by %s was not written: %s", user, channel, error)
+            wait = self._next_delay(lane)
+        self._not_before[lane] = asyncio.get_running_loop().time() + wait
+
+    async def _send(self, lane: Lane, deliveries: list[Delivery]) -> float:
+        """Send deliveries as one message and settle them; return the seconds until the next message."""
+        user, channel = lane
+        try:
+            told = [delivery.notification for delivery in deliveries]
+            await self._channels.send(channel, self._outbox.choice(user), told)
+        except NotDelivered as failure:
+            state = failure.state
+            if state is DeliveryState.WAITING and self._clock() - deliveries[0].at >= GIVE_UP_S:
+                state = DeliveryState.FAILED
+            log.info("A message to %r by %s: %s, %s", user, channel, state, failure.why.code)
+            await self._outbox.settle(deliveries, state, failure.why)
+            if state is DeliveryState.WAITING:
+                return self._next_delay(lane, failure.wait)
+        except Exception as error:  # noqa: BLE001 - a defect must not stop all others, and its text may hold a secret
+            log.error("A message to %r by %s failed: %s", user, channel, type(error).__name__)  # noqa: TRY400
+            await self._outbox.settle(deliveries, DeliveryState.FAILED, Reason("delivery-failed"))
+        else:
+            await self._outbox.settle(deliveries, DeliveryState.SENT)
+        self._backoffs.pop(lane, None)
+        return self._pauses[channel]
+
+    def _next_delay(self, lane: Lane, at_least: float = 0.0) -> float:
+        if lane not in self._backoffs:
+            cap = max(MAX_DELAY, self._first_delay)
+            self._backoffs[lane] = Backoff(self._first_delay, cap, jitter=self._jitter)
+        return self._backoffs[lane].next_delay(at_least=at_least)

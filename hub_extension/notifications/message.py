@@ -1,0 +1,48 @@
+"""The text of a message, from one notification or several; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from springtide.scheduler import sentences
+from springtide.scheduler.model import Reason
+from springtide.scheduler.notifications import Channel, JobEvent, Notification
+
+LISTED: Final = 20
+"""Maximum number of notifications that one message spells out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message in plain text: one line for its subject, others for its content."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+def message_of(notifications: Sequence[Notification], pages_url: str = "") -> Message:
+    """Return the message with these notifications; ``pages_url`` is the address of the pool's pages, if known."""
+    if len(notifications) == 1:
+        only = notifications[0]
+        link = f"{pages_url}jobs/{only.job}" if pages_url and only.job else ""
+        return Message(plain(only.title), tuple(filter(None, (plain(only.text), link))))
+    told = [plain(f"{each.title} {each.text}") for each in notifications[:LISTED]]
+    left = len(notifications) - LISTED
+    more = [sentences.text(Reason("notify-more", {"count": left}))] if left > 0 else []
+    title = sentences.text(Reason("notify-many", {"count": len(notifications)}))
+    return Message(title, (*told, *more, *([pages_url] if pages_url else [])))
+
+
+def trial_notification(user: str, channel: Channel) -> Notification:
+    """Return the notification with which a person tries a channel."""
+    title, *texts = (each.text for each in sentences.render(Reason("notify-test")))
+    return Notification(
+        id="test", user=user, job="", event=JobEvent.ENDED, title=title, text=" ".join(texts), channels=(channel,)
+    )
+
+
+def plain(text: str) -> str:
+    """Return a text on one line without control, direction and other invisible characters."""
+    return "".join(each if each.isprintable() else " " for each in " ".join(text.split()))

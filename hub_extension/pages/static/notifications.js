@@ -1,0 +1,185 @@
+/** What one is told of the own jobs, by channel: in this browser, by e-mail, to a webhook. */
+
+import { attempted, call, calmly, followEvents, notifyHere, oncePerFrame } from "./site.js";
+import { h, patch } from "./visuals/base/dom.js";
+import { when } from "./visuals/base/glyphs.js";
+import { clean, clockNow, count } from "./visuals/base/words.js";
+
+const EVENTS = [
+  ["paused", "A job was paused, by the pool or by somebody else"],
+  ["resumed", "A job goes on after a pause"],
+  ["ended", "A job succeeded, or somebody else cancelled it"],
+  ["failed", "A job or an attempt of it failed"],
+  ["time-limit", "A job is near its time limit"],
+];
+const CHANNELS = [
+  ["browser", "In this browser", "Shown while a page of the pool is open in it."],
+  ["email", "By e-mail", "At most one message a minute: what happens in between comes together."],
+  ["webhook", "To a webhook", "In the format of Slack, which Mattermost, Rocket.Chat and others take too."],
+];
+const LOOK_AGAIN_MS = 10_000;
+
+const shown = { view: null, url: "", busy: new Set(), results: {}, problem: null };
+const redraw = oncePerFrame(draw);
+const reread = calmly(read, 1);
+
+start();
+
+async function start() {
+  await read();
+  followEvents({ notification: reread, again: reread });
+  setInterval(() => document.hidden || read(), LOOK_AGAIN_MS);
+}
+
+async function read() {
+  const view = await attempted(() => call("GET", "notifications"));
+  if (view) shown.view = view;
+  redraw();
+}
+
+function draw() {
+  if (!shown.view) return;
+  const page = document.getElementById("page");
+  page.removeAttribute("aria-busy");
+  patch(
+    page,
+    h("p", { key: "about" }, "Choose what you are told of your jobs, and where. What you do to them yourself is not told."),
+    CHANNELS.map(([channel, title, about]) => drawChannel(channel, title, about, shown.view[channel])),
+  );
+}
+
+function drawChannel(channel, title, about, view) {
+  const missing = channel === "browser" ? missingHere() : clean(view.missing);
+  const needs = channel === "webhook" && !view.target;
+  return h(
+    "section",
+    { key: channel, class: "st-section", "data-testid": `channel-${channel}` },
+    h("h2", {}, title),
+    h("p", { key: "about", class: "st-muted" }, about),
+    missing && h("p", { key: "missing", "data-testid": `missing-${channel}` }, missing),
+    channel === "browser" && drawPermission(),
+    channel === "email" && view.target && h("p", { key: "target" }, "To ", h("strong", {}, clean(view.target)), "."),
+    channel === "webhook" && !missing && drawWebhook(view),
+    drawEvents(channel, title, view.events, Boolean(missing) || needs),
+    !missing && !needs && drawTest(channel, title),
+    drawState(channel, view),
+  );
+}
+
+function drawEvents(channel, title, events, disabled) {
+  return h(
+    "fieldset",
+    { key: "events", class: "st-choices", disabled },
+    h("legend", { class: "st-hidden" }, title),
+    EVENTS.map(([event, words]) =>
+      h(
+        "label",
+        { key: event },
+        h("input", { type: "checkbox", checked: events.includes(event), disabled, "data-testid": `${channel}-${event}`, on: { change: (moved) => choose(channel, event, moved.target.checked) } }),
+        ` ${words}`,
+      ),
+    ),
+  );
+}
+
+async function choose(channel, event, wanted) {
+  const before = shown.view[channel].events;
+  const events = wanted ? [...new Set([...before, event])] : before.filter((each) => each !== event);
+  shown.view = { ...shown.view, [channel]: { ...shown.view[channel], events } };
+  await change({ [channel]: events });
+}
+
+/** Changes the choice. Answers whether it was taken; what was refused is shown, and drawn as it was. */
+async function change(edit) {
+  const view = await attempted(() => call("PATCH", "notifications", edit));
+  if (!view) {
+    await read();
+    return false;
+  }
+  shown.view = view;
+  redraw();
+  return true;
+}
+
+function missingHere() {
+  if (!("Notification" in window)) return "This browser shows no notifications, or none of pages that are not opened by https.";
+  return Notification.permission === "denied" ? "This browser blocks notifications of this page. Allow them in the settings that it has for the page." : "";
+}
+
+function drawPermission() {
+  if (!("Notification" in window) || Notification.permission !== "default") return null;
+  const ask = async () => {
+    await Notification.requestPermission();
+    redraw();
+  };
+  return h("p", { key: "permission" }, h("button", { type: "button", class: "st-button st-primary", "data-testid": "allow-browser", on: { click: ask } }, "Allow notifications in this browser"));
+}
+
+function drawWebhook({ target }) {
+  const save = async (event) => {
+    event.preventDefault();
+    if (await change({ webhook_url: shown.url })) shown.url = "";
+    redraw();
+  };
+  const type = (event) => {
+    shown.url = event.target.value;
+    redraw();
+  };
+  return [
+    target &&
+      h(
+        "p",
+        { key: "target" },
+        "To ",
+        h("strong", {}, clean(target)),
+        "; the address itself is a secret and is not shown again. ",
+        h("button", { type: "button", class: "st-button", "data-testid": "webhook-remove", on: { click: () => change({ webhook_url: "" }) } }, "Remove it"),
+      ),
+    h(
+      "form",
+      { key: "address", class: "st-filters", on: { submit: save } },
+      h("label", { for: "webhook-url" }, target ? "Another address" : "Address"),
+      h("input", { id: "webhook-url", class: "form-control st-wide", type: "password", autocomplete: "off", value: shown.url, "aria-describedby": "webhook-hosts", "data-testid": "webhook-url", on: { input: type } }),
+      h("button", { type: "submit", class: "st-button", disabled: !shown.url, "data-testid": "webhook-save" }, "Save"),
+      h("span", { id: "webhook-hosts", class: "st-muted" }, `Allowed: https://${shown.view.webhook_hosts.map(clean).join(", https://")}`),
+    ),
+  ];
+}
+
+function drawTest(channel, title) {
+  const result = shown.results[channel];
+  return h(
+    "p",
+    { key: "test" },
+    h("button", { type: "button", class: "st-button", disabled: shown.busy.has(channel), "aria-label": `Send a test message: ${title}`, "data-testid": `test-${channel}`, on: { click: () => sendTest(channel) } }, "Send a test message"),
+    h("span", { key: "result", role: "status", "data-testid": `result-${channel}` }, result ? ` ${result}` : ""),
+  );
+}
+
+async function sendTest(channel) {
+  shown.busy.add(channel);
+  shown.results[channel] = "";
+  redraw();
+  if (channel === "browser") shown.results.browser = (await shownHere()) ? "Shown." : "This browser did not show it.";
+  else {
+    const sent = await attempted(() => call("POST", `notifications/${channel}/test`));
+    if (sent) shown.results[channel] = sent.delivered ? "Delivered." : clean(sent.problem);
+  }
+  shown.busy.delete(channel);
+  redraw();
+}
+
+async function shownHere() {
+  if (Notification.permission === "default") await Notification.requestPermission();
+  return notifyHere({ id: "test", job: "", title: "This is a test message of the pool.", text: "" });
+}
+
+function drawState(channel, { waiting, state, at, problem }) {
+  if (channel === "browser" || !(state || waiting)) return null;
+  return h(
+    "p",
+    { key: "state", class: problem ? "st-problem" : "st-muted", role: "status", "data-testid": `state-${channel}` },
+    problem ? clean(problem) : state === "sent" ? ["The last message was delivered ", when(at, clockNow(), "at"), "."] : "",
+    waiting ? ` ${count(waiting, "notification")} on the way.` : "",
+  );
+}

@@ -1,0 +1,1 @@
+"""Notifications: what is told of a job, and the deliveries that wait."""

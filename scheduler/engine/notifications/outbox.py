@@ -1,0 +1,146 @@
+"""The outbox: deliveries are written with the change that they tell of, and settled by those who send them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+
+from springtide.scheduler.engine.notifications import job_events
+from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.engine.store_threads import StoreThreads
+from springtide.scheduler.model import Reason
+from springtide.scheduler.notifications import (
+    EVENT_KIND,
+    Channel,
+    Delivery,
+    DeliveryState,
+    Events,
+    Notification,
+    NotificationChoice,
+    NotificationSettings,
+)
+from springtide.scheduler.store.records import EventRecord
+
+MAX_WAITING = 500
+"""Maximum number of deliveries of one person that wait for one channel; further ones are left out."""
+PAGE = 1_000
+"""Number of deliveries read from the store at once."""
+
+Lane = tuple[str, Channel]
+"""The deliveries of one person through one channel, which are carried out in order."""
+
+
+class Outbox:
+    """Choices of people, and deliveries on their way. ``arrived`` is set when one waits that did not before."""
+
+    def __init__(
+        self,
+        state: State,
+        store: StoreThreads,
+        settings: NotificationSettings,
+        clock: Callable[[], float],
+        change: Callable[[Callable[[Transaction], None]], Awaitable[None]],
+    ) -> None:
+        self.settings = settings
+        self.arrived = asyncio.Event()
+        self._state = state
+        self._threads = store
+        self._clock = clock
+        self._change = change
+        self._waiting: Counter[Lane] = Counter()
+
+    # ---------- choices
+
+    def choice(self, user: str) -> NotificationChoice:
+        """Return what a person wants to be told, or what people are told who have not chosen."""
+        return self._state.notification_choices.get(user) or NotificationChoice(user, dict(self.settings.defaults))
+
+    async def choose(self, choice: NotificationChoice) -> None:
+        """Set what a person wants to be told; on disk when this returns. Raises `Refusal`."""
+        await self._change(lambda transaction: transaction.put_notification_choice(choice))
+
+    # ---------- written with the change
+
+    def notifications(self, transaction: Transaction) -> list[Notification]:
+        """Return what a transaction tells people of their jobs."""
+        found: list[Notification] = []
+        for job in transaction.jobs.values():
+            before = self._state.jobs.get(job.id)
+            if before is not job:
+                chosen = self._wanted(job.spec.user)
+                if chosen:
+                    found += job_events.notifications(before, job, chosen, transaction.now)
+        return found
+
+    def _wanted(self, user: str) -> dict[Channel, Events]:
+        choice, channels = self.choice(user), self.settings.channels
+        return {
+            channel: events
+            for channel, events in choice.events.items()
+            if events and channel in channels and (channel is not Channel.WEBHOOK or choice.webhook)
+        }
+
+    def deliveries(self, told: Sequence[Notification], records: Iterable[EventRecord]) -> list[Delivery]:
+        """Return the deliveries of notifications, whose ``records`` are among those of the transaction."""
+        ids = [record.id for record in records if record.kind == EVENT_KIND]
+        new: Counter[Lane] = Counter()
+        found = []
+        for event, notification in zip(ids, told, strict=True):
+            for channel in notification.channels:
+                lane = notification.user, channel
+                if channel is not Channel.BROWSER and self._waiting[lane] + new[lane] < MAX_WAITING:
+                    new[lane] += 1
+                    found.append(Delivery(event, channel, self._clock(), notification))
+        return found
+
+    def committed(self, deliveries: Iterable[Delivery]) -> None:
+        """Take in deliveries that were committed."""
+        for delivery in deliveries:
+            self._waiting[delivery.user, delivery.channel] += 1
+            self.arrived.set()
+
+    # ---------- carried out
+
+    async def load(self) -> None:
+        """Take in the deliveries that a former service left. Raises `StoreError`.
+
+        What it was sending may have arrived, so it is not sent again.
+        """
+        left = await self._threads.read(self._threads.store.open_deliveries)
+        self._waiting = Counter((each.user, each.channel) for each in left)
+        sending = [each for each in left if each.state is DeliveryState.SENDING]
+        await self.settle(sending, DeliveryState.UNKNOWN, Reason("delivery-interrupted"))
+        self.arrived.set()
+
+    def lanes(self) -> list[Lane]:
+        """Return the lanes in which a delivery waits."""
+        return [lane for lane, number in self._waiting.items() if number > 0]
+
+    async def waiting(self, lane: Lane) -> list[Delivery]:
+        """Return the deliveries that wait in a lane, oldest first. Raises `StoreError`."""
+        found = await self._threads.read(self._threads.store.waiting_deliveries, *lane, PAGE)
+        if not found:
+            self._waiting.pop(lane, None)
+        return found
+
+    async def settle(
+        self, deliveries: Sequence[Delivery], state: DeliveryState, why: Reason | None = None
+    ) -> None:
+        """Write what became of deliveries. Raises `StoreError`."""
+        if not deliveries:
+            return
+        changed = [replace(each, state=state, at=self._clock(), why=why) for each in deliveries]
+        await self._threads.write(self._threads.store.settle_deliveries, changed)
+        if state.final:
+            self._waiting.subtract((each.user, each.channel) for each in changed)
+
+    async def latest(self, user: str) -> dict[Channel, Delivery]:
+        """Return the latest delivery of a person through each channel that was tried. Raises `StoreError`."""
+        return await self._threads.read(self._threads.store.latest_deliveries, user)
+
+    def count_waiting(self, user: str, channel: Channel) -> int:
+        """Return how many deliveries of a person wait for a channel."""
+        return self._waiting[user, channel]

@@ -1,0 +1,141 @@
+"""What notifications say, and why one did not arrive."""
+
+from __future__ import annotations
+
+from springtide.scheduler.sentences.decisions import quoted_name
+from springtide.scheduler.sentences.sentence import (
+    Params,
+    Sentence,
+    Sentences,
+    Table,
+    cause,
+    change,
+    follows,
+    number,
+    real,
+    state,
+)
+from springtide.scheduler.wording import amount, count, duration, exactly
+
+GONE = frozenset({401, 403, 404, 410})
+"""Statuses with which a server says that a webhook address is not valid any more."""
+
+
+def _job(p: Params, what: str) -> Sentences:
+    yield cause(f"The job {quoted_name(p, 'name')} {what}.")
+
+
+def _attempt_failed(p: Params) -> Sentences:
+    yield cause(f"An attempt of the job {quoted_name(p, 'name')} failed.")
+
+
+def _limit_near(p: Params) -> Sentences:
+    left = duration(max(1.0, real(p, "seconds")))
+    yield state(f"The job {quoted_name(p, 'name')} reaches its time limit in {left}.")
+
+
+def _limit(p: Params) -> Sentences:
+    yield follows(
+        f"It is ended once it has run for {exactly(real(p, 'seconds'))}, whether it has finished or not."
+    )
+
+
+def _saved(p: Params) -> Sentences:
+    yield state(f"Saved at step {amount(real(p, 'step'))}.")
+
+
+def _ran(p: Params) -> Sentences:
+    yield state(f"It ran for {duration(real(p, 'seconds'))}.")
+
+
+def _many(p: Params) -> Sentences:
+    yield state(f"There are {count(number(p, 'count'), 'notification')} of your jobs.")
+
+
+def _more(p: Params) -> Sentences:
+    yield state(f"Besides these there are {amount(number(p, 'count'))} more; the page of your jobs has them.")
+
+
+def _test(_: Params) -> Sentences:
+    yield state("This is a test message of the pool.")
+    yield follows("Notifications of your jobs arrive the same way.")
+
+
+def _host(p: Params) -> str:
+    return f"The server {quoted_name(p, 'host')}"
+
+
+def _answered(p: Params) -> Sentences:
+    status = number(p, "status")
+    if 300 <= status < 400:
+        yield cause(f"{_host(p)} answered with a redirect, which is not followed.")
+    else:
+        yield cause(f"{_host(p)} answered with status {status}.")
+    if status in GONE:
+        yield change("Make a new webhook address there, and put it in here.")
+
+
+def _not_allowed(p: Params) -> Sentences:
+    yield cause(f"Webhooks to {quoted_name(p, 'host')} are not allowed here.")
+    yield change("An administrator of the pool can allow them.")
+
+
+def _maybe() -> Sentence:
+    return follows("It may have arrived, so it is not sent again.")
+
+
+def _unconfirmed(p: Params) -> Sentences:
+    yield cause(f"{_host(p)} did not confirm the message.")
+    yield _maybe()
+
+
+def _interrupted(_: Params) -> Sentences:
+    yield cause("The pool's service was stopped while the message was being sent.")
+    yield _maybe()
+
+
+def _login(_: Params) -> Sentences:
+    yield cause("The mail server does not accept the log-in of the pool.")
+    yield change("Tell an administrator of the pool.")
+
+
+def _no_mail(_: Params) -> Sentences:
+    yield cause("The pool has no mail server.")
+    yield change("An administrator of the pool can set one up.")
+
+
+NOTIFICATIONS: Table = {
+    "notify-paused": lambda p: _job(p, "was paused"),
+    "notify-resumed": lambda p: _job(p, "goes on"),
+    "notify-succeeded": lambda p: _job(p, "succeeded"),
+    "notify-cancelled": lambda p: _job(p, "was cancelled"),
+    "notify-failed": lambda p: _job(p, "failed"),
+    "notify-attempt-failed": _attempt_failed,
+    "notify-limit-near": _limit_near,
+    "notify-limit": _limit,
+    "notify-saved": _saved,
+    "notify-ran": _ran,
+    "notify-many": _many,
+    "notify-more": _more,
+    "notify-test": _test,
+    "notify-undelivered": lambda _: iter([state("The last message could not be delivered.")]),
+    "notify-again": lambda _: iter([follows("It is tried again.")]),
+    "delivery-unreachable": lambda p: iter([cause(f"{_host(p)} could not be reached.")]),
+    "delivery-certificate": lambda p: iter([cause(f"{_host(p)} has no valid certificate.")]),
+    "delivery-private": lambda p: iter(
+        [cause(f"{_host(p)} has an address inside a private network, which webhooks must not reach.")]
+    ),
+    "delivery-not-allowed": _not_allowed,
+    "delivery-answered": _answered,
+    "delivery-unconfirmed": _unconfirmed,
+    "delivery-interrupted": _interrupted,
+    "delivery-login": _login,
+    "delivery-refused": lambda p: iter(
+        [cause(f"The mail server refused the message with code {number(p, 'code')}.")]
+    ),
+    "delivery-no-mail": _no_mail,
+    "delivery-no-address": lambda _: iter([cause("Your user name makes no e-mail address here.")]),
+    "delivery-no-webhooks": lambda _: iter([cause("Webhooks are not allowed here.")]),
+    "delivery-no-webhook": lambda _: iter([cause("The address of the webhook was removed.")]),
+    "delivery-failed": lambda _: iter([cause("The pool failed to send it; the service's log says why.")]),
+}

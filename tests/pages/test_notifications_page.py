@@ -1,0 +1,71 @@
+"""The page on which people choose what they are told, in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pages_service import Service
+from playwright.sync_api import Page, expect
+
+Visit = Callable[..., Page]
+
+SECRET = "https://hooks.slack.com/services/T0/B0/very-secret"
+KEEP_WHAT_IS_SHOWN = """
+    window.told = [];
+    const Real = Notification;
+    window.Notification = class extends Real {
+        constructor(title, options) {
+            super(title, options);
+            window.told.push(`${title} ${options.body}`);
+        }
+    };
+"""
+
+
+def test_what_is_chosen_is_kept_and_a_webhook_is_not_shown_again(visit: Visit) -> None:
+    page = visit("joe", "notifications")
+    expect(page.get_by_test_id("missing-email")).to_have_text(
+        "The pool has no mail server. An administrator of the pool can set one up."
+    )
+    expect(page.get_by_test_id("email-failed")).to_be_disabled()
+    expect(page.get_by_test_id("webhook-failed")).to_be_disabled()
+    page.get_by_test_id("webhook-url").fill("https://evil.example/x")
+    page.get_by_test_id("webhook-save").click()
+    expect(page.get_by_test_id("message")).to_contain_text(
+        "Webhooks to evil.example are not allowed here. Allowed are hooks.slack.com."
+    )
+    page.get_by_test_id("webhook-url").fill(SECRET)
+    page.get_by_test_id("webhook-save").press("Enter")
+    channel = page.get_by_test_id("channel-webhook")
+    expect(channel).to_contain_text("To hooks.slack.com; the address itself is a secret")
+    page.get_by_test_id("webhook-failed").press("Space")
+    expect(page.get_by_test_id("webhook-failed")).to_be_checked()
+    with page.expect_response("**/api/v1/notifications"):
+        page.reload()
+    expect(page.get_by_test_id("webhook-failed")).to_be_checked()
+    expect(page.get_by_test_id("webhook-ended")).not_to_be_checked()
+    assert "very-secret" not in page.content()
+    page.get_by_test_id("webhook-remove").click()
+    expect(page.get_by_test_id("webhook-failed")).to_be_disabled()
+
+
+def test_the_browser_shows_what_happens_on_whatever_page_is_open(visit: Visit, service: Service) -> None:
+    page = visit("susan", "notifications", permissions=["notifications"])
+    with page.expect_response("**/api/v1/notifications"):
+        page.get_by_test_id("browser-ended").check()
+    page.context.add_init_script(KEEP_WHAT_IS_SHOWN)
+    page.goto(f"{service.url}pool")
+    expect(page.get_by_test_id("connection")).to_have_text("Live")
+    job = service.submit("susan", "true", name="digits")
+    service.until(job.id, lambda found: found.state == "succeeded")
+    page.wait_for_function("window.told.length")
+    (told,) = page.evaluate("window.told")
+    assert told.startswith("The job digits succeeded.")
+
+
+def test_a_browser_that_blocks_notifications_says_how_to_allow_them(visit: Visit) -> None:
+    page = visit("jemma", "notifications", viewport={"width": 400, "height": 900})
+    page.evaluate("() => { Object.defineProperty(Notification, 'permission', { get: () => 'denied' }); }")
+    expect(page.get_by_test_id("missing-browser")).to_contain_text(
+        "blocks notifications of this page", timeout=30_000
+    )
