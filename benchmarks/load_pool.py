@@ -49,7 +49,7 @@ RATE = 50
 """Submissions in a second; as many jobs end, so that as many wait all the time."""
 REPORTS = 50
 """Reports of progress, and pieces of logs, in a second."""
-PERSONAL_RATE, BURST = 5.0, 50
+PERSONAL_RATE, BURST = 1.0, 50
 """Submissions of one person in a second, and at once."""
 BATCH = 5_000
 DONE = Reason("succeeded", {})
