@@ -29,7 +29,7 @@ from springtide.widgets.submission.options import check_size, checked, wish
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from springtide.widgets.form.desk import Desk
+    from springtide.widgets.form.backend import FormBackend
     from springtide.widgets.form.form import JobForm
 
 UNCHECKED = 2**20
@@ -165,7 +165,7 @@ class Pool:
         """Return a form to submit jobs with, offering what you may ask for."""
         from springtide.widgets.form.form import JobForm  # noqa: PLC0415 - needs the extra
 
-        return JobForm(self.connection, desk_of(self))
+        return JobForm(self.connection, backend_of(self))
 
     def show(self) -> None:
         """Display the pool at a glance."""
@@ -208,14 +208,14 @@ class FormAnswer:
         self._asked = asked
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        return {"application/json": desk_of(Pool()).answer(json.loads(self._asked)), "text/plain": ""}
+        return {"application/json": backend_of(Pool()).answer(json.loads(self._asked)), "text/plain": ""}
 
 
-def desk_of(pool: Pool, variables: Callable[[], Mapping[str, Any]] | None = None) -> Desk:
+def backend_of(pool: Pool, variables: Callable[[], Mapping[str, Any]] | None = None) -> FormBackend:
     """Return what answers a form; ``variables`` gives those of the notebook unless it is another function."""
-    from springtide.widgets.form.desk import Desk  # noqa: PLC0415 - few need it
+    from springtide.widgets.form.backend import FormBackend  # noqa: PLC0415 - few need it
 
-    return Desk(lambda: pool.connection, pool.submit, variables or namespace)
+    return FormBackend(lambda: pool.connection, pool.submit, variables or namespace)
 
 
 def _all_jobs(client: Client, /, **filters: Any) -> list[wire.Job]:

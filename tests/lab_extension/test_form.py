@@ -15,7 +15,7 @@ from springtide.scheduler.wire import Submission
 from springtide.widgets import visuals
 from springtide.widgets.connection import Connection
 from springtide.widgets.display.output_types import FORM_TYPE
-from springtide.widgets.shared_pool import Pool, desk_of
+from springtide.widgets.shared_pool import Pool, backend_of
 
 pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]
 
@@ -139,7 +139,7 @@ def test_where_no_extension_draws_it_the_form_asks_its_kernel(
     susan, _ = people
     pool = Pool(Connection(susan))
     tab = context.new_page()
-    tab.expose_function("kernelAnswers", desk_of(pool, dict).answer)
+    tab.expose_function("kernelAnswers", backend_of(pool, dict).answer)
     tab.evaluate(SHOW, visuals.bundle("notebook/form_widget.js"))
     expect_words(tab, "reason", "Define a function in a cell and run it")
     form(tab).get_by_label("GPUs", exact=True).fill("4")

@@ -17,7 +17,7 @@ from springtide.widgets.errors import OptionError
 from springtide.widgets.form.arguments import call_of, described, parse_arguments
 from springtide.widgets.form.fields import COMMON, typed_options
 from springtide.widgets.form.review import Review, question, refused
-from springtide.widgets.shared_pool import FormAnswer, Pool, desk_of
+from springtide.widgets.shared_pool import FormAnswer, Pool, backend_of
 
 Ask = Callable[..., Any]
 
@@ -38,10 +38,10 @@ def double(number: int, factor: int = 2) -> int:
 def ask(pool: Pool, workdir: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
     """Ask the kernel of a notebook that has a function."""
     monkeypatch.setattr(double, "__module__", "__main__")
-    desk = desk_of(pool, lambda: {"double": double, "count": 21, "_hidden": double, "wrap": textwrap.wrap})
+    backend = backend_of(pool, lambda: {"double": double, "count": 21, "_hidden": double, "wrap": textwrap.wrap})
 
     def ask(do: str, **more: object) -> Any:
-        answer = desk.answer({"do": do, **more})
+        answer = backend.answer({"do": do, **more})
         return answer["error"] or answer["value"]
 
     return ask
@@ -152,7 +152,7 @@ def test_functions_of_the_notebook_and_of_files_beside_it_can_be_chosen(
     (workdir / "beside.py").write_text("def practise(): ...\n")
     monkeypatch.syspath_prepend(workdir)
     practise = importlib.import_module("beside").practise
-    answer = desk_of(pool, lambda: {"practise": practise, "wrap": textwrap.wrap}).answer({"do": "functions"})
+    answer = backend_of(pool, lambda: {"practise": practise, "wrap": textwrap.wrap}).answer({"do": "functions"})
     assert [each["name"] for each in answer["value"]] == ["practise"]
 
 
@@ -242,7 +242,7 @@ def test_what_cannot_be_submitted_is_said_and_nothing_is(
 
 @pytest.mark.parametrize("asked", [None, [], {"do": "nothing"}, {"do": "submit", "argv": ["rm"]}, {"do": 1}])
 def test_a_page_that_asks_nonsense_gets_an_error(pool: Pool, asked: object) -> None:
-    assert "Run the cell again" in desk_of(pool, dict).answer(asked)["error"]
+    assert "Run the cell again" in backend_of(pool, dict).answer(asked)["error"]
 
 
 # ---------- what a notebook shows

@@ -10,7 +10,7 @@ from springtide.scheduler.client import Client
 from springtide.widgets.connection import Connection, PoolError
 from springtide.widgets.errors import OptionError
 from springtide.widgets.magics import train as magic
-from springtide.widgets.shared_pool import Pool, desk_of
+from springtide.widgets.shared_pool import Pool, backend_of
 
 
 @pytest.fixture
@@ -62,16 +62,18 @@ def test_on_one_machine_an_image_has_no_meaning(pool, workdir):
 
 
 def test_the_form_offers_the_images_and_sends_the_one_chosen(lab):
-    desk = desk_of(lab, dict)
-    (image,) = [field for field in desk.answer({"do": "form"})["value"]["fields"] if field["name"] == "image"]
+    backend = backend_of(lab, dict)
+    (image,) = [field for field in backend.answer({"do": "form"})["value"]["fields"] if field["name"] == "image"]
     assert [choice["value"] for choice in image["choices"]] == ["", "lab/base:1"]
     assert image["own"]
-    sent = desk.answer({"do": "submit", "kind": "command", "work": "true", "typed": {"image": "lab/torch:4"}})
+    sent = backend.answer({"do": "submit", "kind": "command", "work": "true", "typed": {"image": "lab/torch:4"}})
     assert lab.job(sent["value"]["id"]).info.image == "lab/torch:4"
-    refused = desk.answer({"do": "submit", "kind": "command", "work": "true", "typed": {"image": "evil/miner:1"}})
+    refused = backend.answer(
+        {"do": "submit", "kind": "command", "work": "true", "typed": {"image": "evil/miner:1"}}
+    )
     assert (refused["value"], refused["field"]) == (None, "image")
 
 
 def test_the_form_does_not_ask_on_one_machine(pool):
-    form = desk_of(pool, dict).answer({"do": "form"})["value"]
+    form = backend_of(pool, dict).answer({"do": "form"})["value"]
     assert "image" not in [field["name"] for field in form["fields"]]

@@ -17,16 +17,16 @@ from springtide.widgets.connection import Connection
 from springtide.widgets.display.card import card
 from springtide.widgets.display.output_types import form_output
 from springtide.widgets.errors import SpringtideError
-from springtide.widgets.form.desk import Desk
+from springtide.widgets.form.backend import FormBackend
 
 ABOUT = "A form to submit jobs with; pool.submit(…) does the same in code."
 
 
 class JobForm:
-    """The form. JupyterLab and Notebook draw it by themselves; elsewhere it is a widget that asks ``desk``."""
+    """The form. JupyterLab and Notebook draw it by themselves; elsewhere it is a widget that asks ``backend``."""
 
-    def __init__(self, connection: Connection, desk: Desk) -> None:
-        self._connection, self._desk = connection, desk
+    def __init__(self, connection: Connection, backend: FormBackend) -> None:
+        self._connection, self._backend = connection, backend
 
     def __repr__(self) -> str:
         return ABOUT
@@ -39,7 +39,7 @@ class JobForm:
             shown = card(self._connection, self._connection.ask(Client.job, job_id))
             cards.children = (shown, *cards.children)
 
-        return ipywidgets.VBox(children=(FormWidget(self._desk, sent), cards))
+        return ipywidgets.VBox(children=(FormWidget(self._backend, sent), cards))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         shown: dict[str, Any] = self.widget()._repr_mimebundle_()
@@ -54,10 +54,10 @@ class FormWidget(anywidget.AnyWidget):
 
     identity = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, desk: Desk, sent: Callable[[str], None]) -> None:
+    def __init__(self, backend: FormBackend, sent: Callable[[str], None]) -> None:
         identity = uuid.uuid4().hex
         super().__init__(model_id=identity, identity=identity)
-        self._desk, self._sent = desk, sent
+        self._backend, self._sent = backend, sent
         self.on_msg(self._asked)
 
     def _asked(self, _widget: Any, content: Any, _buffers: Any) -> None:
@@ -66,7 +66,7 @@ class FormWidget(anywidget.AnyWidget):
 
     def _answer(self, content: Mapping[str, Any]) -> None:
         asked = content.get("ask")
-        answer = self._desk.answer(asked)
+        answer = self._backend.answer(asked)
         if isinstance(asked, Mapping) and asked.get("do") == "submit" and answer["value"] is not None:
             try:
                 self._sent(answer["value"]["id"])

@@ -1,6 +1,6 @@
 /** The plugins of JupyterLab and Notebook. */
 
-import { FormDesk } from "./form_desk.js";
+import { FormBackend } from "./form_backend.js";
 import { NotebookServer } from "./notebook_server.js";
 import { cardFactory } from "./outputs.js";
 import { showPanel, showStatus } from "./pool_panel.js";
@@ -36,8 +36,8 @@ function outputs(shared, feed, server, pageOf) {
     optional: INotebookTracker ? [INotebookTracker] : [],
     activate: (_app, registry, notebooks) => {
       const panelOf = (element) => notebooks?.find((panel) => panel.node.contains(element)) ?? null;
-      const deskOf = (element) => new FormDesk(server, () => panelOf(element), NotebookActions?.executed ?? null);
-      registry.addFactory(cardFactory(shared["@lumino/widgets"].Widget, feed, pageOf, deskOf), RANK);
+      const backendOf = (element) => new FormBackend(server, () => panelOf(element), NotebookActions?.executed ?? null);
+      registry.addFactory(cardFactory(shared["@lumino/widgets"].Widget, feed, pageOf, backendOf), RANK);
     },
   };
 }

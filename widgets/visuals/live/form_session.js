@@ -53,11 +53,11 @@ let formsMade = 0;
 
 export class FormSession {
   /**
-   * @param desk promises answers, or throws errors with a message and perhaps a `field`: `form()`, `functions()`,
+   * @param backend promises answers, or throws errors with a message and perhaps a `field`: `form()`, `functions()`,
    *   `check(name, typed)`, `review(typed)`, `submit({ kind, work, arguments, typed })`
    */
-  constructor(desk) {
-    this.desk = desk;
+  constructor(backend) {
+    this.backend = backend;
     this.id = `st-form-${(formsMade += 1)}`;
     this.changed = () => {};
     this.form = null;
@@ -90,7 +90,7 @@ export class FormSession {
 
   async #open() {
     try {
-      this.form = await this.desk.form();
+      this.form = await this.backend.form();
       this.problem = this.form.person.projects.length ? null : NO_PROJECT;
       for (const field of this.form.fields) this.typed[field.name] ??= field.value;
       this.work.notebook ||= this.form.notebooks[0] ?? "";
@@ -104,7 +104,7 @@ export class FormSession {
   /** Asks the kernel again which functions there are. */
   async refreshFunctions() {
     try {
-      this.functions = await this.desk.functions();
+      this.functions = await this.backend.functions();
       this.kernelProblem = null;
     } catch (error) {
       this.kernelProblem = error.message;
@@ -179,7 +179,7 @@ export class FormSession {
     const asked = JSON.stringify(this.filled);
     let found;
     try {
-      found = await this.desk.review(JSON.parse(asked));
+      found = await this.backend.review(JSON.parse(asked));
     } catch (error) {
       found = { problems: {}, estimate: null, later: error.message };
     }
@@ -194,7 +194,7 @@ export class FormSession {
     if (!name || this.callee === null) return;
     const given = JSON.stringify(this.given);
     try {
-      const faults = await this.desk.check(name, JSON.parse(given));
+      const faults = await this.backend.check(name, JSON.parse(given));
       if (name !== this.work.function || given !== JSON.stringify(this.given)) return;
       this.faults = faults;
       this.kernelProblem = null;
@@ -246,7 +246,7 @@ export class FormSession {
   async #send() {
     const { kind, given, filled: typed } = this;
     try {
-      const sent = await this.desk.submit({ kind, work: this.work[kind], arguments: kind === "function" ? given : {}, typed });
+      const sent = await this.backend.submit({ kind, work: this.work[kind], arguments: kind === "function" ? given : {}, typed });
       this.sent.unshift(sent);
       this.notice = { good: true, words: ["Submitted.", ...sent.notes].join(" ") };
       this.reviewing.want(0);

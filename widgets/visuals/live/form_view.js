@@ -9,13 +9,13 @@ import { renderJobForm } from "../views/job_form.js";
 /**
  * Shows a form in `element`, and below it the cards of the jobs that were submitted with it.
  * @param kept what the caller keeps for this form as long as it exists; empty at first
- * @param makeDesk makes what `FormSession` asks; its `follow(changed)` calls `changed` when the kernel may have other functions,
+ * @param makeBackend makes what `FormSession` asks; its `follow(changed)` calls `changed` when the kernel may have other functions,
  *   and answers what ends that
  * @param pageOf gives the address of a job's own page by its id, or null
  * @returns what ends it
  */
-export function showForm(element, feed, kept, makeDesk, pageOf) {
-  const session = (kept.session ??= new FormSession(makeDesk()));
+export function showForm(element, feed, kept, makeBackend, pageOf) {
+  const session = (kept.session ??= new FormSession(makeBackend()));
   const form = document.createElement("div");
   const cards = document.createElement("div");
   cards.className = "st-form-cards";
@@ -36,7 +36,7 @@ export function showForm(element, feed, kept, makeDesk, pageOf) {
   session.changed = draw;
   session.resume();
   const { stop } = feed.watchPool(heard);
-  const leave = session.desk.follow(() => session.refreshFunctions());
+  const leave = session.backend.follow(() => session.refreshFunctions());
   draw();
   session.open();
   session.refreshFunctions();

@@ -15,8 +15,8 @@ export const formWidget = {
   render({ model, el }) {
     const form = document.createElement("article");
     el.append(form);
-    const { desk, stop } = kernelDesk(model);
-    const session = new FormSession(desk);
+    const { backend, stop } = kernelBackend(model);
+    const session = new FormSession(backend);
     session.changed = () => renderJobForm(form, session);
     session.changed();
     session.open();
@@ -33,8 +33,8 @@ export const formWidget = {
   },
 };
 
-/** The kernel as the desk of a form. */
-function kernelDesk(model) {
+/** The kernel as the backend of a form. */
+function kernelBackend(model) {
   const waiting = new Map();
   let asked = 0;
   const hear = (content) => {
@@ -54,14 +54,14 @@ function kernelDesk(model) {
     if (error) throw Object.assign(new Error(error), { field });
     return value;
   };
-  const desk = {
+  const backend = {
     form: () => ask({ do: "form" }),
     functions: () => ask({ do: "functions" }),
     check: (work, given) => ask({ do: "arguments", work, arguments: given }),
     review: (typed) => ask({ do: "review", typed }),
     submit: (work) => ask({ do: "submit", ...work }),
   };
-  return { desk, stop: () => model.off("msg:custom", hear) };
+  return { backend, stop: () => model.off("msg:custom", hear) };
 }
 
 export default formWidget;

@@ -47,7 +47,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     field: str = ""
 
 
-class Desk:
+class FormBackend:
     """Answers a form. ``submit`` is `Pool.submit`, ``namespace`` gives the notebook's variables."""
 
     def __init__(
@@ -125,7 +125,7 @@ class Desk:
             raise OptionError(msg)
         return found
 
-    _answers: Mapping[str, Callable[[Desk, Asked], Any]] = {
+    _answers: Mapping[str, Callable[[FormBackend, Asked], Any]] = {
         "form": form,
         "functions": functions,
         "arguments": arguments,

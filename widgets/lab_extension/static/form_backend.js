@@ -8,7 +8,7 @@ const NOT_OURS = "This notebook's kernel cannot send functions: it needs Python 
 const ANSWER_MS = 60000;
 const GONE = new Set(["restarting", "autorestarting", "terminating", "dead"]);
 
-export class FormDesk {
+export class FormBackend {
   /**
    * @param server `NotebookServer`
    * @param panelOf gives the notebook panel that an element is in, or null
