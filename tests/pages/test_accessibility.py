@@ -1,0 +1,107 @@
+"""Every page of a filled pool as axe-core sees it, in both themes, and every action by keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from pages_service import Service
+from playwright.sync_api import Page, expect
+
+from springtide.hub_extension.web.hub import Server
+
+Visit = Callable[..., Page]
+
+FOUND = frozenset({"moderate", "serious", "critical"})
+PAGES = ("", "pool", "workspaces", "notifications", "admin", "job", "nothing-here")
+EVERYTHING = """
+import json, os, time
+for step in range(1, 9):
+    with open(os.environ["SPRINGTIDE_REPORT"], "a") as report:
+        report.write(json.dumps({"at": time.time(), "step": step, "of": 60, "values": {"loss": 1 / step}}) + "\\n")
+    print("epoch", step, flush=True)
+with open(os.environ["SPRINGTIDE_OUTPUT_DIR"] + "/notes.txt", "w") as notes:
+    notes.write("best at step 3")
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def filled(service: Service) -> str:
+    """A pool with jobs of three people in several states, and workspaces; the id of one that has it all."""
+    service.people.notebooks["susan"] = [Server("", "running", "/user/susan/", since=1e9, last_activity=1e9)]
+    running = service.submit(
+        "susan", "python3", "-c", EVERYTHING, name="digits", gpus=4, source="def train(): ..."
+    )
+    service.submit("joe", name="faces", gpus=2)
+    failed = service.submit("jemma", "false", name="failed")
+    for number in range(4):
+        service.submit("susan", name=f"sweep {number}", gpus=2)
+    service.until(running.id, lambda job: job.progress.step == 8)
+    service.until(failed.id, lambda job: job.state == "failed")
+    return running.id
+
+
+def violations(page: Page, part: str = "html") -> list[str]:
+    """Return what axe-core finds in a part of the page that matters, one line for each element."""
+    found: dict[str, Any] = Axe().run(page, part, {"resultTypes": ["violations"]}).response
+    return [
+        f"{page.url}: {each['id']} ({each['impact']}): {' '.join(node['target'])} {node['failureSummary']}"
+        for each in found["violations"]
+        if each["impact"] in FOUND
+        for node in each["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_moderate_or_serious_on_any_page(visit: Visit, filled: str, theme: str) -> None:
+    found: list[str] = []
+    page = visit("admin", color_scheme=theme)
+    home = page.url
+    for path in PAGES:
+        page.goto(home + (f"jobs/{filled}" if path == "job" else path))
+        page.evaluate("(theme) => document.documentElement.setAttribute('data-bs-theme', theme)", theme)
+        expect(page.locator("main h1")).to_be_visible()
+        if path != "nothing-here":
+            expect(page.locator("#page:not([aria-busy])")).to_be_visible()
+        if path == "":
+            page.get_by_test_id("filter-everybody").check()
+            page.get_by_test_id("open-card").first.click()
+            page.get_by_test_id("select-all").check()
+        found += violations(page)
+        for button in page.locator("main :is(button, a.st-button):visible:enabled").all()[:4]:
+            button.hover()
+            button.focus()
+            found += violations(page, ":focus")
+    assert sorted(set(found)) == []
+
+
+def test_every_action_is_reached_by_keyboard(visit: Visit, filled: str) -> None:
+    page = visit("admin")
+    home = page.url
+    for path in PAGES[:-1]:
+        page.goto(home + (f"jobs/{filled}" if path == "job" else path))
+        expect(page.locator("#page:not([aria-busy])")).to_be_visible()
+        left = page.evaluate(
+            """() => [...document.querySelectorAll("main :is(button, a[href], input, select, summary)")]
+                .filter((element) => element.checkVisibility() && !element.disabled && element.tabIndex < 0)
+                .map((element) => element.outerHTML.slice(0, 120))"""
+        )
+        assert left == [], path
+
+
+def test_axe_sees_text_that_cannot_be_read_and_a_field_without_a_name(visit: Visit) -> None:
+    page = visit("jemma", "notifications")
+    expect(page.locator("#page:not([aria-busy])")).to_be_visible()
+    page.evaluate(
+        """() => {
+            const faint = Object.assign(document.createElement("p"), { textContent: "Faint" });
+            Object.assign(faint.style, { color: "#cccccc", background: "#ffffff" });
+            document.querySelector("main").append(faint, document.createElement("input"));
+        }"""
+    )
+    found = " ".join(violations(page))
+    assert "color-contrast (serious)" in found
+    assert "label (critical)" in found
