@@ -169,7 +169,7 @@ def test_a_stretch_ends_when_gpus_are_used_unknown_or_not_measured_for_long() ->
     assert quiet.share == pytest.approx(0.05)
     assert extended(quiet, 100, 10, 0.1) is None
     assert extended(quiet, 100, 10, None) is None
-    for start, since in ((100 + LONGEST_GAP, 0), (101 + LONGEST_GAP, 101 + LONGEST_GAP)):
+    for start, since in ((90, 0), (100 + LONGEST_GAP, 0), (101 + LONGEST_GAP, 101 + LONGEST_GAP), (-900, -900)):
         longer = extended(quiet, start, 10, 0.0)
         assert longer is not None
         assert longer.since == since

@@ -78,7 +78,7 @@ def test_pages_show_use_within_what_is_held_and_say_what_is_not_used(visit: Visi
     expect(pool.get_by_test_id("holder-used").first).to_contain_text("%")
     service.run(unused(service, job.id))
     sentence = page.get_by_test_id("job-reason").first
-    expect(sentence).to_contain_text("% used for 10 min")
+    expect(sentence).to_contain_text("% used for 11 min")
 
 
 async def unused(service: Service, job: str) -> None:

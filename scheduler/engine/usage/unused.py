@@ -10,7 +10,7 @@ UNUSED_BELOW = 0.1
 UNUSED_AFTER = 600.0
 """Duration after which a job is told that it hardly uses its GPUs, in seconds."""
 LONGEST_GAP = 60.0
-"""Maximum time without a measurement within a stretch, in seconds."""
+"""Maximum time without a measurement within a stretch, in seconds; a clock that goes back further ends it, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def extended(before: Stretch | None, at: float, seconds: float, utilization: flo
     """Return the stretch after the interval of ``seconds`` from ``at``; None once the GPUs are used or unknown."""
     if utilization is None or utilization >= UNUSED_BELOW:
         return None
-    if before is None or at - before.end > LONGEST_GAP:
+    if before is None or abs(at - before.end) > LONGEST_GAP:
         before = Stretch(at, at, 0.0, 0.0)
     return Stretch(before.since, at + seconds, before.measured + seconds, before.used + seconds * utilization)
 
