@@ -76,7 +76,7 @@ function drawEvents(channel, title, events, disabled) {
         "label",
         { key: event },
         h("input", { type: "checkbox", checked: events.includes(event), disabled, "data-testid": `${channel}-${event}`, on: { change: (moved) => choose(channel, event, moved.target.checked) } }),
-        ` ${words}`,
+        words,
       ),
     ),
   );

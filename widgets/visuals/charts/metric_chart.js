@@ -6,6 +6,7 @@ import { amount, clean, count, duration } from "../base/words.js";
 
 const SIZE = { width: 600, height: 200, left: 64, right: 12, top: 10, bottom: 34 };
 const TICKS = 4;
+const WIDEST_LABEL = 60;
 const STEPS = [1, 2, 2.5, 5, 10];
 const MOST_DRAWN = 1200;
 
@@ -98,7 +99,7 @@ function drawColumn(value, { x }, stepped) {
     "g",
     { key: `column ${value}` },
     s("line", { class: "st-grid", x1: x(value), x2: x(value), y1: SIZE.height - SIZE.bottom, y2: SIZE.height - SIZE.bottom + 4 }),
-    s("text", { x: x(value), y: SIZE.height - SIZE.bottom + 17, "text-anchor": "middle" }, stepped ? amount(value) : duration(value)),
+    s("text", { x: x(value), y: SIZE.height - SIZE.bottom + 17, "text-anchor": x(value) > SIZE.width - SIZE.right - WIDEST_LABEL / 2 ? "end" : "middle" }, stepped ? amount(value) : duration(value)),
   );
 }
 
