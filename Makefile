@@ -46,7 +46,7 @@ generate: $(VENV)/dev.stamp install ## Write the parts of docs and chart that co
 
 frameworks: $(VENV)/dev.stamp install ## Gangs of real frameworks, paused and resumed
 	$(BIN)/python tests/support/framework_tools.py
-	$(BIN)/python -m pytest tests/frameworks --durations 0 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/frameworks --full --durations 0 $(PYTEST_ARGS)
 
 soak: $(VENV)/dev.stamp install ## Longer proofs of policy and engine than `make test` has time for
 	$(BIN)/python -m pytest tests/proofs --soak 64 --timeout 14400

@@ -33,6 +33,7 @@ MARKER_OF_FOLDER = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", type=int, metavar="N", help="prove N times as much, on fresh random histories")
+    parser.addoption("--full", action="store_true", help="run the tests that `make test` has no time for, too")
     parser.addoption("--seed", type=int, metavar="S", help="seed of the first random history")
 
 
@@ -50,11 +51,15 @@ def first_seed(request: pytest.FixtureRequest, soak: int) -> int:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests before pytest selects by `-m`."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests before pytest selects by `-m`; without --full deselect those that need it."""
     for item in items:
         for marker in sorted(_markers(item)):
             item.add_marker(marker)
+    if not config.getoption("--full"):
+        left_out = [item for item in items if item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def _markers(item: pytest.Item) -> set[str]:

@@ -16,14 +16,16 @@ TORCHRUN = ("-m", "torch.distributed.run")
 
 @pytest.mark.parametrize(
     ("workers", "gpus", "launcher", "processes"),
-    [(2, 1, (), 2), (2, 2, TORCHRUN, 4)],
-    ids=["a process for each worker", "torchrun in a gang"],
+    [
+        pytest.param(2, 1, (), 2, id="a process for each worker"),
+        pytest.param(2, 2, TORCHRUN, 4, id="torchrun in a gang", marks=pytest.mark.full),
+    ],
 )
 async def test_pytorch(gangs: Gangs, workers: int, gpus: int, launcher: tuple[str, ...], processes: int) -> None:
     last = await gangs.train("PyTorch", workers=workers, gpus=gpus, launcher=launcher)
     assert last.startswith(f"{processes} [")
 
 
-@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.full)])
 async def test_jax(gangs: Gangs, workers: int) -> None:
     assert (await gangs.train("JAX", workers=workers, gpus=2)).startswith(f"{workers} [")
