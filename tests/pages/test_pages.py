@@ -389,10 +389,10 @@ def test_admins_see_everybodys_workspaces_and_others_only_their_own(visit: Visit
 def test_every_page_has_the_products_name_and_the_whole_navigation(visit: Visit, path: str) -> None:
     page = visit("admin", path)
     expect(page.locator("#springtide-brand")).to_have_text("Springtide")
-    links = ["Home", "My jobs", "Pool", "Workspaces", "Projects and quotas", "Admin", "Token"]
+    links = ["Home", "My jobs", "Pool", "Workspaces", "Notifications", "Projects and quotas", "Admin", "Token"]
     expect(page.locator("nav .nav-link")).to_have_text(links)
     hers = visit("susan", "pool")
-    expect(hers.locator("nav .nav-link")).to_have_text([*links[:4], "Token"])
+    expect(hers.locator("nav .nav-link")).to_have_text([*links[:5], "Token"])
 
 
 def test_pages_take_the_theme_of_the_hub(visit: Visit) -> None:

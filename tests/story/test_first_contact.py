@@ -25,7 +25,7 @@ def test_the_first_pages_carry_the_products_name_and_one_word_for_workspaces(
             assert page.locator(part).evaluate("(node) => getComputedStyle(node).backgroundColor") != ORANGE
     susan = Person.log_in(browser, hub, "susan")
     susan.tab.goto(f"{hub.url}/hub/home")
-    links = ["Home", "My jobs", "Pool", "Workspaces", "Token"]
+    links = ["Home", "My jobs", "Pool", "Workspaces", "Notifications", "Token"]
     expect(susan.tab.locator("nav .nav-link")).to_have_text(links)
     expect(susan.tab.locator("main #start")).to_have_text(re.compile(r"Start\s+My workspace"))
     susan.tab.goto(f"{hub.url}/hub/spawn")
