@@ -124,7 +124,8 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
         connection.execute(text("DROP INDEX ix_jobs_list"))
         for column in ("name", "gpus", "submitted"):
             connection.execute(text(f"ALTER TABLE jobs DROP COLUMN {column}"))
-        connection.execute(text("DROP TABLE gpu_types"))
+        for newer in ("gpu_types", "gpu_usage", "notification_choices", "deliveries"):
+            connection.execute(text(f"DROP TABLE {newer}"))
         connection.execute(text("ALTER TABLE workspaces DROP COLUMN gpu_type"))
         connection.execute(text("ALTER TABLE projects DROP COLUMN ranges"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
