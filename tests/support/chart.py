@@ -61,7 +61,24 @@ class Helm:
     ) -> list[dict[str, Any]]:
         """Return the objects that an installation would create."""
         command = ["template", release, str(self.chart), "--namespace", namespace, "--kube-version", "1.34.0"]
-        return [made for made in yaml.safe_load_all(self.run(*command, values=values)) if made]
+        return [made for made in yaml.load_all(self.run(*command, values=values), yaml.CSafeLoader) if made]
+
+
+class Template:
+    """The objects that an installation would create, rendered once for the same values; callers change none."""
+
+    def __init__(self, helm: Helm) -> None:
+        self._helm = helm
+        self._rendered: dict[str, list[dict[str, Any]]] = {}
+
+    def __call__(
+        self, values: Mapping[str, Any] | None = None, *, release: str = RELEASE, namespace: str = "pool"
+    ) -> list[dict[str, Any]]:
+        """Return the objects. Raise `HelmError` when Helm refuses the values."""
+        key = json.dumps([values or {}, release, namespace])
+        if key not in self._rendered:
+            self._rendered[key] = self._helm.template(values, release=release, namespace=namespace)
+        return self._rendered[key]
 
 
 def of_kind(objects: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Any]:
@@ -73,6 +90,29 @@ def pods_of(objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the pod templates of the Deployments, by component."""
     templates = [made["spec"]["template"] for made in of_kind(objects, "Deployment").values()]
     return {made["metadata"]["labels"]["app.kubernetes.io/component"]: made for made in templates}
+
+
+def of_all(objects: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+    """Return the objects of a kind in all namespaces."""
+    return [made for made in objects if made["kind"] == kind]
+
+
+def secrets_of(pod: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the Secrets that a pod template's environment reads, with their keys."""
+    references = [
+        entry["valueFrom"]["secretKeyRef"]
+        for container in pod["spec"]["containers"]
+        for entry in container["env"]
+        if "secretKeyRef" in entry.get("valueFrom", {})
+    ]
+    return [(reference["name"], reference["key"]) for reference in references]
+
+
+def service_settings(objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the settings of the service that the chart hands over."""
+    told = json.loads(of_kind(objects, "ConfigMap")["springtide"]["data"]["service.json"])["settings"]
+    assert isinstance(told, dict)
+    return told
 
 
 def write_config(objects: Sequence[Mapping[str, Any]], name: str, directory: Path) -> Path:
