@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, tools
+import yaml
+from cluster import Cluster, ClusterError, tools, until
 from real_node import NodeNetwork, RealNode
 
 HERE = Path(__file__).parent
+CRD = HERE.parents[1] / "helm/springtide/crds/trainjob.yaml"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "cluster"
 REAL_NODES = {"real_node", "real_build_node"}
 REAL_NODES_TIMEOUT_S = 900  # on a busy machine a node takes minutes to start
@@ -44,6 +48,27 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
 def namespace(cluster: Cluster) -> Iterator[str]:
     with cluster.namespace() as name:
         yield name
+
+
+@pytest.fixture(scope="session")
+def crd(cluster: Cluster) -> None:
+    """The custom resource, as the chart brings it."""
+    body = yaml.safe_load(CRD.read_text())
+    name = body["metadata"]["name"]
+    try:
+        cluster.request("POST", CRDS, copy.deepcopy(body))
+    except ClusterError as error:
+        if error.status != 409:
+            raise
+        known = cluster.request("GET", f"{CRDS}/{name}")
+        body["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"]
+        cluster.request("PUT", f"{CRDS}/{name}", body)
+
+    def established() -> bool:
+        conditions = cluster.request("GET", f"{CRDS}/{name}")["status"].get("conditions") or []
+        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+
+    until(established, "TrainJobs are known to the cluster")
 
 
 @pytest.fixture(scope="session")

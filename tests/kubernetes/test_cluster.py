@@ -137,7 +137,7 @@ def test_a_pod_ends_with_the_code_that_a_test_wants(
 
 
 def test_a_silent_node_is_lost_and_comes_back(cluster: Cluster, nodes: list[str]) -> None:
-    cluster.lose_node(nodes[0])
+    cluster.silence_node(nodes[0])
     until(lambda: nodes[0] not in cluster.ready_nodes(), "the node is lost")
     assert nodes[1] in cluster.ready_nodes()
     cluster.return_node(nodes[0])

@@ -9,6 +9,7 @@ import secrets
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,6 +28,7 @@ READY_TIMEOUT_S = 120.0
 REQUEST_TIMEOUT_S = 30.0
 _AT_ONCE = 4
 MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 
 class ClusterError(Exception):
@@ -234,10 +236,19 @@ class Cluster:
         with ThreadPoolExecutor(_AT_ONCE) as together:
             list(together.map(remove, names))
 
-    def lose_node(self, name: str) -> None:
+    def silence_node(self, name: str) -> None:
         """Stop the heartbeat of a fake node, which counts as lost after ``node_grace_s`` seconds."""
         self._ours("lose a node")
         self.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {FAKE_LABEL: "silent"}}})
+
+    def lose_node(self, name: str) -> None:
+        """Stop the heartbeat of a fake node, and let it count as lost at once; its taints are the cluster's."""
+        self.silence_node(name)
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": now}
+        change = {"status": {"conditions": [unknown]}}
+        self.request("PATCH", f"/api/v1/nodes/{name}/status", change, STRATEGIC_PATCH)
+        until(lambda: name not in self.ready_nodes(), f"{name} is lost")
 
     def return_node(self, name: str) -> None:
         """Resume the heartbeat of a node, and wait until the node is ready."""

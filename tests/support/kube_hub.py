@@ -83,9 +83,21 @@ def until(what: str, condition: Callable[[], T], *, seconds: float = 60) -> T:
 
 
 class KubeHub:
-    """A hub whose notebooks are pods of ``namespace``, and the pool's service as a separate process."""
+    """A hub whose notebooks are pods of ``namespace``, and the pool's service as a separate process.
 
-    def __init__(self, directory: Path, cluster: Cluster, namespace: str, config: str = "") -> None:
+    Both use the cluster by ``kubeconfig``, if it is given, else by the one of ``cluster``; ``settings`` are those
+    of the service.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        cluster: Cluster,
+        namespace: str,
+        config: str = "",
+        kubeconfig: Path | None = None,
+        **settings: Any,
+    ) -> None:
         self.cluster, self.namespace, self.directory = cluster, namespace, directory
         hub, proxy, public, service = free_ports(4)
         self.url = f"http://{LOOPBACK}:{public}"
@@ -106,7 +118,8 @@ class KubeHub:
         }
         headers = {"Authorization": f"token {TESTS_TOKEN}"}
         self.api = httpx.Client(base_url=self._hub_api, headers=headers, timeout=60)
-        self.service_env: dict[str, str] = {}
+        self._env = {**cluster.env, "KUBECONFIG": str(kubeconfig or cluster.kubeconfig)}
+        self._settings = settings
         self._processes: dict[str, Daemon] = {}
         self._starting = ThreadPoolExecutor(8)
 
@@ -115,28 +128,32 @@ class KubeHub:
     def start(self, notebook_url: str) -> None:
         """Start hub and service; when this returns, users can start notebooks."""
         self._told["notebook_url"] = notebook_url
-        self.start_service()
-        self.start_hub()
+        self.start_again()
 
-    def start_hub(self) -> None:
-        """Start the hub, or replace the previous one."""
-        config = self.directory / "jupyterhub_config.py"
-        config.write_text(HUB)
-        env = {**self.cluster.env, "KUBE_HUB": json.dumps(self._told)}
-        self._run("hub", ["-m", "jupyterhub", "-f", str(config)], env)
+    def start_again(self) -> None:
+        """Start those of hub and service that do not run."""
+        if not self._runs("service"):
+            self.begin_service()
+        if not self._runs("hub"):
+            self._begin_hub()
+        self.until_service_answers()
         self._until_it_answers("hub", f"{self._hub_api}/")
         self._until_it_answers("hub", f"{self.url}/hub/api/")
 
-    def start_service(self, **settings: Any) -> None:
-        """Start the service, or replace the previous one."""
-        self.begin_service(**settings)
-        self.until_service_answers()
+    def _runs(self, name: str) -> bool:
+        return name in self._processes and self._processes[name].runs()
+
+    def _begin_hub(self) -> None:
+        config = self.directory / "jupyterhub_config.py"
+        config.write_text(HUB)
+        env = {**self._env, "KUBE_HUB": json.dumps(self._told)}
+        self._run("hub", ["-m", "jupyterhub", "-f", str(config)], env)
 
     def until_service_answers(self) -> None:
         """Wait until the service answers."""
         self._until_it_answers("service", f"{self.service_url}/api/v1/health")
 
-    def begin_service(self, name: str = "service", **settings: Any) -> Daemon:
+    def begin_service(self) -> Daemon:
         """Start a service, which may have to wait for another one."""
         state = self.directory / "state"
         given: dict[str, Any] = {
@@ -150,18 +167,21 @@ class KubeHub:
                 "jobs_host_path": str(state),
                 "node_selector": {POOL_LABEL: self.namespace},
             },
-            **settings,
+            **self._settings,
         }
         env = {
-            **self.cluster.env,
-            **self.service_env,
+            **self._env,
             "JUPYTERHUB_API_TOKEN": SERVICE_TOKEN,
             "JUPYTERHUB_CLIENT_ID": "service-springtide",
             "JUPYTERHUB_API_URL": self._hub_api,
             "JUPYTERHUB_SERVICE_PREFIX": "/services/springtide/",
             "SPRINGTIDE_CONFIG": json.dumps(given),
         }
-        return self._run(name, ["-m", "springtide.hub_extension"], env)
+        return self._run("service", ["-m", "springtide.hub_extension"], env)
+
+    def process(self, name: str) -> Daemon:
+        """Return the process of the hub or the service."""
+        return self._processes[name]
 
     @property
     def service_url(self) -> str:
@@ -203,6 +223,20 @@ class KubeHub:
             return False
 
         until(f"the {name}", answers, seconds=START_TIMEOUT_S)
+
+    # ---------- the service's lease
+
+    def holder(self) -> str:
+        """Return which service is at work."""
+        return str(self.cluster.request("GET", self._lease)["spec"]["holderIdentity"])
+
+    def hold(self, holder: str) -> None:
+        """Let somebody else hold the lease; nobody, if empty."""
+        self.cluster.request("PATCH", self._lease, {"spec": {"holderIdentity": holder}})
+
+    @property
+    def _lease(self) -> str:
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/springtide-springtide"
 
     # ---------- users and their notebooks
 

@@ -31,7 +31,6 @@ OWNER, GROUP = 1000, 100
 READY_TIMEOUT_S = 120.0
 MOST_NODES = 4
 KUBELET_PORT = 10250
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
-"""People at a hub of the chart's own, and at a hub that exists and is configured by the values the guide shows.
+"""People at a hub of the chart's own with a public address, and at one configured by the values the guide shows.
 
-Notebooks are processes of this machine, and the GPUs are simulated; all else is what the chart renders.
+Notebooks are processes of this machine, and the GPUs are simulated; all else is what the chart renders. Its own
+hub without a public address is used in `test_chart_service` and, on real nodes, in `test_story_on_kubernetes`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ from hub_people import until
 from springtide.scheduler.client import Client
 
 MADE_BY_Z2JH = "made-by-zero-to-jupyterhub-for-the-service"
-OWN_HUB, EXISTING_HUB = "own hub", "zero-to-jupyterhub"
 SIMULATED = {
     "executor": "local",
     "kubernetes": {},
@@ -64,23 +64,16 @@ for key, text in sorted(values["hub"]["extraConfig"].items()):
 """
 
 
-@pytest.fixture(params=[OWN_HUB, EXISTING_HUB])
-def hub_url(request: pytest.FixtureRequest, helm: Helm, tmp_path: Path) -> Iterator[str]:
+@pytest.fixture
+def existing_hub(helm: Helm, tmp_path: Path) -> Iterator[str]:
+    """A hub like zero-to-jupyterhub's; its URL for users."""
     machine = Machine(tmp_path)
-    start = {OWN_HUB: start_own_hub, EXISTING_HUB: start_existing_hub}[request.param]
     try:
-        url = start(helm, machine, Ports())
+        url = start_existing_hub(helm, machine, Ports())
         machine.until_service_answers(url)
         yield url
     finally:
         machine.stop()
-
-
-def start_own_hub(helm: Helm, machine: Machine, ports: Ports) -> str:
-    objects = helm.template(own_hub_values(machine, ports, SIMULATED))
-    url = run_own_hub(machine, objects, ports)
-    run_part(machine, objects, "service", made_secrets(objects))
-    return url
 
 
 def start_existing_hub(helm: Helm, machine: Machine, ports: Ports) -> str:
@@ -106,10 +99,10 @@ def start_existing_hub(helm: Helm, machine: Machine, ports: Ports) -> str:
 
 
 @pytest.mark.timeout(3 * PATIENCE_S)
-def test_people_log_in_reach_the_pool_and_start_a_notebook_on_their_quota(hub_url: str) -> None:
+def test_people_of_an_existing_hub_reach_the_pool_and_start_a_notebook_on_their_quota(existing_hub: str) -> None:
     with (
-        logged_in(hub_url, "susan") as susan,
-        Client(f"{hub_url}/services/springtide", susan.token, timeout=60) as pool,
+        logged_in(existing_hub, "susan") as susan,
+        Client(f"{existing_hub}/services/springtide", susan.token, timeout=60) as pool,
     ):
         opened = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
         page = susan.browser.get("/services/springtide/pool", headers=opened)
@@ -120,7 +113,7 @@ def test_people_log_in_reach_the_pool_and_start_a_notebook_on_their_quota(hub_ur
         server = "/hub/api/users/susan/server"
         started = susan.browser.post(server, json={"gpus": 1}, headers=susan.headers)
         assert started.status_code in {201, 202}, started.text
-        until("the notebook", lambda: answers(f"{hub_url}/user/susan/api"), seconds=PATIENCE_S)
+        until("the notebook", lambda: answers(f"{existing_hub}/user/susan/api"), seconds=PATIENCE_S)
         assert pool.build_quota("susan").held == 1
         susan.browser.delete(server, headers=susan.headers)
         until("the GPU is back", lambda: pool.build_quota("susan").held == 0, seconds=PATIENCE_S)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from chart import CLAIMS, Helm, HelmError, of_kind, shown_values, volumes, write_config
+from chart import CLAIMS, Helm, HelmError, Template, of_kind, shown_values, volumes, write_config
 from cluster import Cluster, ClusterError
 from control_plane import until
 from traitlets.config.loader import PyFileConfigLoader
@@ -36,35 +37,43 @@ CLUSTER_WIDE = {
 FINALIZER = "springtide.io/recorded"
 
 
-@pytest.fixture
-def home(cluster: Cluster) -> Iterator[str]:
-    """A namespace that takes restricted pods only."""
+@pytest.fixture(scope="module")
+def helm_there(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    return Helm(tmp_path_factory.mktemp("helm"), cluster.env)
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release without pods that run, in a namespace that takes restricted pods only."""
+
+    namespace: str
+    notes: str
+
+
+@pytest.fixture(scope="module")
+def release(cluster: Cluster, helm_there: Helm) -> Iterator[Release]:
+    """The chart with its defaults."""
     with cluster.namespace(RESTRICTED) as name:
-        yield name
-
-
-@pytest.fixture
-def helm_there(cluster: Cluster, tmp_path: Path) -> Helm:
-    return Helm(tmp_path / "helm", cluster.env)
-
-
-@pytest.fixture
-def installed(cluster: Cluster, helm_there: Helm, home: str) -> Iterator[str]:
-    """The chart with its defaults, all pods running; its namespace."""
-    [node] = cluster.add_fake_nodes(1, labels={"springtide.io/pool": home}, prefix=f"{home}-core")
-    values = {part: {"nodeSelector": {"kubernetes.io/hostname": node}} for part in ("service", "hub", "proxy")}
-    command = ["install", "springtide", str(helm_there.chart), "-n", home, "--wait", "--timeout", "180s"]
-    with volumes(cluster, home):
         try:
-            helm_there.run(*command, values=values)
-            yield home
+            told = helm_there.run("install", "springtide", str(helm_there.chart), "-n", name, "-o", "json")
+            yield Release(name, json.loads(told)["info"]["notes"])
         finally:
-            helm_there.run("uninstall", "springtide", "-n", home, "--ignore-not-found")
+            helm_there.run("uninstall", "springtide", "-n", name, "--ignore-not-found")
 
 
-def upgrade(helm: Helm, namespace: str, *arguments: str) -> None:
-    command = ["upgrade", "springtide", str(helm.chart), "-n", namespace, "--reuse-values", "--wait", *arguments]
-    helm.run(*command, "--timeout", "180s")
+@pytest.fixture
+def installed(cluster: Cluster, helm_there: Helm) -> Iterator[str]:
+    """The chart with its defaults, all pods running; its namespace."""
+    with cluster.namespace(RESTRICTED) as home:
+        [node] = cluster.add_fake_nodes(1, labels={"springtide.io/pool": home}, prefix=f"{home}-core")
+        values = {part: {"nodeSelector": {"kubernetes.io/hostname": node}} for part in ("service", "hub", "proxy")}
+        command = ["install", "springtide", str(helm_there.chart), "-n", home, "--wait", "--timeout", "180s"]
+        with volumes(cluster, home):
+            try:
+                helm_there.run(*command, values=values)
+                yield home
+            finally:
+                helm_there.run("uninstall", "springtide", "-n", home, "--ignore-not-found")
 
 
 def pods(cluster: Cluster, namespace: str) -> dict[str, str]:
@@ -117,30 +126,22 @@ def secret(cluster: Cluster, namespace: str) -> dict[str, str]:
     return data
 
 
-def test_upgrades_leave_jobs_notebooks_and_secrets_alone(
+def test_upgrades_and_new_installations_leave_jobs_notebooks_claims_and_secrets_alone(
     cluster: Cluster, helm_there: Helm, installed: str
 ) -> None:
     others = foreign_pods(cluster, installed)
     before, secrets = pods(cluster, installed), secret(cluster, installed)
     assert set(before) == {"service", "hub", "proxy", "singleuser-server"}
 
-    upgrade(helm_there, installed, "--set", "service.settings.grace=60")
+    command = ["upgrade", "springtide", str(helm_there.chart), "-n", installed, "--reuse-values"]
+    helm_there.run(*command, "--set", "service.settings.grace=60", "--wait", "--timeout", "180s")
     after = pods(cluster, installed)
     assert {part for part in before if before[part] != after[part]} == {"service"}
-
-    upgrade(helm_there, installed, "--set", "images.service.tag=0.2.0")
-    last = pods(cluster, installed)
-    assert {part for part in after if after[part] != last[part]} == {"service", "hub", "proxy"}
 
     helm_there.run("rollback", "springtide", "1", "-n", installed, "--wait", "--timeout", "180s")
     assert secret(cluster, installed) == secrets
     assert all(untouched(cluster, pod) for pod in others.values())
 
-
-def test_what_people_made_is_there_for_the_next_installation(
-    cluster: Cluster, helm_there: Helm, installed: str
-) -> None:
-    others, secrets = foreign_pods(cluster, installed), secret(cluster, installed)
     helm_there.run("uninstall", "springtide", "-n", installed, "--wait")
     until(lambda: set(pods(cluster, installed)) <= {"singleuser-server"}, "the release's pods are gone")
     claims = cluster.items(f"/api/v1/namespaces/{installed}/persistentvolumeclaims")
@@ -150,8 +151,8 @@ def test_what_people_made_is_there_for_the_next_installation(
     assert all(untouched(cluster, pod) for pod in others.values())
 
 
-def test_accounts_may_do_what_they_need_and_no_more(cluster: Cluster, helm_there: Helm, home: str) -> None:
-    helm_there.run("install", "springtide", str(helm_there.chart), "-n", home)
+def test_accounts_may_do_what_they_need_and_no_more(cluster: Cluster, release: Release) -> None:
+    home = release.namespace
     service = {
         (verb, resource)
         for resource, verbs in {
@@ -180,11 +181,20 @@ def test_accounts_may_do_what_they_need_and_no_more(cluster: Cluster, helm_there
     assert not may(cluster, home, "springtide-hub", "get", "secrets", home)
     assert not may(cluster, home, "springtide-hub", "create", "pods", "default")
 
+
+def test_a_second_pool_of_the_cluster_has_objects_and_rights_of_its_own(
+    cluster: Cluster, helm_there: Helm, release: Release
+) -> None:
     fewer = ["nodes.list=false", "nodes.foreignPods=false", "nodes.static[0].name=dgx-1", "nodes.static[0].gpus=8"]
-    upgrade(helm_there, home, "--set", ",".join(fewer), "--wait=false")
-    assert not may(cluster, home, "springtide", "list", "nodes", "")
-    assert not may(cluster, home, "springtide", "list", "pods", "default")
-    helm_there.run("uninstall", "springtide", "-n", home)
+    with cluster.namespace() as second:
+        try:
+            command = ("install", "springtide", str(helm_there.chart), "-n", second)
+            helm_there.run(*command, "--set", ",".join(fewer))
+            assert not may(cluster, second, "springtide", "list", "nodes", "")
+            assert not may(cluster, second, "springtide", "list", "pods", "default")
+            assert may(cluster, release.namespace, "springtide", "list", "nodes", "")
+        finally:
+            helm_there.run("uninstall", "springtide", "-n", second, "--ignore-not-found")
 
 
 def may(cluster: Cluster, namespace: str, account: str, verb: str, resource: str, where: str) -> bool:
@@ -217,9 +227,9 @@ def train_pod(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def test_the_service_touches_pods_of_jobs_alone_and_gives_them_no_secret(
-    cluster: Cluster, helm_there: Helm, home: str
+    cluster: Cluster, release: Release
 ) -> None:
-    helm_there.run("install", "springtide", str(helm_there.chart), "-n", home)
+    home = release.namespace
     service = partial(cluster.request, as_user=f"system:serviceaccount:{home}:springtide")
     path = f"/api/v1/namespaces/{home}/pods"
     secret_volume = {"name": "x", "secret": {"secretName": "springtide"}}
@@ -230,29 +240,26 @@ def test_the_service_touches_pods_of_jobs_alone_and_gives_them_no_secret(
     container = train_pod("x")["spec"]["containers"][0]
     foreign = train_pod("foreign")
     foreign["metadata"]["labels"] = {"app": "mine"}
-    try:
-        until(lambda: bool(refused(service, path, foreign)), "the policy is enforced")
-        for words, pod in (
-            ("only what carries the label", foreign),
-            ("mount the claims", train_pod("a", volumes=[secret_volume])),
-            ("mount the claims", train_pod("b", volumes=[projected])),
-            ("mount the claims", train_pod("c", volumes=[database])),
-            ("mount the claims", train_pod("d", automountServiceAccountToken=True)),
-            ("take no environment", train_pod("e", containers=[{**container, "env": [variable]}])),
-            ("take no environment", train_pod("f", containers=[{**container, "envFrom": [source]}])),
-            ("no service account", train_pod("g", serviceAccountName="springtide-hub")),
-        ):
-            assert words in refused(service, path, pod), pod["metadata"]["name"]
-        service("POST", path, train_pod("job"))
-        service("DELETE", f"{path}/job")
-        cluster.request("POST", path, foreign)
-        patch = {"metadata": {"labels": {"springtide.io/pool": "springtide"}}}
-        with pytest.raises(ClusterError, match="only what carries the label"):
-            service("PATCH", f"{path}/foreign", patch)
-        with pytest.raises(ClusterError, match="only what carries the label"):
-            service("DELETE", f"{path}/foreign")
-    finally:
-        helm_there.run("uninstall", "springtide", "-n", home)
+    until(lambda: bool(refused(service, path, foreign)), "the policy is enforced")
+    for words, pod in (
+        ("only what carries the label", foreign),
+        ("mount the claims", train_pod("a", volumes=[secret_volume])),
+        ("mount the claims", train_pod("b", volumes=[projected])),
+        ("mount the claims", train_pod("c", volumes=[database])),
+        ("mount the claims", train_pod("d", automountServiceAccountToken=True)),
+        ("take no environment", train_pod("e", containers=[{**container, "env": [variable]}])),
+        ("take no environment", train_pod("f", containers=[{**container, "envFrom": [source]}])),
+        ("no service account", train_pod("g", serviceAccountName="springtide-hub")),
+    ):
+        assert words in refused(service, path, pod), pod["metadata"]["name"]
+    service("POST", path, train_pod("job"))
+    service("DELETE", f"{path}/job")
+    cluster.request("POST", path, foreign)
+    patch = {"metadata": {"labels": {"springtide.io/pool": "springtide"}}}
+    with pytest.raises(ClusterError, match="only what carries the label"):
+        service("PATCH", f"{path}/foreign", patch)
+    with pytest.raises(ClusterError, match="only what carries the label"):
+        service("DELETE", f"{path}/foreign")
 
 
 def refused(service: Callable[..., Any], path: str, pod: Mapping[str, Any]) -> str:
@@ -265,9 +272,10 @@ def refused(service: Callable[..., Any], path: str, pod: Mapping[str, Any]) -> s
 
 
 def test_the_notebooks_of_the_hub_are_restricted_pods(
-    cluster: Cluster, helm_there: Helm, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, template: Template, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    objects = helm_there.template(namespace=home)
+    cluster.request("PATCH", f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": RESTRICTED}})
+    objects = template(namespace=namespace)
     directory = write_config(objects, "springtide-hub", tmp_path / "hub")
     for name in ("SPRINGTIDE_SERVICE_TOKEN", "SPRINGTIDE_USER_PASSWORD", "SPRINGTIDE_ADMIN_PASSWORD"):
         monkeypatch.setenv(name, "x" * 40)
@@ -283,7 +291,7 @@ def test_the_notebooks_of_the_hub_are_restricted_pods(
     made = asyncio.run(notebook())
     assert made["spec"]["nodeSelector"] == {"springtide.io/environment": "build"}
     made["spec"].pop("priorityClassName")
-    path = f"/api/v1/namespaces/{home}/pods"
+    path = f"/api/v1/namespaces/{namespace}/pods"
     taken = cluster.request("POST", path, made, dryRun="All", fieldValidation="Strict")
     assert taken["spec"]["automountServiceAccountToken"] is False
     policy = of_kind(objects, "NetworkPolicy")["springtide-notebooks"]["spec"]["podSelector"]["matchLabels"]
@@ -296,7 +304,7 @@ def test_the_notebooks_of_the_hub_are_restricted_pods(
 
 @pytest.mark.parametrize("name", ["own-hub", "namespaced", "attached", "everything"])
 def test_the_api_server_takes_every_object_as_it_stands(
-    cluster: Cluster, helm_there: Helm, home: str, name: str
+    cluster: Cluster, template: Template, namespace: str, name: str
 ) -> None:
     more = {
         "attached": {"hub": {"enabled": False}},
@@ -314,8 +322,8 @@ def test_the_api_server_takes_every_object_as_it_stands(
         },
     }
     values: Any = {**shown_values(), **more}[name]
-    for made in helm_there.template(values, namespace=home):
-        path = path_of(made, home)
+    for made in template(values, namespace=namespace):
+        path = path_of(made, namespace)
         cluster.request("POST", path, made, dryRun="All", fieldValidation="Strict")
 
 
@@ -326,27 +334,12 @@ def path_of(made: Mapping[str, Any], namespace: str) -> str:
     return f"{root}/{plural}" if made["kind"] in CLUSTER_WIDE else f"{root}/namespaces/{namespace}/{plural}"
 
 
-def test_a_second_pool_of_the_cluster_has_objects_of_its_own(cluster: Cluster, helm_there: Helm) -> None:
-    with cluster.namespace() as one, cluster.namespace() as two:
-        try:
-            for namespace in (one, two):
-                helm_there.run("install", "springtide", str(helm_there.chart), "-n", namespace)
-        finally:
-            for namespace in (one, two):
-                helm_there.run("uninstall", "springtide", "-n", namespace, "--ignore-not-found")
-
-
 def test_an_old_cluster_is_refused_in_words(helm_there: Helm) -> None:
     with pytest.raises(HelmError, match="incompatible with Kubernetes"):
         helm_there.run("template", "springtide", str(helm_there.chart), "--kube-version", "1.27.0")
 
 
-def test_what_it_prints_tells_how_to_go_on(cluster: Cluster, helm_there: Helm, home: str) -> None:
-    told = json.loads(
-        helm_there.run("install", "springtide", str(helm_there.chart), "-n", home, "--dry-run", "-o", "json")
-    )["info"]["notes"]
-    assert "port-forward service/springtide-proxy 8000:80" in told
-    assert 'index .data "user-password" | base64decode' in told
-    assert "springtide.io/environment=train" in told
-    with pytest.raises(ClusterError):
-        cluster.request("GET", f"/api/v1/namespaces/{home}/services/springtide-proxy")
+def test_what_it_prints_tells_how_to_go_on(release: Release) -> None:
+    assert "port-forward service/springtide-proxy 8000:80" in release.notes
+    assert 'index .data "user-password" | base64decode' in release.notes
+    assert "springtide.io/environment=train" in release.notes

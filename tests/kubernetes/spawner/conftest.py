@@ -1,10 +1,11 @@
-"""One hub for the tests of notebooks as pods: two build nodes with two GPUs each, one train node."""
+"""One hub with its service for all tests in this folder: two build nodes with two GPUs each, one train node."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from api_relay import ApiRelay
 from cluster import POOL_LABEL, Cluster
 from kube_hub import ENVIRONMENT, KubeHub, notebooks, until
 
@@ -34,19 +35,29 @@ c.KubeSpawner.profile_list = [
 """
 
 
-@pytest.fixture(scope="module")
-def place(cluster: Cluster) -> Iterator[str]:
-    """The namespace of the hub's notebooks, with its nodes."""
-    with cluster.namespace() as name:
+@pytest.fixture(scope="session")
+def place(cluster: Cluster, crd: None) -> Iterator[str]:
+    """The namespace of the hub's notebooks and of the project vision's TrainJobs, with its nodes."""
+    with cluster.namespace({"springtide.io/project": "vision"}) as name:
         for environment, count in (("build", 2), ("train", 1)):
             labels = {POOL_LABEL: name, ENVIRONMENT: environment}
             cluster.add_fake_nodes(count, gpus=2, labels=labels, prefix=f"{name}-{environment}")
         yield name
 
 
-@pytest.fixture(scope="module")
-def running_hub(cluster: Cluster, place: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeHub]:
-    hub = KubeHub(tmp_path_factory.mktemp("hub"), cluster, place, CONFIG)
+@pytest.fixture(scope="session")
+def api_relay(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiRelay]:
+    """The way of hub and service to the API server."""
+    with ApiRelay.start(cluster, tmp_path_factory.mktemp("relay") / "kubeconfig") as relay:
+        yield relay
+
+
+@pytest.fixture(scope="session")
+def running_hub(
+    cluster: Cluster, place: str, api_relay: ApiRelay, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[KubeHub]:
+    directory = tmp_path_factory.mktemp("hub")
+    hub = KubeHub(directory, cluster, place, CONFIG, api_relay.kubeconfig, train_jobs=[place])
     with notebooks() as url:
         try:
             hub.start(url)
@@ -58,7 +69,9 @@ def running_hub(cluster: Cluster, place: str, tmp_path_factory: pytest.TempPathF
 @pytest.fixture
 def hub(running_hub: KubeHub) -> Iterator[KubeHub]:
     """The hub; nobody has a notebook before and after a test."""
+    running_hub.start_again()
     yield running_hub
+    running_hub.start_again()
     for user in ("susan", "joe", "jemma"):
         for server in list(running_hub.api.get(f"/users/{user}").json()["servers"]):
             running_hub.stop_notebook(user, server)

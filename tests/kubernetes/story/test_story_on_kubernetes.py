@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from control_plane import until
 from kube_product import Member, Product
 
 from springtide.scheduler.wire import Submission
@@ -42,6 +43,7 @@ def test_a_job_from_a_notebook_is_paused_and_resumes_whatever_happens_to_the_ser
 ) -> None:
     susan.notebook.start(gpus=1)
     notebook = installed.part("singleuser-server")
+    assert susan.pool.build_quota("susan").held == 1
     job = susan_trains(susan)
     half = susan.until("half is done", job, lambda each: each.progress.step == STEPS / 2)
     assert (half.user, half.project, half.state, half.attempt) == ("susan", "vision", "running", 1)
@@ -73,6 +75,7 @@ def test_a_job_from_a_notebook_is_paused_and_resumes_whatever_happens_to_the_ser
     assert steps == list(range(1, STEPS + 1)), "each step was trained exactly once"
     assert installed.part("singleuser-server")["metadata"]["uid"] == notebook["metadata"]["uid"]
     susan.notebook.stop()
+    until(lambda: susan.pool.build_quota("susan").held == 0, "the notebook's GPU is free")
 
 
 def image_of(pod: Mapping[str, Any]) -> str:

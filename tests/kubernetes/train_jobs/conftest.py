@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import shutil
 import sys
 import time
@@ -15,7 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from cluster import Cluster, ClusterError, until
+from api_relay import ApiRelay
+from cluster import Cluster
 
 from springtide.hub_extension.train_jobs import TrainJobs
 from springtide.scheduler import model, wire
@@ -27,8 +27,6 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store
 from springtide.scheduler.telemetry.machine import SimulatedMachine
 
-CRD = Path(__file__).parents[3] / "helm/springtide/crds/trainjob.yaml"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TRAIN_JOBS = "/apis/springtide.io/v1alpha1/namespaces/{}/trainjobs"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 POOL = "train-jobs"
@@ -219,27 +217,6 @@ class Team:
         return dict(zip(columns, table["rows"][0]["cells"], strict=False))
 
 
-@pytest.fixture(scope="session")
-def crd(cluster: Cluster) -> None:
-    """The custom resource, as the chart brings it."""
-    body = yaml.safe_load(CRD.read_text())
-    name = body["metadata"]["name"]
-    try:
-        cluster.request("POST", CRDS, copy.deepcopy(body))
-    except ClusterError as error:
-        if error.status != 409:
-            raise
-        known = cluster.request("GET", f"{CRDS}/{name}")
-        body["metadata"]["resourceVersion"] = known["metadata"]["resourceVersion"]
-        cluster.request("PUT", f"{CRDS}/{name}", body)
-
-    def established() -> bool:
-        conditions = cluster.request("GET", f"{CRDS}/{name}")["status"].get("conditions") or []
-        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
-
-    until(established, "TrainJobs are known to the cluster")
-
-
 @pytest.fixture
 def team(cluster: Cluster, crd: None, tmp_path: Path) -> Iterator[Team]:
     """A namespace of project vision. Its TrainJobs are gone before another test's pool could take them in."""
@@ -259,6 +236,20 @@ def team(cluster: Cluster, crd: None, tmp_path: Path) -> Iterator[Team]:
 async def pool(team: Team, tmp_path: Path):
     """A pool that takes in the TrainJobs of the whole cluster, as far as they are its own."""
     async with started(Pool(tmp_path / "pool", team.cluster.kubeconfig, POOL)) as one:
+        yield one
+
+
+@pytest.fixture
+def api_relay(cluster: Cluster, tmp_path: Path) -> Iterator[ApiRelay]:
+    """The way of the distant pool to the API server."""
+    with ApiRelay.start(cluster, tmp_path / "relay.kubeconfig") as relay:
+        yield relay
+
+
+@pytest.fixture
+async def distant_pool(team: Team, api_relay: ApiRelay, tmp_path: Path):
+    """A pool whose way to the API server can be cut."""
+    async with started(Pool(tmp_path / "pool", api_relay.kubeconfig, POOL)) as one:
         yield one
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from train_job_objects import OURS, told
 
 from springtide.scheduler import wire
@@ -62,13 +60,13 @@ async def test_a_job_that_the_pool_has_lost_is_not_run_again(pool, team):
     assert await pool.jobs() == []
 
 
-async def test_what_happens_while_the_api_is_away_is_made_up_for(pool, team):
+async def test_what_happens_while_the_api_is_away_is_made_up_for(distant_pool, team, api_relay):
     await team.apply()
     await team.until("running")
     uid = (await team.get())["metadata"]["uid"]
-    await asyncio.to_thread(team.cluster.stop_api)
+    api_relay.cut()
     team.let()
-    await pool.until_state(uid, "succeeded")
-    await asyncio.to_thread(team.cluster.start_api)
+    await distant_pool.until_state(uid, "succeeded")
+    api_relay.restore()
     ended = await team.until("succeeded")
     assert told(ended)["Finished"][:2] == ("True", "Succeeded")
