@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 CRD = HERE.parents[1] / "helm/springtide/crds/trainjob.yaml"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "cluster"
+CHART = "chart"
 REAL_NODES = {"real_node", "real_build_node"}
 REAL_NODES_TIMEOUT_S = 900  # on a busy machine a node takes minutes to start
 _CLUSTER = pytest.StashKey[Cluster]()
@@ -23,12 +24,14 @@ _CLUSTER = pytest.StashKey[Cluster]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run all modules that need a cluster in one worker, so that there is one cluster."""
+    """Run all modules that need a cluster in one worker, so that there is one, and all that render the chart."""
     here = [(item, set(getattr(item, "fixturenames", ()))) for item in items if item.path.is_relative_to(HERE)]
     sharing = {item.path for item, needed in here if "cluster" in needed}
     for item, needed in here:
         if item.path in sharing:
             item.add_marker(pytest.mark.xdist_group(GROUP))
+        elif "template" in needed:
+            item.add_marker(pytest.mark.xdist_group(CHART))
         if REAL_NODES & needed:
             item.add_marker(pytest.mark.timeout(REAL_NODES_TIMEOUT_S))
 

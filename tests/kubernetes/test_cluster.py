@@ -162,18 +162,6 @@ def test_a_frozen_api_server_says_nothing_and_then_goes_on(cluster: Cluster) -> 
     assert cluster.request("GET", "/readyz") == "ok"
 
 
-def test_a_killed_api_server_remembers(cluster: Cluster, pods: Pods, nodes: list[str]) -> None:
-    pods.create("stays", nodes[0])
-    before = pods.becomes("stays", "Running")["metadata"]["uid"]
-    cluster.stop_api()
-    with pytest.raises(httpx.TransportError):
-        cluster.request("GET", "/readyz")
-    cluster.start_api()
-    assert pods.get("stays")["metadata"]["uid"] == before
-    pods.create("later", nodes[1])
-    pods.becomes("later", "Running")
-
-
 def test_a_service_account_may_do_what_its_role_says_and_no_more(
     cluster: Cluster, namespace: str, tmp_path: Path
 ) -> None:
