@@ -10,6 +10,9 @@ WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PYTEST_ARGS ?=
 RELIABILITY_ARGS ?=
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+# Compiled modules are kept, also where the environment says not to (as images of containers do): compiling the tests
+# and their packages anew takes each of the workers longer than to read all of them.
+export PYTHONDONTWRITEBYTECODE :=
 MYPY   := $(BIN)/mypy --cache-dir "$(CACHE)/mypy"
 
 .DEFAULT_GOAL := help

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from springtide.hub_extension.notifications import mail, webhook
 from springtide.hub_extension.notifications.failure import NotDelivered
@@ -21,10 +22,15 @@ from springtide.scheduler.notifications import (
     NotificationSettings,
 )
 
+trusted = cache(ssl.create_default_context)
+"""TLS with the authorities that this machine trusts; they are read when the first message is sent."""
+
 
 @dataclass(frozen=True, slots=True)
 class Channels:
     """E-mail if ``mail`` is set, and webhooks. ``pages_url`` is the address of the pool's pages, for links.
+
+    ``tls`` has the authorities to trust; None stands for those of this machine.
 
     ``mail_defaults`` are the events that people are told by e-mail who have not chosen.
     """
@@ -33,7 +39,7 @@ class Channels:
     webhooks: WebhookRules = field(default_factory=WebhookRules)
     mail_defaults: frozenset[JobEvent] = frozenset()
     pages_url: str = ""
-    tls: ssl.SSLContext = field(default_factory=ssl.create_default_context, repr=False)
+    tls: ssl.SSLContext | None = None
 
     @property
     def settings(self) -> NotificationSettings:
@@ -69,8 +75,8 @@ class Channels:
         if missing is not None:
             raise NotDelivered(DeliveryState.FAILED, missing.code)
         if channel is Channel.EMAIL and self.mail is not None:
-            await mail.send(message, choice.user, self.mail, self.tls)
+            await mail.send(message, choice.user, self.mail, self.tls or trusted())
         elif channel is Channel.WEBHOOK:
             if not choice.webhook:
                 raise NotDelivered(DeliveryState.FAILED, "delivery-no-webhook")
-            await webhook.post(choice.webhook, message, self.webhooks, self.tls)
+            await webhook.post(choice.webhook, message, self.webhooks, self.tls or trusted())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -102,12 +102,12 @@ def _query_parameters(route: Route) -> Iterable[dict[str, Any]]:
 class OpenApiHandler(SiteHandler):
     """``GET /openapi.json``."""
 
-    def initialize(self, *, text: bytes, **settings: Any) -> None:
-        """Store the document."""
+    def initialize(self, *, text: Callable[[], bytes], **settings: Any) -> None:
+        """Store what returns the document as JSON."""
         super().initialize(**settings)
         self._text = text
 
     def get(self) -> None:
         """Send the document; no login is needed."""
         self.set_header("Content-Type", JSON)
-        self.finish(self._text)
+        self.finish(self._text())

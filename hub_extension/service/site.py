@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -109,7 +110,14 @@ class Site:
         base = re.escape(self.prefix) + "api/v1"
         stream = {"pool": self.pool, "frames": Frames(), "recheck": self.recheck}
         measured = metrics.Metrics(self.pool.engine)
-        document = openapi.document(ROUTES, server=f"{self.prefix}api/v1", version=self.pool.version)
+
+        @cache
+        def document() -> bytes:
+            """Return the description of the API, made when it is first asked for."""
+            return msgspec.json.encode(
+                openapi.document(ROUTES, server=f"{self.prefix}api/v1", version=self.pool.version)
+            )
+
         return [
             *(
                 (f"{base}{path}", Endpoint, {"pool": self.pool, "routes": routes, "timed": measured.answered})
@@ -117,7 +125,7 @@ class Site:
             ),
             (f"{base}{events.ROUTE.path}", events.EventsHandler, stream),
             (f"{base}{metrics.ROUTE.path}", metrics.MetricsHandler, {"text": measured.text}),
-            (f"{base}/openapi\\.json", openapi.OpenApiHandler, {"text": msgspec.json.encode(document)}),
+            (f"{base}/openapi\\.json", openapi.OpenApiHandler, {"text": document}),
         ]
 
     def _pages(self) -> Handlers:

@@ -53,6 +53,7 @@ class Transport:
             timeout=timeout,
             transport=mounted,
             trust_env=not is_loopback(self.url),
+            verify=needs_tls(self.url),
         )
 
     def close(self) -> None:
@@ -234,6 +235,14 @@ def given(query: Query | None) -> dict[str, str | int | float]:
 def _retry_after(response: httpx.Response) -> float:
     value = response.headers.get("Retry-After", "")
     return float(value) if value.isdecimal() else 0.0
+
+
+def needs_tls(url: str) -> bool:
+    """Return whether a connection to the address, or to a proxy that leads to it, is verified by TLS.
+
+    Only then a client has to read the authorities that the machine trusts, half the time of a short command.
+    """
+    return urlsplit(url).scheme == "https" or not is_loopback(url)
 
 
 def is_loopback(url: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from new_store import open_store
 from tornado.netutil import bind_sockets
 from tornado.web import RequestHandler
 
@@ -26,7 +27,6 @@ from springtide.scheduler import model, wire
 from springtide.scheduler.engine import Engine, EngineSettings, open_engine
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store import Store
 from springtide.scheduler.telemetry import discover
 
 PREFIX = "/services/springtide/"
@@ -114,7 +114,7 @@ class Running:
         """A client with somebody's token."""
         auth = {} if name is None else {"Authorization": f"token {name}"}
         client = httpx.AsyncClient(
-            base_url=f"{self.url}api/v1", headers={**auth, **headers}, timeout=60, trust_env=False
+            base_url=f"{self.url}api/v1", headers={**auth, **headers}, timeout=60, trust_env=False, verify=False
         )
         self.stack.push_async_callback(client.aclose)
         return client
@@ -174,7 +174,7 @@ class Start:
         self._number += 1
         state = self._root / f"pool{self._number}"
         state.mkdir()
-        store = Store.open(f"sqlite:///{state / 'springtide.sqlite'}", state)
+        store = open_store(state)
         self._stack.callback(store.close)
         executor = LocalExecutor(state, discover(6, 2))
         channels = channels or Channels()

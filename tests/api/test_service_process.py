@@ -71,7 +71,7 @@ class Service:
 
 def answers(url: str) -> bool:
     with contextlib.suppress(httpx.HTTPError):
-        return httpx.get(f"{url}/health", timeout=5, trust_env=False).status_code == 200
+        return httpx.get(f"{url}/health", timeout=5, trust_env=False, verify=False).status_code == 200
     return False
 
 

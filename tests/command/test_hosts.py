@@ -19,7 +19,7 @@ FOREIGN = ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:{po
 
 def log_in(hub: Hub, user: str, password: str, **headers: str) -> httpx.Response:
     """Send the login form."""
-    with httpx.Client(base_url=hub.url, headers=headers, timeout=30, trust_env=False) as browser:
+    with httpx.Client(base_url=hub.url, headers=headers, timeout=30, trust_env=False, verify=False) as browser:
         page = browser.get("/hub/login")
         form = {"username": user, "password": password, "_xsrf": page.cookies.get("_xsrf", "")}
         return browser.post("/hub/login", data=form)

@@ -55,7 +55,7 @@ async def server(most: int | None = None, **options: float) -> AsyncIterator[tup
 
 
 async def hello(port: int) -> str:
-    async with httpx.AsyncClient(timeout=20, trust_env=False) as client:
+    async with httpx.AsyncClient(timeout=20, trust_env=False, verify=False) as client:
         return (await client.get(f"http://127.0.0.1:{port}/")).text
 
 
@@ -85,7 +85,10 @@ async def test_a_body_that_never_ends_is_not_waited_for() -> None:
 
 
 async def test_the_connection_that_waits_longest_gives_way_and_not_one_that_is_answered() -> None:
-    async with server(most=4) as (port, _, go_on), httpx.AsyncClient(timeout=20, trust_env=False) as client:
+    async with (
+        server(most=4) as (port, _, go_on),
+        httpx.AsyncClient(timeout=20, trust_env=False, verify=False) as client,
+    ):
         async with client.stream("GET", f"http://127.0.0.1:{port}/held") as held:
             assert held.status_code == 200
             halves = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from new_store import sqlite_url
 
 from springtide.scheduler import wire
 from springtide.scheduler.clock import Clock
@@ -39,7 +40,7 @@ class Pool:
 
     def __init__(self, path, executor=None, settings=QUICK, projects=PROJECTS, url=None, **more: Any) -> None:
         self.path = path
-        self.url = url or f"sqlite:///{path}/springtide.sqlite"
+        self.url = url or sqlite_url(path)
         self.executor = executor or worlds.MemoryExecutor()
         self.clock = self.executor.clock
         self.step = 0.0

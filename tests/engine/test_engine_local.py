@@ -9,13 +9,13 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from new_store import open_store
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings, open_engine
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.model import Settings
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store import Store
 from springtide.scheduler.telemetry.machine import SimulatedMachine
 
 SAVES = """
@@ -47,7 +47,7 @@ class Machine:
         self.engine: Any = None
 
     async def start(self):
-        self.store = Store.open(f"sqlite:///{self.path}/springtide.sqlite", self.path)
+        self.store = open_store(self.path)
         self.executor = LocalExecutor(self.path, SimulatedMachine(11, 3), log_cap=LOG_CAP)
         settings = EngineSettings(policy=Settings(grace=10.0))
         projects = {"susan": {"quota": 2}, "joe": {"quota": 2}}

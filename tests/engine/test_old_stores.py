@@ -39,7 +39,7 @@ def test_every_schema_has_a_store_to_test_with() -> None:
 
 async def test_the_jobs_of_an_old_store_run_to_completion(old, make_pool):
     pool = await make_pool(path=old)
-    pool.clock.now = 2000.0
+    pool.clock.now += 2000.0
     jobs = {job.name: job for job in (await pool.engine.jobs(JobFilter(), None, 100)).items}
     assert {name: jobs[name].state for name in ENDED} == ENDED
     assert jobs.keys() == ENDED.keys() | UNFINISHED

@@ -77,7 +77,7 @@ class Person:
 
     def __init__(self, hub: Hub, name: str) -> None:
         self.hub, self.name = hub, name
-        self.browser = httpx.Client(base_url=hub.url, follow_redirects=True, timeout=60)
+        self.browser = httpx.Client(base_url=hub.url, follow_redirects=True, timeout=60, verify=False)
         page = self.browser.get("/hub/login")
         form = {"username": name, "password": hub.password, "_xsrf": page.cookies["_xsrf"]}
         self.browser.post("/hub/login", data=form).raise_for_status()
@@ -85,6 +85,7 @@ class Person:
             base_url=f"{hub.url}/hub/api/users",
             headers={"Authorization": f"token {hub.token(name)}"},
             timeout=60,
+            verify=False,
         )
 
     def close(self) -> None:

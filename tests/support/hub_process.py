@@ -38,6 +38,7 @@ class HubProcess:
         lines = [f"c.Springtide.{name} = {value!r}" for name, value in (settings or {}).items()]
         self._config.write_text("\n".join([*lines, config]) + "\n")
         self._process: subprocess.Popen[bytes] | None = None
+        self._asking = httpx.Client(base_url=self.url, timeout=2, verify=False)
 
     @property
     def password(self) -> str:
@@ -68,7 +69,7 @@ class HubProcess:
     def answers(self) -> bool:
         """Return whether the service answers through the proxy."""
         with contextlib.suppress(httpx.HTTPError):
-            return httpx.get(f"{self.url}/services/springtide/api/v1/health", timeout=2).status_code == 200
+            return self._asking.get("/services/springtide/api/v1/health").status_code == 200
         return False
 
     def stop(self) -> None:
@@ -95,7 +96,7 @@ class HubProcess:
 
     def token(self, user: str) -> str:
         """Return an API token of a user, created the way the hub's token page does."""
-        with httpx.Client(base_url=self.url, follow_redirects=True, timeout=30) as browser:
+        with httpx.Client(base_url=self.url, follow_redirects=True, timeout=30, verify=False) as browser:
             page = browser.get("/hub/login")
             form = {"username": user, "password": self.password, "_xsrf": _xsrf(page.text)}
             home = browser.post("/hub/login", data=form)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from jupyterhub._data import DATA_FILES_PATH
 from jupyterhub.services.auth import HubOAuth
+from new_store import open_store
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -28,7 +29,6 @@ from springtide.scheduler import model, wire
 from springtide.scheduler.engine import Engine, EngineSettings, JobFilter, open_engine
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store import Store
 from springtide.scheduler.telemetry import Machine, discover
 
 T = TypeVar("T")
@@ -154,7 +154,7 @@ class Service:
         return future.result(PATIENCE_S)
 
     async def _start(self) -> None:
-        store = Store.open(f"sqlite:///{self._state / 'springtide.sqlite'}", self._state)
+        store = open_store(self._state)
         self._stack.callback(store.close)
         executor = LocalExecutor(self._state, self._machine)
         self.engine = await open_engine(

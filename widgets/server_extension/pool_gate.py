@@ -11,7 +11,7 @@ import msgspec
 
 from springtide.scheduler.client.errors import problem_of
 from springtide.scheduler.client.stream import SILENCE_S
-from springtide.scheduler.client.transport import is_loopback
+from springtide.scheduler.client.transport import is_loopback, needs_tls
 from springtide.scheduler.wire import Problem
 from springtide.widgets.server_extension.allowed import Target
 
@@ -48,6 +48,7 @@ class PoolGate:
             follow_redirects=False,
             transport=transport,
             trust_env=not is_loopback(url),
+            verify=needs_tls(url),
         )
 
     async def ask(self, target: Target, body: bytes | None = None) -> tuple[int, bytes]:
