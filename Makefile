@@ -24,8 +24,8 @@ help: ## List the targets
 run: $(VENV)/run.stamp install ## Start a hub with the pool on this machine
 	$(BIN)/springtide up --state-dir "$(STATE)"
 
-check: lint types ## The fast loop: lint, types, and the tests that need no browser, hub, cluster, database server, framework or root
-	$(PYTEST) -m "not (browser or hub or cluster or database or framework or root or slow)" $(PYTEST_ARGS)
+check: lint types ## The fast loop: lint, types, and the tests that need nothing but Python and start no service, hub or browser
+	$(PYTEST) --fast $(PYTEST_ARGS)
 
 test: lint types unit ## What every change has to pass: lint, types and all tests
 

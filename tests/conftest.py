@@ -1,7 +1,8 @@
 """What each test needs besides Python, and how long it takes, as markers derived from its fixtures and its folder;
-and how much the proofs prove.
+which tests share a worker; and how much the proofs prove.
 
-`make check` leaves out all tests with one of these markers, which are declared in ``pyproject.toml``.
+`make check` runs with ``--fast``, which leaves out all tests with one of these markers. They are declared in
+``pyproject.toml``.
 """
 
 from __future__ import annotations
@@ -18,21 +19,42 @@ HERE = Path(__file__).parent
 # A test that uses the fixture, directly or through another one, needs what the marker names.
 MARKER_OF_FIXTURE = {"browser": "browser", "hub": "hub", "cluster": "cluster", "postgres": "database"}
 
-# Folders and files below this one, to whose tests a marker applies by other reasons than a fixture.
+# Folders and files below this one, to all of whose tests a marker applies by other reasons than a fixture.
 MARKER_OF_FOLDER = {
-    "frameworks": "framework",
+    "api/test_generated_requests.py": "slow",
+    "api/test_service_process.py": "process",
+    "architecture/test_extras.py": "process",
+    "architecture/test_groups.py": "process",
+    "architecture/test_wheel.py": "process",
+    "command/test_accounts.py": "process",
+    "command/test_backup.py": "process",
+    "command/test_explain.py": "process",
+    "command/test_replay.py": "process",
+    "command/test_single.py": "process",
     "command/test_up.py": "hub",
+    "docs/test_code_blocks.py": "process",
+    "docs/test_generated_parts.py": "process",
+    "docs/test_site.py": "process",
+    "frameworks": "framework",
     "kubernetes/chart": "cluster",  # Helm is one of its programs
-    "reliability/test_hub_kills.py": "hub",
-    "reliability/test_simulated_histories.py": "slow",
+    "lab_extension/test_installed.py": "process",
     "proofs/test_histories.py": "slow",
     "proofs/test_tiny_pools.py": "slow",
+    "reliability": "slow",
+    "reliability/test_hub_kills.py": "hub",
+    "server_extension/test_form_calls.py": "process",
+    "server_extension/test_sending.py": "process",
+    "server_extension/test_server.py": "process",
+    "training/test_run.py": "process",
     "widgets/test_digits_example.py": "slow",
 }
+
+NEEDS = frozenset({*MARKER_OF_FIXTURE.values(), *MARKER_OF_FOLDER.values(), "root"})
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", type=int, metavar="N", help="prove N times as much, on fresh random histories")
+    parser.addoption("--fast", action="store_true", help="run the tests of `make check` only")
     parser.addoption("--full", action="store_true", help="run the tests that `make test` has no time for, too")
     parser.addoption("--seed", type=int, metavar="S", help="seed of the first random history")
 
@@ -50,24 +72,49 @@ def first_seed(request: pytest.FixtureRequest, soak: int) -> int:
     return asked if asked is not None else secrets.randbelow(1 << 32) if soak else 0
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With --fast do not even import a file all of whose tests are left out."""
+    return True if config.getoption("--fast") and _of_folder(collection_path) else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests before pytest selects by `-m`; without --full deselect those that need it."""
+    """Mark and group the tests before pytest selects by `-m`; deselect those that the options leave out."""
     for item in items:
-        for marker in sorted(_markers(item)):
+        for marker in sorted(_of_fixtures(item) | _of_folder(item.path)):
             item.add_marker(marker)
-    if not config.getoption("--full"):
-        left_out = [item for item in items if item.get_closest_marker("full")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        if _shares(item) and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(HERE))))
+    left_out = {item for item in items if _is_left_out(item, config)}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
 
 
-def _markers(item: pytest.Item) -> set[str]:
+def _of_fixtures(item: pytest.Item) -> set[str]:
     fixtures = set(getattr(item, "fixturenames", ()))
-    here = item.path.relative_to(HERE)
-    by_fixture = {marker for name, marker in MARKER_OF_FIXTURE.items() if name in fixtures}
-    by_folder = {marker for folder, marker in MARKER_OF_FOLDER.items() if here.is_relative_to(folder)}
-    return by_fixture | by_folder
+    return {marker for name, marker in MARKER_OF_FIXTURE.items() if name in fixtures}
+
+
+def _of_folder(path: Path) -> set[str]:
+    here = path.relative_to(HERE)
+    return {marker for folder, marker in MARKER_OF_FOLDER.items() if here.is_relative_to(folder)}
+
+
+def _shares(item: pytest.Item) -> bool:
+    """Return whether a test uses what is made once for its file: on several workers it were made several times."""
+    fixtures = getattr(item, "_fixtureinfo", None)
+    return fixtures is not None and any(
+        definition.scope == "module"
+        for definitions in fixtures.name2fixturedefs.values()
+        for definition in definitions
+        if definition.func.__module__ == item.module.__name__  # type: ignore[attr-defined]
+    )
+
+
+def _is_left_out(item: pytest.Item, config: pytest.Config) -> bool:
+    if item.get_closest_marker("full") and not config.getoption("--full"):
+        return True
+    return bool(config.getoption("--fast")) and any(map(item.get_closest_marker, NEEDS))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from import_graph import PRODUCT, ROOT, cycles, import_graph, module_files
 
+pytestmark = pytest.mark.xdist_group("layers")  # each worker would read all sources
+
 SHIPPED = {".py", ".js", ".css", ".html"}
 MOST_LINES = 420
 MOST_MODULES = 12

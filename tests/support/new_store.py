@@ -15,6 +15,7 @@ def sqlite_url(state: Path) -> str:
     """Return the URL of the SQLite store in a state directory; where there is none, write an empty one."""
     file = state / NAME
     if not file.exists():
+        state.mkdir(parents=True, exist_ok=True)
         file.write_bytes(_empty())
     return f"sqlite:///{file}"
 

@@ -12,6 +12,8 @@ from springtide.widgets.errors import OptionError
 from springtide.widgets.magics import train as magic
 from springtide.widgets.shared_pool import Pool, backend_of
 
+pytestmark = pytest.mark.xdist_group("images")  # each worker would start a service of its own
+
 
 @pytest.fixture
 def lab(image_service, workdir) -> Pool:
