@@ -15,7 +15,7 @@ from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError, stream_request_body
 
 from springtide.hub_extension.api import intake, permissions
-from springtide.hub_extension.api.routes import Answered, Call, File, Pool, Reply, Route, Who
+from springtide.hub_extension.api.routes import Answered, Call, Encoded, File, Pool, Reply, Route, Who
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.handler import SiteHandler
 from springtide.hub_extension.web.problems import Busy, unknown_caller
@@ -164,7 +164,10 @@ class Endpoint(SiteHandler):
             body, status = (answer.body, answer.status) if isinstance(answer, Reply) else (answer, status)
             self.set_status(status)
             self.set_header("Content-Type", "application/json")
-            self.finish(msgspec.json.encode(body))
+            self.finish(body.json if isinstance(body, Encoded) else msgspec.json.encode(body))
+
+    def compute_etag(self) -> None:
+        """Return None: no answer is to be stored, so none is asked for again by its tag."""
 
     async def _send_pieces(self, content: BinaryIO) -> None:
         """Send a file at its current size, no faster than the reader takes it.

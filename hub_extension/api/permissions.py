@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from springtide.hub_extension.web.caller import EVERY, Caller
-from springtide.scheduler.wire import Holder, Job
+from springtide.scheduler.wire import Job
 
 
 class Role(IntEnum):
@@ -155,8 +155,3 @@ def may_reserve(caller: Caller) -> bool:
 def may_see_build_quota(caller: Caller, user: str) -> bool:
     """Return whether the caller may read a person's build quota and its use."""
     return caller.spawner or caller.admin or owns(caller, user)
-
-
-def may_see_holder(caller: Caller, holder: Holder) -> bool:
-    """Return whether the caller may see which job or notebook holds a GPU, in addition to its user and project."""
-    return may_see_of(caller, holder.user, holder.project)

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 import msgspec
 
 from springtide.hub_extension.api.limits import Buckets, Slots
+from springtide.hub_extension.api.views import NodeEncoder
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Groups
@@ -79,6 +80,7 @@ class Pool:
     clock: Callable[[], float]
     uploads: Buckets = field(default_factory=lambda: Buckets(UPLOAD_RATE, UPLOAD_BURST, time.monotonic))
     downloads: Slots = field(default_factory=lambda: Slots(DOWNLOADS))
+    nodes: NodeEncoder = field(default_factory=NodeEncoder)
     streams: Slots = field(default_factory=lambda: Slots(STREAMS))
     intake: Slots = field(default_factory=lambda: Slots(SUBMISSIONS_AT_ONCE))
     forecasts: Buckets = field(default_factory=lambda: Buckets(FORECAST_RATE, FORECAST_BURST, time.monotonic))
@@ -113,7 +115,14 @@ class File:
     content: BinaryIO
 
 
-Answered = msgspec.Struct | Reply | File | None
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """An answer that is JSON already."""
+
+    json: bytes
+
+
+Answered = msgspec.Struct | Reply | File | Encoded | None
 
 
 @dataclass(frozen=True, slots=True)

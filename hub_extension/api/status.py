@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from springtide.hub_extension.api import views
 from springtide.hub_extension.api.permissions import Action, may, may_see_of
-from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
+from springtide.hub_extension.api.routes import Call, Encoded, NoQuery, Route, Who
 from springtide.scheduler.model import PRIORITIES, Environment
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import History, Idle, Me, PoolUsage, PoolView, UsageReport
@@ -62,9 +62,11 @@ async def me(call: Call[NoQuery, None]) -> Me:
     )
 
 
-async def pool(call: Call[NoQuery, None]) -> PoolView:
+async def pool(call: Call[NoQuery, None]) -> Encoded:
     """Return the current state of the pool: which job or notebook holds which GPU."""
-    return views.pool_for(call.caller, call.pool.engine.pool())
+    view = call.pool.engine.pool()
+    nodes = call.pool.nodes.nodes(call.caller, view.nodes)
+    return Encoded(msgspec.json.encode({**msgspec.structs.asdict(view), "nodes": nodes}))
 
 
 async def idle(call: Call[NoQuery, None]) -> Idle:

@@ -1,75 +1,80 @@
-"""Views of the pool by caller: all callers see who holds each GPU, permitted callers also the names of jobs."""
+"""The pool by caller: all callers see who holds each GPU, permitted callers also the names of jobs."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.web.caller import Caller
-from springtide.scheduler.wire import GpuCell, Holder, NodeView, PoolView
+from springtide.scheduler.wire import GpuCell, NodeView
 
 Whose: TypeAlias = tuple[str, str]
-"""User and project of what holds a GPU."""
+"""User and project of what holds a GPU; a notebook's project is empty."""
 
 
-def pool_for(caller: Caller, view: PoolView) -> PoolView:
-    """Return the pool without the names that the caller may not see."""
-    if permissions.visible_projects(caller) is None:
-        return view
-    sees = _Sees(caller)
-    return replace(view, nodes=[_node(sees, node) for node in view.nodes])
+class _Node:
+    """A node, whose GPUs it shows, and its encodings by which of these a caller sees."""
+
+    def __init__(self, view: NodeView) -> None:
+        self.view = view
+        holders = (cell.holder for cell in view.gpus)
+        self.whose = frozenset((holder.user, holder.project) for holder in holders if holder is not None)
+        self._encoded: dict[frozenset[Whose], msgspec.Raw] = {}
+
+    def encoded(self, seen: frozenset[Whose]) -> msgspec.Raw:
+        """Return the node as JSON without the names of what is not ``seen``."""
+        found = self._encoded.get(seen)
+        if found is None:
+            view = replace(self.view, gpus=[_cell(cell, seen) for cell in self.view.gpus])
+            found = self._encoded[seen] = msgspec.Raw(msgspec.json.encode(view))
+        return found
 
 
-class _Sees(dict[Whose, bool]):
-    """Whether a caller sees which job or notebook of a user in a project holds a GPU; asked once for each."""
+class NodeEncoder:
+    """Encoder of nodes for many callers.
 
-    def __init__(self, caller: Caller) -> None:
-        super().__init__()
-        self._caller = caller
+    A node is encoded once for all callers who see the same of it, and again when it has changed.
+    """
 
-    def __missing__(self, whose: Whose) -> bool:
-        user, project = whose
-        self[whose] = seen = permissions.may_see_holder(self._caller, Holder(kind="", user=user, project=project))
-        return seen
+    def __init__(self) -> None:
+        self._nodes: dict[str, _Node] = {}
+        self.encoded = 0
+
+    def nodes(self, caller: Caller, views: Sequence[NodeView]) -> list[msgspec.Raw]:
+        """Return the nodes as JSON, without the names that the caller may not see."""
+        known = self._known(views)
+        if permissions.visible_projects(caller) is None:
+            return [node.encoded(node.whose) for node in known]
+        whose = frozenset[Whose]().union(*(node.whose for node in known))
+        seen = frozenset(each for each in whose if permissions.may_see_of(caller, *each))
+        return [node.encoded(node.whose & seen) for node in known]
+
+    def projects_by_user(self, views: Sequence[NodeView]) -> dict[str, frozenset[str]]:
+        """Return the projects in which each user holds GPUs."""
+        found: dict[str, set[str]] = {}
+        for user, project in frozenset[Whose]().union(*(node.whose for node in self._known(views))):
+            found.setdefault(user, set()).add(project)
+        return {user: frozenset(projects) for user, projects in found.items()}
+
+    def _known(self, views: Sequence[NodeView]) -> list[_Node]:
+        """Return what is known of these nodes; of nodes that are not among them nothing is kept."""
+        known = {}
+        for view in views:
+            node = self._nodes.get(view.name)
+            if node is None or node.view is not view:
+                node = _Node(view)
+                self.encoded += 1
+            known[view.name] = node
+        self._nodes = known
+        return list(known.values())
 
 
-def _node(sees: _Sees, node: NodeView) -> NodeView:
-    return replace(node, gpus=[_cell(sees, cell) for cell in node.gpus])
-
-
-def _cell(sees: _Sees, cell: GpuCell) -> GpuCell:
+def _cell(cell: GpuCell, seen: frozenset[Whose]) -> GpuCell:
     holder = cell.holder
-    if holder is None or sees[holder.user, holder.project]:
+    if holder is None or (holder.user, holder.project) in seen:
         return cell
     return replace(cell, holder=replace(holder, job="", name=""))
-
-
-class PoolData:
-    """The data of a ``pool`` event, for many callers: each GPU is encoded once with its names and once without."""
-
-    def __init__(self, data: dict[str, Any]) -> None:
-        self._data = data
-        self._cells = [[_encoded(cell) for cell in node["gpus"]] for node in data["nodes"]]
-
-    def for_caller(self, caller: Caller) -> dict[str, Any]:
-        """Return the data without the names that the caller may not see."""
-        if permissions.visible_projects(caller) is None:
-            return self._data
-        sees = _Sees(caller)
-        nodes = [
-            {**node, "gpus": [full if whose is None or sees[whose] else bare for whose, full, bare in cells]}
-            for node, cells in zip(self._data["nodes"], self._cells, strict=True)
-        ]
-        return {**self._data, "nodes": nodes}
-
-
-def _encoded(cell: dict[str, Any]) -> tuple[Whose | None, msgspec.Raw, msgspec.Raw]:
-    holder = cell.get("holder")
-    full = msgspec.Raw(msgspec.json.encode(cell))
-    if holder is None:
-        return None, full, full
-    bare = msgspec.Raw(msgspec.json.encode({**cell, "holder": {**holder, "job": "", "name": ""}}))
-    return (holder.get("user", ""), holder.get("project", "")), full, bare

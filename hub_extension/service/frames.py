@@ -6,8 +6,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from springtide.hub_extension.api import views
 from springtide.hub_extension.api.permissions import visible_projects
+from springtide.hub_extension.api.views import NodeEncoder
 from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler.lru_cache import LruCache
 from springtide.scheduler.wire import Event
@@ -22,11 +22,12 @@ Audience: TypeAlias = "tuple[str, frozenset[str]] | None"
 class Frames:
     """Encoder of events, with a cache of the latest frames for the other readers of the same audience."""
 
-    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, nodes: NodeEncoder | None = None, kept_bytes: int = KEPT_BYTES) -> None:
+        self._nodes = nodes or NodeEncoder()
         self._kept: LruCache[tuple[int, Audience], tuple[Event, bytes]] = LruCache(
             kept_bytes, lambda kept: len(kept[1])
         )
-        self._pool: tuple[Event, dict[str, frozenset[str]], views.PoolData] | None = None
+        self._holdings: tuple[Event, dict[str, frozenset[str]]] | None = None
         self.encoded = 0
 
     def frame(self, event: Event, caller: Caller) -> bytes:
@@ -36,7 +37,9 @@ class Frames:
         kept = self._kept.get(key)
         if kept is not None:  # the cache keeps the event alive, so no other object has its id
             return kept[1]
-        data = event.data if audience is None else self._parts_of(event)[1].for_caller(caller)
+        data = event.data
+        if event.kind == "pool":
+            data = {**data, "nodes": self._nodes.nodes(caller, data["nodes"])}
         number = b"" if event.id is None else b"id: %d\n" % event.id
         encoded = number + b"event: " + event.kind.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
         self.encoded += 1
@@ -54,23 +57,11 @@ class Frames:
         visible = visible_projects(caller)
         if visible is None:
             return None
-        holdings = self._parts_of(event)[0]
-        held = frozenset[str]() if caller.service else holdings.get(caller.name, frozenset())
+        held = frozenset[str]() if caller.service else self.holdings(event).get(caller.name, frozenset())
         return caller.name if held - visible else "", visible
 
-    def _parts_of(self, event: Event) -> tuple[dict[str, frozenset[str]], views.PoolData]:
-        """Return who holds what, and the data by caller, of the latest ``pool`` event."""
-        if self._pool is None or self._pool[0] is not event:
-            self._pool = event, holdings_of(event), views.PoolData(event.data)
-        return self._pool[1:]
-
-
-def holdings_of(event: Event) -> dict[str, frozenset[str]]:
-    """Return the projects in which each user holds GPUs, of a ``pool`` event; a notebook's project is empty."""
-    found: dict[str, set[str]] = {}
-    for node in event.data.get("nodes", ()):
-        for cell in node["gpus"]:
-            holder = cell.get("holder")
-            if holder is not None:
-                found.setdefault(holder.get("user", ""), set()).add(holder.get("project", ""))
-    return {user: frozenset(projects) for user, projects in found.items()}
+    def holdings(self, event: Event) -> dict[str, frozenset[str]]:
+        """Return the projects in which each user holds GPUs, of a ``pool`` event."""
+        if self._holdings is None or self._holdings[0] is not event:
+            self._holdings = event, self._nodes.projects_by_user(event.data["nodes"])
+        return self._holdings[1]

@@ -26,6 +26,7 @@ from springtide.hub_extension.api.routes import Pool, Route, Who
 from springtide.hub_extension.pages.pages import page_handlers
 from springtide.hub_extension.service import events, metrics, openapi
 from springtide.hub_extension.service.frames import Frames
+from springtide.hub_extension.service.relay import Relay
 from springtide.hub_extension.web.auth import Authenticator
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.handler import CallbackHandler, NotFoundHandler
@@ -108,7 +109,8 @@ class Site:
 
     def _api(self) -> Handlers:
         base = re.escape(self.prefix) + "api/v1"
-        stream = {"pool": self.pool, "frames": Frames(), "recheck": self.recheck}
+        relay = Relay(self.pool.engine.events, Frames(self.pool.nodes))
+        stream = {"pool": self.pool, "relay": relay, "recheck": self.recheck}
         measured = metrics.Metrics(self.pool.engine)
 
         @cache

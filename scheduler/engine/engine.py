@@ -21,7 +21,7 @@ from springtide.scheduler.engine.views.by_type import quota_sums
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.bundles import pack
-from springtide.scheduler.store.records import AuditRecord, Bundle, EventRecord, JobQuery, JobSpec
+from springtide.scheduler.store.records import AuditRecord, Bundle, JobQuery, JobSpec
 
 T = TypeVar("T")
 Members = Mapping[str, Sequence[str]]
@@ -47,6 +47,7 @@ class Engine:
         self._store = parts.store.store
         self._read = parts.store.read
         self.health = parts.store
+        self.events = parts.events
         self.usage = parts.usage
         self.outbox = parts.outbox
         self._loop_task = loop_task
@@ -395,9 +396,4 @@ class Engine:
         The first event after the recorded ones is the pool. An event of the kind ``refetch`` says that events were
         missed: fetch again what is shown.
         """
-
-        async def read(after: int, limit: int) -> list[EventRecord]:
-            return await self._read(self._store.events, after, limit)
-
-        state, parts = self._state, self._parts
-        return parts.hub.stream(last_event_id, lambda: state.last_event, read, parts.broadcast.first_event)
+        return self.events.stream(last_event_id)

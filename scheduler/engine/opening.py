@@ -38,7 +38,7 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.usage.gpu_usage import GpuUsage
 from springtide.scheduler.engine.views.broadcast import Broadcast
-from springtide.scheduler.engine.views.events import EventHub
+from springtide.scheduler.engine.views.events import EventHub, EventSource
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.executors.base import AttemptKey, AttemptStatus, Executor
 from springtide.scheduler.model import FINAL
@@ -174,7 +174,7 @@ def _compose(
     usage: dict[str, wire.JobUsage] = {}
     jobs = JobLookup(state, store)
     read_model = ReadModel(state, nodes, planner, jobs, starts=starts, usage=usage, clock=clock.wall)
-    hub = EventHub(stats)
+    hub = EventHub()
     broadcast = Broadcast(read_model, hub, clock.wall)
     outbox = Outbox(state, store, settings.notifications, clock.wall, mailbox.request)
     run_history = RunHistory(nodes)
@@ -219,8 +219,13 @@ def _compose(
             state=state, nodes=nodes, settings=settings, planner=planner, forecasts=forecasts, clock=clock.wall
         ),
         outputs=Outputs(executor, jobs, broadcast.wait_for_log, settings.max_output_bytes),
-        hub=hub,
-        broadcast=broadcast,
+        events=EventSource(
+            hub,
+            newest=lambda: state.last_event,
+            read=lambda after, limit: store.read(store.store.events, after, limit),
+            first=broadcast.first_event,
+            stats=stats,
+        ),
         usage=GpuUsage(executor, store, read_model, broadcast, jobs=usage, clock=clock.wall),
         outbox=outbox,
         actuator=actuator,

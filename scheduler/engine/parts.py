@@ -22,8 +22,7 @@ from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.usage.gpu_usage import GpuUsage
-from springtide.scheduler.engine.views.broadcast import Broadcast
-from springtide.scheduler.engine.views.events import EventHub
+from springtide.scheduler.engine.views.events import EventSource
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.executors.base import Executor
 
@@ -50,8 +49,7 @@ class EngineParts:
     forecasts: ForecastCache
     questions: Questions
     outputs: Outputs
-    hub: EventHub
-    broadcast: Broadcast
+    events: EventSource
     usage: GpuUsage
     outbox: Outbox
     actuator: Actuator

@@ -211,10 +211,93 @@ async def test_an_event_is_encoded_once_for_all_who_see_the_same_of_it(running, 
             await first(events, "pool")
         encoded.clear()
         data = wire.Event(kind="pool", data={"nodes": [], "text": "last"})
-        running.pool.engine._parts.hub.publish([data])
+        running.pool.engine.events.hub.publish([data])
         for events in followed:
             await first(events, "pool", text="last")
     assert encoded.count("pool") == 2, "that of vision, of which susan and joe are, and the administrators'"
+
+
+async def test_readers_with_the_same_rights_are_each_told_of_their_own(running):
+    def job(number, user, project):
+        return wire.Event(
+            kind="job", data={"id": f"job{number}", "user": user, "project": project}, id=10**6 + number
+        )
+
+    events = [
+        job(1, "susan", "vision"),
+        job(2, "joe", "speech"),
+        job(3, "jemma", "speech"),
+        job(4, "joe", "vision"),
+    ]
+    wanted = {
+        "susan": ["job1", "job4"],
+        "joe": ["job1", "job2", "job4"],
+        "admin": ["job1", "job2", "job3", "job4"],
+    }
+    async with contextlib.AsyncExitStack() as stack:
+        followed = [(name, await stack.enter_async_context(stream(running, name))) for name in wanted]
+        for _, received in followed:
+            await first(received, "pool")
+        running.pool.engine.events.hub.publish(
+            [*events, wire.Event(kind="job", data=job(4, "joe", "vision").data)]
+        )
+        for name, received in followed:
+            told = []
+            while not told or told[-1] != "job4":
+                told.append((await first(received, "job"))["data"]["id"])
+            assert told == wanted[name]
+
+
+async def test_who_comes_while_much_happens_hears_each_change_once_and_in_order(running):
+    async def follow(last: str) -> list[dict[str, Any]]:
+        seen = []
+        async with stream(running, "susan", "?last_event_id=0") as events, asyncio.timeout(60):
+            async for event in events:
+                seen.append(event)
+                if (
+                    event["kind"] == "job"
+                    and event["data"]["name"] == last
+                    and event["data"]["state"] == "cancelled"
+                ):
+                    break
+        return seen
+
+    following = []
+    for number in range(12):
+        job = await running.submit("susan", gpus=4, name=f"number{number}")
+        following.append(asyncio.create_task(follow("number11")))
+        await running.as_("susan").post(f"/jobs/{job['id']}/cancel")
+    for seen in await asyncio.gather(*following):
+        recorded = [int(event["id"]) for event in seen if event["id"] is not None]
+        assert recorded == sorted(set(recorded))
+        versions = [event["data"]["seq"] for event in seen if event["kind"] == "pool"]
+        assert versions == sorted(versions)
+        ends = {event["data"]["name"]: event["data"]["state"] for event in seen if event["kind"] == "job"}
+        assert ends == {f"number{number}": "cancelled" for number in range(12)}
+
+
+async def test_a_reader_that_pauses_gets_what_it_missed_before_what_comes_later(running):
+    address = urlsplit(running.url)
+    reader = socket.create_connection((address.hostname, address.port))
+    with reader:
+        head = f"GET {address.path}api/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: token susan\r\n\r\n"
+        reader.sendall(head.encode())
+        await until(lambda: readers(running) == 1)
+        mine = {"user": "susan", "project": "vision"}
+        for number in range(200):
+            data = {"id": f"job{number}", "text": "x" * 50_000, **mine}
+            running.pool.engine.events.hub.publish([wire.Event(kind="job", data=data)])
+            await asyncio.sleep(0)
+        last = wire.Event(kind="job", data={"id": "last", **mine})
+        running.pool.engine.events.hub.publish([last])
+        reader.setblocking(False)
+        received = b""
+        async with asyncio.timeout(60):
+            while b'"last"' not in received:
+                received += await asyncio.get_running_loop().sock_recv(reader, 1 << 20)
+        told = [received.find(b'"id":"job%d"' % number) for number in range(200)]
+        assert -1 not in told
+        assert told == sorted(told)
 
 
 async def test_a_quiet_jobs_stream_is_kept_alive_while_others_are_busy(running, monkeypatch):
@@ -226,7 +309,7 @@ async def test_a_quiet_jobs_stream_is_kept_alive_while_others_are_busy(running, 
 
         async def keep_busy():
             while True:
-                running.pool.engine._parts.hub.publish([other])
+                running.pool.engine.events.hub.publish([other])
                 await asyncio.sleep(0.05)
 
         busy = asyncio.create_task(keep_busy())
@@ -259,7 +342,7 @@ async def test_a_reader_that_takes_nothing_is_let_go_while_the_pool_goes_on(runn
         await until(lambda: readers(running) == 1)
         mine = {"user": "susan", "project": "vision", "text": "x" * 100_000}
         flood = [wire.Event(kind="job", data={"id": f"job{number}", **mine}) for number in range(200)]
-        running.pool.engine._parts.hub.publish(flood)
+        running.pool.engine.events.hub.publish(flood)
         await until(lambda: readers(running) == 0)
         job = await running.submit("susan", "true")
         await running.until("susan", job["id"], lambda job: job["state"] == "succeeded")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 from springtide.hub_extension.api.permissions import may_see_of
+from springtide.hub_extension.api.views import NodeEncoder
 from springtide.hub_extension.service.frames import Frames
 from springtide.hub_extension.web.caller import Caller
-from springtide.scheduler.wire import Event
+from springtide.scheduler.wire import Event, GpuCell, Holder, NodeView
 
 SUSAN = Caller("susan", frozenset({"vision"}))
 JOE = Caller("joe", frozenset({"vision"}))
@@ -17,12 +20,19 @@ BOT = Caller("joe", frozenset({"vision"}), service=True)
 ADMIN = Caller("admin", admin=True)
 
 
-def cell(user: str, project: str) -> dict[str, Any]:
-    return {"index": 0, "holder": {"user": user, "project": project, "job": f"of-{user}", "name": f"{user}'s"}}
+def holder(user: str, project: str) -> Holder:
+    return Holder(kind="job", user=user, project=project, job=f"of-{user}", name=f"{user}'s")
 
 
-def pool(*cells: dict[str, Any]) -> Event:
-    return Event(kind="pool", data={"nodes": [{"name": "n", "gpus": [*cells, {"index": 9, "holder": None}]}]})
+def node(name: str, *holders: Holder | None) -> NodeView:
+    gpus = [GpuCell(index=index, uuid=f"{name}/{index}", holder=each) for index, each in enumerate(holders)]
+    return NodeView(
+        name=name, environment="train", gpu_type="", available=True, simulated=True, labels={}, gpus=gpus
+    )
+
+
+def pool(*nodes: NodeView) -> Event:
+    return Event(kind="pool", data={"nodes": list(nodes)})
 
 
 def told(frames: Frames, event: Event, caller: Caller) -> Any:
@@ -32,16 +42,25 @@ def told(frames: Frames, event: Event, caller: Caller) -> Any:
 
 def seen_by(caller: Caller, event: Event) -> Any:
     """Return the data without the names that the caller may not see."""
-    data = json.loads(json.dumps(event.data))
-    for each in data["nodes"][0]["gpus"]:
-        holder = each["holder"]
+    data: dict[str, Any] = json.loads(msgspec.json.encode(event.data))
+    for gpu in data["nodes"][0]["gpus"]:
+        holder = gpu["holder"]
         if holder is not None and not may_see_of(caller, holder["user"], holder["project"]):
             holder |= {"job": "", "name": ""}
     return data
 
 
 def test_everybody_is_sent_what_she_may_see_whoever_was_sent_it_before() -> None:
-    event = pool(cell("susan", "vision"), cell("joe", "speech"), cell("joe", ""), cell("jemma", "speech"))
+    event = pool(
+        node(
+            "n",
+            holder("susan", "vision"),
+            holder("joe", "speech"),
+            holder("joe", ""),
+            holder("jemma", "speech"),
+            None,
+        )
+    )
     for order in ([SUSAN, JOE, JEMMA, BOT, ADMIN], [ADMIN, BOT, JEMMA, JOE, SUSAN]):
         frames = Frames()
         for caller in order:
@@ -53,11 +72,23 @@ def test_everybody_is_sent_what_she_may_see_whoever_was_sent_it_before() -> None
 
 def test_members_of_the_same_groups_share_an_encoding_while_they_hold_nothing_elsewhere() -> None:
     frames = Frames()
-    within = pool(cell("susan", "vision"), cell("joe", "vision"), cell("jemma", "speech"))
+    within = pool(node("n", holder("susan", "vision"), holder("joe", "vision"), holder("jemma", "speech")))
     for caller in (SUSAN, JOE, SUSAN):
         told(frames, within, caller)
     assert frames.encoded == 1
-    elsewhere = pool(cell("susan", "vision"), cell("joe", "speech"))
+    elsewhere = pool(node("n", holder("susan", "vision"), holder("joe", "speech")))
     for caller in (SUSAN, JOE, JOE):
         told(frames, elsewhere, caller)
     assert frames.encoded == 3
+
+
+def test_only_the_nodes_that_have_changed_are_encoded_again() -> None:
+    encoder = NodeEncoder()
+    one, other = node("one", holder("susan", "vision")), node("other", holder("joe", "speech"))
+    before = encoder.nodes(SUSAN, [one, other])
+    assert [json.loads(bytes(each))["name"] for each in before] == ["one", "other"]
+    changed = node("other", holder("jemma", "speech"), None)
+    after = encoder.nodes(SUSAN, [one, changed])
+    assert after[0] is before[0]
+    assert json.loads(bytes(after[1])) == seen_by(SUSAN, pool(changed))["nodes"][0]
+    assert encoder.encoded == 3

@@ -60,14 +60,17 @@ class Borrowing:
         """Return the number of borrowed GPUs of a job, which are the last ones it holds."""
         if job.live is None:
             return 0
-        key = job.spec.project, job.live.gpu_type
-        if key not in self._bounds:
-            self._bounds[key] = self._bound(*key)
-        bound = self._bounds[key]
-        order = filling_order(job)
+        bound, order = self.bound(job.spec.project, job.live.gpu_type), filling_order(job)
         if bound is None or order < bound[0]:
             return 0
         return bound[1] if order == bound[0] else job.live.gpus
+
+    def bound(self, project: str, gpu_type: str) -> Bound | None:
+        """Return where a project's quota of a type ends, None if it holds all of the project's jobs."""
+        key = project, gpu_type
+        if key not in self._bounds:
+            self._bounds[key] = self._bound(project, gpu_type)
+        return self._bounds[key]
 
     def _bound(self, project: str, gpu_type: str) -> Bound | None:
         quota = self._quota_of(project, gpu_type)

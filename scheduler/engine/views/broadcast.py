@@ -99,7 +99,7 @@ class Broadcast:
         now = transaction.now
         self._hub.publish(event_of(record) for record in records)
         self._hub.publish(self._progress_events(reported, now))
-        self._hub.publish(self._log_event(log, now) for log in logs)
+        self._hub.publish(filter(None, (self._log_event(log, now) for log in logs)))
         if (transaction.must_commit or nodes_changed) and self._refresh is None:
             running = asyncio.get_running_loop()
             at = max(running.time() + REFRESH_DELAY, self._refreshed_at + self._refresh_interval())
@@ -109,13 +109,16 @@ class Broadcast:
         gpus = sum(node.gpus for node in self._read_model.nodes.all)
         return min(MAX_REFRESH_DELAY, gpus * REFRESH_DELAY_PER_GPU)
 
-    def _log_event(self, log: LogGrew, now: float) -> wire.Event:
-        """Return the event of a log that grew, with whose job it is, so that no reader has to look that up."""
-        data: dict[str, object] = {"job": log.job, "rank": log.rank, "size": log.size}
+    def _log_event(self, log: LogGrew, now: float) -> wire.Event | None:
+        """Return the event of a log that grew, with whose job it is, so that no reader has to look that up.
+
+        A job that is not in memory has ended long ago: its log grows no more.
+        """
         job = self._read_model.jobs.in_memory(log.job)
-        if job is not None:
-            data |= {"user": job.spec.user, "project": job.spec.project}
-        return wire.Event(kind="log", data=data, at=now)
+        if job is None:
+            return None
+        whose = {"user": job.spec.user, "project": job.spec.project}
+        return wire.Event(kind="log", data={"job": log.job, "rank": log.rank, "size": log.size, **whose}, at=now)
 
     def _progress_events(self, job_ids: Iterable[str], now: float) -> Iterable[wire.Event]:
         for job_id in dict.fromkeys(job_ids):
@@ -199,7 +202,7 @@ class Broadcast:
     def _pool_event(self) -> wire.Event:
         version = self._read_model.version
         if self._latest is None or self._latest[0] != version:
-            data = msgspec.to_builtins(self._read_model.pool())
+            data = msgspec.structs.asdict(self._read_model.pool())
             self._latest = version, wire.Event(kind="pool", data=data, at=self._clock())
         return self._latest[1]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -28,16 +30,16 @@ Subject: TypeAlias = tuple[str, object, object]
 
 
 class Subscriber:
-    """One reader of the stream, with a bounded queue.
+    """One reader of the events, with a bounded queue; ``notify`` is called when some are queued, and at the end.
 
     An event replaces a queued one about the same: each tells how its subject is, so a slow reader misses only what
     is out of date.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, notify: Callable[[], None]) -> None:
         self._queue: dict[Subject, wire.Event] = {}
-        self._arrived = asyncio.Event()
-        self._closed = False
+        self._notify = notify
+        self.closed = False
 
     def send(self, events: Iterable[tuple[Subject, wire.Event]]) -> None:
         """Queue events by subject. When too many subjects are queued, `REFETCH` replaces all of them."""
@@ -48,21 +50,23 @@ class Subscriber:
                 queue.clear()
                 queue[_MISSED] = REFETCH
             queue[subject] = event
-        self._arrived.set()
+        self._notify()
 
     def close(self) -> None:
         """End the stream after the queued events."""
-        self._closed = True
-        self._arrived.set()
+        self.closed = True
+        self._notify()
 
-    async def receive(self) -> list[wire.Event]:
-        """Return the queued events, waiting for one; none after the last ones."""
-        while not self._queue and not self._closed:
-            self._arrived.clear()
-            await self._arrived.wait()
-        received = list(self._queue.values())
+    def take(self) -> list[wire.Event]:
+        """Return the queued events, and queue them no longer."""
+        taken = list(self._queue.values())
         self._queue.clear()
-        return received
+        return taken
+
+
+def by_subject(events: Iterable[wire.Event]) -> list[tuple[Subject, wire.Event]]:
+    """Return events with what each is about."""
+    return [(subject_of(event), event) for event in events]
 
 
 def subject_of(event: wire.Event) -> Subject:
@@ -74,19 +78,28 @@ _MISSED = subject_of(REFETCH)
 
 
 class EventHub:
-    """All subscribers of the event stream. Sending never waits for a subscriber."""
+    """All subscribers of the events. Sending never waits for a subscriber."""
 
-    def __init__(self, stats: Stats) -> None:
-        self._stats = stats
+    def __init__(self) -> None:
         self._subscribers: set[Subscriber] = set()
         self._closed = False
 
     def __len__(self) -> int:
         return len(self._subscribers)
 
+    def add(self, subscriber: Subscriber) -> None:
+        """Send all events from now on to a subscriber; none after the end."""
+        self._subscribers.add(subscriber)
+        if self._closed:
+            subscriber.close()
+
+    def discard(self, subscriber: Subscriber) -> None:
+        """Send a subscriber nothing more."""
+        self._subscribers.discard(subscriber)
+
     def publish(self, events: Iterable[wire.Event]) -> None:
         """Send events to every subscriber."""
-        sent = [(subject_of(event), event) for event in events]
+        sent = by_subject(events)
         for subscriber in self._subscribers if sent else ():
             subscriber.send(sent)
 
@@ -96,41 +109,66 @@ class EventHub:
         for subscriber in self._subscribers:
             subscriber.close()
 
-    async def stream(
-        self, after: int | None, newest: Callable[[], int], read: ReadEvents, first: Callable[[], wire.Event]
-    ) -> AsyncGenerator[Sequence[wire.Event], None]:
+
+@dataclass(frozen=True, slots=True)
+class EventSource:
+    """The events as readers follow them, those that are recorded included.
+
+    ``newest`` returns the id of the newest recorded event, ``read`` pages of them, ``first`` the event with which
+    new ones begin. ``stats`` counts the readers.
+    """
+
+    hub: EventHub
+    newest: Callable[[], int]
+    read: ReadEvents
+    first: Callable[[], wire.Event]
+    stats: Stats
+
+    def recorded(self, after: int) -> AsyncIterator[Sequence[wire.Event]]:
+        """Return the events recorded up to now with ids above ``after``, by pages; `REFETCH` stands for a gap."""
+        return _recorded(after, self.newest(), self.read)
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Count one reader more in this context."""
+        self.stats.subscribers += 1
+        try:
+            yield
+        finally:
+            self.stats.subscribers -= 1
+
+    async def stream(self, after: int | None) -> AsyncGenerator[Sequence[wire.Event], None]:
         """Yield recorded events with ids above ``after`` (none if it is None), then ``first()``, then new events.
 
-        Yields all events that wait at a time, so that a reader handles them at once. ``newest`` returns the id of
-        the newest recorded event. A gap in the recorded events yields `REFETCH`.
+        Yields all events that wait at a time, so that a reader handles them at once.
         """
-        subscriber = Subscriber()
-        if self._closed:
-            return
-        self._subscribers.add(subscriber)
-        self._stats.subscribers = len(self._subscribers)
-        try:
-            last = newest()
-            if after is not None:
-                async for recorded in _recorded(after, last, read):
-                    last = max(last, recorded[-1].id or 0)
-                    yield recorded
-            yield [first()]
-            while received := await subscriber.receive():
-                if new := [event for event in received if event.id is None or event.id > last]:
-                    yield new
-        finally:
-            self._subscribers.discard(subscriber)
-            self._stats.subscribers = len(self._subscribers)
+        arrived = asyncio.Event()
+        subscriber = Subscriber(arrived.set)
+        self.hub.add(subscriber)
+        with self.followed():
+            try:
+                if after is not None:
+                    async for recorded in self.recorded(after):
+                        yield recorded
+                if not subscriber.closed:
+                    yield [self.first()]
+                while (received := subscriber.take()) or not subscriber.closed:
+                    if received:
+                        yield received
+                    else:
+                        arrived.clear()
+                        await arrived.wait()
+            finally:
+                self.hub.discard(subscriber)
 
 
 async def _recorded(after: int, newest: int, read: ReadEvents) -> AsyncIterator[Sequence[wire.Event]]:
     if after > newest:
         yield [REFETCH]
         return
-    while after < newest and (page := await read(after, PAGE)):
+    while after < newest and (page := await read(after, min(PAGE, newest - after))):
         missed = [REFETCH] if page[0].id > after + 1 else []
-        yield [*missed, *map(event_of, page)]
+        yield [*missed, *(event_of(record) for record in page if record.id <= newest)]
         after = page[-1].id
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from springtide.scheduler import wire
@@ -10,7 +9,6 @@ from springtide.scheduler.engine.requests import quotas, ranges
 from springtide.scheduler.engine.requests.validation import with_ancestors
 from springtide.scheduler.engine.requests.workspaces import gpus_held_by
 from springtide.scheduler.engine.settings import EngineSettings
-from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
@@ -26,103 +24,46 @@ from springtide.scheduler.engine.views.by_type import (
     train_use,
 )
 from springtide.scheduler.gpu_types import limit_of
-from springtide.scheduler.model import Node, Project, Standing
+from springtide.scheduler.model import Environment, Node, Project, Standing
 from springtide.scheduler.store.records import ProjectRecord
-
-GpuKey = tuple[str, int]
-"""Node and index of a GPU."""
 
 
 def pool(
-    state: State, nodes: ObservedNodes, standing: Mapping[str, Standing], borrowing: Borrowing, version: int
+    state: State,
+    nodes: ObservedNodes,
+    standing: Mapping[str, Standing],
+    views: Sequence[wire.NodeView],
+    version: int,
 ) -> wire.PoolView:
-    """Return every GPU of the pool with its holder, and every project; ``version`` numbers the view."""
-    holders = _holders(state, nodes, borrowing)
-    reserved = reservations(state)
+    """Return every GPU of the pool with its holder, and every project.
+
+    ``views`` are those of all nodes, ``version`` numbers the view of the pool.
+    """
     train, build, types = nodes.train(), nodes.build(), state.types.train
-    train_names = {node.name for node in train}
-    held = Counter(node for (node, _), holder in holders.items() if holder.kind == "job" and node in train_names)
-    by_type = train_use(state, nodes, held)
+    held = {
+        view.name: sum(cell.holder is not None and cell.holder.kind == "job" for cell in view.gpus)
+        for view in views
+        if view.environment == Environment.TRAIN
+    }
     return wire.PoolView(
         seq=version,
-        nodes=[_node(node, holders, reserved) for node in nodes.all],
+        nodes=list(views),
         projects=project_views(state, nodes, standing),
         train_gpus=quotas.total_gpus(train),
-        train_held=held.total(),
+        train_held=sum(held.values()),
         build_gpus=quotas.total_gpus(build),
         build_held=sum(len(record.gpus) for record in state.workspaces.values()),
         simulated=is_simulated(nodes.all),
         quota_sum=sums(state, nodes, {}).quota_sum,
         gpu_types=[each for each in types if each],
-        by_type=by_type,
+        by_type=train_use(state, nodes, held),
         build_by_type=build_use(state, nodes),
     )
-
-
-def reservations(state: State) -> dict[GpuKey, str]:
-    """Return the project of the job that each reserved GPU is reserved for."""
-    return {
-        (worker.node, index): job.spec.project
-        for job in state.reserved.values()
-        for worker in job.standing.reserved
-        for index in worker.gpus
-    }
-
-
-def occupied(state: State, nodes: ObservedNodes, borrowing: Borrowing) -> frozenset[GpuKey]:
-    """Return the GPUs that a job, a workspace or something outside the pool holds."""
-    return frozenset(_holders(state, nodes, borrowing))
 
 
 def is_simulated(nodes: Sequence[Node]) -> bool:
     """Return whether any GPU of these nodes is simulated."""
     return any(gpu.simulated for node in nodes for gpu in node.devices)
-
-
-def _holders(state: State, nodes: ObservedNodes, borrowing: Borrowing) -> dict[GpuKey, wire.Holder]:
-    foreign = wire.Holder(kind="foreign")
-    found: dict[GpuKey, wire.Holder] = {}
-    for node in (*nodes.train(), *nodes.build()):
-        found.update({(node.name, index): foreign for index in node.taken})
-    for job in state.live_jobs():
-        flat = [(worker.node, index) for worker in job.attempts[-1].placement for index in worker.gpus]
-        own = len(flat) - borrowing.of(job)
-        for position, place in enumerate(flat):
-            found[place] = wire.Holder(
-                kind="job",
-                user=job.spec.user,
-                project=job.spec.project,
-                job=job.id,
-                name=job.spec.name,
-                state=job.state.value,
-                borrowed=position >= own,
-            )
-    for record in state.workspaces.values():
-        holder = wire.Holder(kind="workspace", user=record.user, name=record.server, state="running")
-        found.update({(record.node, index): holder for index in record.gpus})
-    return found
-
-
-def _node(node: Node, holders: Mapping[GpuKey, wire.Holder], reserved: Mapping[GpuKey, str]) -> wire.NodeView:
-    uuids = {gpu.index: gpu.uuid for gpu in node.devices}
-    return wire.NodeView(
-        name=node.name,
-        environment=node.environment.value,
-        gpu_type=node.gpu_type,
-        available=node.available,
-        simulated=is_simulated([node]),
-        labels=dict(node.labels),
-        limits=node.limits,
-        gpus=[
-            wire.GpuCell(
-                index=index,
-                uuid=uuids.get(index, f"{node.name}/{index}"),
-                holder=holders.get((node.name, index)),
-                reserved_for=reserved.get((node.name, index), ""),
-            )
-            for index in range(node.gpus)
-        ],
-    )
 
 
 def project_views(

@@ -12,7 +12,7 @@ from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.journal import JournaledPlanner
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
-from springtide.scheduler.engine.views import idle_view, job_view, pool_view
+from springtide.scheduler.engine.views import idle_view, job_view, node_views, pool_view
 from springtide.scheduler.engine.views.gpu_labels import GpuLabels
 from springtide.scheduler.model import Standing
 from springtide.scheduler.store.records import JobRecord
@@ -51,6 +51,7 @@ class ReadModel:
         self._labels: GpuLabels | None = None
         self._standing: Mapping[str, Standing] | None = None
         self._pool: wire.PoolView | None = None
+        self._node_views = node_views.NodeViews()
 
     def invalidate(self) -> None:
         """Drop the cached views, because the state or the nodes have changed."""
@@ -101,16 +102,14 @@ class ReadModel:
         """Return the idle train GPUs and why they are idle."""
         state = self.state
         waiting = (job for job in state.jobs.values() if job.live is None)
-        held = pool_view.occupied(state, self.nodes, self.view_context().borrowing)
-        reserved = pool_view.reservations(state)
+        held, reserved = node_views.occupied(state, self.nodes), node_views.reservations(state)
         return idle_view.idle(self.nodes.train(), held, reserved, waiting, self._waiting_reason)
 
     def pool(self) -> wire.PoolView:
         """Return the view of the whole pool."""
         if self._pool is None:
-            self._pool = pool_view.pool(
-                self.state, self.nodes, self.standing(), self.view_context().borrowing, self.version
-            )
+            views = self._node_views.update(self.state, self.nodes, self.view_context().borrowing)
+            self._pool = pool_view.pool(self.state, self.nodes, self.standing(), views, self.version)
         return self._pool
 
 

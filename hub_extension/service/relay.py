@@ -1,0 +1,259 @@
+"""Distribution of events to the open streams: each piece is made once for all readers who see the same of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final, NamedTuple, TypeAlias
+
+from tornado.concurrent import Future
+from tornado.iostream import IOStream, StreamClosedError
+
+from springtide.hub_extension.api import permissions
+from springtide.hub_extension.service.frames import Frames
+from springtide.hub_extension.web.caller import Caller
+from springtide.scheduler.engine.views.events import EventSource, Subscriber, by_subject
+from springtide.scheduler.notifications import EVENT_KIND, Channel
+from springtide.scheduler.wire import Event
+
+PACE_S: Final = 0.1
+"""Minimum time between two pieces of one stream, in seconds: events that come meanwhile are sent as one piece."""
+
+Group: TypeAlias = tuple[Caller, str | None]
+"""The rights that readers share, as a caller without a name, and the job that they follow."""
+
+
+class Piece(NamedTuple):
+    """Data of a stream: as it is, and as a chunk of an answer whose length is not known."""
+
+    plain: bytes
+    chunk: bytes
+
+
+def piece_of(plain: bytes) -> Piece:
+    """Return data as a piece. Without data it is the end of the answer."""
+    return Piece(plain, b"%x\r\n%b\r\n" % (len(plain), plain))
+
+
+class Reader:
+    """An open stream of a caller, of one ``job`` or of all. Times are those of the event loop.
+
+    Events wait until `Relay.start`, and while the reader has not taken what was written before; ``taken`` is
+    called when it has. ``sent_at`` is the time of the latest piece, ``blocked_since`` the time since which the
+    reader takes nothing, None if it has taken all. ``gone`` is set when the reader or the pool ends the stream.
+    """
+
+    def __init__(
+        self,
+        stream: IOStream,
+        caller: Caller,
+        job: str | None,
+        taken: Callable[[Reader], None],
+        *,
+        chunked: bool,
+    ) -> None:
+        self._stream = stream
+        self._chunked = chunked
+        self._notify_taken = taken
+        self._clock = asyncio.get_running_loop().time
+        self.caller = caller
+        self.job = job
+        self.started = False
+        self.waiting: Subscriber | None = None
+        self.gone = asyncio.Event()
+        self.sent_at = self._clock()
+        self.blocked_since: float | None = None
+        stream.set_close_callback(self.gone.set)
+
+    @property
+    def group(self) -> Group:
+        """The readers who see the same, apart from what is their own."""
+        return replace(self.caller, name="", token=""), self.job
+
+    @property
+    def ready(self) -> bool:
+        """Whether a piece can be written, and no event waits."""
+        return self.started and self.waiting is None and self.blocked_since is None
+
+    def wait(self, events: Sequence[Event]) -> None:
+        """Have events wait; a newer one about the same replaces one that waits."""
+        if self.waiting is None:
+            self.waiting = Subscriber(_nothing)
+        self.waiting.send(by_subject(events))
+
+    def write(self, piece: Piece) -> None:
+        """Write a piece without waiting for the reader."""
+        try:
+            written = self._write(piece)
+        except StreamClosedError:
+            self.gone.set()
+            return
+        if not written.done():
+            self.blocked_since = self.sent_at
+            written.add_done_callback(self._taken)
+
+    async def flush(self, piece: Piece) -> None:
+        """Write a piece and wait until the reader has taken it. Raises `StreamClosedError`."""
+        await self._write(piece)
+
+    def _write(self, piece: Piece) -> Future[None]:
+        self.sent_at = self._clock()
+        return self._stream.write(piece.chunk if self._chunked else piece.plain)
+
+    def _taken(self, written: Future[None]) -> None:
+        self.blocked_since = None
+        if not written.cancelled() and written.exception() is None:
+            self._notify_taken(self)
+
+
+class Relay:
+    """Sends the pool's events to all readers, to each only what the caller may see."""
+
+    def __init__(self, source: EventSource, frames: Frames) -> None:
+        self._source = source
+        self._frames = frames
+        self._groups: dict[Group, set[Reader]] = {}
+        self._news = Subscriber(self._arrived)
+        self._timer: asyncio.TimerHandle | None = None
+        self._sent_at = 0.0
+
+    # ---------- readers
+
+    @contextmanager
+    def joined(self, stream: IOStream, caller: Caller, job: str | None, *, chunked: bool) -> Iterator[Reader]:
+        """Have a reader in this context, for whom all events from now on wait until `start`."""
+        reader = Reader(stream, caller, job, self._catch_up, chunked=chunked)
+        if not self._groups:
+            self._source.hub.add(self._news)
+        self._send()  # what happened before now is for the others
+        self._add(reader)
+        try:
+            with self._source.followed():
+                if self._news.closed:
+                    reader.gone.set()
+                yield reader
+        finally:
+            self._remove(reader)
+            if not self._groups:
+                self._source.hub.discard(self._news)
+                self._news.take()
+
+    def start(self, reader: Reader) -> None:
+        """Send the reader the events that wait, and new ones as they come."""
+        reader.started = True
+        self._catch_up(reader)
+
+    def renew(self, reader: Reader, caller: Caller) -> None:
+        """Replace the reader's caller by the hub's latest answer, whose rights may have changed."""
+        self._remove(reader)
+        reader.caller = caller
+        self._add(reader)
+
+    def _add(self, reader: Reader) -> None:
+        self._groups.setdefault(reader.group, set()).add(reader)
+
+    def _remove(self, reader: Reader) -> None:
+        readers = self._groups[reader.group]
+        readers.discard(reader)
+        if not readers:
+            del self._groups[reader.group]
+
+    # ---------- events
+
+    def _arrived(self) -> None:
+        if self._timer is None:
+            running = asyncio.get_running_loop()
+            self._timer = running.call_at(max(running.time(), self._sent_at + PACE_S), self._send)
+
+    def _send(self) -> None:
+        """Send what has arrived to all readers."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if events := self._news.take():
+            self._sent_at = asyncio.get_running_loop().time()
+            own = _Own(events, self._frames)
+            for group, readers in self._groups.items():
+                self._send_to_group(events, own, group, readers)
+        if self._news.closed:
+            for readers in self._groups.values():
+                for reader in readers:
+                    reader.gone.set()
+
+    def _send_to_group(self, events: Sequence[Event], own: _Own, group: Group, readers: set[Reader]) -> None:
+        rights, job = group
+        shared = self.piece(events, rights, job)
+        visible = permissions.visible_projects(rights)
+        personal: dict[str, Piece | None] = {}
+        for reader in readers:
+            if not reader.ready:
+                reader.wait(events)
+                continue
+            name, piece = reader.caller.name, shared
+            if own.concern(name, visible):
+                if name not in personal:
+                    personal[name] = self.piece(events, reader.caller, job)
+                piece = personal[name]
+            if piece is not None:
+                reader.write(piece)
+
+    def _catch_up(self, reader: Reader) -> None:
+        """Send the reader the events that have waited."""
+        if reader.waiting is None or not reader.started or reader.blocked_since is not None:
+            return
+        events, reader.waiting = reader.waiting.take(), None
+        piece = self.piece(events, reader.caller, reader.job)
+        if piece is not None:
+            reader.write(piece)
+
+    def piece(self, events: Sequence[Event], caller: Caller, job: str | None) -> Piece | None:
+        """Return those of the events that the caller may see and that are about the job, None without any."""
+        shown = [self._frames.frame(event, caller) for event in events if is_shown(event, caller, job)]
+        return piece_of(b"".join(shown)) if shown else None
+
+
+class _Own:
+    """Whose own things some events are about: these people may be shown more than others with the same rights."""
+
+    def __init__(self, events: Sequence[Event], frames: Frames) -> None:
+        self._projects: dict[str, set[str]] = {}
+        self._notified: set[str] = set()
+        for event in events:
+            if event.kind == "pool":
+                for user, projects in frames.holdings(event).items():
+                    self._projects.setdefault(user, set()).update(projects)
+            elif event.kind == EVENT_KIND:
+                self._notified.add(event.data["user"])
+            elif "user" in event.data:
+                self._projects.setdefault(event.data["user"], set()).add(event.data["project"])
+
+    def concern(self, name: str, visible: frozenset[str] | None) -> bool:
+        """Return whether some are about a person's own, besides what everybody who sees ``visible`` sees."""
+        if name in self._notified:
+            return True
+        return visible is not None and not self._projects.get(name, _NONE) <= visible
+
+
+_NONE: Final[frozenset[str]] = frozenset()
+
+
+def is_shown(event: Event, caller: Caller, job: str | None) -> bool:
+    """Return whether an event is sent to the caller in a stream of a job, or of all; `Frames` removes names."""
+    if event.kind == "refetch":
+        return True
+    if event.kind in {"pool", "gpus"}:
+        return job is None
+    if event.kind == "admin":
+        return job is None and caller.admin
+    data = event.data
+    if event.kind == EVENT_KIND:
+        return permissions.owns(caller, data["user"]) and Channel.BROWSER in data["channels"]
+    if job is not None and job != (data.get("id") or data.get("job")):
+        return False
+    return permissions.may_see_of(caller, data["user"], data["project"])
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,150 @@
+"""Views of the nodes with who holds each GPU, made anew only where something has changed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from springtide.scheduler import wire
+from springtide.scheduler.engine.state.borrowing import Borrowing, Bound
+from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.model import Node
+from springtide.scheduler.store.records import JobRecord
+
+GpuKey = tuple[str, int]
+"""Node and index of a GPU."""
+FOREIGN = wire.Holder(kind="foreign")
+
+
+@dataclass(frozen=True, slots=True)
+class _Holding:
+    """The holders of a job's GPUs, as they follow from its record and from where its project's quota ends."""
+
+    job: JobRecord
+    bound: Bound | None
+    holders: tuple[tuple[GpuKey, wire.Holder], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The view of a node, and what it was made of."""
+
+    node: Node
+    holders: Mapping[int, wire.Holder]
+    reserved: Mapping[int, str]
+    view: wire.NodeView
+
+
+class NodeViews:
+    """The views of a pool's nodes. A node that is as it was keeps its view, so that readers can tell."""
+
+    def __init__(self) -> None:
+        self._holdings: dict[str, _Holding] = {}
+        self._seen: dict[str, _Seen] = {}
+
+    def update(self, state: State, nodes: ObservedNodes, borrowing: Borrowing) -> list[wire.NodeView]:
+        """Return the views of all nodes, in their order."""
+        holders = self._holders(state, nodes, borrowing)
+        reserved: defaultdict[str, dict[int, str]] = defaultdict(dict)
+        for (name, index), project in reservations(state).items():
+            reserved[name][index] = project
+        seen = {}
+        for node in nodes.all:
+            known = self._seen.get(node.name)
+            held, awaited = holders.get(node.name, {}), reserved.get(node.name, {})
+            if known is None or known.node is not node or (known.holders, known.reserved) != (held, awaited):
+                known = _Seen(node, held, awaited, _view(node, held, awaited))
+            seen[node.name] = known
+        self._seen = seen
+        return [each.view for each in seen.values()]
+
+    def _holders(
+        self, state: State, nodes: ObservedNodes, borrowing: Borrowing
+    ) -> Mapping[str, dict[int, wire.Holder]]:
+        """Return the holder of each GPU that is held, by node and index."""
+        found: defaultdict[str, dict[int, wire.Holder]] = defaultdict(dict)
+        for node in (*nodes.train(), *nodes.build()):
+            for index in node.taken:
+                found[node.name][index] = FOREIGN
+        holdings = {}
+        for project, jobs in state.live_by_project.items():
+            for job in jobs:
+                bound = borrowing.bound(project, job.attempts[-1].gpu_type)
+                known = self._holdings.get(job.spec.id)
+                if known is None or known.job is not job or known.bound != bound:
+                    known = _Holding(job, bound, _held_by(job, borrowing.of(job)))
+                holdings[job.spec.id] = known
+                for (name, index), holder in known.holders:
+                    found[name][index] = holder
+        self._holdings = holdings
+        for record in state.workspaces.values():
+            holder = wire.Holder(kind="workspace", user=record.user, name=record.server, state="running")
+            for index in record.gpus:
+                found[record.node][index] = holder
+        return found
+
+
+def reservations(state: State) -> dict[GpuKey, str]:
+    """Return the project of the job that each reserved GPU is reserved for."""
+    return {
+        (worker.node, index): job.spec.project
+        for job in state.reserved.values()
+        for worker in job.standing.reserved
+        for index in worker.gpus
+    }
+
+
+def occupied(state: State, nodes: ObservedNodes) -> frozenset[GpuKey]:
+    """Return the GPUs that a job, a workspace or something outside the pool holds."""
+    taken = ((node.name, index) for node in (*nodes.train(), *nodes.build()) for index in node.taken)
+    by_jobs = (
+        (worker.node, index)
+        for job in state.live_jobs()
+        for worker in job.attempts[-1].placement
+        for index in worker.gpus
+    )
+    by_workspaces = ((record.node, index) for record in state.workspaces.values() for index in record.gpus)
+    return frozenset((*taken, *by_jobs, *by_workspaces))
+
+
+def _held_by(job: JobRecord, borrowed: int) -> tuple[tuple[GpuKey, wire.Holder], ...]:
+    """Return a job's GPUs, the last ``borrowed`` of them marked as borrowed."""
+    held = [(worker.node, index) for worker in job.attempts[-1].placement for index in worker.gpus]
+    own = len(held) - borrowed
+    return tuple((key, _holder(job, borrowed=position >= own)) for position, key in enumerate(held))
+
+
+def _holder(job: JobRecord, *, borrowed: bool) -> wire.Holder:
+    return wire.Holder(
+        kind="job",
+        user=job.spec.user,
+        project=job.spec.project,
+        job=job.id,
+        name=job.spec.name,
+        state=job.state.value,
+        borrowed=borrowed,
+    )
+
+
+def _view(node: Node, holders: Mapping[int, wire.Holder], reserved: Mapping[int, str]) -> wire.NodeView:
+    uuids = {gpu.index: gpu.uuid for gpu in node.devices}
+    return wire.NodeView(
+        name=node.name,
+        environment=node.environment.value,
+        gpu_type=node.gpu_type,
+        available=node.available,
+        simulated=any(gpu.simulated for gpu in node.devices),
+        labels=dict(node.labels),
+        limits=node.limits,
+        gpus=[
+            wire.GpuCell(
+                index=index,
+                uuid=uuids.get(index, f"{node.name}/{index}"),
+                holder=holders.get(index),
+                reserved_for=reserved.get(index, ""),
+            )
+            for index in range(node.gpus)
+        ],
+    )
