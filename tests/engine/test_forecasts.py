@@ -321,3 +321,18 @@ async def test_a_line_of_questions_is_only_so_long(pool, ask, monkeypatch):
     with pytest.raises(Refusal) as caught:
         await ask(wire.WhatIf(job=wire.Wish()))
     assert caught.value.status == 503
+
+
+@pytest.mark.parametrize("change", ["pause", "cancel"])
+async def test_a_job_that_its_user_stops_is_not_expected_to_go_on(pool, look, change):
+    pool.executor.ignores_pause = pool.executor.ignores_kill = True
+    first = await pool.submit("susan", gpus=8, time_limit=1000.0, priority="high")
+    await pool.state(first.id, "running")
+    second = await pool.submit("susan", gpus=8)
+    assert (await look(second.id)).likely > pool.clock.now
+
+    await getattr(pool.engine, change)(first.id, "susan")
+    await pool.state(first.id, "pausing")
+    pool.clock.now += cache.FRESH
+
+    assert (await look(second.id)).likely == pool.clock.now

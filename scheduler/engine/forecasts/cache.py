@@ -11,7 +11,7 @@ from springtide.scheduler import model, wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
 from springtide.scheduler.engine.forecasts.worker_client import ForecastClient, ForecastError
-from springtide.scheduler.engine.state.pace import with_reports
+from springtide.scheduler.engine.state.pace import expected_course
 from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.forecast import FAR, HORIZON, Outlook, Window
@@ -177,7 +177,7 @@ class ForecastCache:
     async def _forecast(self, snapshot: Snapshot, asked: list[str], horizon: float = HORIZON) -> Outlook:
         await self._run_history.loaded()
         return await self._client.ask(
-            with_reports(snapshot, self._read_model.state.jobs),
+            expected_course(snapshot, self._read_model.state.jobs),
             asked,
             self._run_history.run_times,
             max_waiting=MAX_WAITING_JOBS,

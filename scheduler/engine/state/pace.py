@@ -1,4 +1,4 @@
-"""How long a job goes on by what it reports: one estimate, for forecasts and for what is shown; pure."""
+"""How a job goes on by what it reports and by what its user asked for, for forecasts and views; pure."""
 
 from __future__ import annotations
 
@@ -25,15 +25,24 @@ def expected_end(job: JobRecord) -> float | None:
     return at + (of - step) * passed / made
 
 
-def with_reports(snapshot: Snapshot, jobs: Mapping[str, JobRecord]) -> Snapshot:
-    """Return the snapshot with the expected run times of running jobs that report their progress."""
-    return replace(
-        snapshot, jobs=tuple(_with_report(job, jobs.get(job.id), snapshot.now) for job in snapshot.jobs)
-    )
+def expected_course(snapshot: Snapshot, jobs: Mapping[str, JobRecord]) -> Snapshot:
+    """Return the snapshot with what is known of its jobs beyond what the policy needs.
+
+    Running jobs that report their progress have their expected run times. A job that stops because its user
+    paused it holds no GPUs and does not wait for any; one that is being ended is left out.
+    """
+    found = (_expected(job, jobs.get(job.id), snapshot.now) for job in snapshot.jobs)
+    return replace(snapshot, jobs=tuple(job for job in found if job is not None))
 
 
-def _with_report(job: model.Job, record: JobRecord | None, now: float) -> model.Job:
-    end = None if record is None or job.phase is not Phase.RUNNING else expected_end(record)
+def _expected(job: model.Job, record: JobRecord | None, now: float) -> model.Job | None:
+    if record is None:
+        return job
+    if job.phase is Phase.PAUSING and record.standing.stopping is not None:
+        return None
+    if job.phase is Phase.PAUSING and record.standing.held:
+        return replace(job, phase=Phase.HELD, placement=(), started=None)
+    end = expected_end(record) if job.phase is Phase.RUNNING else None
     if end is None or end <= now:
         return job
     left = (end - now) * len(job.placement) / job.workers
