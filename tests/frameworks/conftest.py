@@ -17,6 +17,8 @@ from springtide.scheduler.model import Worker
 from springtide.scheduler.telemetry import discover
 
 PAGE = Path(__file__).parents[2] / "docs/training.md"
+ON_PROCESSORS = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "KERAS_BACKEND": "jax"}
+"""What the programs are told here, where no GPU is."""
 PAUSE_AFTER = 10.0
 """Step from which on the training is paused."""
 
@@ -58,7 +60,7 @@ class Gangs:
             size=workers,
             placement=placement,
             files={"train.py": program(section).encode()},
-            env={"PYTHONPATH": str(self.library), "OMP_NUM_THREADS": "1"},
+            env={"PYTHONPATH": str(self.library), **ON_PROCESSORS},
         )
 
     async def train(self, section: str, *, workers: int, gpus: int = 1, launcher: tuple[str, ...] = ()) -> str:

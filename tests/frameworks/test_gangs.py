@@ -29,3 +29,9 @@ async def test_pytorch(gangs: Gangs, workers: int, gpus: int, launcher: tuple[st
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.full)])
 async def test_jax(gangs: Gangs, workers: int) -> None:
     assert (await gangs.train("JAX", workers=workers, gpus=2)).startswith(f"{workers} [")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("section", "workers"), [("Lightning", 2), ("Hugging Face", 2), ("Keras", 1)])
+async def test_trainers_with_callbacks(gangs: Gangs, section: str, workers: int) -> None:
+    assert (await gangs.train(section, workers=workers)).startswith(f"{workers} [")

@@ -21,17 +21,36 @@ from cluster_tools import ToolsMissingError, cache
 from commands import run, step
 
 REQUIREMENTS = (
+    "click==8.5.1",
     "filelock==4.2.11",
     "fsspec==2026.9.0",
     "jax==0.10.2",
+    "huggingface_hub==2.4.0",
     "jinja2==3.1.6",
+    "keras==3.15.1",
     "networkx==3.6.1",
     "numpy==2.4.6",
+    "packaging==26.3",
+    "psutil==7.2.2",
+    "pyyaml==6.0.3",
+    "regex==2026.11.15",
+    "safetensors==0.8.0",
     "setuptools==80.9.0",
     "sympy==1.14.0",
+    "tokenizers==0.23.3",
+    "tqdm==4.70.1",
+    "typer==0.29.2",
     "typing_extensions==4.16.0",
 )
-WITHOUT_DEPENDENCIES = ("torch==2.15.0",)
+WITHOUT_DEPENDENCIES = (
+    "torch==2.15.0",
+    "lightning==2.6.6",
+    "lightning-utilities==0.15.3",
+    "torchmetrics==1.9.0",
+    "accelerate==1.15.0",
+    "transformers==5.23.0",
+)
+"""Packages that would bring CUDA, or that require one of these."""
 CUDA = re.compile(r"lib(cu|nv|nccl)")
 COMPLETE = "complete"
 NO_DEVICE = 100

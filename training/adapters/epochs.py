@@ -1,0 +1,36 @@
+"""Where trainers with callbacks pause: at the end of an epoch, or between two batches."""
+
+from __future__ import annotations
+
+import time
+from typing import Callable
+
+from springtide.training.job import Job
+
+
+class EpochPauses:
+    """Tells when to pause, for a trainer that starts an interrupted epoch again.
+
+    A pause comes at the end of an epoch where epochs take less than half of the grace period, and between two
+    batches otherwise. All ranks of a gang have to call the same methods in the same order. ``clock`` returns
+    seconds.
+    """
+
+    def __init__(self, job: Job, clock: Callable[[], float] = time.monotonic) -> None:
+        self._job = job
+        self._clock = clock
+        self._began = clock()
+        self._short = False
+
+    def epoch_begins(self) -> None:
+        """Record the start of an epoch."""
+        self._began = self._clock()
+
+    def after_batch(self) -> bool:
+        """Return whether to save and pause now."""
+        return self._job.should_pause() and not self._short
+
+    def after_epoch(self) -> bool:
+        """Return whether to save and pause now, and record how long the epoch took."""
+        self._short = self._clock() - self._began < self._job.grace / 2
+        return self._job.should_pause()
