@@ -242,7 +242,7 @@ async def test_readers_with_the_same_rights_are_each_told_of_their_own(running):
             [*events, wire.Event(kind="job", data=job(4, "joe", "vision").data)]
         )
         for name, received in followed:
-            told = []
+            told: list[str] = []
             while not told or told[-1] != "job4":
                 told.append((await first(received, "job"))["data"]["id"])
             assert told == wanted[name]
