@@ -25,15 +25,6 @@ async def test_a_job_runs_as_a_pod_on_its_planned_node(bench: KubeBench) -> None
     assert await bench.executor.attempts() == (running,)
 
 
-@pytest.mark.parametrize("code", [0, 3, 75])
-async def test_the_end_of_the_pod_is_the_end_of_the_attempt(bench: KubeBench, code: int) -> None:
-    await bench.up(bench.job())
-    bench.end_pod(code)
-    ended = (await bench.gone(KEY)).exit
-    assert ended is not None
-    assert (ended.kind, ended.code, ended.signal, ended.paused) == (ExitKind.EXITED, code, None, False)
-
-
 async def test_a_launch_that_is_repeated_makes_one_pod(bench: KubeBench) -> None:
     spec = bench.job()
     await asyncio.gather(*(bench.executor.launch(spec) for _ in range(5)))

@@ -1,4 +1,4 @@
-"""One hub with its service for all tests in this folder: two build nodes with two GPUs each, one train node."""
+"""One hub with its service for all tests of a module: two build nodes with two GPUs each, one train node."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ c.KubeSpawner.profile_list = [
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def place(cluster: Cluster, crd: None) -> Iterator[str]:
     """The namespace of the hub's notebooks and of the project vision's TrainJobs, with its nodes."""
     with cluster.namespace({"springtide.io/project": "vision"}) as name:
@@ -45,14 +45,14 @@ def place(cluster: Cluster, crd: None) -> Iterator[str]:
         yield name
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def api_relay(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiRelay]:
     """The way of hub and service to the API server."""
     with ApiRelay.start(cluster, tmp_path_factory.mktemp("relay") / "kubeconfig") as relay:
         yield relay
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def running_hub(
     cluster: Cluster, place: str, api_relay: ApiRelay, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KubeHub]:
