@@ -18,9 +18,8 @@ from machine import describe, percentile
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 
-from browser import BROWSER_ARGS, chromium
+from browser import running_browser
 from pages_service import PERSON, Service
-from playwright.sync_api import sync_playwright
 
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.model import FINAL, JobState
@@ -99,8 +98,7 @@ def clicks(service: Service) -> None:
 
 def changes(service: Service) -> None:
     """Print how long it takes from a change in the service to the screen."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=BROWSER_ARGS)
+    with running_browser() as browser:
         page = browser.new_page()
         page.context.add_cookies([{"name": PERSON, "value": "admin", "url": service.url}])
         page.goto(f"{service.url}?whose=all")
@@ -121,7 +119,6 @@ def changes(service: Service) -> None:
             service.run(service.engine.pause(job, "admin"))
             committed = time.time()
             times.append(page.evaluate("window.seen") - 1000 * committed)
-        browser.close()
     tell("change on screen", times)
 
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from playwright.sync_api import FloatRect, Locator, expect, sync_playwright
+from playwright.sync_api import FloatRect, Locator, expect
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Submission
@@ -21,13 +21,13 @@ from springtide.scheduler.wire import Submission
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parents[1] / "tests" / "support"))
 
+from browser import running_browser  # noqa: E402 - found by the line above
 from browser_people import Person, expect_state  # noqa: E402 - found by the line above
 from hub_process import HubProcess  # noqa: E402
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-CHROMIUM = "/usr/bin/chromium"
 WIDTH = 1080
 MARGIN = 16
 LATER = (
@@ -42,9 +42,8 @@ LATER = (
 
 def main() -> None:
     """Make all pictures."""
-    with tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as directory, running_browser() as browser:
         hub = HubProcess(Path(directory) / "state", settings={"min_runtime": 1.0})
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:
             hub.start()
             picture_of_the_notebook(hub, browser)
@@ -52,7 +51,6 @@ def main() -> None:
             picture_of_the_pool(hub, browser)
             picture_of_the_admin_page(hub, browser)
         finally:
-            browser.close()
             hub.stop()
 
 

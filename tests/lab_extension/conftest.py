@@ -8,16 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from browser import BROWSER_ARGS, chromium
+from browser import PATIENCE_S, running_browser
 from lab_bench import Lab
-from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext
 from pool_process import ServiceProcess
 from server_extension_bench import start_server, stop
 
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.wire import Job, Submission
 
-PATIENCE_MS = 60_000
 STEPS = """
 import time
 from springtide.training import current_job
@@ -48,24 +47,30 @@ def lab(tmp_path_factory: pytest.TempPathFactory, service: ServiceProcess) -> It
     stop(server)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    expect.set_options(timeout=PATIENCE_MS)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=BROWSER_ARGS)
+    with running_browser() as browser:
         yield browser
-        browser.close()
+
+
+@pytest.fixture(scope="package")
+def window(browser: Browser) -> Iterator[BrowserContext]:
+    """The browser window of all tests: what JupyterLab loads is kept from one to the next."""
+    window = browser.new_context(viewport={"width": 1300, "height": 1000})
+    window.set_default_timeout(PATIENCE_S * 1000)
+    yield window
+    window.close()
 
 
 @pytest.fixture
-def context(browser: Browser, tmp_path: Path) -> Iterator[BrowserContext]:
+def context(window: BrowserContext, tmp_path: Path) -> Iterator[BrowserContext]:
     """A browser window that is empty at first; its tabs are photographed at the end."""
-    context = browser.new_context(viewport={"width": 1300, "height": 1000})
-    context.set_default_timeout(PATIENCE_MS)
-    yield context
-    for number, tab in enumerate(context.pages):
+    yield window
+    window.set_offline(False)
+    for number, tab in enumerate(list(window.pages)):
         tab.screenshot(path=tmp_path / f"tab-{number}.png")
-    context.close()
+        tab.close()
+    window.clear_cookies()
 
 
 @pytest.fixture

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 from widget_page import show_widget
 
 pytestmark = pytest.mark.xdist_group("lab")
@@ -20,13 +21,14 @@ TRAITS = {"job": JOB, "points": [], "log": "", "notice": "", "colour": 0, "simul
 
 
 @pytest.fixture
-def tab(context: BrowserContext) -> Page:
-    """A page with a card whose kernel says nothing; time passes when the test says so."""
-    tab = context.new_page()
+def tab(browser: Browser) -> Iterator[Page]:
+    """A page with a card whose kernel says nothing; time passes when the test says so, in this window alone."""
+    tab = browser.new_page()
     tab.clock.install()
     tab.goto("about:blank")
     show_widget(tab, "notebook/card_widget.js", "cardWidget", TRAITS)
-    return tab
+    yield tab
+    tab.close()
 
 
 def test_a_card_says_that_its_kernel_is_silent_and_lives_again_when_it_is_not(tab: Page) -> None:

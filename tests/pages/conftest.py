@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import BROWSER_ARGS, chromium
-from pages_service import PATIENCE_S, PERSON, WIDE, Service, Windows
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from browser import running_browser
+from pages_service import PERSON, WIDE, Service, Windows
+from playwright.sync_api import Browser, BrowserContext, Page
 
 HERE = Path(__file__).parent
 VISUALS = HERE.parents[1] / "widgets" / "visuals"
@@ -31,13 +31,18 @@ class GalleryHandler(SimpleHTTPRequestHandler):
         """Keep quiet."""
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of a file in one worker, so that each file has one browser and one service."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.xdist_group(f"pages-{item.path.stem}"))
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    expect.set_options(timeout=PATIENCE_S * 1000)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=BROWSER_ARGS)
+    with running_browser() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

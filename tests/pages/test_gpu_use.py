@@ -76,6 +76,7 @@ def test_pages_show_use_within_what_is_held_and_say_what_is_not_used(visit: Visi
     expect(pool.get_by_test_id("pool-used")).to_contain_text("4 train GPUs held")
     expect(pool.get_by_test_id("pool-used")).to_contain_text("(simulated)")
     expect(pool.get_by_test_id("holder-used").first).to_contain_text("%")
+    pool.close()
     service.run(unused(service, job.id))
     sentence = page.get_by_test_id("job-reason").first
     expect(sentence).to_contain_text("% used for 11 min")
@@ -85,6 +86,6 @@ async def unused(service: Service, job: str) -> None:
     """Sample as often as it takes until ten minutes have been measured in which the job computed nothing."""
     usage = service.engine.usage
     now = int(time.time()) // 10 * 10
-    for interval in range(now - 700, now, 10):
+    for interval in range(now - 660, now, 10):
         await usage.sample(interval)
     assert (await service.engine.job(job)).usage is not None

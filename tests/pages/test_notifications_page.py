@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from pages_service import Service
-from playwright.sync_api import Page, expect
+import pytest
+from browser import BROWSER_ARGS, chromium
+from pages_service import PERSON, Service
+from playwright.sync_api import Browser, Page, expect
 
 Visit = Callable[..., Page]
 
@@ -51,8 +53,18 @@ def test_what_is_chosen_is_kept_and_a_webhook_is_not_shown_again(visit: Visit) -
     expect(page.get_by_test_id("webhook-failed")).to_be_disabled()
 
 
-def test_the_browser_shows_what_happens_on_whatever_page_is_open(visit: Visit, service: Service) -> None:
-    page = visit("susan", "notifications", permissions=["notifications"])
+@pytest.fixture
+def notified(browser: Browser, service: Service) -> Iterator[Page]:
+    """The page of a browser that shows notifications, which the headless shell does not."""
+    with browser.browser_type.launch(executable_path=chromium(whole=True), args=BROWSER_ARGS) as whole:
+        context = whole.new_context(permissions=["notifications"])
+        context.add_cookies([{"name": PERSON, "value": "susan", "url": service.url}])
+        yield context.new_page()
+
+
+def test_the_browser_shows_what_happens_on_whatever_page_is_open(notified: Page, service: Service) -> None:
+    page = notified
+    page.goto(f"{service.url}notifications")
     with page.expect_response("**/api/v1/notifications"):
         page.get_by_test_id("browser-ended").check()
     page.context.add_init_script(KEEP_WHAT_IS_SHOWN)

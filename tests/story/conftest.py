@@ -12,41 +12,43 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from browser import BROWSER_ARGS, chromium
-from browser_people import PATIENCE_S
-from hub_process import HubProcess
-from playwright.sync_api import Browser, expect, sync_playwright
+from browser import running_browser
+from hub_people import Hub
+from playwright.sync_api import Browser
 
 from springtide.scheduler.executors.local.executor import service_environment
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/digits"
-LONG_ENOUGH_S = 12
+LONG_ENOUGH_S = 6
 LOG_END = 6000
 
 
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[HubProcess]:
-    hub = HubProcess(tmp_path / "state", settings={"min_runtime": 1.0})
+@pytest.fixture(scope="package")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    """The hub of all tests of the group ``story``."""
+    hub = Hub(tmp_path_factory.mktemp("hub") / "state", "c.Springtide.min_runtime = 1.0")
     try:
         hub.start()
         yield hub
     finally:
         hub.stop()
-        print((hub.state_dir / "hub/hub.log").read_text()[-LOG_END:])
 
 
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    """A browser whose windows are told of at the end, for whoever wonders why a story failed."""
-    expect.set_options(timeout=PATIENCE_S * 1000)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=BROWSER_ARGS)
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    with running_browser() as browser:
         yield browser
-        for number, page in enumerate(page for context in browser.contexts for page in context.pages):
-            page.screenshot(path=tmp_path / f"window-{number}.png")
-            print(f"window {number}, {page.url}:", *page.get_by_test_id("job-card").all_inner_texts(), sep="\n")
-        browser.close()
+
+
+@pytest.fixture(autouse=True)
+def told(hub: Hub, browser: Browser, tmp_path: Path) -> Iterator[None]:
+    """Tell of the windows and the hub at the end, for whoever wonders why a story failed."""
+    yield
+    for number, page in enumerate(page for context in browser.contexts for page in context.pages):
+        page.screenshot(path=tmp_path / f"window-{number}.png")
+        print(f"window {number}, {page.url}:", *page.get_by_test_id("job-card").all_inner_texts(), sep="\n")
+    print((hub.state_dir / "hub/hub.log").read_text()[-LOG_END:])
 
 
 def trained_alone(directory: Path, name: str, epochs: int) -> Iterator[str]:

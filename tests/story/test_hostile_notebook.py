@@ -10,10 +10,11 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from browser import PATIENCE_S
 from browser_people import Person
 from hub_people import Hub
 from hub_people import Person as Program
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, StorageState, expect
 
 pytestmark = [pytest.mark.xdist_group("hub-hostile"), pytest.mark.timeout(240)]
 
@@ -38,13 +39,27 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     hub.stop()
 
 
-@pytest.fixture
-def admin(hub: Hub, browser: Browser) -> Person:
-    """An administrator who has the pool's page open."""
+@pytest.fixture(scope="module")
+def cookies(hub: Hub, browser: Browser) -> StorageState:
+    """What the browser of an administrator keeps who has logged in."""
     admin = Person.log_in(browser, hub, "admin")
     admin.goto("admin")
     expect(admin.tab.get_by_test_id("edit-quota-joe")).to_be_visible()
-    return admin
+    kept = admin.tab.context.storage_state()
+    admin.tab.context.close()
+    return kept
+
+
+@pytest.fixture
+def admin(hub: Hub, browser: Browser, cookies: StorageState) -> Iterator[Person]:
+    """An administrator who has the pool's page open, in a browser that no other test has left anything in."""
+    context = browser.new_context(storage_state=cookies)
+    context.set_default_timeout(PATIENCE_S * 1000)
+    admin = Person("admin", hub.url, context.new_page())
+    admin.goto("admin")
+    expect(admin.tab.get_by_test_id("edit-quota-joe")).to_be_visible()
+    yield admin
+    context.close()
 
 
 def of_joe(hub: Hub, path: str, **answer: str | list[str]) -> str:

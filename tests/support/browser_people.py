@@ -6,10 +6,10 @@ import contextlib
 import re
 from dataclasses import dataclass
 
+from browser import PATIENCE_S
 from hub_process import HubProcess
 from playwright.sync_api import Browser, Error, Locator, Page, ViewportSize, expect
 
-PATIENCE_S = 60
 SPAWN_TIMEOUT_MS = 90_000
 KERNEL_TIMEOUT_MS = 60_000
 KERNEL_TRIES = 6

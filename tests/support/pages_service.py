@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from browser import PATIENCE_S
 from jupyterhub._data import DATA_FILES_PATH
 from jupyterhub.services.auth import HubOAuth
 from new_store import open_store
@@ -35,7 +36,6 @@ T = TypeVar("T")
 
 PREFIX = "/services/springtide/"
 PERSON = "person"
-PATIENCE_S = 60
 WIDE: ViewportSize = {"width": 1280, "height": 900}
 UNFINISHED = frozenset(state.value for state in model.JobState if not state.final)
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from commands import run, search_path, step
 
 CHROMIUM = "chromium"
+HEADLESS = "chromium-headless-shell"
+"""Chromium without what is around a page, such as windows and notifications, which takes most of its time."""
 POSTGRES = Path("/usr/lib/postgresql")
 CNI_PLUGIN = Path("/usr/lib/cni/ptp")
 ARCHIVE_KEYS = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -41,6 +43,11 @@ def find_program(name: str, environment: Mapping[str, str] = os.environ) -> Path
     return Path(found) if found else None
 
 
+def find_browser(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the path of the headless shell, else of Chromium; None when both are missing."""
+    return find_program(HEADLESS, environment) or find_program(CHROMIUM, environment)
+
+
 def postgres_programs() -> Path | None:
     """Return the directory with the programs of the newest PostgreSQL server; None when there is none."""
     found = sorted(POSTGRES.glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
@@ -63,8 +70,9 @@ def missing_for_nodes(environment: Mapping[str, str] = os.environ) -> list[str]:
 def missing(environment: Mapping[str, str] = os.environ) -> list[str]:
     """Return all packages that the tests need and this machine lacks."""
     found = missing_for_nodes(environment)
-    if find_program(CHROMIUM, environment) is None:
-        found += [CHROMIUM, "fonts-dejavu"]
+    found += [name for name in (HEADLESS, CHROMIUM) if find_program(name, environment) is None]
+    if CHROMIUM in found:
+        found.append("fonts-dejavu")
     if postgres_programs() is None:
         found.append("postgresql")
     if find_program("gcc", environment) is None:
