@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -189,9 +190,9 @@ def lock(url: URL, writer: Engine, wait: float) -> FileLock | AdvisoryLock:
 
 def migrate(writer: Engine) -> None:
     """Bring the schema up to this version's, in one transaction. Raises `StoreTooNewError` for a newer one."""
-    config = migrations_config()
     with translated(writer.url), writer.begin() as connection:
-        if not _is_current(connection, ScriptDirectory.from_config(config)):
+        if not _is_current(connection):
+            config = migrations_config()
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
 
@@ -199,7 +200,7 @@ def migrate(writer: Engine) -> None:
 def check_schema(reader: Engine) -> None:
     """Raise `StoreTooNewError` for a newer schema than this version's, and `StoreError` for an older one."""
     with translated(reader.url), reader.connect() as connection:
-        if not _is_current(connection, ScriptDirectory.from_config(migrations_config())):
+        if not _is_current(connection):
             raise StoreError(
                 f"The store {_where(connection)} was written by an older Springtide, or is empty. Start the "
                 "service of this version on it once, which brings it up to date."
@@ -214,8 +215,14 @@ def migrations_config() -> Config:
     return config
 
 
-def _is_current(connection: Connection, script: ScriptDirectory) -> bool:
+@cache
+def _script() -> ScriptDirectory:
+    return ScriptDirectory.from_config(migrations_config())
+
+
+def _is_current(connection: Connection) -> bool:
     """Return whether the schema is this version's; raise `StoreTooNewError` for a newer one."""
+    script = _script()
     known = {revision.revision for revision in script.walk_revisions()}
     present = set(MigrationContext.configure(connection).get_current_heads())
     if present - known:

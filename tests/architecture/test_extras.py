@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from declared import EXTRAS, OWN_NAME, PROVIDERS, closure, requirements
 from import_graph import ROOT, module_files
 from packaging.utils import canonicalize_name
+
+pytestmark = pytest.mark.xdist_group("extras")  # each worker would read all sources
 
 # The extras that a module needs to be imported: those of the longest prefix.
 EXTRAS_OF: dict[str, tuple[str, ...]] = {
@@ -69,26 +71,27 @@ def extras_of(module: str) -> tuple[str, ...]:
     return EXTRAS_OF[module]
 
 
-def imported(path: Path, *, at_once: bool) -> Iterator[str]:
+@cache
+def imported(path: Path, *, at_once: bool) -> frozenset[str]:
     """The packages of others that a file imports: when it is imported itself, or also later."""
     tree = ast.parse(path.read_text())
+    names: set[str] = set()
     for node in tree.body if at_once else ast.walk(tree):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module or ""]
-        else:
-            continue
-        yield from {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {OWN_NAME}
+            names.add(node.module or "")
+    return frozenset(name.partition(".")[0] for name in names) - sys.stdlib_module_names - {OWN_NAME}
 
 
+@cache
 def declared(extras: tuple[str, ...]) -> set[str]:
     return {canonicalize_name(each.name) for each in requirements(extras)}
 
 
 def undeclared(path: Path, extras: tuple[str, ...], *, at_once: bool) -> set[str]:
     wanted = declared(extras)
-    names = set(imported(path, at_once=at_once)) - FRAMEWORKS
+    names = imported(path, at_once=at_once) - FRAMEWORKS
     return {name for name in names if not PROVIDERS.get(name, frozenset({name})) & wanted}
 
 

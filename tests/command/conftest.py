@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hub_people import Hub
 from postgresql_server import programs, running_server
-from terminal import Done, Run, springtide
+from terminal import Done, Run, called
 
 
 @pytest.fixture(scope="session")
@@ -53,10 +53,10 @@ def directory() -> Iterator[Path]:
 
 @pytest.fixture
 def run(hub: Hub, tokens: Callable[[str], str], directory: Path) -> Run:
-    """The command in a directory of susan's, with her token."""
+    """The command in a directory of susan's, with her token, within this process."""
 
     def command(*words: str, user: str = "susan") -> Done:
         env = {"SPRINGTIDE_URL": f"{hub.url}/services/springtide", "JUPYTERHUB_API_TOKEN": tokens(user)}
-        return springtide(*words, env=env, cwd=directory)
+        return called(*words, env=env, cwd=directory)
 
     return command

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hub_people import until
 from pool_process import running_service
-from terminal import Done, springtide
+from terminal import Done, called
 
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client
@@ -25,14 +25,14 @@ def _rests(client: Client) -> bool:
 
 @dataclass(frozen=True)
 class Pool:
-    """A real service and its command line for a given user; jobs are sent and read without a process for each."""
+    """A real service and the command of a user; nothing that is asked needs a process of its own."""
 
     url: str
     directory: Path
 
     def run(self, *words: str, user: str = "susan") -> Done:
         env = {"SPRINGTIDE_URL": self.url, "JUPYTERHUB_API_TOKEN": user}
-        return springtide(*words, env=env, cwd=self.directory)
+        return called(*words, env=env, cwd=self.directory)
 
     def explain(self, job: str) -> str:
         done = self.run("explain", job)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hub_people import Hub, until
-from terminal import Run, springtide
+from terminal import Run, called, springtide
 
 pytestmark = [pytest.mark.xdist_group("hub-command"), pytest.mark.timeout(180)]
 
@@ -173,7 +173,7 @@ def test_without_a_pool_the_way_out_is_told() -> None:
 
 def test_all_commands_take_json() -> None:
     for command in ("up", "submit", "jobs", "logs", "pause", "resume", "cancel", "projects", "nodes", "top"):
-        assert "--json" in springtide(command, "--help").out, command
+        assert "--json" in called(command, "--help").out, command
 
 
 def test_the_list_of_commands_is_that_of_the_manual() -> None:

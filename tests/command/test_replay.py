@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hub_people import until
 from pool_process import running_service
-from terminal import Done, springtide
+from terminal import Done, called, springtide
 
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client
@@ -36,7 +36,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
 
 
 def replayed(state: Path, decision: str, *words: str) -> Done:
-    return springtide("replay", decision, "--state-dir", str(state), "--json", *words)
+    return called("replay", decision, "--state-dir", str(state), "--json", *words)
 
 
 def test_every_decision_of_a_running_pool_is_made_again(pool: Pool) -> None:
@@ -77,7 +77,7 @@ def changed(state: Path, statement: str) -> None:
 
 def test_a_plan_that_is_not_made_again_is_a_failure(copy: Path) -> None:
     changed(copy, """UPDATE decisions SET plan = '{"decisions":[],"wake_at":null}' WHERE id = 1""")
-    done = springtide("replay", "1", "--state-dir", str(copy))
+    done = called("replay", "1", "--state-dir", str(copy))
     assert done.code == 1
     assert "  nothing to do\nThe replay differs: " in done.out
     told = replayed(copy, "1")
@@ -100,7 +100,7 @@ def test_a_decision_that_is_not_kept_is_named_with_those_that_are(pool: Pool) ->
 
 @pytest.mark.parametrize("decision", ["x", "-1", "1.5"])
 def test_what_is_no_decision_is_bad_input(pool: Pool, decision: str) -> None:
-    done = springtide("replay", "--state-dir", str(pool.state), "--", decision)
+    done = called("replay", "--state-dir", str(pool.state), "--", decision)
     assert done.code == 2
     assert f"expected a number, or newest, got '{decision}'" in done.err
 

@@ -1,14 +1,20 @@
-"""The ``springtide`` command in a terminal, as a separate process."""
+"""The ``springtide`` command: as a process, and within this one where the process is not what is proven."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+from click.testing import CliRunner
+
+from springtide.hub_extension.command import main
 
 
 @dataclass(frozen=True)
@@ -32,12 +38,25 @@ class Run(Protocol):
     def __call__(self, *words: str, user: str = "susan") -> Done: ...
 
 
-def springtide(*words: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
-    """Run the command."""
-    ours = ("SPRINGTIDE", "JUPYTERHUB")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+OURS = ("SPRINGTIDE", "JUPYTERHUB")
+"""Variables of the environment that the command sees only as a test gives them."""
+
+
+def springtide(*words: str, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Done:
+    """Run the command as a process, as a terminal does."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     done = subprocess.run(
         [sys.executable, "-m", "springtide.hub_extension.command", *words],
-        env=environment | (env or {}), cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
+        env=environment | dict(env or {}), cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+def called(*words: str, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Done:
+    """Call the command within this process: what it says and its exit code are those of the process."""
+    hidden = dict.fromkeys(name for name in os.environ if name.startswith(OURS))
+    with contextlib.chdir(cwd or Path.cwd()):
+        done = CliRunner().invoke(main, words, env={**hidden, **(env or {})}, prog_name="springtide")
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Done(done.exit_code, done.stdout, done.stderr)
