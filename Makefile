@@ -9,7 +9,7 @@ CACHE  ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/springtide
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PYTEST_ARGS ?=
 RELIABILITY_ARGS ?=
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 # Compiled modules are kept, also where the environment says not to (as images of containers do): compiling the tests
 # and their packages anew takes each of the workers longer than to read all of them.
 export PYTHONDONTWRITEBYTECODE :=

@@ -49,6 +49,9 @@ MARKER_OF_FOLDER = {
     "widgets/test_digits_example.py": "slow",
 }
 
+# Groups of tests that run for minutes on one worker, longest first: they start first, so that none is left over.
+LONG_GROUPS = ("cluster", "story", "lab", "hub-hostile", "hub-command", "chart", "frameworks", "hub-spawner")
+
 NEEDS = frozenset({*MARKER_OF_FIXTURE.values(), *MARKER_OF_FOLDER.values(), "root"})
 
 
@@ -57,6 +60,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="run the tests of `make check` only")
     parser.addoption("--full", action="store_true", help="run the tests that `make test` has no time for, too")
     parser.addoption("--seed", type=int, metavar="S", help="seed of the first random history")
+
+
+def pytest_configure() -> None:
+    """Refuse to run when a file that is to have a marker is not there: its tests would run without."""
+    if missing := [name for name in MARKER_OF_FOLDER if not (HERE / name).exists()]:
+        raise pytest.UsageError(f"tests/conftest.py gives markers to {', '.join(missing)}, which is not there.")
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +88,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark and group the tests before pytest selects by `-m`; deselect those that the options leave out."""
+    """Mark, group and order the tests before pytest selects by `-m`; deselect those that the options leave out."""
     for item in items:
         for marker in sorted(_of_fixtures(item) | _of_folder(item.path)):
             item.add_marker(marker)
@@ -87,7 +96,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(HERE))))
     left_out = {item for item in items if _is_left_out(item, config)}
     config.hook.pytest_deselected(items=list(left_out))
-    items[:] = [item for item in items if item not in left_out]
+    items[:] = sorted((item for item in items if item not in left_out), key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """Return when a test starts: those of long groups, of other groups, and long ones of their own come first."""
+    group = item.get_closest_marker("xdist_group")
+    if group is None:
+        return len(LONG_GROUPS) + (1 if item.get_closest_marker("slow") else 2)
+    return LONG_GROUPS.index(group.args[0]) if group.args[0] in LONG_GROUPS else len(LONG_GROUPS)
 
 
 def _of_fixtures(item: pytest.Item) -> set[str]:
