@@ -36,13 +36,15 @@ TICKS = os.sysconf("SC_CLK_TCK")
 class Figures:
     """What was measured of one pool. Times in seconds, memory in MiB.
 
-    ``start_used`` and ``submission_ms`` are processor time.
+    ``start_used`` and ``submission_ms`` are processor time; ``cores`` are those that the service had under the
+    whole load, ``clients`` those that the people of this process had.
     """
 
     start: float
     start_used: float
     submission_ms: float = 0.0
     cores: float = 0.0
+    clients: float = 0.0
     memory: list[float] = field(default_factory=list)
     refused: int = 0
     retry_after: str | None = None
@@ -125,10 +127,11 @@ async def measure(served: Service, seconds: float, *, flood: bool) -> Figures:
     figures.load = load = Load(served.port)
     async with streams(load):
         sampling = asyncio.create_task(_sample(served.pid, figures.memory))
-        before, began = served.used, time.perf_counter()
+        before, own, began = served.used, time.process_time(), time.perf_counter()
         await load.run(seconds)
         figures.seconds = time.perf_counter() - began
         figures.cores = (served.used - before) / figures.seconds
+        figures.clients = (time.process_time() - own) / figures.seconds
         sampling.cancel()
         if flood:
             figures.refused, figures.retry_after = await beyond(load)
@@ -154,7 +157,8 @@ def table(full: Figures, empty: Figures) -> Iterator[str]:
         ("start until the first answer, s", full.start, empty.start),
         ("processor time of the start, s", full.start_used, empty.start_used),
         ("processor time of a submission alone, ms", full.submission_ms, empty.submission_ms),
-        ("processor under the whole load, cores", full.cores, empty.cores),
+        ("processor of the service under it all, cores", full.cores, empty.cores),
+        ("processor of the clients, cores", full.clients, empty.clients),
         ("50 % of all answers within, ms", full.load.slowest(0.5), empty.load.slowest(0.5)),
         ("99 % of all answers within, ms", full.load.slowest(), empty.load.slowest()),
         ("longest answer, ms", full.load.slowest(1.0), empty.load.slowest(1.0)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -23,7 +24,9 @@ REQUESTS = {
 }
 MIX = ("submit",) * (RATE // 10) + ("list",) * (LISTS // 10) + ("pool",) * (POOLS // 10)
 BEYOND = BURST + 100
-KINDS = (b"job", b"progress", b"pool", b"refetch", b"admin", b"log")
+NAMED = re.compile(rb"event: (\w+)\n")
+LONGEST_NAME = 32
+"""A line without its end that is longer than this, in bytes, is not the name of an event."""
 
 
 class Connection:
@@ -65,12 +68,13 @@ class Connection:
             if status != 200:
                 seen[f"status {status}"] += 1
                 return
-            rest = b""
+            begun = b""
             while data := await reader.read(1 << 20):
                 seen["bytes"] += len(data)
-                whole, _, rest = (rest + data).rpartition(b"\n")
-                for kind in KINDS:
-                    seen[kind.decode()] += whole.count(b"event: " + kind)
+                for kind in NAMED.findall(begun + data):
+                    seen[kind.decode()] += 1
+                last = data[data.rfind(b"\n") + 1 :]
+                begun = last if len(last) < LONGEST_NAME else b""
             seen["ended"] += 1
         finally:
             writer.close()

@@ -26,7 +26,7 @@ from springtide.hub_extension.service.runtime import serve
 from springtide.hub_extension.service.site import Site
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Groups
-from springtide.scheduler.engine import EngineSettings, open_engine
+from springtide.scheduler.engine import EngineSettings, garbage, open_engine
 from springtide.scheduler.executors.base import LogGrew
 from springtide.scheduler.model import Environment, Gpu, JobState, Node, Reason, Settings, Worker
 from springtide.scheduler.store import Store
@@ -184,7 +184,8 @@ async def serve_pool(state: Path) -> None:
     async with AsyncExitStack() as stack:
         store = opened(state)
         stack.callback(store.close)
-        engine, executor = await started(state, store)
+        with garbage.loading():
+            engine, executor = await started(state, store)
         stack.push_async_callback(engine.stop)
         buckets = Buckets(PERSONAL_RATE, BURST, asyncio.get_running_loop().time)
         pool = Pool(

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 import click
 
 from springtide.hub_extension.commands.jobs import why
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table
-from springtide.scheduler.client import Client
+from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Job, durations
 from springtide.scheduler.wording import ago, exactly, size
 
-LOOK_EVERY_S = 2.0
-"""Time between two questions whether a job has ended, in seconds."""
+LOOK_EVERY_S = 30.0
+"""Time after which a job is looked at although no event tells of it, in seconds: streams may not get through."""
 TIME_IS_OVER = 124
 """Exit code of a wait whose time is over, as that of ``timeout`` of the coreutils."""
 
@@ -61,12 +63,35 @@ def wait(*, job_ids: tuple[str, ...], timeout: float | None, as_json: bool) -> N
 
 def _ended(client: Client, job_id: str, deadline: float | None) -> Job:
     """Return a job once it has ended, or as it is when the deadline, of the monotonic clock, has come."""
-    while True:
-        job = client.job(job_id)
-        left = LOOK_EVERY_S if deadline is None else min(LOOK_EVERY_S, deadline - time.monotonic())
-        if JobState(job.state).final or left <= 0:
-            return job
-        time.sleep(left)
+    job = client.job(job_id)
+    if JobState(job.state).final:
+        return job
+    with _told_of(job_id) as told:
+        while True:
+            left = LOOK_EVERY_S if deadline is None else min(LOOK_EVERY_S, deadline - time.monotonic())
+            if JobState(job.state).final or left <= 0:
+                return job
+            told.wait(left)
+            told.clear()
+            job = client.job(job_id)
+
+
+@contextmanager
+def _told_of(job_id: str) -> Iterator[threading.Event]:
+    """Have an event that is set when the pool's stream tells of a job, how it is at first and then each change."""
+    told, stop = threading.Event(), threading.Event()
+
+    def follow() -> None:
+        with suppress(PoolError), Client() as client:  # what is refused, the next look is refused as well
+            for event in client.events(job_id, stop=stop):
+                if event.kind in {"job", "refetch"}:
+                    told.set()
+
+    threading.Thread(target=follow, name="events", daemon=True).start()
+    try:
+        yield told
+    finally:
+        stop.set()
 
 
 @click.command()

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 from tornado.iostream import StreamClosedError
 from tornado.web import HTTPError
 
@@ -37,6 +38,8 @@ EventId = Annotated[int, Meta(ge=0, le=1 << 53)]
 
 class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Query parameters: events of one ``job`` or of all jobs, after ``last_event_id``.
+
+    The stream begins with these, then with how the job or the pool is now.
 
     The header ``Last-Event-ID`` takes precedence over ``last_event_id``.
     """
@@ -115,16 +118,23 @@ class EventsHandler(SiteHandler):
         try:
             with self.relay.joined(connection, caller, job, chunked=chunked) as reader:
                 source = self.pool.engine.events
-                await self._begin(reader, None if after is None else source.recorded(after), source.first())
+                recorded = None if after is None else source.recorded(after)
+                first = source.first() if job is None else await self._job_event(job)
+                await self._begin(reader, recorded, first)
                 await self._follow(reader)
             await _flush(reader, piece_of(b""))
-        except (StreamClosedError, TimeoutError):
+        except (StreamClosedError, TimeoutError, Refusal):
             pass
         finally:
             connection.close()
 
+    async def _job_event(self, job_id: str) -> Event:
+        """Return how a job is now, as an event. Raises `Refusal` 404 if it is no longer kept."""
+        found = replace(await self.pool.engine.job(job_id), source="")
+        return Event(kind="job", data=msgspec.to_builtins(found), at=self.pool.clock())
+
     async def _begin(self, reader: Reader, recorded: AsyncIterator[Sequence[Event]] | None, first: Event) -> None:
-        """Send the recorded events that the reader missed, then how the pool was when they were asked for."""
+        """Send the recorded events that the reader missed, then ``first``: how it was when they were asked for."""
         await _flush(reader, piece_of(b"retry: %d\n\n" % RETRY_MS))
         if recorded is not None:
             async for events in recorded:

@@ -33,7 +33,7 @@ from springtide.hub_extension.web.hub import HubGroups
 from springtide.hub_extension.web.server import Server
 from springtide.scheduler import model
 from springtide.scheduler.clock import Clock
-from springtide.scheduler.engine import ConfigurationError, Engine, EngineSettings, open_engine
+from springtide.scheduler.engine import ConfigurationError, Engine, EngineSettings, garbage, open_engine
 from springtide.scheduler.executors.accounts import Accounts
 from springtide.scheduler.executors.base import Executor, ExecutorError
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -243,9 +243,10 @@ class Runtime:
         )
         self._stack.callback(store.close)
         executor = await self._local_executor() if cluster is None else cluster.executor()
-        engine = await open_engine(
-            store, executor, setup.engine_settings, projects=setup.projects, clock=Clock(self._clock)
-        )
+        with garbage.loading():
+            engine = await open_engine(
+                store, executor, setup.engine_settings, projects=setup.projects, clock=Clock(self._clock)
+            )
         self._stack.push_async_callback(engine.stop)
         if cluster is not None and setup.train_jobs:
             await self._stack.enter_async_context(cluster.train_jobs(engine, setup.train_jobs))

@@ -111,6 +111,14 @@ async def test_one_jobs_stream_tells_of_that_job_only(running):
                     break
 
 
+async def test_a_jobs_stream_begins_with_how_the_job_is(running):
+    job = await running.submit("susan", "true", name="digits")
+    await running.until("susan", job["id"], lambda found: found["state"] == "succeeded")
+    async with stream(running, "susan", f"?job={job['id']}") as events:
+        told = await first(events, "job")
+        assert (told["data"]["name"], told["data"]["state"], told["id"]) == ("digits", "succeeded", None)
+
+
 async def test_a_stream_of_a_job_one_may_not_see_is_refused(running):
     job = await running.submit("susan")
     assert (await running.as_("jemma").get(f"/events?job={job['id']}")).status_code == 404

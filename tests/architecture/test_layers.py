@@ -115,6 +115,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "settings": (),
         "messages": (),
         "store_threads": (),
+        "garbage": (),
         "state": (),
         "notifications": ("state",),
         "requests": ("state",),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 from terminal import Run
+
+from springtide.hub_extension.commands.results import LOOK_EVERY_S
 
 pytestmark = [pytest.mark.xdist_group("hub-command"), pytest.mark.timeout(180)]
 
@@ -42,3 +45,10 @@ def test_a_wait_tells_by_its_exit_code_how_jobs_ended(run: Run) -> None:
     assert run("cancel", sleeping).code == 0
     assert run("wait", failing, sleeping).code == 1
     assert run("wait", sleeping, "--timeout", "soon").code == 2
+
+
+def test_a_wait_hears_of_the_end_at_once(run: Run) -> None:
+    job = run("submit", "--json", "--", "sleep", "4").json["id"]
+    waited = run("wait", job, "--json")
+    assert waited.code == 0, waited
+    assert time.time() - waited.json["ended"] < LOOK_EVERY_S / 2

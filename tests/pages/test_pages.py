@@ -444,6 +444,16 @@ def test_where_a_stream_is_one_too_many_the_page_asks_instead(windows: Windows, 
     expect(row(page, job).get_by_test_id("row-state")).to_have_text("Running")
 
 
+def test_a_refused_stream_is_tried_again_when_the_refusal_says(windows: Windows, service: Service) -> None:
+    page = windows.open()
+    page.context.add_cookies([{"name": PERSON, "value": "susan", "url": service.url}])
+    refusal = {"status": 429, "headers": {"Retry-After": "2"}}
+    page.route("**/api/v1/events*", lambda route: route.fulfill(**refusal), times=1)
+    page.goto(service.url)
+    expect(page.get_by_test_id("connection")).to_have_text("Updated every few seconds")
+    expect(page.get_by_test_id("connection")).to_have_text("Live")
+
+
 def test_where_streams_do_not_get_through_the_page_asks_instead(windows: Windows, service: Service) -> None:
     page = windows.open()
     page.context.add_cookies([{"name": PERSON, "value": "susan", "url": service.url}])

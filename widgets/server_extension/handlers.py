@@ -155,6 +155,8 @@ class EventsHandler(PoolHandler):
             await self._reading
         except GateError as error:
             if not self._headers_written:
+                if error.retry_after:
+                    self.set_header("Retry-After", error.retry_after)
                 self.refuse(error.problem)
         except (asyncio.CancelledError, StreamClosedError):
             pass

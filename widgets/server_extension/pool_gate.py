@@ -26,11 +26,15 @@ REDIRECTS: Final = range(300, 400)
 
 
 class GateError(Exception):
-    """The pool gave no answer that can be passed on; ``problem`` says why."""
+    """The pool gave no answer that can be passed on; ``problem`` says why.
 
-    def __init__(self, problem: Problem) -> None:
+    ``retry_after`` is the time after which the pool wants to be asked again as it says it, empty if it does not.
+    """
+
+    def __init__(self, problem: Problem, retry_after: str = "") -> None:
         super().__init__(problem.message)
         self.problem = problem
+        self.retry_after = retry_after
 
 
 class PoolGate:
@@ -79,7 +83,8 @@ class PoolGate:
                 media = response.headers.get("Content-Type", "").partition(";")[0].strip()
                 if response.status_code != httpx.codes.OK or media != "text/event-stream":
                     content = _json(response, await _bounded(response))
-                    raise GateError(problem_of(response.status_code, content))
+                    again = response.headers.get("Retry-After", "")
+                    raise GateError(problem_of(response.status_code, content), again)
                 yield response.aiter_raw()
             finally:
                 await response.aclose()

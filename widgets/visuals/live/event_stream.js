@@ -4,14 +4,16 @@ const RETRY_S = [1, 2, 2, 2, 4, 8, 15];
 const OPEN_WITHIN_MS = 4000;
 const SILENCE_MS = 40_000;
 const ASK_EVERY_MS = 3000;
-const TRY_AGAIN_MS = 60_000;
+const HELD_BACK_MS = 60_000;
+const LONGEST_WAIT_S = 600;
 const HIDDEN_MS = 30_000;
 const TOO_MANY = 429;
 
 /**
  * Follows a stream until it is stopped, and connects again after a break: at once when the network is back.
- * Where the stream does not open in time, or is one too many, calls `on.again` every few seconds instead. A page that
- * nobody sees gives its connection back after a while; browsers allow few to one server.
+ * Where the stream does not open in time, or is one too many, calls `on.again` every few seconds instead: for a minute,
+ * or as long as the refusal says with `Retry-After`. A page that nobody sees gives its connection back after a while;
+ * browsers allow few to one server.
  * @param open opens the stream: `open(headers, signal)` promises a `Response`
  * @param on `kind(data)` for each kind of event wanted, and `again()` when events may have been missed
  * @param show called with "live", "asking" or "away" when that changes, and with the answer's problem if there is one
@@ -48,15 +50,15 @@ function listenTo(...listeners) {
 
 async function followUntilStopped(follower) {
   while (!follower.stopped) {
-    const held = await listen(follower);
+    const heldMs = await listen(follower);
     if (follower.stopped) return;
-    if (document.hidden && !held) await seen(follower);
-    else if (held) await askInstead(follower);
+    if (document.hidden && !heldMs) await seen(follower);
+    else if (heldMs) await askInstead(follower, heldMs);
     else await pauseAfterBreak(follower);
   }
 }
 
-/** Reads the stream until it breaks. Answers whether it is held back on the way or one too many. */
+/** Reads the stream until it breaks. Answers for how long to ask instead: it was held back on the way or refused. */
 async function listen(follower) {
   const abort = new AbortController();
   let late = false;
@@ -69,10 +71,10 @@ async function listen(follower) {
     const resume = follower.last === null ? {} : { "Last-Event-ID": follower.last };
     const answer = await follower.open({ ...resume, Accept: "text/event-stream" }, abort.signal);
     clearTimeout(timer);
-    if (answer.status === TOO_MANY) return true;
+    if (answer.status === TOO_MANY) return refusedMs(answer);
     if (!answer.ok) {
       follower.problem = await answer.json().catch(() => null);
-      return false;
+      return 0;
     }
     opened(follower);
     await readEvents(answer.body, abort, (event) => heard(follower, event));
@@ -81,7 +83,13 @@ async function listen(follower) {
   } finally {
     clearTimeout(timer);
   }
-  return late;
+  return late ? HELD_BACK_MS : 0;
+}
+
+/** For how long the refusal of a stream asks to wait. */
+function refusedMs(answer) {
+  const seconds = Number.parseInt(answer.headers.get("Retry-After") ?? "", 10);
+  return seconds > 0 ? 1000 * Math.min(seconds, LONGEST_WAIT_S) : HELD_BACK_MS;
 }
 
 function opened(follower) {
@@ -142,12 +150,12 @@ function seen(follower) {
   });
 }
 
-async function askInstead(follower) {
+async function askInstead(follower, milliseconds) {
   follower.show("asking", null);
   follower.opened = true;
   follower.on.again();
   const asking = setInterval(() => follower.on.again(), ASK_EVERY_MS);
-  await passed(follower, TRY_AGAIN_MS);
+  await passed(follower, milliseconds);
   clearInterval(asking);
 }
 
