@@ -95,10 +95,13 @@ class Client:
         mine: bool = False,
         search: str | None = None,
         since: float | None = None,
+        sweep: str | None = None,
         cursor: str | None = None,
         limit: int | None = None,
     ) -> wire.JobPage:
         """Return jobs, newest first, and the cursor of those that come after.
+
+        Trials of sweeps are left out, unless ``sweep`` names the sweep whose trials are asked for.
 
         ``state`` may name several, with commas between; ``search`` are words that the name, the user, the project
         or the id contains, ``since`` is the earliest time of submission, in seconds since 1970. A ``limit`` above
@@ -111,6 +114,7 @@ class Client:
             "mine": mine or None,
             "search": search,
             "since": since,
+            "sweep": sweep,
         }
         found: list[wire.Job] = []
         while True:
@@ -169,6 +173,47 @@ class Client:
     def _control(self, job_id: str, what: str) -> wire.Job:
         """Send a request to a job; a repeated one has no further effect."""
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, what), repeat=True)
+
+    # ---------- sweeps
+
+    def trials(
+        self,
+        sweep: str,
+        *,
+        sort: str | None = None,
+        state: str | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> wire.TrialPage:
+        """Return trials of a sweep and the cursor of those that come after.
+
+        ``sort`` is ``trial``, ``value``, ``state``, ``started`` or ``ended``, reversed with a minus before it.
+        ``state`` may name several states, with commas between.
+        """
+        query = {"sort": sort, "state": state, "cursor": cursor, "limit": limit}
+        return self._http.struct(wire.TrialPage, "GET", _path("jobs", sweep, "trials"), query=query)
+
+    def all_trials(
+        self, sweep: str, *, sort: str | None = None, state: str | None = None
+    ) -> Iterator[wire.TrialRow]:
+        """Yield every trial that `trials` would return, page after page."""
+        cursor: str | None = None
+        while True:
+            page = self.trials(sweep, sort=sort, state=state, cursor=cursor, limit=wire.MAX_TRIALS_PAGE)
+            yield from page.items
+            cursor = page.next
+            if cursor is None:
+                return
+
+    def retry_trials(self, sweep: str) -> wire.Job:
+        """Put the failed trials of an unfinished sweep in again."""
+        return self._control(sweep, "retry")
+
+    def edit_trials(self, sweep: str, edit: wire.TrialsEdit) -> wire.Job:
+        """Change the number or the bounds of an unfinished sweep's trials."""
+        return self._http.struct(wire.Job, "PATCH", _path("jobs", sweep, "trials"), body=edit)
+
+    # ---------- what a job leaves
 
     def log(
         self, job_id: str, *, rank: int = 0, offset: int = 0, limit: int | None = None, wait: float = 0

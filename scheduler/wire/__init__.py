@@ -61,6 +61,15 @@ from springtide.scheduler.wire.pool import (
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import MAX_GPUS, MAX_JOBS_PAGE, MAX_NAME, Answer, Request
 from springtide.scheduler.wire.submission import OPTIONS, Submission, Wish
+from springtide.scheduler.wire.sweeps.requests import MAX_PARAMETERS, MAX_TRIALS, Trials, TrialsEdit
+from springtide.scheduler.wire.sweeps.views import (
+    MAX_TRIALS_PAGE,
+    Best,
+    Outcome,
+    TrialCounts,
+    TrialPage,
+    TrialRow,
+)
 from springtide.scheduler.wire.usage import (
     GpuReading,
     JobUsage,
@@ -83,6 +92,9 @@ __all__ = [
     "MAX_GPUS",
     "MAX_JOBS_PAGE",
     "MAX_NAME",
+    "MAX_PARAMETERS",
+    "MAX_TRIALS",
+    "MAX_TRIALS_PAGE",
     "MOST_STARTS",
     "OPTIONS",
     "Admin",
@@ -91,6 +103,7 @@ __all__ = [
     "AuditEntry",
     "AuditPage",
     "BadOption",
+    "Best",
     "BuildNumbers",
     "BuildQuota",
     "BuildSums",
@@ -119,6 +132,7 @@ __all__ = [
     "Notifications",
     "NotificationsEdit",
     "Option",
+    "Outcome",
     "OutputFile",
     "OutputList",
     "PersonEdit",
@@ -143,7 +157,12 @@ __all__ = [
     "Sums",
     "Surface",
     "TrainSums",
+    "TrialCounts",
+    "TrialPage",
+    "TrialRow",
     "TrialSent",
+    "Trials",
+    "TrialsEdit",
     "TypeNumbers",
     "TypeUse",
     "UsagePoint",

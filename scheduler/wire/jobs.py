@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from springtide.scheduler.wire.events import Problem
 from springtide.scheduler.wire.shapes import MAX_JOBS_PAGE, Answer, Request, Word
+from springtide.scheduler.wire.sweeps.views import Outcome, TrialCounts
 from springtide.scheduler.wire.usage import JobUsage
 
 
@@ -103,7 +104,7 @@ class Job(Answer, frozen=True, kw_only=True):
     as far as its project is over quota. ``reason`` says why it waits, what it does now or how it ended. ``place``
     counts the jobs in line before it, plus one. ``starts`` is when it is expected to start, of one
     that waits and was looked at. ``attempts`` are oldest first; lists and events have the latest five only, and no
-    ``source``.
+    ``source``. A sweep is a job without attempts: its ``trials`` have them, each a job of its own.
     """
 
     id: str
@@ -149,6 +150,14 @@ class Job(Answer, frozen=True, kw_only=True):
     exit_code: int | None = None
     error: str = ""
     """What went wrong, in words, of a failed job."""
+    sweep: str | None = None
+    """The id of the sweep whose trial it is."""
+    trial: int | None = None
+    """Its number among the trials of its sweep, from 0."""
+    trials: TrialCounts | None = None
+    """The trials of a sweep; None of any other job."""
+    outcome: Outcome | None = None
+    """What is known of a trial; None of any other job."""
 
 
 class JobPage(Answer, frozen=True, kw_only=True):

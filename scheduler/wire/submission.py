@@ -12,6 +12,7 @@ from msgspec import Meta, inspect
 from springtide.scheduler.wire import durations
 from springtide.scheduler.wire.options import EVERYWHERE, Kind, Option, Surface
 from springtide.scheduler.wire.shapes import MAX_IMAGE, MAX_NAME, Positive, ProjectName, Request, Word
+from springtide.scheduler.wire.sweeps.requests import Trials
 
 MAX_TIME_LIMIT: Final = 10 * 365 * 86_400
 """Maximum time limit of a job, in seconds."""
@@ -136,7 +137,7 @@ class Submission(Wish, frozen=True, kw_only=True):
     ``argv`` is the command; in it and in ``env`` values, ``{code}`` stands for the directory that ``files``
     (relative path to content) are written to. ``cwd`` is the working directory (the job's own directory if
     None). ``key`` makes a submission safe to repeat: the same key of the same user answers the job that was
-    accepted first.
+    accepted first. With ``trials`` it is a sweep, and what it asks for is asked for each trial.
     """
 
     argv: Annotated[list[str], Meta(min_length=1, max_length=4096)]
@@ -174,6 +175,7 @@ class Submission(Wish, frozen=True, kw_only=True):
     files: dict[str, bytes] = {}
     source: Annotated[str, Meta(max_length=200_000)] = ""
     key: Annotated[str, Meta(max_length=128)] | None = None
+    trials: Trials | None = None
 
 
 def _table() -> Iterator[Option]:
