@@ -171,7 +171,7 @@ def nearest(snapshot: Snapshot, wanted: Collection[str], most: int | None) -> tu
         return snapshot, False
     lines: dict[str, deque[Job]] = {}
     for job in sorted(
-        waiting, key=lambda job: (not job.reserved, -job.priority, job.served, job.submitted, job.id)
+        waiting, key=lambda job: (not job.reserved, -job.priority, job.attained, job.submitted, job.id)
     ):
         lines.setdefault(job.project, deque()).append(job)
     last = {job.project: place for line in lines.values() for place, job in enumerate(line) if job.id in wanted}

@@ -67,12 +67,10 @@ class Order(StrEnum):
 
 
 class Surplus(StrEnum):
-    """Who gets the GPUs beyond what quotas use."""
+    """Who gets GPUs beyond quotas: projects by priority and weight, or jobs, whosever, that had least GPU time."""
 
     FAIR = "fair"
-    """Projects, by priority and weight."""
     LEAST_SERVED = "least-served"
-    """Waiting and borrowed jobs that had the least GPU time, whichever project they belong to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +183,8 @@ class Phase(StrEnum):
 class Job:
     """A job as the policy sees it: the request, and the state.
 
-    ``gpu_types`` are the GPU types that the job accepts, in its order of preference; empty means all, in the
-    pool's order. All workers of a job are on GPUs of one type. ``require`` and ``prefer`` name a topology level (a
+    ``gpu_types`` are those that the job accepts, in its order of preference; empty means all, in the pool's order.
+    All workers of a job are on GPUs of one type. ``require`` and ``prefer`` name a topology level (a
     label of the nodes, or ``"island"``, ``"socket"`` or ``"node"``) that has to, or should, hold the whole gang.
     ``rotate`` false excludes a pause in favour of an equal job that has had less service. ``time_limit`` is the
     longest total run time of the job, in seconds. ``expected`` is an estimate of its total run time for forecasts,
@@ -195,7 +193,8 @@ class Job:
     ``placement`` is held while running or pausing. ``reserved`` is a placement that was set aside for the job,
     which starts there as soon as those GPUs are free. ``started`` is when the live attempt started, ``saved`` when
     the job last wrote a checkpoint, ``served`` the GPU-seconds of its ended attempts, ``not_before`` the earliest
-    time of the next start (back-off after a failure).
+    time of the next start (back-off after a failure). ``sweep_served`` are those of
+    the other trials of its sweep when it last waited: they count as its own for order and rotation only.
     """
 
     id: str
@@ -221,8 +220,14 @@ class Job:
     started: float | None = None
     saved: float | None = None
     served: float = 0.0
+    sweep_served: float = 0.0
     not_before: float = 0.0
     attempts: int = 0
+
+    @property
+    def attained(self) -> float:
+        """GPU-seconds of ended attempts that count for order and rotation."""
+        return self.served + self.sweep_served
 
     @property
     def held_gpus(self) -> int:

@@ -15,12 +15,14 @@ from springtide.hub_extension.api.routes import Call, File, NoQuery, Pool, Reply
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.problems import Busy, problem_of
 from springtide.scheduler.engine import JobFilter
+from springtide.scheduler.engine.sweeps.calls import trial_query
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import ORDERS
 from springtide.scheduler.wire import (
     MAX_JOBS_PAGE,
     MAX_NAME,
+    MAX_TRIALS_PAGE,
     Job,
     JobActed,
     JobPage,
@@ -30,6 +32,8 @@ from springtide.scheduler.wire import (
     OutputList,
     Points,
     Submission,
+    TrialPage,
+    TrialsEdit,
     UsageSeries,
 )
 
@@ -49,8 +53,9 @@ class JobsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Query parameters: which jobs to list. ``state`` may name several states, separated by commas.
 
     ``search`` are words that the name, the user, the project or the id contains, ``since`` the earliest time of
-    submission. ``order`` is one of `ORDERS`, reversed with a minus before it. ``starts`` is the maximum time to
-    wait for expected starts that are not known yet, in seconds.
+    submission. Trials are listed only with the ``sweep`` that they are trials of. ``order`` is one of `ORDERS`,
+    reversed with a minus before it. ``starts`` is the maximum time to wait for expected starts that are not known
+    yet, in seconds.
     """
 
     state: str = ""
@@ -59,6 +64,7 @@ class JobsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     mine: bool = False
     search: Annotated[str, Meta(max_length=200)] = ""
     since: Annotated[float, Meta(ge=0, le=1e11)] | None = None
+    sweep: str | None = None
     order: str = "newest"
     starts: Annotated[float, Meta(ge=0, le=STARTS_WAIT_S)] = STARTS_WAIT_S
     cursor: str | None = None
@@ -169,6 +175,7 @@ async def jobs(call: Call[JobsQuery, None]) -> JobPage:
         user=caller.name if query.mine else query.user,
         search=query.search,
         since=query.since,
+        sweep=query.sweep,
         order=query.order,
         viewer=None if visible is None else "" if caller.service else caller.name,
         viewer_projects=tuple(sorted(visible or ())),
@@ -225,6 +232,36 @@ async def resume(call: Call[NoQuery, None]) -> Job:
 async def cancel(call: Call[NoQuery, None]) -> Job:
     """Cancel a job permanently."""
     return await call.pool.engine.cancel((await _owned(call)).id, call.caller.name)
+
+
+class TrialsQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Query parameters: which trials of a sweep to list, in which order. ``state`` may name several states."""
+
+    sort: str = "trial"
+    state: str = ""
+    cursor: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=MAX_TRIALS_PAGE)] = 100
+
+
+async def trials(call: Call[TrialsQuery, None]) -> TrialPage:
+    """Return a page of the trials of a sweep, also of those that have not begun."""
+    query, sweep = call.query, (await _seen(call)).id
+    wanted = trial_query(sweep, query.sort, query.state)
+    return await call.pool.engine.sweeps.trials(sweep, wanted, query.cursor, query.limit)
+
+
+async def retry(call: Call[NoQuery, None]) -> Job:
+    """Put the failed trials of a sweep in again."""
+    found = await _owned(call)
+    await call.pool.engine.sweeps.retry(found.id)
+    return await call.pool.engine.job(found.id)
+
+
+async def edit_trials(call: Call[NoQuery, TrialsEdit]) -> Job:
+    """Change the number or the bounds of a sweep's trials."""
+    found = await _owned(call)
+    await call.pool.engine.sweeps.edit(found.id, call.body)
+    return await call.pool.engine.job(found.id)
 
 
 ACTIONS = {"pause": pause, "resume": resume, "cancel": cancel}
@@ -311,6 +348,25 @@ ROUTES = (
     Route("POST", "/jobs/{id}/pause", "Pause a job until it is resumed", Who.LOGGED_IN, pause, answers=Job),
     Route("POST", "/jobs/{id}/resume", "Resume a job its user paused", Who.LOGGED_IN, resume, answers=Job),
     Route("POST", "/jobs/{id}/cancel", "End a job for good", Who.LOGGED_IN, cancel, answers=Job),
+    Route(
+        "GET",
+        "/jobs/{id}/trials",
+        "Trials of a sweep",
+        Who.LOGGED_IN,
+        trials,
+        query=TrialsQuery,
+        answers=TrialPage,
+    ),
+    Route(
+        "PATCH",
+        "/jobs/{id}/trials",
+        "Change a sweep",
+        Who.LOGGED_IN,
+        edit_trials,
+        takes=TrialsEdit,
+        answers=Job,
+    ),
+    Route("POST", "/jobs/{id}/retry", "Retry failed trials of a sweep", Who.LOGGED_IN, retry, answers=Job),
     Route("GET", "/jobs/{id}/log", "A piece of a log", Who.LOGGED_IN, log, query=LogQuery, answers=LogChunk),
     Route(
         "GET", "/jobs/{id}/points", "What it reported", Who.LOGGED_IN, points, query=PointsQuery, answers=Points

@@ -21,6 +21,7 @@ FOLLOW_WAIT_S = 20.0
 @click.option("--project", help="Only jobs of this project.")
 @click.option("--user", help="Only jobs of this person.")
 @click.option("--mine", is_flag=True, help="Only your own.")
+@click.option("--sweep", help="The trials of this sweep, which are left out otherwise.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of jobs.")
 @click.option("--cursor", help="Go on where a page ended (`next` of --json).")
 @json_option
@@ -30,13 +31,16 @@ def jobs(
     project: str | None,
     user: str | None,
     mine: bool,
+    sweep: str | None,
     limit: int,
     cursor: str | None,
     as_json: bool,
 ) -> None:
     """List jobs, newest first."""
     with Client() as client:
-        page = client.jobs(state=state, project=project, user=user, mine=mine, cursor=cursor, limit=limit)
+        page = client.jobs(
+            state=state, project=project, user=user, mine=mine, sweep=sweep, cursor=cursor, limit=limit
+        )
     if as_json:
         print_json(page)
         return
@@ -70,7 +74,9 @@ def asked(job: Job) -> str:
 
 
 def progress(job: Job) -> str:
-    """Return the progress of a job: ``12/60``."""
+    """Return the progress of a job, in steps, or of a sweep, in trials that have ended: ``12/60``."""
+    if (trials := job.trials) is not None:
+        return f"{trials.number - trials.queued - trials.running - trials.paused}/{trials.number}"
     if job.progress.step is None:
         return ""
     return f"{job.progress.step:g}/{job.progress.of:g}" if job.progress.of else f"{job.progress.step:g}"

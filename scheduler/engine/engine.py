@@ -16,6 +16,7 @@ from springtide.scheduler.engine.requests.control import JobChange
 from springtide.scheduler.engine.requests.ranges import check_use
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import store_refusal
+from springtide.scheduler.engine.sweeps.acceptance import validate_trials
 from springtide.scheduler.engine.views import history, job_view, pool_view
 from springtide.scheduler.engine.views.by_type import quota_sums
 from springtide.scheduler.refusal import Refusal
@@ -50,6 +51,7 @@ class Engine:
         self.events = parts.events
         self.usage = parts.usage
         self.outbox = parts.outbox
+        self.sweeps = parts.sweeps
         self._loop_task = loop_task
         self._background_tasks = background_tasks
 
@@ -101,11 +103,12 @@ class Engine:
         spec = validation.validate_submission(
             submission, user, project, context, job_id=parts.new_id(), now=parts.clock()
         )
-        spec = replace(spec, fastest=parts.run_history.placement_stats.fastest(spec))
+        trials, parameters = validate_trials(submission.trials)
+        spec = replace(spec, fastest=parts.run_history.placement_stats.fastest(spec), trials=trials)
         bundle = await self._bundle(submission.files, spec)
 
         job_id = await parts.mailbox.request(
-            lambda transaction: control.accept_job(transaction, spec, bundle, self.settings)
+            lambda transaction: control.accept_job(transaction, spec, bundle, self.settings, parameters)
         )
         self.stats.submits += 1
         return await self.job(job_id)
@@ -168,7 +171,7 @@ class Engine:
         Waits at most ``timeout`` seconds for starts that are unknown; returns whether it waited, so that the jobs
         are worth getting again.
         """
-        waiting = [job.id for job in jobs if job.place is not None]
+        waiting = [self._read_model.waiting_id(job.id) for job in jobs if job.place is not None]
         return await self._parts.forecasts.request(waiting, timeout)
 
     async def forecast(
@@ -196,7 +199,8 @@ class Engine:
         after, limit = paging.job_page_bounds(filter.order, cursor, limit)
         found = await self._read(self._store.jobs, filter, after, limit + 1)
         if starts is not None:
-            await self._parts.forecasts.request([job.id for job in found[:limit]], starts)
+            waiting = [self._read_model.waiting_id(job.id) for job in found[:limit]]
+            await self._parts.forecasts.request(waiting, starts)
         items = [self._read_model.job(self._state.jobs.get(job.id, job), full=False) for job in found[:limit]]
         more = len(found) > limit
         return wire.JobPage(items=items, next=paging.job_cursor(filter.order, found[limit - 1]) if more else None)

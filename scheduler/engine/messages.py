@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from springtide.scheduler.executors.base import Exit, ExitKind
 from springtide.scheduler.model import Reason
+
+SweepNumbers: TypeAlias = Mapping[str, int]
+"""Numbers of a sweep's trials: ``number``, ``ended``, ``running``; the ``gpus`` of these, and how many are
+``borrowed``."""
 
 CANCEL = "cancel"
 TIME_LIMIT = "time-limit"
@@ -124,3 +130,23 @@ def pausing(gpus: int) -> Reason:
 def stopping(gpus: int) -> Reason:
     """Return the job is being ended for good."""
     return Reason("stopping", {"gpus": gpus})
+
+
+def sweep(standing: SweepNumbers) -> Reason:
+    """Return what the trials of a sweep do now."""
+    return Reason("sweep", dict(standing))
+
+
+def sweep_stopping(trials: int) -> Reason:
+    """Return a cancelled sweep waits for the end of so many trials."""
+    return Reason("sweep-stopping", {"trials": trials})
+
+
+def sweep_ended(number: int, good: int, failed: int, cancelled: int) -> Reason:
+    """Return all trials of a sweep have ended, so many of them in each way."""
+    return Reason("sweep-ended", {"number": number, "good": good, "failed": failed, "cancelled": cancelled})
+
+
+def sweep_failing(failed: int) -> Reason:
+    """Return the last so many trials of a sweep all failed, so that it paused itself."""
+    return Reason("sweep-failing", {"failed": failed})

@@ -36,6 +36,7 @@ from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
+from springtide.scheduler.engine.sweeps.calls import SweepCalls
 from springtide.scheduler.engine.usage.gpu_usage import GpuUsage
 from springtide.scheduler.engine.views.broadcast import Broadcast
 from springtide.scheduler.engine.views.events import EventHub, EventSource
@@ -212,6 +213,7 @@ def _compose(
         read_model=read_model,
         jobs=jobs,
         keys=IdempotencyLookup(lambda keys: store.read(store.store.jobs_by_key, keys)),
+        sweeps=SweepCalls(state, store, jobs, request=mailbox.request, row=read_model.trial_row),
         launch_specs=launch_specs,
         run_history=run_history,
         forecasts=forecasts,
@@ -245,7 +247,7 @@ def _run(parts: EngineParts) -> Engine:
     store = parts.store
 
     async def ended_jobs(limit: int) -> Sequence[JobRecord]:
-        return await store.read(store.store.jobs, JobQuery(states=ENDED), None, limit)
+        return await store.read(store.store.jobs, JobQuery(states=ENDED, trials=True), None, limit)
 
     pruner = Pruner(store, parts.executor, parts.settings, parts.clock)
     running = asyncio.get_running_loop()

@@ -21,6 +21,7 @@ from springtide.scheduler.engine.state.journal import JournaledPlanner
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
+from springtide.scheduler.engine.sweeps.calls import SweepCalls
 from springtide.scheduler.engine.usage.gpu_usage import GpuUsage
 from springtide.scheduler.engine.views.events import EventSource
 from springtide.scheduler.engine.views.read_model import ReadModel
@@ -44,6 +45,7 @@ class EngineParts:
     read_model: ReadModel
     jobs: JobLookup
     keys: IdempotencyLookup
+    sweeps: SweepCalls
     launch_specs: LaunchSpecs
     run_history: RunHistory
     forecasts: ForecastCache

@@ -22,6 +22,9 @@ from typing import BinaryIO, TypeAlias
 from springtide.scheduler.model import Node, Placement
 from springtide.scheduler.telemetry.sample import GpuSample
 
+HISTORY = "trials.json"
+"""Name of the file with the earlier trials of a sweep, in the directory of a job's files."""
+
 
 class ExecutorError(Exception):
     """The executor could not carry out a request; the message is shown to the job's user."""
@@ -45,7 +48,9 @@ class AttemptSpec:
 
     ``argv`` and the values of ``env`` may contain ``{code}``, which stands for the directory of ``files``; these
     are the same in every attempt of a job. ``grace`` is the time between a pause and the kill, in seconds.
-    ``image`` is the container image, None on a single machine.
+    ``image`` is the container image, None on a single machine. ``sweep`` and ``trial`` are the id of the sweep
+    that it is a trial of, and its number there; ``history`` is the content of the file `HISTORY` among ``files``,
+    which is another one in every attempt.
     """
 
     key: AttemptKey
@@ -61,6 +66,9 @@ class AttemptSpec:
     cwd: str | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
     image: str | None = None
+    sweep: str | None = None
+    trial: int | None = None
+    history: bytes | None = None
 
 
 class AttemptPhase(StrEnum):
@@ -119,6 +127,19 @@ class AttemptStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class TrialReport:
+    """What a trial of a sweep reports of itself: its parameters, the value of the sweep's metric, its course.
+
+    ``curve`` has pairs of step and value; ``pruned`` says that it ends itself early because others were better.
+    """
+
+    parameters: Mapping[str, str | int | float | bool | None] | None = None
+    value: float | None = None
+    curve: tuple[tuple[float, float], ...] = ()
+    pruned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One line that a job reported through `springtide.training`; ``saved`` marks a checkpoint."""
 
@@ -130,6 +151,7 @@ class Report:
     values: Mapping[str, float] = field(default_factory=dict)
     saved: bool = False
     unsaved: bool = False
+    trial: TrialReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +159,8 @@ class Reported:
     """The newest report of an attempt; sent at most a few times a second per job.
 
     ``saved_at`` and ``saved_step`` are of its newest checkpoint, None before the first. ``unsaved_at`` is when one
-    after it did not fit on the disk, None if none failed since.
+    after it did not fit on the disk, None if none failed since. ``trial`` is what it last reported of itself as a
+    trial of a sweep.
     """
 
     key: AttemptKey
@@ -145,6 +168,7 @@ class Reported:
     saved_at: float | None = None
     saved_step: float | None = None
     unsaved_at: float | None = None
+    trial: TrialReport | None = None
 
 
 @dataclass(frozen=True, slots=True)

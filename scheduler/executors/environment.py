@@ -56,6 +56,7 @@ def contract(spec: AttemptSpec, places: JobPlaces, directory: Path) -> dict[str,
         "SPRINGTIDE_GRACE_SECONDS": f"{spec.grace:g}",
         "SPRINGTIDE_PAUSE_FILE": str(directory / "pause"),
         "SPRINGTIDE_REPORT": str(places.reports),
+        **({} if spec.sweep is None else {"SPRINGTIDE_SWEEP": spec.sweep, "SPRINGTIDE_TRIAL": str(spec.trial)}),
     }
 
 

@@ -121,7 +121,7 @@ class ShareCheck:
                 yield f"for {helped.id} of the same project and equal priority"
             elif not job.rotate:
                 yield f"for its equal {helped.id}, though it asked not to be rotated"
-            elif job.served_by(self.now) < helped.served - ROUNDING:
+            elif job.sweep_served + job.served_by(self.now) < helped.attained - ROUNDING:
                 yield f"for its equal {helped.id}, which had no less service"
 
     def _takings(self) -> Iterator[Breach]:

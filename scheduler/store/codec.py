@@ -55,7 +55,15 @@ def job_row(job: JobRecord) -> dict[str, Any]:
         "name": spec.name,
         "gpus": spec.gpus * spec.workers,
         "submitted": spec.submitted,
+        "sweep": job.sweep,
+        "trial": None if spec.trial is None else spec.trial.number,
+        **_outcome_columns(job),
     }
+
+
+def _outcome_columns(job: JobRecord) -> dict[str, Any]:
+    outcome = job.standing.outcome
+    return {"value": None if outcome is None else outcome.value, "pruned": outcome is not None and outcome.pruned}
 
 
 def standing_row(job: JobRecord) -> dict[str, Any]:
@@ -65,6 +73,7 @@ def standing_row(job: JobRecord) -> dict[str, Any]:
         "state": job.state.value,
         "ended": job.standing.ended,
         "standing": _text(job.standing),
+        **_outcome_columns(job),
     }
 
 

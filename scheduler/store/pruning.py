@@ -8,9 +8,11 @@ from springtide.scheduler.store import schema
 
 
 def drop_jobs(connection: Connection, ids: list[str]) -> None:
-    """Delete ended jobs and their attempts."""
+    """Delete ended jobs and their attempts; of sweeps also the parameters of their trials."""
     if not ids:
         return
+    parameters = schema.sweep_parameters
+    connection.execute(delete(parameters).where(parameters.c.sweep.in_(ids)))
     connection.execute(delete(schema.attempts).where(schema.attempts.c.job.in_(ids)))
     connection.execute(delete(schema.jobs).where(schema.jobs.c.id.in_(ids), schema.jobs.c.ended.is_not(None)))
 

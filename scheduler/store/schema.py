@@ -15,6 +15,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 metadata = MetaData()
@@ -74,6 +75,10 @@ jobs = Table(
     Column("name", String(128), nullable=False, server_default=""),
     Column("gpus", Integer, nullable=False, server_default="0"),
     Column("submitted", Double, nullable=False, server_default="0"),
+    Column("sweep", String(64), nullable=True),
+    Column("trial", Integer, nullable=True),
+    Column("value", Double, nullable=True),
+    Column("pruned", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("user", "key", name="uq_jobs_user_key"),
 )
 Index("ix_jobs_ended", jobs.c.ended)
@@ -91,6 +96,15 @@ Index(
     jobs.c.seq,
     jobs.c.ended,
     jobs.c.id,
+    jobs.c.sweep,
+)
+Index("ix_jobs_trial", jobs.c.sweep, jobs.c.trial, unique=True)
+
+sweep_parameters = Table(
+    "sweep_parameters",
+    metadata,
+    Column("sweep", String(64), primary_key=True),
+    Column("body", LargeBinary, nullable=False),
 )
 
 attempts = Table(

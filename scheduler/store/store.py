@@ -14,17 +14,19 @@ from springtide.scheduler.notifications import Channel, Delivery
 from springtide.scheduler.store import deliveries, opening, pruning, schema, writing
 from springtide.scheduler.store.bundles import SMALL, BundleFiles, unpack
 from springtide.scheduler.store.errors import StoreError
-from springtide.scheduler.store.queries import reading, usage
+from springtide.scheduler.store.queries import reading, trials, usage
 from springtide.scheduler.store.queries.listing import Position
 from springtide.scheduler.store.records import (
     AuditRecord,
     Bundle,
     DecisionRecord,
     EventRecord,
+    FinishedTrial,
     GpuUse,
     JobQuery,
     JobRecord,
     Loaded,
+    TrialQuery,
     WriteBatch,
 )
 from springtide.scheduler.store.usage import saving
@@ -199,6 +201,31 @@ class Store:
     def jobs(self, query: JobQuery, after: Position | None, limit: int) -> list[JobRecord]:
         """Return jobs that match, in the order of the query, those after a position."""
         return self._read(lambda connection: reading.jobs(connection, query, after, limit))
+
+    def trials(self, query: TrialQuery) -> list[tuple[int, str]]:
+        """Return the numbers and the jobs of the trials that match, in the order of the query."""
+        return self._read(lambda connection: trials.listed(connection, query))
+
+    def jobs_by_id(self, ids: Sequence[str]) -> list[JobRecord]:
+        """Return the jobs with these ids, in their order."""
+        return self._read(lambda connection: reading.jobs_by_id(connection, ids))
+
+    def failed_trials(self, sweep: str) -> list[tuple[int, str]]:
+        """Return the numbers and the jobs of a sweep's trials that have failed, in order."""
+        return self._read(lambda connection: trials.failed(connection, sweep))
+
+    def trial_history(self, sweep: str) -> list[FinishedTrial]:
+        """Return the trials of a sweep that have begun, in order."""
+        return self._read(lambda connection: trials.history(connection, sweep))
+
+    def trial_jobs(self, sweep: str) -> Sequence[str]:
+        """Return the ids of all jobs of a sweep's trials, also of those that were tried again."""
+        return self._read(lambda connection: trials.ids(connection, sweep))
+
+    def sweep_parameters(self, sweep: str) -> bytes | None:
+        """Return the parameters of a sweep's trials that were known beforehand, as a JSON list."""
+        found = self._read(lambda connection: trials.parameters(connection, sweep))
+        return found[0].body if found else None
 
     def events(self, after: int, limit: int) -> list[EventRecord]:
         """Return events with ids above ``after``, in order."""

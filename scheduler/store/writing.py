@@ -69,11 +69,15 @@ def _bundles(connection: Connection, batch: WriteBatch, large: dict[str, int]) -
 
 
 def _jobs(connection: Connection, batch: WriteBatch) -> None:
+    if batch.superseded:
+        connection.execute(update(schema.jobs).where(schema.jobs.c.id.in_(batch.superseded)).values(trial=None))
     _insert(connection, schema.jobs, [codec.job_row(job) for job in batch.new_jobs])
     if batch.jobs:
         connection.execute(_update_job, [codec.standing_row(job) for job in batch.jobs])
     if batch.shifted_jobs:
         connection.execute(_update_job, [codec.shifted_row(job) for job in batch.shifted_jobs])
+    parameters = [{"sweep": each.sweep, "body": each.body} for each in batch.sweep_parameters]
+    _insert(connection, schema.sweep_parameters, parameters)
     if batch.new_attempts:
         projects = _projects_of(connection, batch)
         rows = [codec.attempt_row(attempt, projects[attempt.job]) for attempt in batch.new_attempts]

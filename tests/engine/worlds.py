@@ -24,6 +24,7 @@ from springtide.scheduler.executors.base import (
     Report,
     Reported,
     StaleEpochError,
+    TrialReport,
 )
 from springtide.scheduler.model import Drop, Environment, Gpu, JobChanged, Node, Plan, Reason, Start, Worker
 from springtide.scheduler.policy.planner import Planner
@@ -38,6 +39,7 @@ __all__ = [
     "Planner",
     "Reason",
     "Start",
+    "TrialReport",
     "Worker",
 ]
 
@@ -179,11 +181,11 @@ class MemoryExecutor(Executor):
         exit_ = Exit(kind, self.clock(), code, signal, paused, detail=detail, ran=ran)
         self._set(replace(status, phase=AttemptPhase.GONE, exit=exit_))
 
-    def report(self, key, step=None, of=None, saved=False, **values: float):
+    def report(self, key, step=None, of=None, saved=False, trial=None, **values: float):
         seq = len(self.reports.setdefault(key.job, [])) + 1
-        last = Report(seq, self.clock(), key.attempt, step, of, values, saved)
+        last = Report(seq, self.clock(), key.attempt, step, of, values, saved, trial=trial)
         self.reports[key.job].append(last)
-        self.tell(Reported(key, last, last.at if saved else None, step if saved else None))
+        self.tell(Reported(key, last, last.at if saved else None, step if saved else None, trial=trial))
 
     def appear(self, key, placement=()):
         """An attempt that nobody here has launched."""

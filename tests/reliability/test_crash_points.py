@@ -1,13 +1,14 @@
 """Wherever the service crashes, every job ends as it does without the crash.
 
-The script of twelve jobs is in `simulation.script`. The suite crashes at every seventh point, `--soak` at all.
+The script of twelve jobs and a sweep is in `simulation.script`. The suite crashes at every seventh point, `--soak`
+at all.
 """
 
 from __future__ import annotations
 
 from simulation.crash_points import differences, points_of
 from simulation.faults import CrashPoints
-from simulation.script import play
+from simulation.script import TRIALS, play
 
 EVERY = 7
 ENDS = {
@@ -23,6 +24,7 @@ ENDS = {
     "late": "failed",
     "elastic": "succeeded",
     "last": "succeeded",
+    "sweep": "succeeded",
 }
 
 
@@ -30,6 +32,7 @@ def test_the_script_meets_what_it_is_meant_to_meet(bed):
     outcome = play(bed, CrashPoints())
     assert {name: state for name, (state, _) in outcome.ends.items()} == ENDS
     assert outcome.problems == ()
+    assert outcome.ends["sweep"][1] == (4.0,) * TRIALS
     events = {line.split()[1] for line in outcome.log}
     assert {"launch", "pause", "kill", "end", "discard"} <= events
     assert len(points_of(outcome)) > 200

@@ -121,10 +121,11 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
 ) -> None:
     store.commit(WriteBatch(new_jobs=[job(1, gpus=2, workers=3), job(2, name="other")]))
     with store._writer.begin() as connection:
-        connection.execute(text("DROP INDEX ix_jobs_list"))
-        for column in ("name", "gpus", "submitted"):
+        for index in ("ix_jobs_list", "ix_jobs_trial"):
+            connection.execute(text(f"DROP INDEX {index}"))
+        for column in ("name", "gpus", "submitted", "sweep", "trial", "value", "pruned"):
             connection.execute(text(f"ALTER TABLE jobs DROP COLUMN {column}"))
-        for newer in ("gpu_types", "gpu_usage", "notification_choices", "deliveries"):
+        for newer in ("gpu_types", "gpu_usage", "notification_choices", "deliveries", "sweep_parameters"):
             connection.execute(text(f"DROP TABLE {newer}"))
         connection.execute(text("ALTER TABLE workspaces DROP COLUMN gpu_type"))
         connection.execute(text("ALTER TABLE projects DROP COLUMN ranges"))

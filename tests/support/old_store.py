@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from springtide.scheduler import wire
-from springtide.scheduler.executors.base import AttemptKey
+from springtide.scheduler.executors.base import AttemptKey, TrialReport
 from springtide.scheduler.notifications import Channel, JobEvent, NotificationChoice, NotificationSettings
 from springtide.scheduler.store.usage.record import FINE, UsageRecord
 
@@ -71,6 +71,12 @@ async def fill(path: Path) -> None:
     await pool.state(held, "paused")
     await pool.submit("joe", gpus=2, name="owner", priority=75, time_limit=3600.0, key="once")
     await pool.submit("joe", gpus=1, workers=2, name="gang")
+    trials = wire.Trials(number=4, metric="loss", parameters=[{"rate": n / 10} for n in range(4)])
+    sweep = (await pool.submit("jemma", gpus=1, name="sweep", trials=trials)).id
+    await pool.state(f"{sweep}t0", "running")
+    executor.report(AttemptKey(f"{sweep}t0", 1), trial=TrialReport(None, 0.5, ((1.0, 0.5),)), loss=0.5)
+    executor.end(AttemptKey(f"{sweep}t0", 1), code=0)
+    await pool.state(f"{sweep}t0", "succeeded")
     executor.slow_start = True
     await pool.submit("joe", gpus=6, name="waiting", env={"EPOCHS": "3"})
     await pool.later(100.0)

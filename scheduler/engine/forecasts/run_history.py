@@ -37,6 +37,8 @@ class RunHistory:
         self._add(job)
 
     def _add(self, job: JobRecord) -> None:
+        if job.is_sweep:
+            return
         nodes = self._nodes.all
         if self._topology is None or self._topology[0] is not nodes:
             self._topology = (nodes, Topology(nodes))

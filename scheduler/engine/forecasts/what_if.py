@@ -199,7 +199,9 @@ def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
         waiting = (
             job
             for job in state.jobs.values()
-            if job.live is None and not job.standing.held and sees(job.spec.user, job.spec.project)
+            if job.live is None
+            and not (job.standing.held or job.is_sweep)
+            and sees(job.spec.user, job.spec.project)
         )
         return [job.id for job, _ in zip(waiting, range(wire.MOST_STARTS), strict=False)]
     for job_id in question.starts:

@@ -234,6 +234,7 @@ class Loop:
         if tick.read_inventory:
             self._parts.inventory.request()
         planned = self._plan(tick)
+        self._rounds = 0 if tick.new_trials else self._rounds
         try:
             await self._finish(tick, observations, planned=planned)
         except Exception:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.store_threads import StoreThreads
@@ -50,9 +50,17 @@ class Pruner:
             self._store.ended_before, now - settings.keep_jobs, JOBS_PER_TRANSACTION
         ):
             for job_id in ids:
-                await self._executor.remove(job_id)
-            await self._threads.write(self._store.drop_jobs, ids)
+                await self._remove(await self._threads.read(self._store.trial_jobs, job_id))
+            await self._remove(ids)
         await self._threads.write(self._prune_journals, now)
+
+    async def _remove(self, ids: Sequence[str]) -> None:
+        """Delete jobs with their files."""
+        for first in range(0, len(ids), JOBS_PER_TRANSACTION):
+            some = list(ids[first : first + JOBS_PER_TRANSACTION])
+            for job_id in some:
+                await self._executor.remove(job_id)
+            await self._threads.write(self._store.drop_jobs, some)
 
     def _prune_journals(self, now: float) -> None:
         settings = self._settings

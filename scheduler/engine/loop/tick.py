@@ -20,6 +20,7 @@ from springtide.scheduler.engine.state.lifecycle import Action, Effect
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State, policy_job
 from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.engine.sweeps.advance import advance
 from springtide.scheduler.executors.base import (
     AttemptPhase,
     AttemptStatus,
@@ -64,7 +65,8 @@ class Tick:
     ``reported`` are ids of jobs with new progress, ``logs`` the logs that grew, ``due`` the jobs whose time limit
     was examined. ``read_inventory`` says that the executor announced a change of its nodes, ``nodes_changed`` that
     the observed nodes differ, ``replan`` that the planner has learned of something that calls for a plan.
-    ``decided`` says that at least one decision was applied. ``deliveries`` are those of ``notifications``.
+    ``decided`` says that at least one decision was applied, ``new_trials`` how many trials of sweeps were begun.
+    ``deliveries`` are those of ``notifications``.
     """
 
     transaction: Transaction
@@ -77,6 +79,7 @@ class Tick:
     replan: bool = False
     decision: DecisionRecord | None = None
     decided: bool = False
+    new_trials: int = 0
     notifications: list[Notification] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
     wake_at: float | None = None
@@ -121,6 +124,7 @@ class TickBuilder:
             job = tick.transaction.job(job_id)
             if job is not None:
                 tick.transaction.apply(lifecycle.check_time_limit(job, now))
+        tick.new_trials = advance(tick.transaction, self._settings)
         return tick
 
     def _decide(self, tick: Tick, request: Request) -> Reply:
@@ -232,4 +236,5 @@ class TickBuilder:
         stats.breaches += len(breaches)
         tick.decided = apply.apply_plan(transaction, plan, stats)
         tick.replan = False
+        tick.new_trials += advance(transaction, self._settings)
         self.update_planner(tick)

@@ -24,9 +24,14 @@ INTERRUPTED = frozenset({AttemptState.PAUSED, AttemptState.LOST})
 def notifications(
     before: JobRecord | None, after: JobRecord, chosen: ChannelEvents, now: float
 ) -> list[Notification]:
-    """Return what the user of a job is told of a change: nothing of events that no channel was chosen for."""
-    found = []
-    for event, title, texts in _events(before, after, now) if before is not None else ():
+    """Return what the user of a job is told of a change: nothing of events that no channel was chosen for.
+
+    Of the trials of a sweep nothing is told: the sweep itself is what its user waits for.
+    """
+    found: list[Notification] = []
+    if before is None or after.sweep is not None:
+        return found
+    for event, title, texts in _events(before, after, now):
         channels = tuple(channel for channel in Channel if event in chosen.get(channel, ()))
         if channels:
             found.append(
@@ -74,7 +79,7 @@ def _end(job: JobRecord) -> Iterator[Told]:
     if job.state is JobState.FAILED:
         yield JobEvent.FAILED, _title("notify-failed", job), (*why, *ran)
     elif job.state is JobState.SUCCEEDED:
-        yield JobEvent.ENDED, _title("notify-succeeded", job), ran
+        yield JobEvent.ENDED, _title("notify-succeeded", job), (*why, *ran) if job.is_sweep else ran
     elif job.standing.by != job.spec.user:
         yield JobEvent.ENDED, _title("notify-cancelled", job), (*why, *ran)
 
@@ -89,7 +94,8 @@ def _interruption(job: JobRecord, ended: AttemptRecord) -> Iterator[Told]:
 
 def _hold(job: JobRecord) -> Iterator[Told]:
     if job.standing.by != job.spec.user:
-        yield JobEvent.PAUSED, _title("notify-paused", job), (messages.held_by(job.standing.by), *_saved(job))
+        why = messages.held_by(job.standing.by) if job.standing.by else job.standing.reason
+        yield JobEvent.PAUSED, _title("notify-paused", job), (*((why,) if why else ()), *_saved(job))
 
 
 def _resumption(job: JobRecord) -> Iterator[Told]:

@@ -9,9 +9,10 @@ from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.bundle_sizes import owners
 from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.engine.sweeps import changes, controller
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import Bundle, JobRecord, JobSpec
+from springtide.scheduler.store.records import Bundle, JobRecord, JobSpec, SweepParameters
 
 MIB = 1024 * 1024
 
@@ -24,9 +25,16 @@ class JobChange(StrEnum):
     CANCEL = "cancel"
 
 
-def accept_job(transaction: Transaction, spec: JobSpec, bundle: Bundle | None, settings: EngineSettings) -> str:
+def accept_job(
+    transaction: Transaction,
+    spec: JobSpec,
+    bundle: Bundle | None,
+    settings: EngineSettings,
+    parameters: bytes | None = None,
+) -> str:
     """Queue a validated submission and return the job's id; that of the earlier job for a key accepted before.
 
+    ``parameters`` are those of a sweep's trials that are known beforehand.
     Raises `Refusal` if the project no longer exists or too many jobs are unfinished.
     """
     if spec.key is not None and (known := transaction.job_of_key(spec.user, spec.key)) is not None:
@@ -34,6 +42,10 @@ def accept_job(transaction: Transaction, spec: JobSpec, bundle: Bundle | None, s
     check_room(transaction, spec, bundle, settings)
     digest, size = (None, 0) if bundle is None else (bundle.digest, len(bundle.content))
     job = JobRecord(replace(spec, seq=transaction.next_job_number(), bundle=digest, bundle_bytes=size))
+    if spec.trials is not None:
+        job = job.with_standing(sweep=controller.first_standing(spec.trials))
+    if parameters is not None:
+        transaction.sweep_parameters.append(SweepParameters(spec.id, parameters))
     transaction.add_job(job, bundle)
     return job.id
 
@@ -92,12 +104,19 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
             hint="Submit it again.",
         )
     match change:
+        case JobChange.PAUSE if job.is_sweep:
+            changes.pause(transaction, job, by)
+        case JobChange.RESUME if job.is_sweep:
+            changes.resume(transaction, job)
         case JobChange.PAUSE:
             transaction.apply(lifecycle.hold(job, by, transaction.now))
         case JobChange.RESUME:
             transaction.apply(lifecycle.resume(job))
         case JobChange.CANCEL:
-            transaction.apply(lifecycle.cancel(job, by, transaction.now))
+            if job.is_sweep:
+                changes.cancel(transaction, job, by)
+            else:
+                transaction.apply(lifecycle.cancel(job, by, transaction.now))
             if by != job.spec.user:
                 before = {"user": job.spec.user, "name": job.spec.name}
                 transaction.add_audit_entry(by, "job.cancel", job.id, before, {})

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+
+import msgspec
 
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec
 from springtide.scheduler.lru_cache import LruCache
-from springtide.scheduler.store.records import AttemptRecord, JobRecord
+from springtide.scheduler.model import JobState
+from springtide.scheduler.store.records import AttemptRecord, FinishedTrial, JobRecord
 
 CACHE_BYTES = 16 * 1024 * 1024
 """Maximum size of the bundles in memory, in bytes."""
@@ -37,7 +41,16 @@ class LaunchSpecs:
         if job is None or job.live is None or job.live.number != key.attempt or job.live.asked is not None:
             return None
         files = await self._files(job.spec.bundle)
-        return _attempt_spec(job, job.live, files, self._threads.store.epoch, self._grace)
+        spec = _attempt_spec(job, job.live, files, self._threads.store.epoch, self._grace)
+        return replace(spec, history=await self._history(job))
+
+    async def _history(self, job: JobRecord) -> bytes | None:
+        """Return the trials of the job's sweep so far as JSON, None if they are not asked for."""
+        trial = job.spec.trial
+        if trial is None or not trial.history:
+            return None
+        told = await self._threads.read(self._threads.store.trial_history, trial.sweep)
+        return msgspec.json.encode([_told(each) for each in told])
 
     async def _files(self, digest: str | None) -> Mapping[str, bytes]:
         if digest is None:
@@ -51,9 +64,13 @@ def _size(files: Mapping[str, bytes]) -> int:
 
 
 def _attempt_spec(
-    job: JobRecord, attempt: AttemptRecord, files: Mapping[str, bytes], epoch: int, grace: float
+    job: JobRecord,
+    attempt: AttemptRecord,
+    files: Mapping[str, bytes],
+    epoch: int,
+    grace: float,
 ) -> AttemptSpec:
-    spec = job.spec
+    spec, trial = job.spec, job.spec.trial
     return AttemptSpec(
         key=AttemptKey(job.id, attempt.number),
         epoch=epoch,
@@ -68,4 +85,19 @@ def _attempt_spec(
         cwd=spec.cwd,
         files=files,
         image=spec.image,
+        sweep=None if trial is None else trial.sweep,
+        trial=None if trial is None else trial.number,
     )
+
+
+def _told(trial: FinishedTrial) -> dict[str, object]:
+    """Return a trial as later ones are told of it."""
+    state = {JobState.SUCCEEDED: "complete", JobState.RUNNING: "running"}.get(trial.state, "failed")
+    pruned = trial.outcome.pruned and trial.state is JobState.SUCCEEDED
+    return {
+        "trial": trial.number,
+        "state": "pruned" if pruned else state,
+        "parameters": trial.parameters,
+        "value": trial.outcome.value,
+        "curve": trial.outcome.curve,
+    }

@@ -15,9 +15,9 @@ from typing import TypeAlias
 from springtide.scheduler import sentences
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.settings import Retries
-from springtide.scheduler.executors.base import AttemptPhase, AttemptStatus, Exit, ExitKind, Reported
+from springtide.scheduler.executors.base import AttemptPhase, AttemptStatus, Exit, ExitKind, Reported, TrialReport
 from springtide.scheduler.model import FINAL, JobState, Placement, Reason
-from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, JobRecord
+from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, JobRecord, Outcome
 
 RUN_AGAIN = os.EX_TEMPFAIL
 """Exit code 75: the job has saved a checkpoint and asks to be run again."""
@@ -209,6 +209,7 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
         saved=standing.saved if report.saved_at is None else report.saved_at,
         saved_step=standing.saved_step if report.saved_at is None else report.saved_step,
         unsaved=report.unsaved_at,
+        outcome=standing.outcome if report.trial is None else _outcome(report.trial),
     )
     attempt = job.live
     if attempt is None or attempt.number != report.key.attempt or report.saved_at is None:
@@ -216,6 +217,10 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
     if report.saved_at < (attempt.started or attempt.created):
         return told
     return told.with_attempt(replace(attempt, saved=report.saved_at))
+
+
+def _outcome(told: TrialReport) -> Outcome:
+    return Outcome(parameters=told.parameters, value=told.value, curve=told.curve, pruned=told.pruned)
 
 
 def observed(job: JobRecord, status: AttemptStatus, now: float, retries: Retries) -> Transition:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+import msgspec
 from sortedcontainers import SortedKeyList
 
 from springtide.scheduler import model
@@ -44,9 +45,9 @@ _PHASES = {
 
 
 def policy_job(job: JobRecord) -> model.Job | None:
-    """Return the job as the planner sees it, None if it has ended."""
+    """Return the job as the planner sees it, None if it has ended or is a sweep."""
     phase = _PHASES.get(job.state)
-    if phase is None:
+    if phase is None or job.is_sweep:
         return None
     spec, standing, live = job.spec, job.standing, job.live
     return model.Job(
@@ -72,6 +73,7 @@ def policy_job(job: JobRecord) -> model.Job | None:
         started=None if live is None else live.started if live.started is not None else live.created,
         saved=standing.saved,
         served=standing.served,
+        sweep_served=standing.sweep_served,
         not_before=standing.not_before,
         attempts=standing.attempt,
     )
@@ -83,6 +85,8 @@ class State:
 
     Changes only when a `Transaction` is applied after its commit. ``live_by_project`` holds the jobs with a live
     attempt, in the order in which they fill the project's quota, ``reserved`` those for which GPUs are reserved.
+    ``trials`` are the ids of the unfinished trials by sweep, ``parameters`` those of all trials of an unfinished
+    sweep, each as JSON, where they are known beforehand.
     ``types`` are the pool's GPU types. ``unsaved`` are ids of jobs whose latest reports are in memory only.
     ``clock`` is the anchor of the system clock that all times refer to.
     """
@@ -90,6 +94,8 @@ class State:
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     live_by_project: dict[str, SortedKeyList] = field(default_factory=dict)
     reserved: dict[str, JobRecord] = field(default_factory=dict)
+    trials: dict[str, dict[str, None]] = field(default_factory=dict)
+    parameters: dict[str, Sequence[msgspec.Raw]] = field(default_factory=dict)
     projects: dict[str, ProjectRecord] = field(default_factory=dict)
     people: dict[str, PersonRecord] = field(default_factory=dict)
     workspaces: dict[WorkspaceKey, WorkspaceRecord] = field(default_factory=dict)
@@ -125,6 +131,7 @@ class State:
             last_event=loaded.last_event,
             last_audit=loaded.last_audit,
             last_decision=loaded.last_decision,
+            parameters={each.sweep: each.each_trial() for each in loaded.sweep_parameters},
         )
         for job in loaded.jobs:
             named = tuple(dict.fromkeys(map(declared.of, job.spec.gpu_types)))
@@ -156,12 +163,28 @@ class State:
             del self.jobs[job.id]
             self.bundle_sizes.remove(job.spec)
             self._count_unfinished(job, -1)
+        if job.state.final:
+            self.parameters.pop(job.id, None)
+        if job.sweep is not None:
+            self._index_trial(job.sweep, job)
+
+    def _index_trial(self, sweep: str, job: JobRecord) -> None:
+        if not job.state.final:
+            self.trials.setdefault(sweep, {})[job.id] = None
+        elif sweep in self.trials:
+            self.trials[sweep].pop(job.id, None)
+            if not self.trials[sweep]:
+                del self.trials[sweep]
+
+    def trials_of(self, sweep: str) -> list[JobRecord]:
+        """Return the unfinished trials of a sweep, in the order in which they were begun."""
+        return [self.jobs[job_id] for job_id in self.trials.get(sweep, ())]
 
     def _count_unfinished(self, job: JobRecord, number: int) -> None:
-        for counts, name in (
-            (self.unfinished_by_user, job.spec.user),
-            (self.unfinished_by_project, job.spec.project),
-        ):
+        counted = [(self.unfinished_by_user, job.spec.user)]
+        if not job.is_sweep:
+            counted.append((self.unfinished_by_project, job.spec.project))
+        for counts, name in counted:
             counts[name] += number
             if not counts[name]:
                 del counts[name]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
+
+import msgspec
 
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.engine.state import known_types, lifecycle
@@ -24,6 +26,7 @@ from springtide.scheduler.store.records import (
     JobRecord,
     PersonRecord,
     ProjectRecord,
+    SweepParameters,
     WorkspaceRecord,
     WriteBatch,
 )
@@ -41,7 +44,8 @@ class Transaction:
 
     ``must_commit`` is set by any change that has to be on disk before it is told to anyone. A transaction without
     it holds only progress reports, which are written with the next commit. ``effects`` are for the executor, after
-    the commit.
+    the commit. ``counted_trials`` are ids of trials whose end is counted by their sweep already, ``superseded``
+    those of failed ones that get another job.
     """
 
     state: State
@@ -61,6 +65,10 @@ class Transaction:
     undone_entries: list[int] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     shifted: set[str] = field(default_factory=set)
+    new_trials: dict[str, list[str]] = field(default_factory=dict)
+    counted_trials: set[str] = field(default_factory=set)
+    sweep_parameters: list[SweepParameters] = field(default_factory=list)
+    superseded: list[str] = field(default_factory=list)
     new_types: KnownTypes | None = None
     clock: ClockAnchor | None = None
     next_project_age: int | None = None
@@ -91,8 +99,21 @@ class Transaction:
         self.new_bundle_sizes.add(job.spec)
         if job.spec.key is not None:
             self.new_keys[job.spec.user, job.spec.key] = job.id
+        if job.sweep is not None:
+            self.new_trials.setdefault(job.sweep, []).append(job.id)
         if bundle is not None:
             self.bundles.append(bundle)
+
+    def trials_of(self, sweep: str) -> list[JobRecord]:
+        """Return the unfinished trials of a sweep, in the order in which they were begun."""
+        ids = [*self.state.trials.get(sweep, ()), *self.new_trials.get(sweep, ())]
+        found = [self.jobs.get(job_id) or self.state.jobs[job_id] for job_id in ids]
+        return [job for job in found if not job.state.final]
+
+    def parameters_of(self, sweep: str) -> Sequence[msgspec.Raw] | None:
+        """Return the parameters of each trial of a sweep as JSON, None if they are not known beforehand."""
+        new = (each.each_trial() for each in self.sweep_parameters if each.sweep == sweep)
+        return self.state.parameters.get(sweep) or next(new, None)
 
     def count_unfinished(self, user: str | None = None) -> int:
         """Return the number of unfinished jobs of one user, or of all users."""
@@ -256,6 +277,8 @@ class Transaction:
             clock=self.clock,
             next_age=self.next_project_age,
             gpu_types={} if self.new_types is None else self.new_types.by_environment(),
+            sweep_parameters=self.sweep_parameters,
+            superseded=self.superseded,
         )
         for job in self.jobs.values():
             if job.id in self.new_jobs:
@@ -280,6 +303,9 @@ class Transaction:
         state = self.state
         for job in self.jobs.values():
             state.put_job(job)
+        for each in self.sweep_parameters:
+            if each.sweep in state.jobs:
+                state.parameters[each.sweep] = each.each_trial()
         if self.must_commit:
             state.unsaved.clear()
         else:

@@ -59,8 +59,10 @@ class Broadcast:
     ) -> list[EventRecord]:
         """Return the events to be written with the transaction, ``notifications`` last."""
         state, now = self._read_model.state, transaction.now
-        context = self._read_model.view_context_with(transaction.borrowing())
-        brief = job_view.ViewContext(context.labels, context.borrowing, _none, _none, _none, _none)
+        context = self._read_model.view_context_with(transaction.borrowing(), transaction.trials_of)
+        brief = job_view.ViewContext(
+            context.labels, context.borrowing, _none, _none, _none, _none, context.trials_of
+        )
         records: list[EventRecord] = []
 
         def record(kind: str, data: bytes) -> None:
@@ -147,7 +149,7 @@ class Broadcast:
             reason = job_view.job_reason(job, context)
             shown = (
                 reason.text if reason is not None else "",
-                context.place_in_line(job.id),
+                job_view.place(job, context),
                 context.borrowing.of(job),
             )
             if self._last_shown.get(job.id) != shown:
@@ -237,6 +239,7 @@ def _only_progress(before: JobRecord | None, after: JobRecord) -> bool:
         and old.attempt == new.attempt
         and old.held == new.held
         and old.reason == new.reason
+        and old.sweep == new.sweep
         and len(before.attempts) == len(after.attempts)
     )
 

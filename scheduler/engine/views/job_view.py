@@ -9,6 +9,7 @@ from springtide.scheduler import model, sentences, wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.pace import expected_end
+from springtide.scheduler.engine.views import trials
 from springtide.scheduler.engine.views.gpu_labels import GpuLabels
 from springtide.scheduler.sentences import Sentence
 from springtide.scheduler.store.records import Asked, AttemptRecord, AuditRecord, JobRecord, WorkspaceRecord
@@ -23,7 +24,8 @@ class ViewContext:
 
     ``borrowing`` gives the number of a job's borrowed GPUs. By a waiting job's id, ``waiting_reason`` gives why it
     waits, ``place_in_line`` its place counted from 1, ``expected_starts`` the forecast of its start, if any;
-    ``usage`` gives the measured use of a running job, if any, by its id.
+    ``usage`` gives the measured use of a running job, if any, by its id, ``trials_of`` the unfinished trials of a
+    sweep by its id.
     """
 
     labels: GpuLabels
@@ -32,6 +34,7 @@ class ViewContext:
     place_in_line: Callable[[str], int | None]
     expected_starts: Callable[[str], wire.Starts | None]
     usage: Callable[[str], wire.JobUsage | None]
+    trials_of: Callable[[str], Sequence[JobRecord]]
 
 
 def reason(why: model.Reason | None) -> wire.Reason | None:
@@ -59,11 +62,58 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
         return _present(job, job.live, context)
     if job.state.final or job.standing.held:
         return reason(own)
+    if job.is_sweep:
+        return _sweep_reason(job, context)
     waits = context.waiting_reason(job.id)
     if own is None or waits is None:
         return reason(own or waits)
     both = model.Reason(own.code, {**own.params, "waits": waits.code, **waits.params})
     return _told(both, (*sentences.render(own), *sentences.render(waits)))
+
+
+def waiting_trial(sweep: JobRecord, context: ViewContext) -> JobRecord | None:
+    """Return the first trial of a sweep that waits in line, None if none does."""
+    trials = context.trials_of(sweep.id)
+    return next((each for each in trials if each.live is None and not each.standing.held), None)
+
+
+def place(record: JobRecord, context: ViewContext) -> int | None:
+    """Return the place in line of a job that waits, or of the trial of a sweep that does; None if none does."""
+    waits = waiting_trial(record, context) if record.is_sweep else record
+    if waits is None or not _in_line(waits):
+        return None
+    return context.place_in_line(waits.id)
+
+
+def _sweep_reason(sweep: JobRecord, context: ViewContext) -> wire.Reason:
+    """Return what the trials of a sweep do, and why the one that waits does so."""
+    trials, standing = context.trials_of(sweep.id), sweep.standing.sweep
+    assert standing is not None
+    if sweep.standing.stopping:
+        now = messages.sweep_stopping(len(trials))
+        return _told(now, sentences.render(now))
+    live = [each for each in trials if each.live is not None]
+    now = messages.sweep(
+        {
+            "number": standing.number,
+            "ended": standing.ended,
+            "running": len(live),
+            "gpus": sum(each.attempts[-1].gpus for each in live),
+            "borrowed": sum(map(context.borrowing.of, live)),
+        }
+    )
+    waits = waiting_trial(sweep, context)
+    why = None if waits is None else job_reason(waits, context)
+    told = _told(now, sentences.render(now))
+    if why is None:
+        return told
+    both = [*told.sentences, *why.sentences]
+    return wire.Reason(
+        code=told.code,
+        text=f"{told.text} {why.text}",
+        sentences=both,
+        params={**why.params, **told.params, "waits": why.params.get("waits", why.code)},
+    )
 
 
 def _agreed(why: wire.Reason | None, starts: wire.Starts | None) -> tuple[wire.Reason | None, wire.Starts | None]:
@@ -114,12 +164,12 @@ def _unused(job: JobRecord, context: ViewContext) -> tuple[float, float] | None:
 def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = True) -> wire.Job:
     """Return the view of a job; ``full`` adds its earlier attempts and its source."""
     spec, standing, live = record.spec, record.standing, record.live
-    waiting = not (record.state.final or record.state.holds_gpus)
+    waits = waiting_trial(record, context) if record.is_sweep else record
+    line = place(record, context)
     why, starts = _agreed(
         job_reason(record, context),
-        context.expected_starts(spec.id) if waiting and not standing.held else None,
+        context.expected_starts(waits.id) if waits is not None and _in_line(waits) else None,
     )
-    running_for = max(0.0, now - live.started) if live is not None and live.started is not None else 0.0
     return wire.Job(
         id=spec.id,
         name=spec.name,
@@ -149,15 +199,31 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         saved=standing.saved,
         saved_step=standing.saved_step,
         reason=why,
-        place=context.place_in_line(spec.id) if waiting and not standing.held else None,
+        place=line,
         starts=starts,
         time_limit=spec.time_limit,
         retries=spec.retries,
         failures=standing.failures,
-        gpu_seconds=standing.served + running_for * (live.gpus if live is not None else 0),
+        gpu_seconds=_served(record, context, now),
         exit_code=standing.exit_code,
         error=standing.error,
+        sweep=record.sweep,
+        trial=None if spec.trial is None else spec.trial.number,
+        trials=trials.counts(record, context.trials_of(spec.id), context.borrowing) if record.is_sweep else None,
+        outcome=None if spec.trial is None else trials.outcome(record),
     )
+
+
+def _in_line(record: JobRecord) -> bool:
+    return not (record.state.final or record.state.holds_gpus or record.standing.held)
+
+
+def _served(record: JobRecord, context: ViewContext, now: float) -> float:
+    """Return the GPU-seconds of a job, or of all trials of a sweep."""
+    if record.standing.sweep is None:
+        return trials.served(record, now)
+    unfinished = context.trials_of(record.id)
+    return record.standing.sweep.served + sum(trials.served(each, now) for each in unfinished)
 
 
 def _attempts(record: JobRecord, context: ViewContext, first: int) -> list[wire.Attempt]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from springtide.scheduler import model, wire
@@ -12,7 +12,7 @@ from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.journal import JournaledPlanner
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
-from springtide.scheduler.engine.views import idle_view, job_view, node_views, pool_view
+from springtide.scheduler.engine.views import idle_view, job_view, node_views, pool_view, trials
 from springtide.scheduler.engine.views.gpu_labels import GpuLabels
 from springtide.scheduler.model import Standing
 from springtide.scheduler.store.records import JobRecord
@@ -63,11 +63,13 @@ class ReadModel:
     def view_context(self) -> job_view.ViewContext:
         """Return what views of jobs need besides the record."""
         if self._context is None:
-            self._context = self.view_context_with(self.state.borrowing())
+            self._context = self.view_context_with(self.state.borrowing(), self.state.trials_of)
         return self._context
 
-    def view_context_with(self, borrowing: Borrowing) -> job_view.ViewContext:
-        """Return what views of jobs need, with the borrowed GPUs of a transaction."""
+    def view_context_with(
+        self, borrowing: Borrowing, trials_of: Callable[[str], Sequence[JobRecord]]
+    ) -> job_view.ViewContext:
+        """Return what views of jobs need, with the borrowed GPUs and the trials of a transaction."""
         if self._labels is None or self._labels.nodes is not self.nodes.all:
             self._labels = GpuLabels(self.nodes.all)
         return job_view.ViewContext(
@@ -77,6 +79,7 @@ class ReadModel:
             self._place_in_line,
             self._starts.get,
             self._usage.get,
+            trials_of,
         )
 
     def _waiting_reason(self, job_id: str) -> model.Reason | None:
@@ -91,6 +94,16 @@ class ReadModel:
         """Return the view of a job; ``full`` adds its earlier attempts and its source."""
         return job_view.job(record, self.view_context(), self._clock(), full=full)
 
+    def waiting_id(self, job_id: str) -> str:
+        """Return the id of the trial that waits for a sweep, the same id of any other job."""
+        job = self.state.jobs.get(job_id)
+        waits = job_view.waiting_trial(job, self.view_context()) if job is not None and job.is_sweep else None
+        return job_id if waits is None else waits.id
+
+    def trial_row(self, trial: JobRecord) -> wire.TrialRow:
+        """Return the view of a trial that has begun, as a row of a table."""
+        return trials.row(trial, self.view_context().borrowing, self._clock())
+
     def standing(self) -> Mapping[str, Standing]:
         """Return the standing of each project."""
         if self._standing is None:
@@ -101,7 +114,7 @@ class ReadModel:
     def idle(self) -> wire.Idle:
         """Return the idle train GPUs and why they are idle."""
         state = self.state
-        waiting = (job for job in state.jobs.values() if job.live is None)
+        waiting = (job for job in state.jobs.values() if job.live is None and not job.is_sweep)
         held, reserved = node_views.occupied(state, self.nodes), node_views.reservations(state)
         return idle_view.idle(self.nodes.train(), held, reserved, waiting, self._waiting_reason)
 

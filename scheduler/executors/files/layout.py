@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from springtide.scheduler.executors.base import AttemptKey, ExecutorError, Exit, ExitKind
-from springtide.scheduler.executors.files.plain import DIRECTORY, make_directory, write_tree
+from springtide.scheduler.executors.base import HISTORY, AttemptKey, ExecutorError, Exit, ExitKind
+from springtide.scheduler.executors.files.plain import DIRECTORY, make_directory, replace_file, write_tree
 from springtide.scheduler.executors.supervisor.records import RUN_TIME, leave, take_lock, write_record
 
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
@@ -190,14 +190,23 @@ def record_exit(directory: Path, ended: Exit) -> Exit | None:
             os.close(lock)
 
 
-def make_places(places: JobPlaces, files: Mapping[str, bytes], owner: tuple[int, int] | None) -> None:
+def make_places(
+    places: JobPlaces,
+    files: Mapping[str, bytes],
+    owner: tuple[int, int] | None,
+    history: bytes | None = None,
+) -> None:
     """Create the directories that the job writes to, and its files; what exists is left as it is.
+
+    The file `HISTORY` is replaced by ``history``, if that is given.
 
     Raises `ExecutorError` for invalid names of files, `OSError` if the disk cannot be written to.
     """
     for path in (places.work, places.checkpoints, places.output):
         make_directory(path, 0o700, owner)
     write_tree(places.code, files, owner)
+    if history is not None:
+        replace_file(places.code, HISTORY, history, owner)
     if not places.reports.exists():
         places.reports.touch(mode=0o600)
         if owner:

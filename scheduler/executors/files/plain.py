@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from springtide.scheduler.executors.base import ExecutorError
@@ -95,6 +96,31 @@ def write_tree(root: Path, files: Mapping[str, bytes], owner: tuple[int, int] | 
             os.chown(folder, *owner)
     temporary.rename(root)
     sync(root.parent)
+
+
+def replace_file(directory: Path, name: str, content: bytes, owner: tuple[int, int] | None) -> None:
+    """Replace a plain file of a directory that the job may write to, atomically; links in it are not followed.
+
+    Raises `ExecutorError` if a directory of that name is in the way.
+    """
+    handle = os.open(directory, DIRECTORY)
+    temporary = f".{name}.new"
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=handle)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        file = os.open(temporary, flags, 0o600, dir_fd=handle)
+        with os.fdopen(file, "wb") as opened:
+            opened.write(content)
+            if owner is not None:
+                os.fchown(file, *owner)
+        os.rename(temporary, name, src_dir_fd=handle, dst_dir_fd=handle)
+    except (IsADirectoryError, FileExistsError, PermissionError) as error:
+        raise ExecutorError(
+            f"Something is in the place of the job's file {name!r}, and cannot be replaced."
+        ) from error
+    finally:
+        os.close(handle)
 
 
 def make_directory(path: Path, mode: int, owner: tuple[int, int] | None = None) -> None:

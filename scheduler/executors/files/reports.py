@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from springtide.scheduler.executors.base import ExecutorError, Report
+from springtide.scheduler.executors.base import ExecutorError, Report, TrialReport
 from springtide.scheduler.executors.files.plain import open_plain
 
-MAX_LINE = 16 * 1024
+MAX_LINE = 32 * 1024
 MAX_VALUES = 64
 MAX_NAME = 128
+MAX_CURVE = 100
+MAX_TEXT = 1000
 READ_SIZE = 1 << 19
 """Number of bytes that are read from the file at a time."""
 MAX_READ = 1 << 24
@@ -62,7 +64,46 @@ def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
         values=values,
         saved=decoded.get("saved") is True,
         unsaved=decoded.get("unsaved") is True,
+        trial=_trial(decoded.get("trial")),
     )
+
+
+def _trial(given: Any) -> TrialReport | None:
+    """Return what a trial reports of itself; parts of it that are not valid are left out."""
+    if not isinstance(given, dict):
+        return None
+    curve = given.get("curve")
+    pairs = [_pair(each) for each in curve[:MAX_CURVE]] if isinstance(curve, list) else []
+    return TrialReport(
+        parameters=_parameters(given.get("parameters")),
+        value=_number(given.get("value")),
+        curve=tuple(pair for pair in pairs if pair is not None),
+        pruned=given.get("pruned") is True,
+    )
+
+
+def _pair(given: Any) -> tuple[float, float] | None:
+    if not isinstance(given, list) or len(given) != 2:
+        return None
+    step, value = map(_number, given)
+    return None if step is None or value is None else (step, value)
+
+
+def _parameters(given: Any) -> dict[str, str | int | float | bool | None] | None:
+    if not isinstance(given, dict):
+        return None
+    return {
+        name: value
+        for name, value in list(given.items())[:MAX_VALUES]
+        if 0 < len(name) <= MAX_NAME and (value is None or isinstance(value, bool) or _is_plain(value))
+    }
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is a text or a number that all readers of JSON take."""
+    if isinstance(value, str):
+        return len(value) <= MAX_TEXT and not any(0xD800 <= ord(each) <= 0xDFFF for each in value)
+    return _number(value) is not None and (isinstance(value, float) or abs(value) < 1 << 53)
 
 
 @dataclass(frozen=True, slots=True)

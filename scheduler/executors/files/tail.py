@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from springtide.scheduler.executors.base import AttemptKey, LogGrew, Observation, Report, Reported
+from springtide.scheduler.executors.base import AttemptKey, LogGrew, Observation, Report, Reported, TrialReport
 from springtide.scheduler.executors.files import logs, reports
 from springtide.scheduler.executors.files.layout import JobPlaces
 
@@ -32,6 +32,7 @@ class Tail:
         self._unreported: Report | None = None
         self._saved: Report | None = None
         self._unsaved_at: float | None = None
+        self._trial: TrialReport | None = None
         self._sizes: dict[int, int] = {}
         self._earlier_sizes: dict[int, int] = {}
 
@@ -84,6 +85,7 @@ class Tail:
                 self._unsaved_at = report.at
             if report.attempt == self._key.attempt:
                 self._unreported = report
+                self._trial = report.trial or self._trial
         return batch.more
 
     def _take_unreported(self) -> list[Reported]:
@@ -91,4 +93,4 @@ class Tail:
             return []
         last, self._unreported, saved = self._unreported, None, self._saved
         at, step = (saved.at, saved.step) if saved else (None, None)
-        return [Reported(self._key, last, at, step, self._unsaved_at)]
+        return [Reported(self._key, last, at, step, self._unsaved_at, self._trial)]

@@ -133,7 +133,7 @@ class KubernetesExecutor(Executor):
             image = manifests.choose_image(spec.image, self._settings)
             home = self._monitor.cluster.home_of(spec.user)
             record = self._records.make_record(spec, image, home, resources)
-            await self._in_thread(self._records.save_record, record, spec.files)
+            await self._in_thread(self._records.save_record, record, spec.files, spec.history)
         except ExecutorError as refused:
             kind = ExitKind.LOST if isinstance(refused, NodeGoneError) else ExitKind.REFUSED
             attempt = Attempt(spec.key, len(spec.placement), spec.grace, verdict=Verdict(kind, str(refused)))

@@ -90,11 +90,11 @@ class LaunchRecords:
                 f"volume claim in the namespace {self._settings.namespace} belongs to that name. Start a notebook "
                 f"once, or leave out cwd."
             )
-        without_files = replace(spec, files={})
+        without_files = replace(spec, files={}, history=None)
         digest = manifests.digest(spec, image, home)
         return LaunchRecord(without_files, image, home, self.program, digest, resources)
 
-    def save_record(self, record: LaunchRecord, files: Mapping[str, bytes]) -> None:
+    def save_record(self, record: LaunchRecord, files: Mapping[str, bytes], history: bytes | None = None) -> None:
         """Write a launch record and the job's files, before any pod of it is created.
 
         Raises `ExecutorError` if the attempt can never run, `OSError` if the volume cannot be written to.
@@ -104,7 +104,7 @@ class LaunchRecords:
         make_directory(places.root, 0o711)
         make_directory(places.attempts, 0o711)
         make_directory(self._directory(record.key), 0o700)
-        make_places(places, files, self._owner)
+        make_places(places, files, self._owner, history)
         directory = self.layout.attempt(record.key)
         make_directory(directory, 0o700, self._owner)
         with opened(directory) as handle:

@@ -76,7 +76,7 @@ class Launcher:
             for path in (places.work, places.checkpoints, places.output, places.code, places.reports):
                 if os.path.lexists(path):
                     hand_over(path, owner)
-        make_places(places, spec.files, owner)
+        make_places(places, spec.files, owner, spec.history)
         record = self._record(spec, places, directory, account)
         with opened(directory) as handle:
             write_record(handle, "spec.json", record)

@@ -69,7 +69,7 @@ def invites_rotation(state: ClusterState, job: Job, gpus: int) -> bool:
     """Tell whether a waiting job of equal priority and less service would take this many GPUs of the job."""
     if state.settings.order is not Order.LEAST_SERVED or not job.rotate:
         return False
-    level = service_level_of(job.served)
+    level = service_level_of(job.attained)
     return any(
         -key[0] == job.priority and asks.service_level < level and asks.need <= gpus
         for key, asks in state.queues[job.project].heads()

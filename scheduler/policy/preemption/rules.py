@@ -105,7 +105,7 @@ class PreemptRule:
         running = state.running[leaf.name]
         jobs = running.less_urgent(job.priority)
         if rotates and state.settings.order is Order.LEAST_SERVED:
-            ripe = running.rotation.ripe(service_level_of(job.served), now)
+            ripe = running.rotation.ripe(service_level_of(job.attained), now)
             jobs += [each for each in ripe if each.priority == job.priority]
         self.candidate_ids: frozenset[str] | None = frozenset(each.id for each in jobs)
 

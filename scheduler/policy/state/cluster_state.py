@@ -230,7 +230,7 @@ class ClusterState:
         return False
 
     def _index_waiting(self, job: Job) -> None:
-        level = service_level_of(job.served) if self.settings.order is Order.LEAST_SERVED else 0
+        level = service_level_of(job.attained) if self.settings.order is Order.LEAST_SERVED else 0
         self.service_levels[job.id] = level
         if job.time_limit is not None:
             self.time_limited.add((job.time_limit, job.submitted, job.id))
@@ -275,7 +275,7 @@ class ClusterState:
         if _ages_at(job, aged) != at:
             return
         aged = max(aged, int((now - _ages_at(job, 0)) // AGEING_PER_LEVEL))
-        level = max(0, service_level_of(job.served) - aged)
+        level = max(0, service_level_of(job.attained) - aged)
         if level != self.service_levels[job.id] and job.project in self.queues:
             self.queues[job.project].remove(scheduling_class_of(job), self._queue_key(job))
             self.service_levels[job.id] = level
@@ -310,7 +310,12 @@ class ClusterState:
 
     def queue_position(self, job: Job) -> int:
         """Return the job's position among the waiting jobs of its project, counted from 1."""
-        key = (-job.priority, self.service_levels.get(job.id, service_level_of(job.served)), job.submitted, job.id)
+        key = (
+            -job.priority,
+            self.service_levels.get(job.id, service_level_of(job.attained)),
+            job.submitted,
+            job.id,
+        )
         if job.project not in self.queues:
             return 1
         return self.queues[job.project].before(key) + 1

@@ -77,7 +77,7 @@ QueueKey = tuple[int, int, float, str]
 def scheduling_class_of(job: Job) -> SchedulingClass:
     """What the job asks for."""
     constraints = PlacementConstraints(job.gpus, job.min_workers, job.gpu_types, job.require, job.prefer)
-    return SchedulingClass(constraints, job.preemptible, service_level_of(job.served))
+    return SchedulingClass(constraints, job.preemptible, service_level_of(job.attained))
 
 
 ROUNDING = 0.01

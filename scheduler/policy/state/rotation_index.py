@@ -85,5 +85,5 @@ class RotationIndex:
         assert job.started is not None
         self._count += 1
         beyond = service_until(level + aged(job, job.started))
-        served = job.started + max(0.0, beyond - job.served) / job.held_gpus
+        served = job.started + max(0.0, beyond - job.attained) / job.held_gpus
         return (max(served, job.started + self._min_runtime), self._count, job)

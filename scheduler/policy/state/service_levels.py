@@ -24,10 +24,10 @@ class ServiceLevels:
     def add(self, job: Job, level: int | None = None) -> int:
         """Add a job at a level, by default that of its service when the attempt started; return the level."""
         if level is None:
-            level = max(0, service_level_of(job.served) - _made_up(job))
+            level = max(0, service_level_of(job.attained) - _made_up(job))
         self._levels[job.id] = level
         if job.started is not None and job.held_gpus:
-            beyond = service_until(level + _made_up(job)) - job.served
+            beyond = service_until(level + _made_up(job)) - job.attained
             due = self._due[job.id] = job.started + max(0.0, beyond) / job.held_gpus
             heappush(self._times, (due, job.id))
         return level
@@ -39,7 +39,7 @@ class ServiceLevels:
 
     def level_at(self, job: Job, now: float) -> int:
         """Return the level of a running job, at least the one after its present level if that is over."""
-        reached = max(0, service_level_of(job.served_by(now)) - _made_up(job))
+        reached = max(0, service_level_of(job.sweep_served + job.served_by(now)) - _made_up(job))
         return max(self._levels[job.id] + 1, reached)
 
     def due(self, now: float) -> list[str]:

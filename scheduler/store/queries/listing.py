@@ -85,6 +85,10 @@ def page(connection: Connection, query: JobQuery, after: Position | None, limit:
 
 
 def _matching(wanted: Select[Any], query: JobQuery) -> Select[Any]:
+    if query.sweep is not None:
+        wanted = wanted.where(_jobs.c.sweep == query.sweep)
+    elif not query.trials:
+        wanted = wanted.where(_jobs.c.sweep.is_(None))
     if query.states:
         wanted = wanted.where(_jobs.c.state.in_(sorted(query.states)))
     if query.project is not None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, desc, func, or_, select
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.model import FINAL, Environment
 from springtide.scheduler.store import codec, deliveries, schema
-from springtide.scheduler.store.queries import listing
+from springtide.scheduler.store.queries import listing, trials
 from springtide.scheduler.store.queries.listing import Position
 from springtide.scheduler.store.records import (
     KEPT_ATTEMPTS,
@@ -58,6 +58,7 @@ def load(connection: Connection) -> Loaded:
         last_decision=_highest(connection, schema.decisions.c.id),
         notification_choices=deliveries.choices(connection),
         gpu_types=_gpu_types(connection),
+        sweep_parameters=trials.parameters(connection),
     )
 
 
@@ -123,6 +124,19 @@ def jobs(connection: Connection, query: JobQuery, after: Position | None, limit:
     return _with_attempts(connection, listing.page(connection, query, after, limit))
 
 
+def jobs_by_id(connection: Connection, ids: Sequence[str]) -> list[JobRecord]:
+    """Return the jobs with these ids, in their order."""
+    found = {
+        each.id: each
+        for first in range(0, len(ids), CHUNK)
+        for each in _with_attempts(
+            connection,
+            list(connection.execute(select(schema.jobs).where(schema.jobs.c.id.in_(ids[first : first + CHUNK])))),
+        )
+    }
+    return [found[job_id] for job_id in ids if job_id in found]
+
+
 def events(connection: Connection, after: int, limit: int) -> list[EventRecord]:
     """Return events with ids above ``after``, in order."""
     table = schema.events
@@ -175,9 +189,11 @@ def decision_ids(connection: Connection) -> tuple[int, int] | None:
 
 
 def ended_before(connection: Connection, at: float, limit: int) -> list[str]:
-    """Return ids of jobs that ended before ``at``, longest ago first."""
+    """Return ids of jobs that ended before ``at``, longest ago first; trials are kept as long as their sweep."""
     table = schema.jobs
-    query = select(table.c.id).where(table.c.ended < at).order_by(table.c.ended).limit(limit)
+    query = (
+        select(table.c.id).where(table.c.ended < at, table.c.sweep.is_(None)).order_by(table.c.ended).limit(limit)
+    )
     return list(connection.execute(query).scalars())
 
 

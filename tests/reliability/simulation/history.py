@@ -24,6 +24,8 @@ STORM = 60.0
 """How long things happen and go wrong, in seconds; after that everything works and the jobs run to their end."""
 JOBS = (2, 3)
 EVENTS = (2, 4)
+SWEEPS = 0.4
+"""Part of the histories with a sweep."""
 SHAPES = ((1, 1, 1), (1, 1, 1), (1, 1, 2), (2, 2, 1), (3, 1, 1), (2, 1, 2))
 """Workers, least workers and GPUs of each."""
 GRACE = 10.0
@@ -45,11 +47,12 @@ class Verdict:
 
 @dataclass(slots=True)
 class Expected:
-    """A job as it was accepted, and whether a person cancelled it."""
+    """A job as it was accepted, and whether a person cancelled it. A sweep has so many ``trials``, others none."""
 
     program: Program
     time_limit: float | None
     cancelled: bool = False
+    trials: int = 0
 
     def states(self) -> set[str]:
         """Return the states in which the job may end."""
@@ -83,6 +86,8 @@ class History:
         plan: list[tuple[float, Callable[[], Awaitable[None]]]] = [
             (rng.random() * STORM * 0.7, self._submitter(f"j{number}")) for number in range(count)
         ]
+        if rng.random() < SWEEPS:
+            plan.append((rng.random() * STORM * 0.7, self._sweeper("sweep")))
         happenings = [
             self.pause_one, self.pause_one, self.cancel_one, self.requota, self.lose_node, self.cut_off_node,
             self.crash, self.crash, self.reboot, self.set_clock, self.set_clock, self.store_away, self.store_full,
@@ -114,16 +119,36 @@ class History:
         """Compare what the store says with what really happened and what was to happen."""
         world, pool = self.world, self.pool
         records = {record.id: record for record in await pool.records()}
+        trials = {job_id: await pool.trials(job_id) for job_id, job in self.jobs.items() if job.trials}
         await pool.close()
         problems = [*world.violations, *pool.breaches]
         if records.keys() != self.jobs.keys():
             problems.append(f"accepted were {sorted(self.jobs)}, there are {sorted(records)}")
         for job_id, expected in self.jobs.items():
-            if job_id in records:
+            if job_id in records and expected.trials:
+                problems += self._judge_sweep(records[job_id], trials[job_id], expected)
+            elif job_id in records:
                 problems += self._judge_job(records[job_id], expected)
         text = "\n".join([*world.log, *(f"{job.id} {job.state} {job.attempt}" for job in records.values())])
         digest = hashlib.sha256(text.encode()).hexdigest()
         return Verdict(0, problems, world.log, digest, pool.crashes)
+
+    def _judge_sweep(self, sweep: wire.Job, trials: list[wire.Job], expected: Expected) -> list[str]:
+        problems = []
+        if sweep.state not in expected.states():
+            problems.append(f"the sweep {sweep.id} is {sweep.state}: {sweep.reason}")
+        numbers = sorted(trial.trial for trial in trials if trial.trial is not None)
+        if len(set(numbers)) < len(trials) or len(trials) > expected.trials:
+            problems.append(f"the sweep {sweep.id} of {expected.trials} trials has the trials {numbers}")
+        if sweep.state == "succeeded" and len(trials) < expected.trials:
+            problems.append(f"the sweep {sweep.id} has succeeded with {len(trials)} of {expected.trials} trials")
+        for trial in trials:
+            problems += self._judge_job(trial, expected)
+        counted = sweep.trials
+        ended = [trial.state for trial in trials]
+        if counted is None or counted.succeeded != ended.count("succeeded") or counted.running:
+            problems.append(f"the sweep {sweep.id} counts {counted}, its trials are {ended}")
+        return problems
 
     def _judge_job(self, job: wire.Job, expected: Expected) -> list[str]:
         problems = []
@@ -175,6 +200,18 @@ class History:
                 grace=GRACE,
             )
             self.jobs[job_id] = Expected(program, limit)
+
+        return submit
+
+    def _sweeper(self, name: str) -> Callable[[], Awaitable[None]]:
+        rng = self.rng
+        program = Program(work=float(rng.choice([2, 8])), save_every=rng.choice([0.0, 3.0]))
+        gpus, project, number = rng.randint(1, max(self.sizes)), rng.choice(self.projects), rng.randint(1, 6)
+        trials = wire.Trials(number=number, at_most=rng.choice([None, 2]), at_least=rng.choice([1, 1, 3]))
+
+        async def submit() -> None:
+            job_id = await self.pool.submit(name, project, program, gpus=gpus, trials=trials, grace=GRACE)
+            self.jobs[job_id] = Expected(program, None, trials=number)
 
         return submit
 

@@ -220,6 +220,11 @@ class Pool:
             await asyncio.sleep(delay)
             delay = min(60.0, delay * 2)
 
+    async def trials(self, sweep: str) -> list[wire.Job]:
+        """Return the jobs of a sweep's trials, with all their attempts."""
+        page = await self.ask(lambda engine: engine.jobs(JobFilter(sweep=sweep), None, 500))
+        return [await self.job(item.id) for item in page.items]
+
     async def records(self) -> list[wire.Job]:
         """Return all jobs, oldest first."""
         page = await self.ask(lambda engine: engine.jobs(JobFilter(), None, 500))

@@ -1,4 +1,4 @@
-"""Twelve jobs that meet everything a pool does, written so that every step can be repeated after a crash."""
+"""Twelve jobs and a sweep that meet all a pool does, written so that every step can be repeated after a crash."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from simulation.store import StoreBed
 from simulation.virtual_time import VirtualLoop, run
 from simulation.world import Program, World
 
+from springtide.scheduler import wire
 from springtide.scheduler.model import Environment, Gpu, Node
 
+TRIALS = 6
+"""Number of trials of the script's sweep."""
 PROJECTS = {"susan": {"quota": 4}, "joe": {"quota": 4}}
 
 
@@ -58,6 +61,12 @@ async def tell(pool: Pool) -> dict[str, str]:
     await submit("mended", "joe", Program(work=8, failures=1), gpus=1, retries=1)
     await submit("broken", "joe", Program(work=6, failures=9), gpus=1, retries=1)
     await submit("pieces", "susan", Program(work=12, chunk=5, save_every=4), gpus=1)
+    # A sweep whose trials run one after the other where there is room, and that a person pauses for a while.
+    await submit("sweep", "susan", Program(work=4), gpus=1, trials=wire.Trials(number=TRIALS))
+    await pool.state(ids["sweep"], "running", "succeeded")
+    await pool.pause(ids["sweep"])
+    await pool.state(ids["sweep"], "paused", "succeeded")
+    await pool.resume(ids["sweep"])
     # A person pauses one that runs and lets it go on; another is cancelled while it runs, a third while it waits.
     await pool.pause(ids["steady"])
     await pool.state(ids["steady"], "paused", "succeeded")
@@ -75,6 +84,10 @@ async def tell(pool: Pool) -> dict[str, str]:
     return ids
 
 
+def _results(world: World, job_id: str) -> tuple[float, ...]:
+    return tuple(world.results.get(job_id, ()))
+
+
 def play(bed: StoreBed, points: CrashPoints) -> Outcome:
     """Run the script to its end on an empty store."""
     bed.clear()
@@ -85,9 +98,11 @@ def play(bed: StoreBed, points: CrashPoints) -> Outcome:
         ids = await tell(pool)
         records = {record.id: record for record in await pool.records()}
         await pool.close()
-        ends = {
-            name: (records[job_id].state, tuple(world.results.get(job_id, ()))) for name, job_id in ids.items()
-        }
+        ends = {name: (records[job_id].state, _results(world, job_id)) for name, job_id in ids.items()}
+        ends["sweep"] = (
+            records[ids["sweep"]].state,
+            tuple(done for number in range(TRIALS) for done in _results(world, f"{ids['sweep']}t{number}")),
+        )
         problems = [*world.violations, *pool.breaches]
         problems += [f"{key} ran {times} times" for key, times in world.ever.items() if times > 1]
         problems += [

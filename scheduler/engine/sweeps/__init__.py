@@ -1,0 +1,1 @@
+"""Sweeps: which trials are begun, how they are counted, and what users may ask of a sweep."""

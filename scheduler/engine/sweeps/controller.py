@@ -1,0 +1,203 @@
+"""Which trials of a sweep are begun next, how its trials are counted, and when it has ended; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from springtide.scheduler.engine import messages
+from springtide.scheduler.model import FINAL, JobState, Reason
+from springtide.scheduler.store.records import (
+    Asked,
+    BestTrial,
+    JobRecord,
+    JobSpec,
+    Outcome,
+    Parameters,
+    SweepStanding,
+    TrialRef,
+    TrialsSpec,
+)
+from springtide.scheduler.wire import MAX_NAME
+
+FAILURES_TO_PAUSE = 10
+"""Number of trials in a row that failed after which a sweep pauses itself."""
+COUNTED = {
+    JobState.SUCCEEDED: "succeeded",
+    JobState.FAILED: "failed",
+    JobState.CANCELLED: "cancelled",
+}
+
+
+def first_standing(spec: TrialsSpec) -> SweepStanding:
+    """Return the standing of a sweep that was just submitted."""
+    return SweepStanding(number=spec.number, at_most=spec.at_most, at_least=spec.at_least)
+
+
+def next_trials(standing: SweepStanding, unfinished: Sequence[JobRecord], room: int) -> tuple[int, ...]:
+    """Return the numbers of the trials to begin now.
+
+    At most ``at_most`` trials are unfinished and ``at_least`` of them wait in line. ``room`` is the number of jobs
+    that the limits of the pool still allow; a sweep without an unfinished trial begins one regardless of it, so
+    that it never stops for ever.
+    """
+    most = len(standing.again) + standing.number - standing.begun
+    if standing.at_most is not None:
+        most = min(most, standing.at_most - len(unfinished))
+    in_line = sum(map(waits_in_line, unfinished))
+    number = min(most, standing.at_least - in_line, max(room, 0 if unfinished else 1))
+    if number <= 0:
+        return ()
+    again = standing.again[:number]
+    return (*again, *range(standing.begun, standing.begun + number - len(again)))
+
+
+def begun(standing: SweepStanding, numbers: Sequence[int]) -> SweepStanding:
+    """Return the standing after these trials have begun."""
+    again = standing.again[len([number for number in numbers if number < standing.begun]) :]
+    return replace(standing, again=again, begun=max(standing.begun, *(number + 1 for number in numbers)))
+
+
+def waits_in_line(trial: JobRecord) -> bool:
+    """Return whether a trial waits for GPUs, or will as soon as its attempt has ended."""
+    if trial.standing.held or trial.standing.stopping:
+        return False
+    live = trial.live
+    return not trial.state.final if live is None else live.asked is Asked.PAUSE
+
+
+def make_trial(sweep: JobRecord, number: int, run: int, parameters: Parameters | None, now: float) -> JobSpec:
+    """Return the spec of a trial's job; ``run`` counts the jobs of the trial from 1."""
+    spec, trials = sweep.spec, sweep.spec.trials
+    assert trials is not None
+    suffix = f" #{number}"
+    return replace(
+        spec,
+        id=trial_id(sweep.id, number, run),
+        submitted=now,
+        name=spec.name[: MAX_NAME - len(suffix)] + suffix,
+        source="",
+        key=None,
+        trials=None,
+        trial=TrialRef(
+            sweep=sweep.id,
+            number=number,
+            run=run,
+            metric=trials.metric,
+            parameters=parameters,
+            history=trials.history,
+        ),
+    )
+
+
+def trial_id(sweep: str, number: int, run: int) -> str:
+    """Return the id of a trial's job. It follows from sweep, trial and run, so that none is created twice."""
+    return f"{sweep}t{number}" if run == 1 else f"{sweep}t{number}r{run}"
+
+
+def outcome_of(trial: JobRecord) -> Outcome:
+    """Return what is known of a trial: what it reported, else the parameters that were known beforehand."""
+    outcome = trial.standing.outcome or Outcome()
+    if outcome.parameters is None and trial.spec.trial is not None:
+        outcome = replace(outcome, parameters=trial.spec.trial.parameters)
+    return outcome
+
+
+# ---------- counting
+
+
+def count_ended(standing: SweepStanding, trials: Iterable[JobRecord], goal: str) -> SweepStanding:
+    """Return the standing after these trials have ended."""
+    for trial in trials:
+        outcome = outcome_of(trial)
+        kind = COUNTED[trial.state]
+        if trial.state is JobState.SUCCEEDED and outcome.pruned:
+            kind = "pruned"
+        failed = trial.state is JobState.FAILED
+        standing = replace(
+            standing,
+            served=standing.served + trial.standing.served,
+            failed_in_row=standing.failed_in_row + 1 if failed else 0,
+            best=_best(standing.best, trial, outcome, goal) if kind == "succeeded" else standing.best,
+            **{kind: getattr(standing, kind) + 1},
+        )
+    return standing
+
+
+def _best(best: BestTrial | None, trial: JobRecord, outcome: Outcome, goal: str) -> BestTrial | None:
+    if outcome.value is None or trial.spec.trial is None:
+        return best
+    found = BestTrial(
+        number=trial.spec.trial.number, job=trial.id, value=outcome.value, parameters=outcome.parameters
+    )
+    return found if best is None else min(best, found, key=lambda each: _rank(each, goal))
+
+
+def _rank(trial: BestTrial, goal: str) -> tuple[float, int]:
+    return (-trial.value if goal == "maximize" else trial.value, trial.number)
+
+
+def count_unfinished(standing: SweepStanding, unfinished: Iterable[JobRecord]) -> SweepStanding:
+    """Return the standing with the present numbers of unfinished trials."""
+    states = [trial.state for trial in unfinished]
+    return replace(
+        standing,
+        waiting=states.count(JobState.QUEUED),
+        running=sum(state.holds_gpus for state in states),
+        paused=states.count(JobState.PAUSED),
+    )
+
+
+# ---------- the sweep as a job
+
+
+def settle(sweep: JobRecord, unfinished: Sequence[JobRecord], ended: Iterable[JobRecord], now: float) -> JobRecord:
+    """Return the sweep in the state that follows from its trials, and ended if they all are.
+
+    ``ended`` are the trials that have just ended.
+    """
+    standing, own = sweep.standing.sweep, sweep.standing
+    assert standing is not None
+    standing = count_unfinished(standing, unfinished)
+    starts = [trial.standing.started for trial in (*unfinished, *ended) if trial.standing.started is not None]
+    started = own.started if own.started is not None else min(starts, default=None)
+    sweep = _with(sweep, sweep=standing, started=started)
+    if not unfinished and (end := _end_of(sweep, standing)) is not None:
+        state, why = end
+        return _with(sweep, state=state, reason=why, ended=now, held=False, stopping=None, served=standing.served)
+    if standing.running:
+        state = JobState.RUNNING
+    else:
+        state = JobState.QUEUED if started is None and not own.held else JobState.PAUSED
+    return _with(sweep, state=state)
+
+
+def _end_of(sweep: JobRecord, standing: SweepStanding) -> tuple[JobState, Reason] | None:
+    """Return how a sweep without unfinished trials has ended, None if trials are still to begin."""
+    if sweep.standing.stopping:
+        return JobState.CANCELLED, messages.cancelled_by(sweep.standing.by)
+    if standing.again or standing.begun < standing.number:
+        return None
+    good = standing.succeeded + standing.pruned
+    why = messages.sweep_ended(standing.number, good, standing.failed, standing.cancelled)
+    if good:
+        return JobState.SUCCEEDED, why
+    return (JobState.FAILED if standing.failed else JobState.CANCELLED), why
+
+
+def fails_only(standing: SweepStanding) -> bool:
+    """Return whether so many trials in a row have failed that a sweep pauses itself."""
+    left = standing.again or standing.begun < standing.number
+    return bool(left) and standing.failed_in_row >= FAILURES_TO_PAUSE
+
+
+def _with(job: JobRecord, **changes: object) -> JobRecord:
+    """Return the job with changed fields of its standing, itself if they are the same."""
+    if all(getattr(job.standing, name) == value for name, value in changes.items()):
+        return job
+    return job.with_standing(**changes)
+
+
+def is_open(sweep: JobRecord) -> bool:
+    """Return whether trials of the sweep may begin."""
+    return sweep.state not in FINAL and not sweep.standing.held and not sweep.standing.stopping

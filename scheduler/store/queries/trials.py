@@ -1,0 +1,93 @@
+"""Trials of sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Select, and_, false, nulls_last, or_, select, true
+
+from springtide.scheduler.model import FINAL, JobState
+from springtide.scheduler.store import schema
+from springtide.scheduler.store.records import FinishedTrial, Outcome, SweepParameters, TrialQuery, TrialRef
+
+PRUNED = "pruned"
+"""State of a trial that succeeded by ending itself early."""
+_jobs = schema.jobs
+
+
+class _Ref(msgspec.Struct):
+    """The part of a job's spec that tells which trial it is."""
+
+    trial: TrialRef
+
+
+class _Outcome(msgspec.Struct):
+    """The part of a job's standing that its outcome is."""
+
+    outcome: Outcome | None = None
+
+
+_ref = msgspec.json.Decoder(_Ref)
+_outcome = msgspec.json.Decoder(_Outcome)
+
+
+def parameters(connection: Connection, sweep: str | None = None) -> tuple[SweepParameters, ...]:
+    """Return the parameters known beforehand of one sweep, or of all that are unfinished."""
+    table = schema.sweep_parameters
+    wanted: ColumnElement[bool] = table.c.sweep == sweep
+    if sweep is None:
+        wanted = table.c.sweep.in_(select(_jobs.c.id).where(_jobs.c.ended.is_(None)))
+    return tuple(
+        SweepParameters(row.sweep, bytes(row.body)) for row in connection.execute(select(table).where(wanted))
+    )
+
+
+def listed(connection: Connection, query: TrialQuery) -> list[tuple[int, str]]:
+    """Return the numbers and the jobs of the trials that match, in the order of the query."""
+    reverse = query.order.startswith("-")
+    column = _jobs.c.value if query.order.removeprefix("-") == "value" else _jobs.c.trial
+    wanted = _of(query.sweep)
+    if query.states:
+        wanted = wanted.where(or_(*(_in_state(state) for state in sorted(query.states))))
+    ordered = nulls_last(column.desc() if reverse else column.asc())
+    return [(row.trial, row.id) for row in connection.execute(wanted.order_by(ordered, _jobs.c.trial))]
+
+
+def _in_state(state: str) -> ColumnElement[bool]:
+    if state == PRUNED:
+        return and_(_jobs.c.state == JobState.SUCCEEDED.value, _jobs.c.pruned == true())
+    if state == JobState.SUCCEEDED:
+        return and_(_jobs.c.state == state, _jobs.c.pruned == false())
+    return _jobs.c.state == state
+
+
+def failed(connection: Connection, sweep: str) -> list[tuple[int, str]]:
+    """Return the numbers and the jobs of the trials of a sweep that have failed, in order."""
+    query = _of(sweep).where(_jobs.c.state == JobState.FAILED.value).order_by(_jobs.c.trial)
+    return [(row.trial, row.id) for row in connection.execute(query)]
+
+
+def ids(connection: Connection, sweep: str) -> Sequence[str]:
+    """Return the ids of all jobs of a sweep's trials, also of those that were tried again."""
+    return list(connection.execute(select(_jobs.c.id).where(_jobs.c.sweep == sweep)).scalars())
+
+
+def history(connection: Connection, sweep: str) -> list[FinishedTrial]:
+    """Return the trials of a sweep that have begun, in order."""
+    columns = _of(sweep).add_columns(_jobs.c.state, _jobs.c.spec, _jobs.c.standing).order_by(_jobs.c.trial)
+    return [_told(row) for row in connection.execute(columns)]
+
+
+def _told(row: Any) -> FinishedTrial:
+    outcome = _outcome.decode(row.standing).outcome or Outcome()
+    known = outcome.parameters
+    if known is None:
+        known = _ref.decode(row.spec).trial.parameters
+    state = JobState(row.state)
+    return FinishedTrial(row.trial, state if state in FINAL else JobState.RUNNING, known, outcome)
+
+
+def _of(sweep: str) -> Select[Any]:
+    return select(_jobs.c.trial, _jobs.c.id).where(_jobs.c.sweep == sweep, _jobs.c.trial.is_not(None))

@@ -1,0 +1,64 @@
+"""Records of the store, frozen. The engine keeps the same records in memory.
+
+Times are seconds since the epoch, durations seconds, service GPU-seconds.
+"""
+
+from __future__ import annotations
+
+from springtide.scheduler.store.records.jobs import (
+    KEPT_ATTEMPTS,
+    LIVE_ATTEMPT,
+    Asked,
+    AttemptRecord,
+    AttemptState,
+    JobRecord,
+    JobSpec,
+    JobStanding,
+)
+from springtide.scheduler.store.records.journals import AuditRecord, DecisionRecord, EventRecord
+from springtide.scheduler.store.records.pool import JobRanges, PersonRecord, ProjectRecord, WorkspaceRecord
+from springtide.scheduler.store.records.queries import GpuUse, JobQuery
+from springtide.scheduler.store.records.sweeps import (
+    BestTrial,
+    FinishedTrial,
+    Outcome,
+    Parameters,
+    SweepParameters,
+    SweepStanding,
+    TrialQuery,
+    TrialRef,
+    TrialsSpec,
+)
+from springtide.scheduler.store.records.writes import Bundle, Loaded, WriteBatch
+
+__all__ = [
+    "KEPT_ATTEMPTS",
+    "LIVE_ATTEMPT",
+    "Asked",
+    "AttemptRecord",
+    "AttemptState",
+    "AuditRecord",
+    "BestTrial",
+    "Bundle",
+    "DecisionRecord",
+    "EventRecord",
+    "FinishedTrial",
+    "GpuUse",
+    "JobQuery",
+    "JobRanges",
+    "JobRecord",
+    "JobSpec",
+    "JobStanding",
+    "Loaded",
+    "Outcome",
+    "Parameters",
+    "PersonRecord",
+    "ProjectRecord",
+    "SweepParameters",
+    "SweepStanding",
+    "TrialQuery",
+    "TrialRef",
+    "TrialsSpec",
+    "WorkspaceRecord",
+    "WriteBatch",
+]

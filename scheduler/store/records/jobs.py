@@ -1,0 +1,214 @@
+"""Jobs and their attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from springtide.scheduler.model import JobState, Placement, Reason, Spread
+from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
+
+
+class Asked(StrEnum):
+    """What a live attempt was asked to do."""
+
+    PAUSE = "pause"
+    KILL = "kill"
+
+
+class AttemptState(StrEnum):
+    """States of an attempt; all but the first three are final."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    PAUSING = "pausing"
+    PAUSED = "paused"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+
+    @property
+    def live(self) -> bool:
+        """Whether the attempt holds its GPUs."""
+        return self in LIVE_ATTEMPT
+
+
+LIVE_ATTEMPT = frozenset({AttemptState.STARTING, AttemptState.RUNNING, AttemptState.PAUSING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """What was submitted; never changes.
+
+    ``seq`` is the sequence number of the job, ``bundle`` the digest of its files, which have
+    ``bundle_bytes``. ``time_limit`` and ``grace`` are in seconds; ``grace`` None is the pool's.
+    """
+
+    id: str
+    seq: int
+    user: str
+    project: str
+    submitted: float
+    name: str
+    kind: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    image: str | None = None
+    bundle: str | None = None
+    bundle_bytes: int = 0
+    source: str = ""
+    key: str | None = None
+    workers: int = 1
+    gpus: int = 1
+    min_workers: int = 1
+    priority: int = 50
+    preemptible: bool = True
+    gpu_types: tuple[str, ...] = ()
+    require: str | None = None
+    prefer: str | None = None
+    rotate: bool = True
+    time_limit: float | None = None
+    retries: int = 0
+    grace: float | None = None
+    fastest: Spread | None = None
+    """Fastest known placement of similar jobs, at submission."""
+    trials: TrialsSpec | None = None
+    """The trials of a sweep; None of any other job."""
+    trial: TrialRef | None = None
+    """Which trial of which sweep the job is; None of any other job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRecord:
+    """One attempt of a job.
+
+    ``created`` is when its start was decided, ``started`` when its processes started. ``asked`` is what it was
+    asked to do at ``asked_at``, for the reason ``asked_why``. ``seen`` says that the executor has reported it at
+    least once. ``step_before`` is the highest step of the job when it began, ``borrowed`` the number of its GPUs
+    that were borrowed then, ``gpu_type`` their type.
+    """
+
+    job: str
+    number: int
+    placement: Placement
+    created: float
+    why: Reason
+    state: AttemptState = AttemptState.STARTING
+    seen: bool = False
+    asked: Asked | None = None
+    asked_at: float | None = None
+    asked_why: Reason | None = None
+    started: float | None = None
+    ended: float | None = None
+    ended_why: Reason | None = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    detail: str = ""
+    saved: float | None = None
+    resumed_from: float | None = None
+    step_before: float | None = None
+    borrowed: int = 0
+    gpu_type: str = ""
+
+    @property
+    def gpus(self) -> int:
+        """Number of its GPUs."""
+        return sum(len(worker.gpus) for worker in self.placement)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStanding:
+    """The changing part of a job.
+
+    ``held`` says that a user has paused it, ``stopping`` why it is being ended for good (``cancel`` or
+    ``time-limit``), ``by`` which user asked for either. ``failures`` is the number of attempts that used up a
+    retry, ``fruitless`` that of the last attempts in a row that asked to be run again without progress, ``losses``
+    that of the last ones in a row that were lost. ``ran`` is the run time of ended attempts, ``served`` their
+    GPU-seconds. ``best_step`` is the highest step reported, ``saved_step`` that of the newest checkpoint;
+    ``unsaved`` is when a later one did not fit on the disk; ``warned`` says that its time limit was near once.
+    ``sweep`` is the standing of a sweep, ``outcome`` what a trial has reported of itself, ``sweep_served`` the
+    GPU-seconds of the other trials of its sweep when it last waited.
+    """
+
+    state: JobState = JobState.QUEUED
+    attempt: int = 0
+    held: bool = False
+    stopping: str | None = None
+    by: str = ""
+    reserved: Placement = ()
+    not_before: float = 0.0
+    failures: int = 0
+    fruitless: int = 0
+    losses: int = 0
+    ran: float = 0.0
+    served: float = 0.0
+    started: float | None = None
+    ended: float | None = None
+    reason: Reason | None = None
+    exit_code: int | None = None
+    error: str = ""
+    step: float | None = None
+    of: float | None = None
+    reported: float | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
+    saved: float | None = None
+    saved_step: float | None = None
+    unsaved: float | None = None
+    warned: bool = False
+    best_step: float | None = None
+    sweep_served: float = 0.0
+    sweep: SweepStanding | None = None
+    outcome: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job with its latest attempts, oldest first."""
+
+    spec: JobSpec
+    standing: JobStanding = JobStanding()
+    attempts: tuple[AttemptRecord, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.spec.id
+
+    @property
+    def state(self) -> JobState:
+        """The job's state."""
+        return self.standing.state
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether it is a sweep, which has trials instead of attempts."""
+        return self.spec.trials is not None
+
+    @property
+    def sweep(self) -> str | None:
+        """The id of the sweep that the job is a trial of, None if it is none."""
+        return None if self.spec.trial is None else self.spec.trial.sweep
+
+    @property
+    def live(self) -> AttemptRecord | None:
+        """The live attempt, None if there is none."""
+        return self.attempts[-1] if self.attempts and self.attempts[-1].state.live else None
+
+    def with_standing(self, **changes: Any) -> JobRecord:
+        """Return the job with changed fields of its standing."""
+        return JobRecord(self.spec, replace(self.standing, **changes), self.attempts)
+
+    def with_attempt(self, attempt: AttemptRecord) -> JobRecord:
+        """Return the job with its last attempt replaced if that has the same number, and appended otherwise."""
+        kept = (
+            self.attempts[:-1] if self.attempts and self.attempts[-1].number == attempt.number else self.attempts
+        )
+        return JobRecord(self.spec, self.standing, (*kept[-(KEPT_ATTEMPTS - 1) :], attempt))
+
+
+KEPT_ATTEMPTS = 100
+"""Number of latest attempts of a job in memory; older ones are in the store only."""

@@ -1,0 +1,49 @@
+"""Entries of the journals: events, decisions and the audit trail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """A recorded event of the stream. ``data`` is JSON."""
+
+    id: int
+    at: float
+    kind: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """An entry of the audit trail: who changed what. ``undone`` says that the change was undone."""
+
+    id: int
+    at: float
+    who: str
+    what: str
+    subject: str
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+    undone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """A decision with all that is needed to replay it.
+
+    ``base`` is the id of the latest decision with a ``snapshot``, ``changes`` what changed since the decision
+    before; snapshot, changes and plan are JSON. ``digest`` is that of the snapshot the decision was made on.
+    """
+
+    id: int
+    at: float
+    epoch: int
+    base: int
+    snapshot: bytes | None
+    changes: bytes
+    plan: bytes
+    digest: str

@@ -1,0 +1,65 @@
+"""Projects, people and workspaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from springtide.scheduler.model import PRIORITIES, Amount, Project
+
+
+@dataclass(frozen=True, slots=True)
+class JobRanges:
+    """Ranges of what jobs of a project, and of the projects below it, may ask for; None means no bound.
+
+    ``max_gpus`` bounds all workers of a job together, ``max_time_limit`` is in seconds, ``images`` are patterns.
+    The priorities are those with names unless an admin says otherwise.
+    """
+
+    min_priority: int = 0
+    max_priority: int = max(PRIORITIES.values())
+    max_gpus: int | None = None
+    max_time_limit: float | None = None
+    images: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectRecord:
+    """A project. ``version`` counts its edits, ``colour`` is its index in the palette.
+
+    ``made_group`` says that the hub's group was created for it and is deleted with it. ``ranges`` bound what its
+    jobs ask for, beside those of its ancestors.
+    """
+
+    project: Project
+    version: int = 1
+    colour: int = 0
+    made_group: bool = False
+    ranges: JobRanges = field(default_factory=JobRanges)
+
+    @property
+    def name(self) -> str:
+        """The project's name."""
+        return self.project.name
+
+
+@dataclass(frozen=True, slots=True)
+class PersonRecord:
+    """A person with a personal build quota, in GPUs: a number, or a table by GPU type."""
+
+    name: str
+    build_quota: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceRecord:
+    """The GPUs reserved for a workspace: indices on ``node``, none for a workspace without GPUs.
+
+    ``gpu_type`` is their type, empty in records of earlier versions.
+    """
+
+    user: str
+    server: str
+    node: str
+    gpus: tuple[int, ...]
+    since: float
+    gpu_type: str = ""
