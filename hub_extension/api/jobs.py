@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, Struct
 
 from springtide.hub_extension.api import permissions
@@ -96,11 +97,17 @@ async def submit(call: Call[NoQuery, Submission]) -> Reply:
     with pool.intake.hold("", _too_many_at_once):
         take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
         project = await project_for(pool, caller, call.body.project)
-        size = sum(map(len, call.body.files.values()))
+        size = sum(map(len, call.body.files.values())) + _parameters_size(call.body)
         take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
         asked = pool.clock()
         accepted = await pool.engine.submit(call.body, caller.name, project)
         return Reply(accepted, 201 if accepted.submitted >= asked else 200)
+
+
+def _parameters_size(body: Submission) -> int:
+    """Return the size of the parameters that a sweep keeps of its trials, in bytes."""
+    known = None if body.trials is None else body.trials.parameters
+    return 0 if known is None else len(msgspec.json.encode(known))
 
 
 def _too_many_at_once() -> Refusal:

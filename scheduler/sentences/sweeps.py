@@ -43,7 +43,7 @@ def _ended(p: Params) -> Sentences:
 
 
 def _failing(p: Params) -> Sentences:
-    yield state(f"It paused itself: the last {count(number(p, 'failed'), 'trial')} all failed.")
+    yield state(f"The sweep paused itself: the last {count(number(p, 'failed'), 'trial')} all failed.")
     yield change(
         "The logs of these trials say why. Resume it to begin the other trials all the same, or cancel it."
     )

@@ -231,7 +231,7 @@ async def test_trials_that_fail_at_once_make_no_storm(pool):
     stopped = await pool.job(one.id)
     assert (stopped.state, stopped.held_by_user) == ("paused", True)
     assert 10 <= stopped.trials.failed <= 18
-    assert stopped.reason.text.startswith("It paused itself: the last ")
+    assert stopped.reason.text.startswith("The sweep paused itself: the last ")
     assert "Resume it" in stopped.reason.text
     await pool.engine.resume(one.id, "susan")
     assert (await counts(pool, one.id)).running == 8
@@ -356,6 +356,15 @@ async def test_a_sweep_without_room_for_more_jobs_goes_on_with_one(make_pool):
     for _ in range(5):
         await end_all(pool)
     assert (await pool.job(one.id)).state == "succeeded"
+
+
+async def test_a_sweep_uses_wider_limits_after_a_restart(make_pool):
+    pool = await make_pool(settings=EngineSettings(max_unfinished_per_user=4))
+    one = await sweep(pool, 5, gpus=1)
+    assert (await counts(pool, one.id)).running == 3
+    pool.settings = EngineSettings()
+    await pool.restart()
+    assert (await counts(pool, one.id)).running == 5
 
 
 async def test_a_waiting_trial_says_why_for_its_sweep_and_the_sweep_has_its_forecast(make_pool):

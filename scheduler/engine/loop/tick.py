@@ -96,6 +96,7 @@ class TickBuilder:
         self.planner = planner
         self._settings = settings
         self._stats = stats
+        self._loaded_sweeps = [job.id for job in state.jobs.values() if job.is_sweep]
 
     def collect(
         self,
@@ -124,7 +125,8 @@ class TickBuilder:
             job = tick.transaction.job(job_id)
             if job is not None:
                 tick.transaction.apply(lifecycle.check_time_limit(job, now))
-        tick.new_trials = advance(tick.transaction, self._settings)
+        tick.new_trials = advance(tick.transaction, self._settings, self._loaded_sweeps)
+        self._loaded_sweeps = []
         return tick
 
     def _decide(self, tick: Tick, request: Request) -> Reply:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import msgspec
@@ -11,19 +12,19 @@ from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.sweeps import controller
-from springtide.scheduler.store.records import JobRecord, Parameters
+from springtide.scheduler.store.records import JobRecord
 
 SERVICE_GRAIN = 600.0
 """GPU-seconds by which a sweep's service has to grow before a waiting trial is counted anew."""
 
 
-def advance(transaction: Transaction, settings: EngineSettings) -> int:
+def advance(transaction: Transaction, settings: EngineSettings, sweeps: Iterable[str] = ()) -> int:
     """Count the ends of trials, begin the next ones, and end sweeps whose trials have all ended.
 
-    Looks only at sweeps of which something has changed in the transaction; doing it again changes nothing. Returns
-    the number of trials that were begun.
+    Looks only at sweeps of which something has changed in the transaction, and at those named; doing it again
+    changes nothing. Returns the number of trials that were begun.
     """
-    ended: dict[str, list[JobRecord]] = {}
+    ended: dict[str, list[JobRecord]] = {sweep: [] for sweep in sweeps}
     for job in transaction.jobs.values():
         if job.is_sweep:
             ended.setdefault(job.id, [])
@@ -53,10 +54,12 @@ def _advance(transaction: Transaction, settings: EngineSettings, sweep: JobRecor
         unfinished = transaction.trials_of(sweep.id)
         numbers = controller.next_trials(after, unfinished, _room(transaction, sweep, settings))
         if numbers:
-            run = after.retries + 1
+            known = transaction.parameters_of(sweep.id)
             for number in numbers:
-                again = run if number < after.begun else 1
-                _begin(transaction, changed, number, again)
+                run = after.retries + 1 if number < after.begun else 1
+                parameters = None if known is None else msgspec.json.decode(known[number], type=dict)
+                made = controller.make_trial(changed, number, run, parameters, now)
+                transaction.add_job(JobRecord(replace(made, seq=transaction.next_job_number())), None)
             changed = changed.with_standing(sweep=controller.begun(after, numbers))
         _share_service(transaction, sweep.id, after.served)
     changed = controller.settle(changed, transaction.trials_of(sweep.id), ended, now)
@@ -70,22 +73,14 @@ def _room(transaction: Transaction, sweep: JobRecord, settings: EngineSettings) 
     return max(0, min(mine, settings.max_unfinished - transaction.count_unfinished()))
 
 
-def _begin(transaction: Transaction, sweep: JobRecord, number: int, run: int) -> None:
-    spec = controller.make_trial(sweep, number, run, _parameters(transaction, sweep.id, number), transaction.now)
-    transaction.add_job(JobRecord(replace(spec, seq=transaction.next_job_number())), None)
-
-
-def _parameters(transaction: Transaction, sweep: str, number: int) -> Parameters | None:
-    known = transaction.parameters_of(sweep)
-    return None if known is None else msgspec.json.decode(known[number], type=dict)
-
-
 def _pause_itself(transaction: Transaction, sweep: JobRecord, failed: int) -> JobRecord:
     """Begin no more trials until a user resumes the sweep; those that hold GPUs go on."""
+    why = messages.sweep_failing(failed)
     for trial in transaction.trials_of(sweep.id):
-        if trial.live is None:
-            transaction.apply(lifecycle.hold(trial, sweep.spec.user, transaction.now))
-    return sweep.with_standing(held=True, by="", reason=messages.sweep_failing(failed))
+        if trial.live is None and not trial.standing.held:
+            held = transaction.apply(lifecycle.hold(trial, "", transaction.now))
+            transaction.put_job(held.with_standing(reason=why))
+    return sweep.with_standing(held=True, by="", reason=why)
 
 
 def _share_service(transaction: Transaction, sweep: str, ended: float) -> None:
