@@ -187,8 +187,8 @@ class Client:
     ) -> wire.TrialPage:
         """Return trials of a sweep and the cursor of those that come after.
 
-        ``sort`` is ``trial``, ``value``, ``state``, ``started`` or ``ended``, reversed with a minus before it.
-        ``state`` may name several states, with commas between.
+        ``sort`` is ``trial`` or ``value``, reversed with a minus before it. ``state`` may name several states,
+        with commas between; ``pruned`` is one.
         """
         query = {"sort": sort, "state": state, "cursor": cursor, "limit": limit}
         return self._http.struct(wire.TrialPage, "GET", _path("jobs", sweep, "trials"), query=query)
