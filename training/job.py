@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Union
 
+from springtide.training import trials
 from springtide.training.agreement import Alone
 from springtide.training.checkpoint import Checkpoint, CheckpointError, Checkpoints, NoRoomError, write_state
 from springtide.training.clusters import tell_jax
@@ -37,8 +38,10 @@ class Job:
     """A job, or a script that runs outside a pool; everything works there too.
 
     ``in_pool`` is true in a pool. ``id``, ``name``, ``project`` and ``attempt`` are set by the pool; ``rank`` is
-    the number of this process among ``world`` processes. ``checkpoint_directory`` and ``output_directory`` are
-    kept between attempts. ``owes_checkpoint`` is set while the newest checkpoint did not fit on the disk.
+    the number of this process among ``world`` processes. A job that is a trial of a sweep has the id of that sweep
+    in ``sweep``, else empty, and its number from 0 in ``trial``, else None. ``checkpoint_directory`` and
+    ``output_directory`` are kept between attempts. ``owes_checkpoint`` is set while the newest checkpoint did not
+    fit on the disk.
     """
 
     def __init__(self, environment: Mapping[str, str], directory: Optional[Path] = None, *, keep: int = 3) -> None:
@@ -50,6 +53,8 @@ class Job:
         self.grace = float(environment.get("SPRINGTIDE_GRACE_SECONDS", "30"))
         self.rank = int(environment.get("RANK", "0"))
         self.world = int(environment.get("WORLD_SIZE", "1"))
+        self.sweep = environment.get("SPRINGTIDE_SWEEP", "")
+        self.trial = int(environment["SPRINGTIDE_TRIAL"]) if self.sweep else None
         given = environment.get("SPRINGTIDE_CHECKPOINT_DIR")
         self.checkpoint_directory = directory or Path(given or Path("checkpoints", _script_name()))
         self.output_directory = Path(environment.get("SPRINGTIDE_OUTPUT_DIR", "."))
@@ -161,6 +166,7 @@ class Job:
         A SIGTERM that arrives meanwhile is ignored, so that it does not end the process half-way.
         """
         self._reports.flush()
+        trials.flush()
         if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == self._ask:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise SystemExit(AGAIN)
@@ -199,6 +205,7 @@ class Job:
         Of several processes only the first one reports. A full disk never fails the job.
         """
         self._reports.report(step, of, values)
+        trials.observe(step, values)
 
     # ---------- internal
 

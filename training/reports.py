@@ -64,6 +64,11 @@ class Reports:
             self._notice = self._line(step, None, {}, saved=False, unsaved=True)
             self._append(b"")
 
+    def trial(self, told: Dict[str, Any]) -> None:
+        """Tell the state of the trial that the job is."""
+        if self._path is not None:
+            self._append(self._line(None, None, {}, saved=False, trial=told))
+
     def flush(self) -> None:
         """Write the report that was kept back."""
         held, self._held = self._held, None
@@ -82,7 +87,7 @@ class Reports:
         values: Dict[str, Any],
         *,
         saved: bool,
-        unsaved: bool = False,
+        **more: Any,
     ) -> bytes:
         numbers = {name: _number(name, value) for name, value in values.items()}
         line = {
@@ -92,7 +97,7 @@ class Reports:
             "of": of if of is None else float(of),
             "values": {name: number for name, number in numbers.items() if math.isfinite(number)},
             "saved": saved,
-            **({"unsaved": True} if unsaved else {}),
+            **more,
         }
         return json.dumps(line).encode() + b"\n"
 

@@ -1,7 +1,8 @@
 """The program that runs a submitted function or notebook, as ``python -m springtide.training.run``.
 
 ``function PAYLOAD.pkl`` calls a function: its result is written to ``result.pkl`` in the job's output directory,
-an exception to ``error.json``. ``notebook IN.ipynb`` executes a notebook and saves it in that directory under its
+an exception to ``error.json``. Of a sweep the payload has the calls of all trials, or a study that chooses the
+arguments. ``notebook IN.ipynb`` executes a notebook and saves it in that directory under its
 own name, with the outputs of all cells that ran, after every cell.
 """
 
@@ -14,13 +15,17 @@ import sys
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, List, NoReturn, Optional
+from types import TracebackType
+from typing import Any, Dict, List, NoReturn, Optional, Tuple
 
+from springtide.training import trials
+from springtide.training.adapters import optuna
 from springtide.training.files import write_atomically
 from springtide.training.job import Job, current_job
 
 RESULT = "result.pkl"
 ERROR = "error.json"
+HERE = Path(__file__).parent
 
 
 def fail(job: Job, kind: str, message: str, text: str) -> NoReturn:
@@ -42,16 +47,48 @@ def run_function(path: Path) -> None:
     job = Job(os.environ)
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        call = pickle.loads(path.read_bytes())  # noqa: S301 - it runs with the rights of its sender
-        result = call["function"](*call["args"], **call["kwargs"])
-        data = _pickled(result) if job.rank == 0 else None
+        call = _read(path)
+        result, is_done = _called(call, job, path.parent)
+        data = _pickled(result) if job.rank == 0 and is_done else None
     except Exception as error:  # noqa: BLE001 - any exception of the function
-        own = error.__traceback__.tb_next if error.__traceback__ is not None else None
-        text = "".join(traceback.format_exception(type(error), error, own))
+        text = "".join(traceback.format_exception(type(error), error, _own_part(error.__traceback__)))
         fail(job, type(error).__name__, str(error), text)
     if data is not None:
         write_atomically(job.output_directory / RESULT, data)
+    if job.rank == 0:
         _forget_error(job)
+
+
+def _read(path: Path) -> Dict[str, Any]:
+    try:
+        call: Dict[str, Any] = pickle.loads(path.read_bytes())  # noqa: S301 - it runs with the rights of its sender
+    except ModuleNotFoundError as error:
+        if error.name == "optuna":
+            raise ModuleNotFoundError(optuna.MISSING, name="optuna") from None
+        raise
+    return call
+
+
+def _called(call: Dict[str, Any], job: Job, code: Path) -> Tuple[Any, bool]:
+    """Return the result of the call, and whether it is one: a trial that is pruned has none."""
+    if not job.sweep:
+        return call["function"](*call["args"], **call["kwargs"]), True
+    trial = trials.begin(os.environ, call["metric"], attempt=job.attempt, rank=job.rank)
+    if "study" in call:
+        history = trials.read_history(code)
+        result = optuna.run_trial(call, job, trial, history)
+        return result, not trial.pruned
+    args, kwargs = call["calls"][trial.number]
+    result = call["function"](*args, **kwargs)
+    trial.end(trial.value_of(result))
+    return result, True
+
+
+def _own_part(trace: Optional[TracebackType]) -> Optional[TracebackType]:
+    """Return the traceback without the frames of this library that lead to the function."""
+    while trace is not None and Path(trace.tb_frame.f_code.co_filename).is_relative_to(HERE):
+        trace = trace.tb_next
+    return trace
 
 
 def _pickled(result: Any) -> bytes:

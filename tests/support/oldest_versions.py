@@ -21,7 +21,7 @@ from commands import CommandError, run, step
 ROOT = Path(__file__).parents[2]
 PRODUCT_PYTHON = "3.11"
 TRAINING_PYTHON = "3.9"
-EXTRAS = ("hub", "widgets", "simulate", "kubernetes", "postgres", "gpu", "examples")
+EXTRAS = ("hub", "widgets", "simulate", "kubernetes", "postgres", "gpu", "sweeps", "examples")
 LEFT_OUT = "browser or cluster or database or framework"
 BUILD_TOOLS = ("setuptools>=77,<90", "wheel")
 FOR_TRAINING = (
@@ -30,6 +30,8 @@ FOR_TRAINING = (
     "pytest-timeout",
     "pytest-xdist",
     "cloudpickle",
+    "cmaes",
+    "optuna",
     "nbclient",
     "ipykernel",
 )

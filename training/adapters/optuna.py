@@ -1,0 +1,291 @@
+"""For Optuna: one trial of a study in a process of its own.
+
+A study in memory is made again in each trial, from what it held when the sweep was sent and from the earlier
+trials of the sweep. A study with a storage is used as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional
+
+from springtide.training.job import Job
+from springtide.training.trials import Trial, points_of
+
+MISSING = (
+    "This trial belongs to a study of Optuna, and Optuna is not installed where the job runs. Install it there: "
+    "pip install 'springtide[sweeps]'"
+)
+OURS = "springtide"
+"""User attribute of a trial in a storage: the sweep and the number that it was made for."""
+UNNAMED = "no-name-"
+KNOWN = (str, int, float, bool, type(None))
+"""Types of parameters, which tables, filters and storages have."""
+SAMPLERS = ("optuna.samplers", "optunahub", "__main__")
+"""Modules whose objects may be parts of a sampler."""
+
+
+class ObjectiveError(ValueError):
+    """An objective gave no value."""
+
+
+def run_trial(call: Mapping[str, Any], job: Job, told: Trial, history: List[Dict[str, Any]]) -> Any:
+    """Call the objective with a trial of the pickled study, and return its result; None of a pruned trial.
+
+    ``call`` has ``function``, ``kwargs``, ``study`` and ``seed``. The choices of Optuna's own samplers depend only
+    on the sampler, the seed, the trial's number and the history. Raise `ObjectiveError` for an objective without a
+    value.
+    """
+    optuna = _optuna()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = pickle.loads(call["study"])  # noqa: S301 - it runs with the rights of its sender
+    opened = _Study(optuna, study, told, history, call["seed"])
+    _seed(opened.study.sampler, call["seed"], told.number)
+    trial = _trial_class(optuna)(opened.study, opened.trial_id)
+    trial.follow(job, told)
+    told.listener = trial.forward
+    try:
+        result = call["function"](trial, **call["kwargs"])
+    except optuna.TrialPruned:
+        trial.finish(state=optuna.trial.TrialState.PRUNED)
+        told.end(told.last, pruned=True)
+        return None
+    except Exception:
+        trial.finish(state=optuna.trial.TrialState.FAIL)
+        raise
+    value = told.value_of(result)
+    if value is None or value != value:  # noqa: PLR0124 - NaN
+        trial.finish(state=optuna.trial.TrialState.FAIL)
+        raise ObjectiveError(_no_value(result, value, told.metric))
+    trial.finish(value)
+    told.end(value)
+    return result
+
+
+def _optuna() -> Any:
+    try:
+        return import_module("optuna")
+    except ModuleNotFoundError as error:
+        if error.name != "optuna":
+            raise
+        raise ModuleNotFoundError(MISSING, name="optuna") from None
+
+
+def _no_value(result: Any, value: Optional[float], metric: str) -> str:
+    came = f"{value}" if value is not None else f"{type(result).__name__} {result!r:.80}"
+    reported = f"report it as `{metric}`" if metric else "name what it reports as metric=…"
+    return f"The objective returned {came}, which is no value of a trial. Return a number, or {reported}."
+
+
+class _Study:
+    """The study and the trial in it that this process makes."""
+
+    def __init__(self, optuna: Any, given: Any, told: Trial, history: List[Dict[str, Any]], seed: int) -> None:
+        self._optuna = optuna
+        self._told = told
+        own = told.earlier or next((each for each in history if each.get("trial") == told.number), None)
+        if isinstance(given._storage, optuna.storages.InMemoryStorage):  # noqa: SLF001 - no public name
+            self.study = self._made_again(given, seed)
+            waiting = given.get_trials(states=(optuna.trial.TrialState.WAITING,))
+            self._add_history(history, range(told.number))
+            queued = waiting[told.number].system_attrs if told.number < len(waiting) else {}
+            self.trial_id = self._add_own(own, queued)
+            self._add_history(history, range(told.number + 1, 1 + max(_numbers(history), default=-1)))
+        else:
+            self.study = given
+            self.trial_id = self._in_storage(own)
+
+    def _made_again(self, given: Any, seed: int) -> Any:
+        name = given.study_name
+        study = self._optuna.create_study(
+            study_name=f"{OURS}-{seed}" if name.startswith(UNNAMED) else name,
+            sampler=given.sampler,
+            pruner=given.pruner,
+            direction=given.direction,
+        )
+        for key, value in given.user_attrs.items():
+            study.set_user_attr(key, value)
+        for each in given.trials:
+            if each.state.is_finished():
+                study.add_trial(each)
+        return study
+
+    def _add_history(self, history: List[Dict[str, Any]], numbers: range) -> None:
+        """Add earlier trials so that each keeps its number; those of which nothing is known as failed."""
+        known = {each.get("trial"): each for each in history}
+        for number in numbers:
+            self.study.add_trial(frozen_trial(self._optuna, known.get(number, {})))
+
+    def _add_own(self, own: Optional[Mapping[str, Any]], queued: Mapping[str, Any]) -> int:
+        """Add the trial of this process: with the parameters it had, or with those that were enqueued for it."""
+        had = own or {}
+        attributes = {**queued, **_memo_of(had).get("system", {})}
+        if had.get("parameters"):
+            attributes["fixed_params"] = had["parameters"]
+        mark = {OURS: f"{self._told.sweep}/{self._told.number}"}
+        running = self._optuna.trial.TrialState.RUNNING
+        create = self._optuna.trial.create_trial
+        self.study.add_trial(create(state=running, system_attrs=attributes, user_attrs=mark))
+        return int(list(self._own())[-1]._trial_id)  # noqa: SLF001 - no public name
+
+    def _own(self) -> Iterator[Any]:
+        mark = f"{self._told.sweep}/{self._told.number}"
+        running = self.study.get_trials(deepcopy=False, states=(self._optuna.trial.TrialState.RUNNING,))
+        return (each for each in running if each.user_attrs.get(OURS) == mark)
+
+    def _in_storage(self, own: Optional[Mapping[str, Any]]) -> int:
+        """Return the id of the trial in the storage: the one begun by an earlier attempt, or a new one."""
+        for begun in self._own():
+            return int(begun._trial_id)  # noqa: SLF001 - no public name
+        if (own or {}).get("parameters"):
+            return self._add_own(own, {})
+        asked = self.study.ask()
+        asked.set_user_attr(OURS, f"{self._told.sweep}/{self._told.number}")
+        return int(asked._trial_id)  # noqa: SLF001 - no public name
+
+
+def frozen_trial(optuna: Any, told: Mapping[str, Any]) -> Any:
+    """Return an entry of a history as a trial of Optuna's; as a failed one if it is broken or has no value."""
+    create, states = optuna.trial.create_trial, optuna.trial.TrialState
+    with suppress(ValueError, TypeError, KeyError, AttributeError):
+        state = {"complete": states.COMPLETE, "pruned": states.PRUNED, "running": states.RUNNING}.get(
+            told["state"], states.FAIL
+        )
+        memo = _memo_of(told)
+        distributions = {
+            name: optuna.distributions.json_to_distribution(text)
+            for name, text in memo.get("distributions", {}).items()
+            if name in told["parameters"]
+        }
+        return create(
+            state=state,
+            params={name: told["parameters"][name] for name in distributions},
+            distributions=distributions,
+            value=told["value"] if state in (states.COMPLETE, states.PRUNED) else None,
+            intermediate_values={int(step): value for step, value in points_of(told) if step == int(step) >= 0},
+            system_attrs=memo.get("system", {}),
+            user_attrs=memo.get("user", {}),
+        )
+    return create(state=states.FAIL)
+
+
+def _memo_of(told: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return the memo of what a trial told; empty if it is broken."""
+    with suppress(ValueError, TypeError):
+        memo = json.loads(told.get("memo") or "{}")
+        return memo if isinstance(memo, dict) else {}
+    return {}
+
+
+def _numbers(history: List[Dict[str, Any]]) -> Iterator[int]:
+    return (each["trial"] for each in history if isinstance(each.get("trial"), int))
+
+
+def _seed(sampler: Any, seed: int, number: int) -> None:
+    """Seed the random numbers of a sampler for one trial."""
+    for place, lazy in enumerate(_random_states(sampler, set())):
+        made = lazy._rng  # noqa: SLF001 - no public way to see whether the user gave a seed
+        own = b"" if made is None else made.get_state()[1].tobytes()
+        text = f"{seed}/{number}/{place}/".encode() + own
+        lazy.rng.seed(int.from_bytes(hashlib.sha256(text).digest()[:4], "big"))
+
+
+def _random_states(thing: Any, seen: set[int]) -> Iterator[Any]:
+    if id(thing) in seen or not hasattr(thing, "__dict__"):
+        return
+    seen.add(id(thing))
+    for value in vars(thing).values():
+        if type(value).__name__ == "LazyRandomState":
+            if id(value) not in seen:
+                seen.add(id(value))
+                yield value
+        elif type(value).__module__.startswith(SAMPLERS):
+            yield from _random_states(value, seen)
+
+
+def _trial_class(optuna: Any) -> Any:
+    """Return Optuna's trial that also tells the pool."""
+
+    class PoolTrial(optuna.trial.Trial):  # type: ignore[misc]
+        def follow(self, job: Job, told: Trial) -> None:
+            """Pass on what is reported to the job, and the choices to ``told``."""
+            self._job, self._told, self._earlier = job, told, points_of(told.earlier)
+            if self.params:
+                told.choose(self.params, _memo(optuna, self))
+
+        def report(self, value: float, step: int) -> None:
+            """Report a value to the pruner and to the pool."""
+            self._job.report(step=step, **{self._told.metric: value})
+
+        def forward(self, step: float, value: float) -> None:
+            """Give the pruner what was reported, and before the first report what an earlier attempt reported."""
+            if step != int(step) or step < 0:
+                return
+            earlier, self._earlier = self._earlier, []
+            for at, was in [*(point for point in earlier if point[0] < step), (step, value)]:
+                if at == int(at) and int(at) not in self.storage.get_trial(self._trial_id).intermediate_values:
+                    super().report(was, int(at))
+
+        def suggest_float(self, name: str, *args: Any, **kwargs: Any) -> float:
+            """Suggest a value."""
+            return float(self._choose(name, super().suggest_float, *args, **kwargs))
+
+        def suggest_int(self, name: str, *args: Any, **kwargs: Any) -> int:
+            """Suggest a value."""
+            return int(self._choose(name, super().suggest_int, *args, **kwargs))
+
+        def suggest_categorical(self, name: str, choices: Any) -> Any:
+            """Suggest one of the choices."""
+            for choice in choices:
+                if not isinstance(choice, KNOWN):
+                    raise TypeError(
+                        f"Parameter {name!r} has the choice {choice!r:.80} of type {type(choice).__name__}. "
+                        "Choices of a sweep are text, numbers, bools and None: suggest a name or an index, and "
+                        "look up what it stands for."
+                    )
+            return self._choose(name, super().suggest_categorical, choices)
+
+        def _choose(self, name: str, suggest: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            is_new = name not in self.params
+            value = suggest(name, *args, **kwargs)
+            if is_new:
+                self._told.choose(self.params, _memo(optuna, self))
+            return value
+
+        def finish(self, value: Optional[float] = None, state: Any = None) -> None:
+            """End the trial in the study."""
+            try:
+                self.study.tell(self, value, state=state)
+            except RuntimeError:
+                # A sampler wanted to end the study itself, which only a running `optimize` allows.
+                if not self.storage.get_trial(self._trial_id).state.is_finished():
+                    raise
+            self._told.memo = _memo(optuna, self)
+
+    return PoolTrial
+
+
+def _memo(optuna: Any, trial: Any) -> str:
+    """Return what later trials need of this one besides its parameters and values."""
+    frozen = trial.storage.get_trial(trial._trial_id)  # noqa: SLF001 - no public name
+    to_json = optuna.distributions.distribution_to_json
+    memo = {
+        "distributions": {name: to_json(of) for name, of in frozen.distributions.items()},
+        "system": _plain(frozen.system_attrs),
+        "user": _plain(frozen.user_attrs),
+    }
+    return json.dumps(memo, separators=(",", ":"))
+
+
+def _plain(attributes: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return the attributes that JSON has words for."""
+    found = {}
+    for name, value in attributes.items():
+        with suppress(TypeError, ValueError):
+            json.dumps(value)
+            found[name] = value
+    return found

@@ -1,0 +1,203 @@
+"""One trial of a sweep: what it tried, what it reported and what came of it, as the pool is told.
+
+The runner begins the trial of its process before it calls the function; `Job.report` passes on what the function
+reports.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import math
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from springtide.training.adapters.values import plain
+from springtide.training.files import write_atomically
+from springtide.training.reports import Reports
+
+FILE = "trial.json"
+"""Name of the file in the output directory that keeps the trial between its attempts."""
+HISTORY = "trials.json"
+"""Name of the file beside the payload with the earlier trials of the sweep."""
+MOST_POINTS = 100
+"""Maximum number of points of a curve."""
+MOST_BYTES = 15 * 1024
+"""Maximum size of what the pool is told at a time, in bytes; first the memo and then the curve is left out."""
+PACE = 2.0
+"""Minimum time between two messages while only the curve grows, in seconds."""
+
+Listener = Callable[[float, float], Any]
+
+
+class Curve:
+    """Values by step, thinned to `MOST_POINTS`: every second, fourth, … point, and the last one.
+
+    A step that comes again takes back what was known from there on: a training has continued from a checkpoint.
+    """
+
+    def __init__(self, points: Optional[List[Tuple[float, float]]] = None) -> None:
+        self._points: List[Tuple[float, float]] = []
+        self._stride = 1
+        self._count = 0
+        self._last: Optional[Tuple[float, float]] = None
+        for step, value in points or []:
+            self.add(step, value)
+
+    def add(self, step: float, value: float) -> None:
+        """Add a point."""
+        if self._last is not None and step <= self._last[0]:
+            self.cut(step)
+        self._last = (step, value)
+        if self._count % self._stride == 0:
+            self._points.append(self._last)
+        self._count += 1
+        if len(self._points) >= MOST_POINTS:
+            self._points = self._points[::2]
+            self._stride *= 2
+
+    def cut(self, step: float) -> None:
+        """Take back the points from ``step`` on."""
+        self._points = [point for point in self._points if point[0] < step]
+        self._count = len(self._points) * self._stride
+        self._last = self._points[-1] if self._points else None
+
+    @property
+    def points(self) -> List[Tuple[float, float]]:
+        """The points kept, in the order of their steps."""
+        tail = [self._last] if self._last is not None and self._points[-1:] != [self._last] else []
+        return [*self._points, *tail]
+
+
+class Trial:
+    """The trial that this process makes: ``number`` of the sweep ``sweep``, counted from 0.
+
+    ``metric`` names the reported value that the sweep follows. ``parameters`` are None where the pool knows them
+    already. ``memo`` is text of an adapter's own, which the pool passes on to later trials.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        metric: str,
+        *,
+        attempt: int = 1,
+        rank: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.sweep = environment["SPRINGTIDE_SWEEP"]
+        self.number = int(environment["SPRINGTIDE_TRIAL"])
+        self.metric = metric
+        self.parameters: Optional[Dict[str, Any]] = None
+        self.memo = ""
+        self.listener: Optional[Listener] = None
+        self._file = Path(environment.get("SPRINGTIDE_OUTPUT_DIR", ".")) / FILE
+        self._is_first = rank == 0
+        self._reports = Reports(environment.get("SPRINGTIDE_REPORT") if rank == 0 else None, attempt)
+        self._clock = clock
+        self._told_at = -math.inf
+        self._is_new = False
+        self.value: Optional[float] = None
+        self.pruned = False
+        self.earlier = self._read()
+        self.curve = Curve(points_of(self.earlier))
+        self.last = self.curve.points[-1][1] if self.curve.points else None
+
+    def observe(self, step: Optional[float], values: Mapping[str, Any]) -> None:
+        """Take in what the training reports."""
+        number = plain({"": values[self.metric]}).get("") if self.metric in values else None
+        if number is None:
+            return
+        self.last = number
+        if step is not None and math.isfinite(number):
+            self.curve.add(float(step), number)
+            self._is_new = True
+        if step is not None and self.listener is not None:
+            self.listener(float(step), number)
+        if self._clock() - self._told_at >= PACE:
+            self.flush()
+
+    def choose(self, parameters: Mapping[str, Any], memo: str) -> None:
+        """Tell the parameters that were chosen."""
+        self.parameters, self.memo, self._is_new = dict(parameters), memo, True
+        self.flush()
+
+    def end(self, value: Optional[float], *, pruned: bool = False) -> None:
+        """Tell what came of the trial."""
+        self.value = value if value is not None and math.isfinite(value) else None
+        self.pruned, self._is_new = pruned, True
+        self.flush()
+
+    def flush(self) -> None:
+        """Tell what was not told yet."""
+        if not self._is_new or not self._is_first:
+            return
+        self._is_new, self._told_at = False, self._clock()
+        told = {
+            "parameters": self.parameters,
+            "value": self.value,
+            "curve": self.curve.points,
+            "pruned": self.pruned,
+            "memo": self.memo,
+        }
+        with suppress(OSError):
+            write_atomically(self._file, json.dumps(told).encode())
+        for less in ({}, {"memo": ""}, {"memo": "", "curve": []}):
+            if len(json.dumps({**told, **less})) <= MOST_BYTES:
+                self._reports.trial({**told, **less})
+                return
+
+    def value_of(self, result: Any) -> Optional[float]:
+        """Return the value of a result: the number, its entry for the metric, or what was reported last."""
+        if isinstance(result, Mapping):
+            result = result.get(self.metric)
+        if result is None:
+            return self.last
+        return plain({"": result}).get("", self.last)
+
+    def _read(self) -> Optional[Dict[str, Any]]:
+        """Return what an earlier attempt told, None if there was none."""
+        try:
+            told = json.loads(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return told if isinstance(told, dict) else None
+
+
+def points_of(told: Optional[Mapping[str, Any]]) -> List[Tuple[float, float]]:
+    """Return the curve of what a trial told, or of an entry of the history."""
+    return [(float(step), float(value)) for step, value in (told or {}).get("curve") or []]
+
+
+def read_history(code: Path) -> List[Dict[str, Any]]:
+    """Return the earlier trials of the sweep, in no order; none if the pool gave no history."""
+    try:
+        told = json.loads((code / HISTORY).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return []
+    return [each for each in told if isinstance(each, dict)]
+
+
+_current: Optional[Trial] = None
+
+
+def begin(environment: Mapping[str, str], metric: str, *, attempt: int = 1, rank: int = 0) -> Trial:
+    """Begin the trial of this process, which `Job.report` then tells of."""
+    global _current  # noqa: PLW0603 - a process makes one trial
+    _current = Trial(environment, metric, attempt=attempt, rank=rank)
+    atexit.register(_current.flush)
+    return _current
+
+
+def observe(step: Optional[float], values: Mapping[str, Any]) -> None:
+    """Pass a report on to the trial of this process, if it makes one."""
+    if _current is not None:
+        _current.observe(step, values)
+
+
+def flush() -> None:
+    """Tell what the trial of this process has not told yet."""
+    if _current is not None:
+        _current.flush()
