@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from springtide.widgets.job import Job
     from springtide.widgets.shared_pool import Pool
+    from springtide.widgets.sweep import Sweep
 
     pool: Pool
 
@@ -44,12 +45,19 @@ __all__ = [
     "Pool",
     "PoolError",
     "SpringtideError",
+    "Sweep",
     "UnreachableError",
     "UntrustedResultError",
     "pool",
 ]
 
-_HOMES = {"Job": "job", "Pool": "shared_pool", "PoolError": "connection", "UnreachableError": "connection"}
+_HOMES = {
+    "Job": "job",
+    "Pool": "shared_pool",
+    "PoolError": "connection",
+    "Sweep": "sweep",
+    "UnreachableError": "connection",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,19 +7,15 @@ import json
 import os
 import pickle
 import sys
-import threading
 import time
-from collections.abc import Callable, Generator, Sequence
-from importlib import import_module
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client
-from springtide.widgets.connection import Connection, PoolError, connection, own
-from springtide.widgets.display import phrases, plain, progress_bar
-from springtide.widgets.display.feed import JobFeed
-from springtide.widgets.display.listener import listener
+from springtide.widgets.connection import PoolError
+from springtide.widgets.display import phrases, plain
 from springtide.widgets.display.live_job import FINAL
 from springtide.widgets.display.output_types import job_output
 from springtide.widgets.errors import (
@@ -29,21 +25,13 @@ from springtide.widgets.errors import (
     NoResultError,
     NotFinishedError,
     SpringtideError,
-    UntrustedResultError,
 )
+from springtide.widgets.handle import NO_LONGER, Handle, WaitInterrupted
 from springtide.widgets.results import Metrics, Outputs
 
 RESULT = "result.pkl"
 ERROR = "error.json"
 LOG_WAIT_S = 10.0
-NO_LONGER = "No longer waiting. The job goes on; pool.job('{}') brings it back."
-
-
-class WaitInterrupted(KeyboardInterrupt):
-    """Waiting was interrupted. The job goes on."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [str(self)]
 
 
 class LogText(str):
@@ -55,132 +43,25 @@ class LogText(str):
         return str(self)
 
 
-class Job:
+class Job(Handle):
     """A handle of a job. It can be made again from the id at any time: ``pool.job(id)``.
 
     All methods raise `PoolError` when the pool refuses and `UnreachableError` when it does not answer.
     """
-
-    def __init__(self, job_id: str, way: Connection | None = None, notes: Sequence[str] = ()) -> None:
-        self.id = job_id
-        self._way = way
-        self.notes = tuple(notes)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Job, (self.id,)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Job) and other.id == self.id
-
-    def __hash__(self) -> int:
-        return hash(self.id)
-
-    # ---------- state
-
-    @property
-    def info(self) -> wire.Job:
-        """All that the pool says of the job, now."""
-        return self._connection.ask(Client.job, self.id)
-
-    @property
-    def name(self) -> str:
-        """The job's name."""
-        return self.info.name
-
-    @property
-    def state(self) -> str:
-        """One of queued, starting, running, pausing, paused, succeeded, failed and cancelled."""
-        return self.info.state
-
-    @property
-    def done(self) -> bool:
-        """Whether nothing will happen to the job any more."""
-        return self.state in FINAL
 
     @property
     def progress(self) -> wire.Progress:
         """What the job last reported."""
         return self.info.progress
 
-    @property
-    def reason(self) -> str:
-        """Why the job waits, or what happens to it, in words."""
-        return phrases.why(self.info)
-
-    @property
-    def starts(self) -> str:
-        """When the job is expected to start or resume, in words; empty unless it waits."""
-        return phrases.starts(self.info, time.time())
-
-    # ---------- actions
-
-    def pause(self) -> None:
-        """Pause the job at its next checkpoint; it waits until it is resumed."""
-        self._connection.ask(Client.pause, self.id)
-
-    def resume(self) -> None:
-        """Let the job run again after `pause`."""
-        self._connection.ask(Client.resume, self.id)
-
-    def cancel(self) -> None:
-        """End the job for good."""
-        self._connection.ask(Client.cancel, self.id)
-
     # ---------- waiting
-
-    def wait(self, timeout: float | None = None, *, quiet: bool = False) -> Job:
-        """Wait until the job has ended, or ``timeout`` seconds, with a progress bar unless ``quiet``.
-
-        Interrupting the kernel ends the waiting only: the job goes on. Returns the handle.
-        """
-        news = threading.Condition()
-        latest: list[wire.Job | Exception] = []
-
-        def seen(job: wire.Job | Exception) -> None:
-            with news:
-                latest[:] = [job]
-                news.notify_all()
-
-        shown = None if quiet else progress_bar.Bar()
-        until = None if timeout is None else time.monotonic() + timeout
-        feed = JobFeed(self._connection.client, self.id, seen)
-        try:
-            job = self.info
-            listener(self._connection.client).add(feed)
-            while True:
-                if shown is not None:
-                    shown.show(job)
-                left = None if until is None else until - time.monotonic()
-                if job.state in FINAL or (left is not None and left <= 0):
-                    return self
-                with news:
-                    if news.wait_for(lambda: bool(latest), left):
-                        job = known(latest.pop())
-        except KeyboardInterrupt:
-            raise WaitInterrupted(NO_LONGER.format(self.id)) from None
-        finally:
-            listener(self._connection.client).remove(feed)
-            if shown is not None:
-                shown.close()
 
     def __await__(self) -> Generator[Any, None, Any]:
         """Wait for the end of the job and return the result: ``await job``."""
         return self._result_later().__await__()
 
     async def _result_later(self) -> Any:
-        loop = asyncio.get_running_loop()
-        ended = asyncio.Event()
-
-        def seen(job: wire.Job | Exception) -> None:
-            if isinstance(job, Exception) or job.state in FINAL:
-                loop.call_soon_threadsafe(ended.set)
-
-        feed = JobFeed(self._connection.client, self.id, seen)
-        listener(self._connection.client).add(feed)
-        try:
-            await ended.wait()
-        finally:
-            listener(self._connection.client).remove(feed)
+        await self._ended()
         return await asyncio.to_thread(self.result)
 
     # ---------- results
@@ -198,16 +79,13 @@ class Job:
         self._require_success(job)
         if job.kind == "notebook":
             return self.notebook()
+        if job.outcome is not None and job.outcome.pruned:
+            msg = f"Trial {job.trial} was pruned, because others were better, so it has no result."
+            raise NoResultError(msg)
         if job.kind == "command":
             msg = "A command has no result. Read what it wrote to its output directory with job.output(name)."
             raise NoResultError(msg)
-        me = self._connection.ask(Client.me)
-        if job.user != me.name and not trust:
-            msg = (
-                f"This result was written by {phrases.clean(job.user)}'s job, and loading it would run code of "
-                f"{phrases.clean(job.user)} in this notebook. If that is all right, say job.result(trust=True)."
-            )
-            raise UntrustedResultError(msg)
+        self._require_trust(job.user, trust=trust, call="job.result(trust=True)")
         return pickle.loads(self.output(RESULT))  # noqa: S301 - the caller's own, or trusted in so many words
 
     def output(self, name: str) -> bytes:
@@ -296,13 +174,6 @@ class Job:
 
     # ---------- display
 
-    def show(self) -> None:
-        """Display the live card."""
-        show(self)
-
-    def __repr__(self) -> str:
-        return f"Job({self.id!r})"
-
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         try:
             job = self.info
@@ -321,27 +192,9 @@ class Job:
             return fallback
         return {**bundle(card(self._connection, job, notice)), **fallback}
 
-    @property
-    def _connection(self) -> Connection:
-        if self._way is None:
-            self._way = connection()
-        return self._way
-
 
 def _all_points(client: Client, job_id: str) -> list[wire.Point]:
     return list(client.all_points(job_id))
-
-
-def known(job: wire.Job | Exception) -> wire.Job:
-    """Return the job, or raise the error that came instead of it."""
-    if isinstance(job, Exception):
-        raise own(job)
-    return job
-
-
-def show(thing: Any) -> None:
-    """Display something in the notebook."""
-    import_module("IPython.display").display(thing)
 
 
 def _print(text: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from springtide.scheduler import wire
 from springtide.scheduler.wording import ago, count, size
+from springtide.widgets.display import sweeps
 from springtide.widgets.display.plain import html_table, text_table
 from springtide.widgets.errors import MissingPackageError
 
@@ -88,6 +89,55 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
         msg = "A frame needs pandas, which is not installed here: %pip install pandas"
         raise MissingPackageError(msg) from None
     return pd.DataFrame([dict(row) for row in rows])
+
+
+class Trials(list[wire.TrialRow]):
+    """The trials of a sweep, shown as a table. ``metric`` names the value that is compared."""
+
+    def __init__(self, rows: Iterable[wire.TrialRow], metric: str) -> None:
+        super().__init__(rows)
+        self.metric = metric
+
+    def to_frame(self) -> DataFrame:
+        """Return a frame of pandas with a row for each trial. Raises `MissingPackageError`.
+
+        A parameter or a reported value that is called like a column has the column ``parameter.NAME`` or
+        ``reported.NAME``. Times are in seconds since 1970, ``gpu_hours`` are GPU-hours over all attempts.
+        """
+        return frame(trial_rows(self))
+
+    def __repr__(self) -> str:
+        return sweeps.trials_text(self, self.metric)
+
+    def _repr_html_(self) -> str:
+        return sweeps.trials_html(self, self.metric)
+
+
+def trial_rows(rows: Iterable[wire.TrialRow]) -> list[dict[str, Any]]:
+    """Return a row for each trial: what it tried, what came of it, and when."""
+    found = []
+    for row in rows:
+        own = {
+            "trial": row.trial,
+            "state": row.state,
+            "value": row.value,
+            "step": row.step,
+            "attempts": row.attempt,
+            "started": row.started,
+            "ended": row.ended,
+            "gpu_hours": row.gpu_seconds / 3600,
+            "job": row.job,
+            "error": row.error,
+        }
+        parameters = {_apart(name, own, "parameter"): value for name, value in (row.parameters or {}).items()}
+        taken = {**own, **parameters}
+        reported = {_apart(name, taken, "reported"): value for name, value in row.values.items()}
+        found.append({"trial": row.trial, "state": row.state, **parameters, **own, **reported})
+    return found
+
+
+def _apart(name: str, taken: Mapping[str, Any], kind: str) -> str:
+    return f"{kind}.{name}" if name in taken else name
 
 
 def job_rows(jobs: Iterable[wire.Job]) -> list[dict[str, Any]]:

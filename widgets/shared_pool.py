@@ -12,6 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from springtide.scheduler import wire
 from springtide.scheduler.capture import Captured, Here, submission
 from springtide.scheduler.client import Client
@@ -20,11 +22,14 @@ from springtide.widgets.connection import Connection, connection
 from springtide.widgets.display import phrases, plain
 from springtide.widgets.display.output_types import jobs_output, pool_output
 from springtide.widgets.errors import SpringtideError
-from springtide.widgets.job import Job, show
+from springtide.widgets.handle import show
+from springtide.widgets.job import Job
 from springtide.widgets.results import frame, job_rows
-from springtide.widgets.submission.capture import Work, capture, capture_cell
-from springtide.widgets.submission.keywords import NAMES, check_names, split_keywords, takes_options
+from springtide.widgets.submission.capture import Work, capture, capture_cell, capture_payload
+from springtide.widgets.submission.keywords import NAMES, check_names, check_own, split_keywords, takes_options
 from springtide.widgets.submission.options import check_size, checked, wish
+from springtide.widgets.submission.sweeps import Plan, Wanted, is_study, plan_items, plan_space, plan_study
+from springtide.widgets.sweep import Sweep, handle_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -36,12 +41,12 @@ UNCHECKED = 2**20
 """A request up to this many bytes is sent without asking first how much the pool takes."""
 
 
-class Jobs(list[Job]):
-    """Handles of jobs, shown as a table. ``infos`` are the jobs as they were when they were listed."""
+class Jobs(list[Job | Sweep]):
+    """Handles of jobs and sweeps, shown as a table. ``infos`` are the jobs as they were when they were listed."""
 
     def __init__(self, jobs: Iterable[wire.Job], way: Connection | None) -> None:
         self.infos = list(jobs)
-        super().__init__(Job(job.id, way) for job in self.infos)
+        super().__init__(handle_of(job, way) for job in self.infos)
 
     def to_frame(self) -> DataFrame:
         """Return a frame of pandas with a row for each job, as it was when it was listed.
@@ -113,13 +118,112 @@ class Pool:
         """Send the text of a cell with the variables it reads from ``namespace``, except ``hidden`` ones."""
         return self.send(capture_cell(text, namespace, hidden, here()), options)
 
+    @takes_options
+    def map(
+        self,
+        function: Callable[..., Any],
+        items: Iterable[Any],
+        /,
+        *,
+        metric: str = "",
+        goal: str = "minimize",
+        at_least: int = 1,
+        at_most: int | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        **keywords: Any,
+    ) -> Sweep:
+        """Call a function once for each item, each call a job of its own, and return the handle of all at once.
+
+        ``pool.map(train, ["cat", "dog"], gpus=2).results()``. All calls are one sweep, as those of `sweep`: one
+        row in lists and one place in line. Keywords that are no options go to the function in every call.
+
+        ``metric`` names a reported value to compare trials by, and ``goal`` is ``minimize`` or ``maximize``;
+        without a metric a number that the function returns is compared. ``at_most`` bounds the trials that are
+        unfinished at a time, ``at_least`` those that wait in line. Raise `CaptureError` and `OptionError` when
+        nothing was submitted because of what was asked for.
+
+        Options, for each trial:
+
+        {options}
+        """
+        options, call = split_keywords(function, kwargs, keywords)
+        wanted = Wanted(function, call, here().cwd, metric, goal)
+        return self._send_sweep(plan_items(wanted, items), at_least, at_most, options, wanted)
+
+    @takes_options
+    def sweep(
+        self,
+        function: Callable[..., Any],
+        space: Any,
+        /,
+        *,
+        trials: int | None = None,
+        metric: str = "",
+        goal: str | None = None,
+        at_least: int = 1,
+        at_most: int | None = None,
+        seed: int = 0,
+        kwargs: Mapping[str, Any] | None = None,
+        **keywords: Any,
+    ) -> Sweep:
+        """Try parameters of a function, each trial a job of its own, and return the handle of the sweep at once.
+
+        ``space`` is one of
+
+        - a dictionary of lists: ``pool.sweep(train, {"lr": [0.1, 0.01], "layers": [1, 2, 3]}, gpus=1)`` calls
+          ``train(lr=…, layers=…)`` for all combinations, or for ``trials`` of them, chosen by ``seed``
+        - a list of dictionaries, one for each trial
+        - a study of Optuna, whose sampler chooses the parameters of ``trials`` trials and whose pruner ends bad
+          ones: ``pool.sweep(objective, optuna.create_study(), trials=100)`` calls ``objective(trial)``. It needs
+          the extra ``sweeps`` here and where the jobs run
+
+        The value of a trial is the number that the function returns, or the last ``metric`` that it reports with
+        ``job.report``; the best is the smallest, with ``goal="maximize"`` the largest, with a study as that says.
+
+        A sweep runs as many trials as the pool has GPUs for, and gives them back like any job: paused trials go
+        on with the same parameters. At most ``at_most`` trials are unfinished at a time, and ``at_least`` wait.
+        Raise `CaptureError` and `OptionError` when nothing was submitted because of what was asked for.
+
+        Options, for each trial:
+
+        {options}
+        """
+        own = {"trials": trials, "metric": metric, "goal": goal, "at_most": at_most, "seed": seed}
+        check_own(function, kwargs, space, (name for name, value in own.items() if value))
+        options, call = split_keywords(function, kwargs, keywords)
+        wanted = Wanted(
+            function, call, here().cwd, metric, goal, trials, seed, workers=checked(options).get("workers", 1)
+        )
+        plan = plan_study(wanted, space) if is_study(space) else plan_space(wanted, space)
+        return self._send_sweep(plan, at_least, at_most, options, wanted)
+
     def send(self, captured: Captured, options: Mapping[str, Any]) -> Job:
         """Send what was captured."""
+        accepted = self._accepted(captured, options, None)
+        return Job(accepted.id, self._way, captured.notes)
+
+    def _send_sweep(
+        self, plan: Plan, at_least: int, at_most: int | None, options: Mapping[str, Any], wanted: Wanted
+    ) -> Sweep:
+        trials = wire.Trials(
+            number=plan.number,
+            at_most=at_most,
+            at_least=at_least,
+            metric=plan.metric,
+            goal=plan.goal,
+            parameters=plan.parameters,
+            history=plan.history,
+        )
+        captured = capture_payload(plan.payload, wanted.function, here())
+        accepted = self._accepted(captured, options, trials)
+        return Sweep(accepted.id, self._way, captured.notes)
+
+    def _accepted(self, captured: Captured, options: Mapping[str, Any], trials: wire.Trials | None) -> wire.Job:
         request = submission(captured, checked(options), uuid.uuid4().hex)
+        request = msgspec.structs.replace(request, trials=trials)
         if sum(len(content) for content in request.files.values()) > UNCHECKED:
             check_size(request, self.me.max_body, captured.sizes)
-        accepted = self.connection.ask(Client.submit, request)
-        return Job(accepted.id, self._way, captured.notes)
+        return self.connection.ask(Client.submit, request)
 
     @takes_options
     def when(self, **options: Any) -> Prospect:
@@ -157,9 +261,9 @@ class Pool:
             return Jobs(self.connection.ask(Client.jobs, **filters, limit=limit).items, self._way)
         return Jobs(self.connection.ask(_all_jobs, **filters), self._way)
 
-    def job(self, job_id: str) -> Job:
-        """Return the handle of one job."""
-        return Job(self.connection.ask(Client.job, job_id).id, self._way)
+    def job(self, job_id: str) -> Job | Sweep:
+        """Return the handle of one job, or of a sweep."""
+        return handle_of(self.connection.ask(Client.job, job_id), self._way)
 
     def form(self) -> JobForm:
         """Return a form to submit jobs with, offering what you may ask for."""

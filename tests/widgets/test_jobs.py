@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-import springtide.widgets.job as job_module
+import springtide.widgets.handle as handle_module
 from springtide.widgets.connection import PoolError
 from springtide.widgets.errors import (
     CaptureError,
@@ -23,7 +23,8 @@ from springtide.widgets.errors import (
     SpringtideError,
     UntrustedResultError,
 )
-from springtide.widgets.job import Job, WaitInterrupted
+from springtide.widgets.handle import WaitInterrupted
+from springtide.widgets.job import Job
 
 SLEEP = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(600)"]
 PAUSING = textwrap.dedent("""
@@ -223,14 +224,14 @@ def test_interrupting_the_wait_leaves_the_job_running(pool, workdir, until, monk
     until(lambda: job.state == "running")
     looks = []
 
-    class Interrupting(job_module.JobFeed):
+    class Interrupting(handle_module.JobFeed):
         def refresh(self):
             looks.append(self)
             if len(looks) == 1:
                 os.kill(os.getpid(), signal.SIGINT)
             return super().refresh()
 
-    monkeypatch.setattr(job_module, "JobFeed", Interrupting)
+    monkeypatch.setattr(handle_module, "JobFeed", Interrupting)
     with pytest.raises(WaitInterrupted, match=rf"The job goes on.*{job.id}"):
         job.wait(quiet=True)
     assert job.state == "running"

@@ -7,7 +7,7 @@ import re
 import unicodedata
 
 from springtide.scheduler.client.times import expectation
-from springtide.scheduler.wire import Job
+from springtide.scheduler.wire import Job, TrialCounts
 from springtide.scheduler.wording import count, gpus, workers
 
 GLYPHS = {
@@ -19,6 +19,7 @@ GLYPHS = {
     "succeeded": "✔",
     "failed": "✘",
     "cancelled": "⊘",
+    "pruned": "✂",
 }
 ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])"
@@ -50,22 +51,30 @@ def state(job: Job) -> str:
 
 
 def progress(job: Job) -> str:
-    """Return ``step 41 of 60``, empty if the job reported none."""
+    """Return ``step 41 of 60``, of a sweep ``12 of 60 trials ended``; empty if the job reported none."""
+    if job.trials is not None:
+        return f"{ended(job.trials)} of {count(job.trials.number, 'trial')} ended"
     step, of = job.progress.step, job.progress.of
     if step is None:
         return ""
     return f"step {step:g}" if of is None else f"step {step:g} of {of:g}"
 
 
+def ended(trials: TrialCounts) -> int:
+    """Return the number of trials that have ended, however they did."""
+    return trials.succeeded + trials.pruned + trials.failed + trials.cancelled
+
+
 def held(job: Job) -> str:
     """Return ``8 GPUs, 6 of them borrowed``, empty if it holds none."""
-    borrowed = sum(gpu.borrowed for gpu in job.held)
-    if not job.held:
+    borrowed = sum(gpu.borrowed for gpu in job.held) if job.trials is None else job.trials.borrowed
+    number = len(job.held) if job.trials is None else job.trials.gpus
+    if not number:
         return ""
-    held = count(len(job.held), f"{job.gpu_type} GPU" if job.gpu_type else "GPU")
+    held = count(number, f"{job.gpu_type} GPU" if job.gpu_type else "GPU")
     if not borrowed:
         return held
-    part = "borrowed" if borrowed == len(job.held) else f"{borrowed} of them borrowed"
+    part = "borrowed" if borrowed == number else f"{borrowed} of them borrowed"
     return f"{held}, {part}"
 
 

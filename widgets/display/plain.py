@@ -40,6 +40,11 @@ def job_html(job: Job, now: float) -> str:
         ("why", phrases.why(job)),
         ("starts", phrases.starts(job, now)),
     ]
+    return pair_table(rows)
+
+
+def pair_table(rows: Sequence[tuple[str, str]]) -> str:
+    """Return a table of heads and their values; a head without a value is left out."""
     lines = (
         f"<tr><th{NAME}>{head}</th><td{LEFT}>{phrases.escape(value)}</td></tr>" for head, value in rows if value
     )

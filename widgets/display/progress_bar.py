@@ -8,6 +8,7 @@ from typing import TextIO
 
 from springtide.scheduler.wire import Job
 from springtide.widgets.display import phrases
+from springtide.widgets.display.sweeps import best_words
 
 CELLS = 24
 WIDTH = 120
@@ -16,9 +17,12 @@ WIDTH = 120
 def line(job: Job) -> str:
     """Return the job's state, progress and numbers in one line."""
     step, of = job.progress.step, job.progress.of
+    if job.trials is not None:
+        step, of = phrases.ended(job.trials), job.trials.number
     bar = f"{draw(step / of)} " if step is not None and of else ""
     values = [f"{phrases.clean(name)} {value:.4g}" for name, value in sorted(job.progress.values.items())]
-    about = [phrases.progress(job), *values, phrases.held(job)]
+    best = best_words(job.trials)
+    about = [phrases.progress(job), *values, f"best {best}" if best else "", phrases.held(job)]
     waits = phrases.why(job) if job.state in {"queued", "pausing", "paused", "failed"} else ""
     return f"{phrases.state(job)}  {bar}{' · '.join(part for part in [*about, waits] if part)}".rstrip()
 

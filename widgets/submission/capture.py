@@ -34,6 +34,11 @@ def capture(work: Work, args: Sequence[Any], kwargs: Mapping[str, Any], here: He
         return _pickled(payload, called(work), here)
 
 
+def capture_payload(payload: Payload, function: Callable[..., Any], here: Here) -> Captured:
+    """Capture a function whose payload is made."""
+    return _pickled(payload, called(function), here)
+
+
 def capture_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], here: Here) -> Captured:
     """Capture a notebook cell with the variables it reads. Raise `CaptureError`."""
     with _own_errors():

@@ -49,32 +49,42 @@ def pickle_call(
     Raises `CaptureError` if the arguments do not fit the function or something cannot be pickled, naming it.
     """
     check_arguments(function, args, kwargs)
-    call = {
-        "function": Call(function, dict(_unfiled_sources(function))),
-        "args": tuple(args),
-        "kwargs": dict(kwargs),
-    }
-    named = [("", function)]
-    named += [(f"argument {place}", value) for place, value in enumerate(args, 1)]
+    named = [(f"argument {place}", value) for place, value in enumerate(args, 1)]
     named += [(f"argument `{name}`", value) for name, value in kwargs.items()]
+    call = {"args": tuple(args), "kwargs": dict(kwargs)}
+    return pickle_payload(function, call, named, _call_words(function, args, kwargs), workdir)
+
+
+def pickle_payload(
+    function: Callable[..., Any],
+    call: Mapping[str, Any],
+    named: Sequence[tuple[str, Any]],
+    words: str,
+    workdir: Path,
+) -> Payload:
+    """Return the function and how it is called as a payload.
+
+    ``named`` are the values sent with it, by the name the user knows them under, and ``words`` the lines that
+    people read below the function. Raises `CaptureError` if something cannot be pickled, naming it.
+    """
+    whole = {"function": Call(function, dict(_unfiled_sources(function))), **call}
     modules = list(sources.local_modules(workdir))
-    data, notes = _pickle(call, called(function), named, modules)
+    data, notes = _pickle(whole, called(function), [("", function), *named], modules)
     files = {
         **sources.imported_files(_lazy_imports(function), workdir),
         **sources.module_files(modules),
     }
-    uses = {**dict(parts(_plain(function))), **dict(named[1:])}
-    source = f"{source_of(function)}{_call_words(function, args, kwargs)}"
-    return Payload(data, files, source, notes, _sizes(data, uses))
+    sizes = _sizes(data, {**dict(parts(_plain(function))), **dict(named)})
+    return Payload(data, files, f"{source_of(function)}{words}", notes, sizes)
 
 
 def _call_words(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """Return the call as people read it below the function; empty for one without arguments."""
-    given = [_shown(value) for value in args] + [f"{name}={_shown(value)}" for name, value in kwargs.items()]
+    given = [shown(value) for value in args] + [f"{name}={shown(value)}" for name, value in kwargs.items()]
     return f"\n\n# called as\n{called(function)}({', '.join(given)})\n" if given else ""
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """Return a plain value in short, and the type of any other: its text may be long to make."""
     if value is None or isinstance(value, PLAIN):
         return reprlib.repr(value)

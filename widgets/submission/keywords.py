@@ -67,6 +67,18 @@ def split_keywords(
     return options, others if kwargs is None else kwargs
 
 
+def check_own(work: object, kwargs: Mapping[str, Any] | None, space: object, given: Iterable[str]) -> None:
+    """Raise `OptionError` for a ``given`` argument of a sweep that may be meant for the function as well."""
+    own = _parameters(work) if callable(work) and kwargs is None else {}
+    for name in given:
+        if name in own and not (isinstance(space, Mapping) and name in space):
+            msg = (
+                f"`{name}` is an argument of sweep and a parameter of the function too. Pass the function's "
+                f"keywords as kwargs={{{name!r}: …}} (or kwargs={{}}); then {name}=… is the sweep's."
+            )
+            raise OptionError(msg)
+
+
 def check_names(unknown: Iterable[str], nor: str = "") -> None:
     """Raise `OptionError` for the first of the names, which are no options; ``nor`` is what else it is not."""
     for name in unknown:

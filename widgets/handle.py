@@ -1,0 +1,185 @@
+"""The handle of something in the pool: it holds only the id, everything else is fetched."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Self
+
+from springtide.scheduler import wire
+from springtide.scheduler.client import Client
+from springtide.widgets.connection import Connection, connection, own
+from springtide.widgets.display import phrases, progress_bar
+from springtide.widgets.display.feed import JobFeed
+from springtide.widgets.display.listener import listener
+from springtide.widgets.display.live_job import FINAL
+from springtide.widgets.errors import UntrustedResultError
+
+NO_LONGER = "No longer waiting. The job goes on; pool.job('{}') brings it back."
+
+
+class WaitInterrupted(KeyboardInterrupt):
+    """Waiting was interrupted. The job goes on."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+class Handle:
+    """A handle of a job or of a sweep. It can be made again from the id at any time: ``pool.job(id)``.
+
+    All methods raise `PoolError` when the pool refuses and `UnreachableError` when it does not answer.
+    """
+
+    def __init__(self, job_id: str, way: Connection | None = None, notes: Sequence[str] = ()) -> None:
+        self.id = job_id
+        self._way = way
+        self.notes = tuple(notes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.id,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Handle) and other.id == self.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r})"
+
+    # ---------- state
+
+    @property
+    def info(self) -> wire.Job:
+        """All that the pool says of the job, now."""
+        return self._connection.ask(Client.job, self.id)
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.info.name
+
+    @property
+    def state(self) -> str:
+        """One of queued, starting, running, pausing, paused, succeeded, failed and cancelled."""
+        return self.info.state
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing will happen to the job any more."""
+        return self.state in FINAL
+
+    @property
+    def reason(self) -> str:
+        """Why the job waits, or what happens to it, in words."""
+        return phrases.why(self.info)
+
+    @property
+    def starts(self) -> str:
+        """When the job is expected to start or resume, in words; empty unless it waits."""
+        return phrases.starts(self.info, time.time())
+
+    # ---------- actions
+
+    def pause(self) -> None:
+        """Pause the job at its next checkpoint; it waits until it is resumed."""
+        self._connection.ask(Client.pause, self.id)
+
+    def resume(self) -> None:
+        """Let the job run again after `pause`."""
+        self._connection.ask(Client.resume, self.id)
+
+    def cancel(self) -> None:
+        """End the job for good."""
+        self._connection.ask(Client.cancel, self.id)
+
+    # ---------- waiting
+
+    def wait(self, timeout: float | None = None, *, quiet: bool = False) -> Self:
+        """Wait until the job has ended, or ``timeout`` seconds, with a progress bar unless ``quiet``.
+
+        Interrupting the kernel ends the waiting only: the job goes on. Returns the handle.
+        """
+        news = threading.Condition()
+        latest: list[wire.Job | Exception] = []
+
+        def seen(job: wire.Job | Exception) -> None:
+            with news:
+                latest[:] = [job]
+                news.notify_all()
+
+        shown = None if quiet else progress_bar.Bar()
+        until = None if timeout is None else time.monotonic() + timeout
+        feed = JobFeed(self._connection.client, self.id, seen)
+        try:
+            job = self.info
+            listener(self._connection.client).add(feed)
+            while True:
+                if shown is not None:
+                    shown.show(job)
+                left = None if until is None else until - time.monotonic()
+                if job.state in FINAL or (left is not None and left <= 0):
+                    return self
+                with news:
+                    if news.wait_for(lambda: bool(latest), left):
+                        job = known(latest.pop())
+        except KeyboardInterrupt:
+            raise WaitInterrupted(NO_LONGER.format(self.id)) from None
+        finally:
+            listener(self._connection.client).remove(feed)
+            if shown is not None:
+                shown.close()
+
+    async def _ended(self) -> None:
+        """Wait until the job has ended."""
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+
+        def seen(job: wire.Job | Exception) -> None:
+            if isinstance(job, Exception) or job.state in FINAL:
+                loop.call_soon_threadsafe(ended.set)
+
+        feed = JobFeed(self._connection.client, self.id, seen)
+        listener(self._connection.client).add(feed)
+        try:
+            await ended.wait()
+        finally:
+            listener(self._connection.client).remove(feed)
+
+    # ---------- display
+
+    def show(self) -> None:
+        """Display the live card."""
+        show(self)
+
+    def _require_trust(self, user: str, *, trust: bool, call: str) -> None:
+        """Raise `UntrustedResultError` if the result is another person's, unless the caller trusts it."""
+        if trust or user == self._connection.ask(Client.me).name:
+            return
+        msg = (
+            f"This result was written by {phrases.clean(user)}'s job, and loading it would run code of "
+            f"{phrases.clean(user)} in this notebook. If that is all right, say {call}."
+        )
+        raise UntrustedResultError(msg)
+
+    @property
+    def _connection(self) -> Connection:
+        if self._way is None:
+            self._way = connection()
+        return self._way
+
+
+def known(job: wire.Job | Exception) -> wire.Job:
+    """Return the job, or raise the error that came instead of it."""
+    if isinstance(job, Exception):
+        raise own(job)
+    return job
+
+
+def show(thing: Any) -> None:
+    """Display something in the notebook."""
+    import_module("IPython.display").display(thing)

@@ -1,0 +1,188 @@
+"""The points of a sweep: items, grids, samples of grids, and how tables show their values."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from springtide.scheduler.wire import MAX_TRIALS
+from springtide.scheduler.wording import article, count
+from springtide.widgets.errors import OptionError
+from springtide.widgets.submission.functions import shown
+
+Points: TypeAlias = list[dict[str, Any]]
+"""The parameters of each trial."""
+
+LONG = 200
+"""Maximum number of characters of a parameter as tables show it."""
+WHOLE = 2**63
+"""Bound of the whole numbers that are shown as numbers."""
+SAMPLED = 4
+"""A sample of fewer points than one in so many is drawn point by point."""
+
+
+def points_of(space: Any, trials: int | None, seed: int) -> Points:
+    """Return the points of a space: all, or with ``trials`` so many of them, chosen by ``seed``.
+
+    ``space`` maps parameters to lists of values, of which all combinations are points, or it is a list of
+    dictionaries. Raise `OptionError`.
+    """
+    if isinstance(space, Mapping):
+        return _grid(space, trials, seed)
+    points = _dictionaries(space)
+    if not points:
+        msg = "The space is empty: it has no points, so there is nothing to run."
+        raise OptionError(msg)
+    return [points[place] for place in _places(len(points), trials, seed)]
+
+
+def listed(items: Iterable[Any]) -> list[Any]:
+    """Return the items, one for each trial. Raise `OptionError`."""
+    try:
+        found = list(itertools.islice(items, MAX_TRIALS + 1))
+    except TypeError:
+        msg = f"The items are {article(type(items).__name__)}; give a list, with one trial for each item."
+        raise OptionError(msg) from None
+    if not found:
+        msg = "There are no items, so there is nothing to run."
+        raise OptionError(msg)
+    if len(found) > MAX_TRIALS:
+        msg = f"There are more than {MAX_TRIALS:,} items, and a sweep has at most {MAX_TRIALS:,} trials."
+        raise OptionError(msg)
+    return found
+
+
+def _dictionaries(space: Any) -> list[dict[str, Any]]:
+    if isinstance(space, str) or not isinstance(space, Iterable):
+        msg = (
+            f"The space is {article(type(space).__name__)}; give lists of values by parameter, "
+            "{'lr': [0.1, 0.01]}, a list of dictionaries, or a study of Optuna."
+        )
+        raise OptionError(msg)
+    points = list(space)
+    for place, point in enumerate(points):
+        if not isinstance(point, Mapping):
+            msg = (
+                f"Point {place} of the space is {article(type(point).__name__)}, {point!r:.80}; each is a "
+                "dictionary of parameters. For other items there is pool.map."
+            )
+            raise OptionError(msg)
+        _check_names(point)
+    return [dict(point) for point in points]
+
+
+def _check_names(names: Iterable[Any]) -> None:
+    for name in names:
+        if not isinstance(name, str) or not name:
+            msg = f"A parameter is called {name!r:.80}; its name is that of a parameter of the function."
+            raise OptionError(msg)
+
+
+def _grid(space: Mapping[Any, Any], trials: int | None, seed: int) -> Points:
+    _check_names(space)
+    values: dict[str, list[Any]] = {}
+    for name, given in space.items():
+        if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+            msg = (
+                f"`{name}` is {article(type(given).__name__)}, {given!r:.80}; a space has a list of values for "
+                f"each parameter: {{{name!r}: [{given!r:.40}]}}."
+            )
+            raise OptionError(msg)
+        values[name] = list(given)
+        if not values[name]:
+            msg = f"`{name}` has no values, so the space is empty. Leave it out or give it some."
+            raise OptionError(msg)
+    if not values:
+        msg = "The space is empty: name parameters and their values, such as {'lr': [0.1, 0.01]}."
+        raise OptionError(msg)
+    total = math.prod(map(len, values.values()))
+    return [_point(values, place) for place in _places(total, trials, seed)]
+
+
+def _places(total: int, trials: int | None, seed: int) -> Iterable[int]:
+    """Return which of ``total`` points are tried: all in their order, or a sample."""
+    if trials is None:
+        if total > MAX_TRIALS:
+            msg = (
+                f"The space has {total:,} points, and a sweep has at most {MAX_TRIALS:,} trials. "
+                "Say trials=… for a sample, or let a study of Optuna choose."
+            )
+            raise OptionError(msg)
+        return range(total)
+    number = number_of_trials(trials, "")
+    if number > total:
+        msg = (
+            f"The space has only {count(total, 'point')}, so there cannot be {number:,} trials. Leave trials out."
+        )
+        raise OptionError(msg)
+    chance = random.Random(seed)  # noqa: S311 - a sample, not a secret
+    if number * SAMPLED > total:
+        return chance.sample(range(total), number)
+    chosen: dict[int, None] = {}
+    while len(chosen) < number:
+        chosen[chance.randrange(total)] = None
+    return chosen
+
+
+def number_of_trials(trials: int | None, missing: str) -> int:
+    """Return the number of trials; raise `OptionError` if there is none, with ``missing``, or if it is not one."""
+    if trials is None:
+        raise OptionError(missing)
+    if isinstance(trials, bool) or not isinstance(trials, int) or not 1 <= trials <= MAX_TRIALS:
+        msg = f"trials={trials!r:.40} is no number of trials: it is a whole number from 1 to {MAX_TRIALS:,}."
+        raise OptionError(msg)
+    return trials
+
+
+def _point(values: dict[str, list[Any]], place: int) -> dict[str, Any]:
+    """Return a point of the grid; the last parameter changes fastest."""
+    point: dict[str, Any] = {}
+    for name in reversed(values):
+        place, index = divmod(place, len(values[name]))
+        point[name] = values[name][index]
+    return {name: point[name] for name in values}
+
+
+def parameter(name: str, value: Any) -> Any:
+    """Return a value as tables and filters have it. Raise `OptionError` for one they could not have."""
+    if not _is_plain(value):
+        msg = (
+            f"Parameter `{name}` has the value {value!r:.80}, {article(type(value).__name__)}. Parameters of a "
+            "sweep are text, numbers, bools, None, and lists of these: give a name, and look up in the function "
+            "what it stands for. pool.map takes anything that can be pickled."
+        )
+        raise OptionError(msg)
+    return as_shown(value)
+
+
+def as_shown(value: Any) -> Any:
+    """Return a value as JSON has it: numbers, bools and None as they are, anything else as text."""
+    plain = _python(value)
+    if plain is None or isinstance(plain, bool) or _is_number(plain):
+        return plain
+    text = plain if isinstance(plain, str) else repr(plain) if _is_plain(plain) else shown(plain)
+    return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    if isinstance(value, Mapping):
+        return all(map(_is_plain, [*value, *value.values()]))
+    return _python(value) is None or isinstance(_python(value), str | int | float)
+
+
+def _python(value: Any) -> Any:
+    """Return a scalar of NumPy as that of Python, anything else as it is."""
+    is_scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
+    return value.item() if is_scalar else value
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether JSON has a word for the number."""
+    if isinstance(value, int):
+        return -WHOLE <= value < WHOLE
+    return isinstance(value, float) and math.isfinite(value)

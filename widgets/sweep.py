@@ -1,0 +1,253 @@
+"""The handle of a sweep: its trials, the best of them, and what they returned."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from springtide.scheduler import wire
+from springtide.scheduler.client import Client
+from springtide.scheduler.wording import count
+from springtide.training.adapters.optuna import frozen_trial
+from springtide.training.trials import FILE
+from springtide.widgets.connection import PoolError
+from springtide.widgets.display import phrases, sweeps
+from springtide.widgets.display.live_job import FINAL
+from springtide.widgets.errors import (
+    JobCancelledError,
+    JobFailedError,
+    MissingPackageError,
+    NoResultError,
+    NotFinishedError,
+    SpringtideError,
+)
+from springtide.widgets.handle import Handle
+from springtide.widgets.job import RESULT, Job
+from springtide.widgets.results import Trials
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+AT_ONCE = 8
+"""Number of files that are fetched at the same time."""
+SUCCEEDED = "succeeded"
+STATES = {SUCCEEDED: "complete", "pruned": "pruned", "failed": "failed", "cancelled": "failed"}
+"""The words of a history for the states of trials; all other trials run."""
+
+
+class _Given:
+    """Stands for an argument that was left out, where None means something."""
+
+    def __repr__(self) -> str:
+        return "…"
+
+
+_LEFT_OUT: Final = _Given()
+
+
+class Sweep(Handle):
+    """A handle of a sweep. It can be made again from the id at any time: ``pool.job(id)``.
+
+    ``sweep[7]`` is the job of trial 7. All methods raise `PoolError` when the pool refuses and `UnreachableError`
+    when it does not answer.
+    """
+
+    def __getitem__(self, number: int) -> Job:
+        """Return the job of a trial. Raise `IndexError`, or `NotFinishedError` if it has not begun."""
+        rows = self.trials()
+        if not -len(rows) <= number < len(rows):
+            msg = f"The sweep has {count(len(rows), 'trial')}, numbered from 0; there is no trial {number}."
+            raise IndexError(msg)
+        row = rows[number]
+        if row.job is None:
+            msg = f"Trial {row.trial} has not begun, so it has no job yet."
+            raise NotFinishedError(msg)
+        return Job(row.job, self._way)
+
+    def __len__(self) -> int:
+        return self._counts.number
+
+    def __bool__(self) -> bool:
+        return True
+
+    # ---------- trials
+
+    def trials(self, *, state: str | None = None, sort: str | None = None) -> Trials:
+        """Return all trials as rows, also as a frame of pandas.
+
+        ``state`` may name several states, with commas between, ``pruned`` among them. ``sort`` is ``trial`` or
+        ``value``, reversed with a minus before it.
+        """
+        rows = self._connection.ask(_all_trials, self.id, sort=sort, state=state)
+        return Trials(rows, self._counts.metric)
+
+    def to_frame(self) -> DataFrame:
+        """Return a frame of pandas with a row for each trial: parameters, value, last report, state and times.
+
+        Times are in seconds since 1970, ``gpu_hours`` are GPU-hours. Raises `MissingPackageError`.
+        """
+        return self.trials().to_frame()
+
+    @property
+    def best(self) -> wire.Best | None:
+        """The best trial that succeeded (``trial``, ``value``, ``parameters``); None if there is none yet."""
+        return self._counts.best
+
+    @property
+    def _counts(self) -> wire.TrialCounts:
+        counts = self.info.trials
+        if counts is None:
+            msg = f"{self.id} is no sweep but a single job: pool.job({self.id!r}) is its handle."
+            raise NoResultError(msg)
+        return counts
+
+    def set(
+        self,
+        *,
+        number: int | None = None,
+        at_least: int | None = None,
+        at_most: int | _Given | None = _LEFT_OUT,
+    ) -> None:
+        """Change a sweep that has not ended: its number of trials, and how many are in line or unfinished at most.
+
+        ``at_most=None`` takes the bound away.
+        """
+        bound = None if isinstance(at_most, _Given) else at_most or 0
+        edit = wire.TrialsEdit(number=number, at_least=at_least, at_most=bound)
+        self._connection.ask(Client.edit_trials, self.id, edit)
+
+    def retry(self) -> None:
+        """Put the failed trials of a sweep that has not ended in again."""
+        self._connection.ask(Client.retry_trials, self.id)
+
+    # ---------- results
+
+    def __await__(self) -> Generator[Any, None, list[Any]]:
+        """Wait for the end of the sweep and return the results: ``await sweep``."""
+        return self._results_later().__await__()
+
+    async def _results_later(self) -> list[Any]:
+        await self._ended()
+        return await asyncio.to_thread(self.results)
+
+    def results(self, timeout: float | None = None, *, missing: Any = _LEFT_OUT, trust: bool = False) -> list[Any]:
+        """Return what the function returned in each trial, in their order.
+
+        Waits until the sweep has ended, or ``timeout`` seconds. Trials that failed or were pruned have no result:
+        an error names them, or ``missing`` stands in their place. The results of another person are pickles that
+        run that person's code when they are loaded: say ``trust=True`` if you do.
+
+        Raise `NotFinishedError`, `JobFailedError`, `JobCancelledError`, `NoResultError` or `UntrustedResultError`.
+        """
+        info = self.info
+        if info.state not in FINAL:
+            info = self.wait(timeout).info
+        if info.state not in FINAL:
+            msg = (
+                f"Sweep {phrases.clean(info.name)} is still {info.state}. It goes on; ask again, or `await sweep`."
+            )
+            raise NotFinishedError(msg)
+        self._require_trust(info.user, trust=trust, call="sweep.results(trust=True)")
+        rows = self.trials()
+        without = [row for row in rows if row.state != SUCCEEDED]
+        if without and isinstance(missing, _Given):
+            raise _lacking(without, len(rows))
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            found = threads.map(lambda row: self._file(row, RESULT), rows)
+            return [missing if data is None else pickle.loads(data) for data in found]  # noqa: S301 - see trust
+
+    def study(self) -> Any:
+        """Return the trials as a study of Optuna in memory, for its plots and importances.
+
+        Raise `MissingPackageError` without Optuna.
+        """
+        try:
+            optuna = import_module("optuna")
+        except ModuleNotFoundError:
+            msg = "A study needs Optuna, which is not installed here: %pip install 'springtide[sweeps]'"
+            raise MissingPackageError(msg) from None
+        info, rows = self.info, self.trials()
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            files = list(threads.map(lambda row: self._file(row, FILE), rows))
+        choices = _choices(rows)
+        study = optuna.create_study(study_name=info.name or None, direction=self._counts.goal)
+        for row, data in zip(rows, files, strict=True):
+            if row.job is None:
+                study.add_trial(optuna.trial.create_trial(state=optuna.trial.TrialState.WAITING))
+            else:
+                study.add_trial(frozen_trial(optuna, _told(optuna, row, data, choices)))
+        return study
+
+    def _file(self, row: wire.TrialRow, name: str) -> bytes | None:
+        """Return a file of a trial's output directory, None if it left none."""
+        if row.job is None or (name == RESULT and row.state != SUCCEEDED):
+            return None
+        try:
+            return self._connection.ask(Client.output, row.job, name)
+        except PoolError as error:
+            if error.status != 404:
+                raise
+            return None
+
+    # ---------- display
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        try:
+            info = self.info
+        except SpringtideError as error:
+            return {"text/plain": f"{self!r}: {error}"}
+        return {"text/plain": sweeps.sweep_text(info), "text/html": sweeps.sweep_html(info)}
+
+
+def handle_of(info: wire.Job, way: Any, notes: Sequence[str] = ()) -> Job | Sweep:
+    """Return the handle of a job or of a sweep, as the pool told it."""
+    return Job(info.id, way, notes) if info.trials is None else Sweep(info.id, way, notes)
+
+
+def _all_trials(client: Client, sweep: str, *, sort: str | None, state: str | None) -> list[wire.TrialRow]:
+    return list(client.all_trials(sweep, sort=sort, state=state))
+
+
+def _lacking(without: Sequence[wire.TrialRow], number: int) -> SpringtideError:
+    """Return the error that names the first trial without a result, and why it has none."""
+    first = without[0]
+    of = f"{count(len(without), 'trial')} of {number}" if len(without) > 1 else f"Trial {first.trial}"
+    name = f", the first of them trial {first.trial}" if len(without) > 1 else ""
+    have = "have" if len(without) > 1 else "has"
+    why = f" It failed: {phrases.clean(first.error)}" if first.state == "failed" else f" It was {first.state}."
+    way = f" See sweep[{first.trial}].logs(); sweep.results(missing=None) gives the others."
+    msg = f"{of}{name}, {have} no result.{why}{way}"
+    kinds: dict[str, type[SpringtideError]] = {"failed": JobFailedError, "cancelled": JobCancelledError}
+    return kinds.get(first.state, NoResultError)(msg)
+
+
+def _choices(rows: Sequence[wire.TrialRow]) -> dict[str, list[Any]]:
+    """Return the values of each parameter that occur, for trials whose parameters the sweep had beforehand."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        for name, value in (row.parameters or {}).items():
+            found.setdefault(name, {})[json.dumps(value)] = value
+    return {name: list(values.values()) for name, values in found.items()}
+
+
+def _told(optuna: Any, row: wire.TrialRow, data: bytes | None, choices: dict[str, list[Any]]) -> dict[str, Any]:
+    """Return a trial as an entry of a history; the file that it kept itself knows more than its row."""
+    told: dict[str, Any] = {"parameters": row.parameters or {}, "value": row.value, "curve": row.curve, "memo": ""}
+    if data is not None:
+        told.update({name: value for name, value in json.loads(data).items() if value or name == "value"})
+    if not told["memo"]:
+        kinds = optuna.distributions
+        told["memo"] = json.dumps(
+            {
+                "distributions": {
+                    name: kinds.distribution_to_json(kinds.CategoricalDistribution(choices[name]))
+                    for name in told["parameters"]
+                }
+            }
+        )
+    return {**told, "state": STATES.get(row.state, "running")}
