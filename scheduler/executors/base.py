@@ -131,12 +131,14 @@ class TrialReport:
     """What a trial of a sweep reports of itself: its parameters, the value of the sweep's metric, its course.
 
     ``curve`` has pairs of step and value; ``pruned`` says that it ends itself early because others were better.
+    ``memo`` is text that later trials of the sweep understand.
     """
 
     parameters: Mapping[str, str | int | float | bool | None] | None = None
     value: float | None = None
     curve: tuple[tuple[float, float], ...] = ()
     pruned: bool = False
+    memo: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ async def end_all(pool, code=0, value=None):
     for key in live(pool):
         trial = pool.executor.specs[key].trial
         if value is not None and trial is not None:
-            pool.executor.report(key, trial=worlds.TrialReport({"x": trial}, value(trial)))
+            pool.executor.report(key, trial=worlds.TrialReport({"x": trial}, value(trial), memo=f"of {trial}"))
         pool.executor.end(key, code=code)
     await pool.idle()
 
@@ -275,8 +275,8 @@ async def test_a_trial_is_told_which_one_it_is_and_what_the_earlier_ones_found(p
     spec = pool.executor.specs[key]
     assert (spec.sweep, spec.trial, spec.name) == (one.id, 1, f"{one.name} #1")
     assert json.loads(spec.history) == [
-        {"trial": 0, "state": "complete", "parameters": {"x": 0}, "value": 0.0, "curve": []},
-        {"trial": 1, "state": "running", "parameters": None, "value": None, "curve": []},
+        {"trial": 0, "state": "complete", "parameters": {"x": 0}, "value": 0.0, "curve": [], "memo": "of 0"},
+        {"trial": 1, "state": "running", "parameters": None, "value": None, "curve": [], "memo": ""},
     ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from springtide.scheduler.executors.base import HISTORY, AttemptKey, ExecutorError, TrialReport
+from springtide.scheduler.executors.base import HISTORY, AttemptKey, ExecutorError, Reported, TrialReport
 from springtide.scheduler.executors.files import reports
 from springtide.scheduler.executors.files.layout import JobPlaces, make_places
 from springtide.scheduler.executors.files.tail import Tail
@@ -47,6 +47,9 @@ def test_a_trial_reports_its_parameters_its_value_and_its_course() -> None:
             TrialReport(parameters={}),
         ),
         ({"parameters": {"lone": "\ud800"}}, TrialReport(parameters={})),
+        ({"memo": "for later trials"}, TrialReport(memo="for later trials")),
+        ({"memo": "\ud800"}, TrialReport()),
+        ({"memo": {"a": 1}}, TrialReport()),
         ({"curve": [[1], [1, 2, 3], ["a", 1], [True, 1], [1, None], [3, 4]]}, TrialReport(curve=((3.0, 4.0),))),
     ],
 )
@@ -71,6 +74,20 @@ def test_the_newest_report_of_a_trial_is_told_also_with_later_reports_of_others(
     places.reports.write_text("".join(json.dumps(line) + "\n" for line in lines))
     (observed,), _ = Tail(AttemptKey("a", 1), tmp_path, places, ()).read_new(5.0)
     assert observed.trial == TrialReport(value=2.0)
+
+
+def test_a_message_of_a_trial_hides_no_step_and_no_value_that_came_just_before_it(tmp_path: Path) -> None:
+    lines = [
+        {"attempt": 1, "step": 2, "of": 9, "values": {"loss": 0.5, "rate": 0.1}},
+        {"attempt": 1, "step": 3, "values": {"loss": 0.4}},
+        {"attempt": 1, "trial": {"value": 0.4}},
+    ]
+    places = JobPlaces(tmp_path)
+    places.reports.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (observed,), _ = Tail(AttemptKey("a", 1), tmp_path, places, ()).read_new(5.0)
+    assert isinstance(observed, Reported)
+    assert (observed.last.step, observed.last.of) == (3.0, 9.0)
+    assert observed.last.values == {"loss": 0.4, "rate": 0.1}
 
 
 def test_the_earlier_trials_are_another_file_in_every_attempt(tmp_path: Path) -> None:

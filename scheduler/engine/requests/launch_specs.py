@@ -100,4 +100,5 @@ def _told(trial: FinishedTrial) -> dict[str, object]:
         "parameters": trial.parameters,
         "value": trial.outcome.value,
         "curve": trial.outcome.curve,
+        "memo": trial.outcome.memo,
     }

@@ -220,7 +220,9 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
 
 
 def _outcome(told: TrialReport) -> Outcome:
-    return Outcome(parameters=told.parameters, value=told.value, curve=told.curve, pruned=told.pruned)
+    return Outcome(
+        parameters=told.parameters, value=told.value, curve=told.curve, pruned=told.pruned, memo=told.memo
+    )
 
 
 def observed(job: JobRecord, status: AttemptStatus, now: float, retries: Retries) -> Transition:

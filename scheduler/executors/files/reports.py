@@ -79,6 +79,7 @@ def _trial(given: Any) -> TrialReport | None:
         value=_number(given.get("value")),
         curve=tuple(pair for pair in pairs if pair is not None),
         pruned=given.get("pruned") is True,
+        memo=_memo(given.get("memo")),
     )
 
 
@@ -99,11 +100,21 @@ def _parameters(given: Any) -> dict[str, str | int | float | bool | None] | None
     }
 
 
+def _memo(given: Any) -> str:
+    """Return the text for later trials; of one that is not valid nothing."""
+    return given if isinstance(given, str) and _is_unicode(given) else ""
+
+
 def _is_plain(value: Any) -> bool:
     """Return whether a value is a text or a number that all readers of JSON take."""
     if isinstance(value, str):
-        return len(value) <= MAX_TEXT and not any(0xD800 <= ord(each) <= 0xDFFF for each in value)
+        return len(value) <= MAX_TEXT and _is_unicode(value)
     return _number(value) is not None and (isinstance(value, float) or abs(value) < 1 << 53)
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether a text has no halves of characters, which no encoding has."""
+    return not any(0xD800 <= ord(each) <= 0xDFFF for each in text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from springtide.scheduler.executors.base import AttemptKey, LogGrew, Observation, Report, Reported, TrialReport
@@ -84,7 +85,7 @@ class Tail:
             elif report.unsaved and report.attempt == self._key.attempt:
                 self._unsaved_at = report.at
             if report.attempt == self._key.attempt:
-                self._unreported = report
+                self._unreported = _together(self._unreported, report)
                 self._trial = report.trial or self._trial
         return batch.more
 
@@ -94,3 +95,13 @@ class Tail:
         last, self._unreported, saved = self._unreported, None, self._saved
         at, step = (saved.at, saved.step) if saved else (None, None)
         return [Reported(self._key, last, at, step, self._unsaved_at, self._trial)]
+
+
+def _together(earlier: Report | None, report: Report) -> Report:
+    """Return the newest report with what earlier ones that were not told yet said besides."""
+    if earlier is None:
+        return report
+    step, of = (earlier.step, earlier.of) if report.step is None else (report.step, report.of)
+    return replace(
+        report, step=step, of=earlier.of if of is None else of, values={**earlier.values, **report.values}
+    )

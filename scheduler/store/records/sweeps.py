@@ -50,12 +50,14 @@ class Outcome:
     """What a trial has reported of itself: its parameters, the value of the sweep's metric, and its course.
 
     ``curve`` has pairs of step and value; ``pruned`` says that the trial ended itself because others were better.
+    ``memo`` is its own text for later trials.
     """
 
     parameters: Parameters | None = None
     value: float | None = None
     curve: tuple[tuple[float, float], ...] = ()
     pruned: bool = False
+    memo: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
