@@ -24,7 +24,7 @@ HISTORY = "trials.json"
 """Name of the file beside the payload with the earlier trials of the sweep."""
 MOST_POINTS = 100
 """Maximum number of points of a curve."""
-MOST_BYTES = 15 * 1024
+MOST_BYTES = 30 * 1024
 """Maximum size of what the pool is told at a time, in bytes; first the memo and then the curve is left out."""
 PACE = 2.0
 """Minimum time between two messages while only the curve grows, in seconds."""

@@ -163,9 +163,11 @@ class Job(Handle):
         if job.state == "failed":
             name, error = phrases.clean(job.name), phrases.clean(job.error)
             msg = f"Job {name} failed. {error} See job.logs() for the rest."
-            raise JobFailedError(msg, self._traceback())
+            raise JobFailedError(msg, self.traceback)
 
-    def _traceback(self) -> str:
+    @property
+    def traceback(self) -> str:
+        """What Python printed when the job's function or notebook failed; empty if it did not."""
         try:
             text = json.loads(self.output(ERROR))["traceback"]
         except (NoResultError, ValueError, KeyError, TypeError):

@@ -56,7 +56,9 @@ class Metrics(list[dict[str, Any]]):
 
     def __init__(self, points: Iterable[wire.Point]) -> None:
         super().__init__(
-            {"attempt": point.attempt, "at": point.at, "step": point.step, **point.values} for point in points
+            {"attempt": point.attempt, "at": point.at, "step": point.step, **point.values}
+            for point in points
+            if point.step is not None or point.values  # a message of a trial has neither
         )
 
     def to_frame(self) -> DataFrame:

@@ -156,7 +156,7 @@ class Sweep(Handle):
         rows = self.trials()
         without = [row for row in rows if row.state != SUCCEEDED]
         if without and isinstance(missing, _Given):
-            raise _lacking(without, len(rows))
+            raise self._lacking(without, len(rows))
         with ThreadPoolExecutor(AT_ONCE) as threads:
             found = threads.map(lambda row: self._file(row, RESULT), rows)
             return [missing if data is None else pickle.loads(data) for data in found]  # noqa: S301 - see trust
@@ -182,6 +182,19 @@ class Sweep(Handle):
             else:
                 study.add_trial(frozen_trial(optuna, _told(optuna, row, data, choices)))
         return study
+
+    def _lacking(self, without: Sequence[wire.TrialRow], number: int) -> SpringtideError:
+        """Return the error that names the first trial without a result, and why it has none."""
+        first = without[0]
+        which = f"Trial {first.trial} has no result."
+        if len(without) > 1:
+            which = f"{len(without)} of {number} trials have no result, the first of them is trial {first.trial}."
+        way = "sweep.results(missing=None) gives the others."
+        if first.state != "failed" or first.job is None:
+            kind = JobCancelledError if first.state == "cancelled" else NoResultError
+            return kind(f"{which} It was {first.state}. {way}")
+        why = f"It failed: {phrases.clean(first.error)} See sweep[{first.trial}].logs() for the rest;"
+        return JobFailedError(f"{which} {why} {way}", Job(first.job, self._way).traceback)
 
     def _file(self, row: wire.TrialRow, name: str) -> bytes | None:
         """Return a file of a trial's output directory, None if it left none."""
@@ -211,19 +224,6 @@ def handle_of(info: wire.Job, way: Any, notes: Sequence[str] = ()) -> Job | Swee
 
 def _all_trials(client: Client, sweep: str, *, sort: str | None, state: str | None) -> list[wire.TrialRow]:
     return list(client.all_trials(sweep, sort=sort, state=state))
-
-
-def _lacking(without: Sequence[wire.TrialRow], number: int) -> SpringtideError:
-    """Return the error that names the first trial without a result, and why it has none."""
-    first = without[0]
-    of = f"{count(len(without), 'trial')} of {number}" if len(without) > 1 else f"Trial {first.trial}"
-    name = f", the first of them trial {first.trial}" if len(without) > 1 else ""
-    have = "have" if len(without) > 1 else "has"
-    why = f" It failed: {phrases.clean(first.error)}" if first.state == "failed" else f" It was {first.state}."
-    way = f" See sweep[{first.trial}].logs(); sweep.results(missing=None) gives the others."
-    msg = f"{of}{name}, {have} no result.{why}{way}"
-    kinds: dict[str, type[SpringtideError]] = {"failed": JobFailedError, "cancelled": JobCancelledError}
-    return kinds.get(first.state, NoResultError)(msg)
 
 
 def _choices(rows: Sequence[wire.TrialRow]) -> dict[str, list[Any]]:

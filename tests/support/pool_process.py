@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,12 +19,20 @@ class ServiceProcess:
     """A real service: 4 simulated train GPUs; susan and joe in vision, jemma in speech.
 
     A test may kill it, whose jobs go on, and start it again at the same address on the same state directory. Its
-    store is SQLite in there, unless ``database`` is another URL.
+    store is SQLite in there, unless ``database`` is another URL. With ``projects``, quotas
+    and members by name, the pool has these and as many GPUs as their quotas add up to.
     """
 
-    def __init__(self, state: Path, *images: str, database: str | None = None) -> None:
+    def __init__(
+        self,
+        state: Path,
+        *images: str,
+        database: str | None = None,
+        projects: Mapping[str, tuple[int, Sequence[str]]] | None = None,
+    ) -> None:
         self._state = state
-        self._environment = {**os.environ, **({} if database is None else {"POOL_DATABASE": database})}
+        given = {"POOL_DATABASE": database, "POOL_PROJECTS": projects and json.dumps(projects)}
+        self._environment = {**os.environ, **{name: value for name, value in given.items() if value}}
         self._images = images
         self._log = state / "service.log"
         self._process: subprocess.Popen[bytes] | None = None

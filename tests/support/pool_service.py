@@ -2,10 +2,12 @@
 
 ``python pool_service.py STATE_DIR PORT [IMAGE...]`` prints its address and serves until its standard input is
 closed; then it ends all jobs and exits. Port 0 is any. Jobs may request the images named. Its store is SQLite in
-the state directory, unless ``POOL_DATABASE`` has another URL.
+the state directory, unless ``POOL_DATABASE`` has another URL. ``POOL_PROJECTS`` may name other projects, as JSON
+like `PROJECTS`; the pool has as many train GPUs as their quotas add up to.
 """
 
 import asyncio
+import json
 import os
 import sys
 import time
@@ -30,9 +32,12 @@ from springtide.scheduler.store import Store
 from springtide.scheduler.telemetry import discover
 
 PREFIX = "/services/springtide/"
-BUILD, TRAIN = 2, 4
+BUILD = 2
 MAX_BODY = 4 << 20
 PROJECTS = {"vision": (2, ("susan", "joe")), "speech": (2, ("jemma",))}
+PROJECTS = json.loads(os.environ.get("POOL_PROJECTS", "null")) or PROJECTS
+"""Quota and members of each project."""
+TRAIN = sum(quota for quota, _ in PROJECTS.values())
 UNFINISHED = JobFilter(states=frozenset(state.value for state in model.JobState if not state.final))
 
 
@@ -49,7 +54,7 @@ class People:
         """Do nothing: no user has a notebook."""
 
     async def members(self, **_fresh: bool):
-        return {project: names for project, (_, names) in PROJECTS.items()}
+        return {project: tuple(names) for project, (_, names) in PROJECTS.items()}
 
 
 async def main(state, port: int, *images: str):
