@@ -1,8 +1,12 @@
 /** Every drawing of the picture language on one page, and `window.gallery` for tests to draw with. */
 
 import { bigPool, gpuUsage, history, job, jobs, log, NOW, points, pool, use } from "/story.js";
+import { countsOf, sweep, sweeps, trialRow, trialRows } from "/sweep_story.js";
 import { h, patch } from "/visuals/base/dom.js";
 import { renderJobCard } from "/visuals/views/job_card.js";
+import { renderSweepCard } from "/visuals/views/sweep_card.js";
+import { renderJobRows } from "/visuals/views/job_rows.js";
+import { TrialKeeper } from "/visuals/live/trial_keeper.js";
 import { renderLog } from "/visuals/views/log_view.js";
 import { renderPoolBar } from "/visuals/charts/pool_bar.js";
 import { renderPoolGlance } from "/visuals/views/pool_glance.js";
@@ -13,7 +17,7 @@ import * as words from "/visuals/base/words.js";
 
 const COLOURS = { vision: 0, nlp: 1, speech: 2 };
 const calls = [];
-const acting = (name) => ({ pause: () => calls.push(["pause", name]), resume: () => calls.push(["resume", name]), cancel: () => calls.push(["cancel", name]) });
+const acting = (name) => ({ pause: () => calls.push(["pause", name]), resume: () => calls.push(["resume", name]), cancel: () => calls.push(["cancel", name]), retry: () => calls.push(["retry", name]) });
 
 function section(id, title, draw) {
   return [h("h2", { key: `title ${id}` }, title), h("div", { key: id, id, draw })];
@@ -23,6 +27,11 @@ function card(name, data = {}) {
   const shown = jobs[name];
   const seen = shown.attempts.length ? points(42, [[1, 0], [2, 18]].slice(0, shown.attempt)) : [];
   return h("article", { key: name, id: `card-${name}`, draw: (node) => renderJobCard(node, { job: shown, now: NOW, points: seen, log, colour: COLOURS[shown.project], simulated: true, ...data }, acting(name)) });
+}
+
+function sweepCard(name) {
+  const pageOf = (id) => `/jobs/${id}`;
+  return h("article", { key: name, id: `sweep-${name}`, draw: (node) => renderSweepCard(node, { ...sweeps[name], now: NOW, colour: 0, simulated: true, pageOf }, acting(name)) });
 }
 
 /** Everything anew, as when the page was opened. */
@@ -41,6 +50,9 @@ function draw(main) {
     section("tide", "Tide chart", (node) => renderTideChart(node, { history, colours: COLOURS })),
     h("h2", { key: "title cards" }, "Job cards"),
     h("div", { key: "cards", id: "cards" }, Object.keys(jobs).map((name) => card(name))),
+    h("h2", { key: "title sweeps" }, "Sweeps"),
+    h("div", { key: "sweeps", id: "sweeps" }, Object.keys(sweeps).map(sweepCard)),
+    section("rows", "Jobs as rows", (node) => renderJobRows(node, { jobs: [jobs.running, sweeps.running.job, sweeps.one.job], now: NOW, colours: new Map([["vision", 0]]), more: 0, stale: null }, () => null)),
     section("project", "Project bar", (node) => renderProjectBar(node, { project: pool().projects[0] })),
     section("log", "Log", (node) => renderLog(node, { text: log, ended: false, ranks: 2, rank: 0 })),
     section("big", "A larger pool", (node) => renderPoolBar(node, { pool: bigPool() })),
@@ -50,4 +62,4 @@ function draw(main) {
 
 reset();
 
-window.gallery = { reset, bigPool, calls, gpuUsage, history, job, jobs, log, NOW, points, pool, priorityWords, renderJobCard, renderLog, renderPoolBar, renderPoolGlance, renderTideChart, use, words };
+window.gallery = { reset, bigPool, calls, countsOf, sweep, sweeps, trialRow, trialRows, renderSweepCard, renderJobRows, TrialKeeper, gpuUsage, history, job, jobs, log, NOW, points, pool, priorityWords, renderJobCard, renderLog, renderPoolBar, renderPoolGlance, renderTideChart, use, words };

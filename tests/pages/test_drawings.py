@@ -6,6 +6,7 @@ import re
 
 import pytest
 from playwright.sync_api import Page, expect
+from widget_host import WIDGET
 
 from springtide.scheduler.model import PRIORITIES
 from springtide.widgets import visuals
@@ -314,33 +315,6 @@ def test_nothing_moves_for_people_who_asked_for_that(gallery: Page) -> None:
 def test_it_fits_a_phone(gallery: Page) -> None:
     gallery.set_viewport_size({"width": 360, "height": 780})
     expect(gallery.locator("html")).to_have_js_property("scrollWidth", 360)
-
-
-WIDGET = """async ([source, traits]) => {
-    const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-    const widget = (await import(url)).default;
-    const listeners = new Map();
-    const model = {
-        sent: [],
-        get: (name) => traits[name],
-        set: (name, value) => {
-            traits[name] = value;
-            listeners.get(`change:${name}`)?.forEach((call) => call());
-        },
-        on: (name, call) => listeners.set(name, [...(listeners.get(name) ?? []), call]),
-        off: (name, call) => listeners.set(name, (listeners.get(name) ?? []).filter((known) => known !== call)),
-        send: (message) => model.sent.push(message),
-        hear: (content) => (listeners.get("msg:custom") ?? []).forEach((call) => call(content)),
-        widget_manager: window.manager,
-    };
-    const el = document.createElement("div");
-    el.id = "cell";
-    document.body.append(el);
-    window.model = model;
-    widget.initialize({ model });
-    window.unmount = widget.render({ model, el });
-    window.left = () => [...listeners.values()].flat().length;
-}"""
 
 
 def test_the_bundled_card_works_as_a_notebook_widget(gallery: Page) -> None:

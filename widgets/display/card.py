@@ -28,6 +28,7 @@ ACTIONS: dict[str, Callable[[Client, str], Job]] = {
     "pause": Client.pause,
     "resume": Client.resume,
     "cancel": Client.cancel,
+    "retry": Client.retry_trials,
 }
 
 
@@ -97,7 +98,7 @@ class _Live(anywidget.AnyWidget):
 
 
 class Card(_Live):
-    """The live card of one job. What its buttons ask for is done on a thread of its own."""
+    """The live card of one job or sweep. What its buttons ask for is done on a thread of its own."""
 
     _esm = visuals.bundle("notebook/card_widget.js")
     _css = visuals.stylesheet()
@@ -105,6 +106,7 @@ class Card(_Live):
     job = traitlets.Dict().tag(sync=True)
     points: traitlets.List[Any] = traitlets.List().tag(sync=True)
     log = traitlets.Unicode("").tag(sync=True)
+    trials: traitlets.List[Any] = traitlets.List(None, allow_none=True).tag(sync=True)
     notice = traitlets.Unicode("").tag(sync=True)
     colour = traitlets.Int(None, allow_none=True).tag(sync=True)
     simulated = traitlets.Bool(False).tag(sync=True)

@@ -6,19 +6,26 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Event, Job, Point, PoolView
 from springtide.widgets.display.live_job import FINAL, LiveJob
 from springtide.widgets.display.output_types import job_data
 
+T = TypeVar("T")
+
 LOG_LINES: Final = 200
 LOG_BYTES: Final = 64 * 2**10
 POINTS: Final = 400
 """Maximum number of points of a card's curve."""
+TRIAL_POINTS: Final = 30
+"""Maximum number of points of the curve of a trial in the table of a sweep."""
+TRIALS_PER_S: Final = 100
+"""Trials that the card of a sweep fetches for each second between two fetches."""
 PAGE: Final = 1000
 FETCH_PACE_S: Final = 1.0
 """Minimum time between two requests of one card for more of the log, or for more points."""
@@ -84,19 +91,20 @@ class _Paced:
         """The time from which on it is to be fetched; infinity if there is nothing to fetch."""
         return self._free_at if self.wanted else math.inf
 
-    def take(self, now: float, *, at_once: bool = False) -> bool:
-        """Return whether to fetch it now, and count that as done."""
+    def take(self, now: float, *, at_once: bool = False, pace: float = FETCH_PACE_S) -> bool:
+        """Return whether to fetch it now, and count that as done: the next time is ``pace`` seconds from now."""
         if not at_once and now < self.due:
             return False
-        self.wanted, self._free_at = False, now + FETCH_PACE_S
+        self.wanted, self._free_at = False, now + pace
         return True
 
 
 class CardFeed:
     """What a live card shows, as plain data: tells ``show`` which of it has changed.
 
-    Keys are the card's: ``job``, ``points``, ``log``, ``notice``, ``colour``, ``simulated``. The job is drawn as
-    events push it. Of log and points they tell only that there are more, so those are fetched, once a second.
+    Keys are the card's: ``job``, ``points``, ``log``, ``trials``, ``notice``, ``colour``, ``simulated``. The job
+    is drawn as events push it. Of log and points they tell only that there are more, so those are fetched, once a
+    second; and so are the trials of a sweep, less often the more there are.
     """
 
     def __init__(self, client: Client, job_id: str, show: Callable[[dict[str, Any]], None]) -> None:
@@ -109,13 +117,14 @@ class CardFeed:
         self._tail = Tail()
         self._more_points = _Paced()
         self._more_log = _Paced()
+        self._more_trials = _Paced()
         self._about: dict[str, Any] = {}
         self._ask_start_at = math.inf
 
     @property
     def due(self) -> float:
         """When to refresh next even if no event comes, on the monotonic clock."""
-        return min(self._more_points.due, self._more_log.due)
+        return min(self._more_points.due, self._more_log.due, self._more_trials.due)
 
     def hear(self, event: Event) -> bool:
         """Take in an event; return whether it changes the card.
@@ -130,13 +139,16 @@ class CardFeed:
         if event.kind == "log" and self._job.concerns(event):
             self._more_log.wanted = True
             return True
+        if event.kind == "job" and event.data.get("sweep") == self._id:
+            self._more_trials.wanted = True
+            return False
         self._more_points.wanted |= event.kind == "progress" and self._job.concerns(event)
         return self._job.hear(event)
 
     def forget(self) -> None:
         """Note that events may have been missed."""
         self._job.forget()
-        self._more_points.wanted = self._more_log.wanted = True
+        self._more_points.wanted = self._more_log.wanted = self._more_trials.wanted = True
 
     def refresh(self) -> bool:
         """Show the job as events tell it, with what has to be fetched; return whether it can still change."""
@@ -144,10 +156,17 @@ class CardFeed:
         is_final = job.state in FINAL
         changed = {"job": job_data(job), **self._colours(job)}
         now = time.monotonic()
-        if self._more_points.take(now, at_once=is_final):
-            changed["points"] = self._fetch_points()
-        if self._more_log.take(now, at_once=is_final):
-            changed["log"] = self._fetch_log(to_end=is_final)
+        if job.trials is None:
+            self._more_trials.wanted = False
+            if self._more_points.take(now, at_once=is_final):
+                changed["points"] = self._fetch_points()
+            if self._more_log.take(now, at_once=is_final):
+                changed["log"] = self._fetch_log(to_end=is_final)
+        else:
+            self._more_points.wanted = self._more_log.wanted = False
+            pace = FETCH_PACE_S + job.trials.number / TRIALS_PER_S
+            if self._more_trials.take(now, at_once=is_final, pace=pace):
+                changed["trials"] = self._fetch_trials()
         self._ask_start_at = now + _start_pace(job)
         self._show(changed)
         return not is_final
@@ -174,6 +193,10 @@ class CardFeed:
                 break
         self._points = thin(self._points)
         return [msgspec.to_builtins(point) for point in self._points]
+
+    def _fetch_trials(self) -> list[dict[str, Any]]:
+        rows = self._client.all_trials(self._id)
+        return [msgspec.to_builtins(replace(row, curve=thin(row.curve, TRIAL_POINTS))) for row in rows]
 
     def _fetch_log(self, *, to_end: bool) -> str:
         """Read on from the tail: one piece, and more as long as pieces are large, or to the end."""
@@ -216,7 +239,7 @@ class PoolFeed:
         return True
 
 
-def thin(points: Sequence[Point], most: int = POINTS) -> list[Point]:
+def thin(points: Sequence[T], most: int = POINTS) -> list[T]:
     """Return at most ``most`` of the points, evenly spread, first and last among them."""
     if len(points) <= most:
         return list(points)

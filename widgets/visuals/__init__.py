@@ -12,7 +12,7 @@ import re
 from importlib.resources import files
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "(\.{1,2}/[a-z_/]+\.js)";\n', re.MULTILINE)
-_SHEETS = ("tokens.css", "bars.css", "card.css", "charts.css", "form.css")
+_SHEETS = ("tokens.css", "bars.css", "card.css", "charts.css", "sweep.css", "form.css")
 
 
 def bundle(*names: str) -> str:

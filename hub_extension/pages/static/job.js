@@ -1,15 +1,16 @@
 /** One job: its card, its life, its curves, its attempts, its log, and what it runs. */
 
 import { CurveKeeper } from "./visuals/live/curves.js";
+import { TrialKeeper } from "./visuals/live/trial_keeper.js";
 import { drawEvents } from "./jobs/events.js";
 import { Outputs } from "./jobs/outputs.js";
 import { UseCharts } from "./jobs/use_charts.js";
 import { drawAttempts, drawFacts, drawSource } from "./jobs/job_parts.js";
 import { LogKeeper } from "./visuals/live/log_keeper.js";
-import { call, calmly, followEvents, oncePerFrame, showMessage, site } from "./site.js";
+import { call, calmly, followEvents, jobPath, oncePerFrame, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { emptyState } from "./visuals/base/glyphs.js";
-import { renderJobCard } from "./visuals/views/job_card.js";
+import { renderWorkCard } from "./visuals/views/work_card.js";
 import { waits } from "./visuals/base/job_words.js";
 import { renderLog } from "./visuals/views/log_view.js";
 import { curveNames } from "./visuals/charts/loss_curve.js";
@@ -27,6 +28,7 @@ const curves = new CurveKeeper(call, redraw);
 const log = new LogKeeper(call, path, redraw);
 const outputs = new Outputs(path, redraw);
 const use = new UseCharts(path, redraw);
+const trials = new TrialKeeper(call, site.job, redraw);
 const rereadOutputs = calmly(() => outputs.read(), OUTPUTS_EVERY_S);
 const reread = calmly(read, 0.5);
 let events = 0;
@@ -44,12 +46,39 @@ async function start() {
     return;
   }
   redraw();
+  if (shown.job.trials) followSweep();
+  else followJob();
+  setInterval(redraw, 1000);
+  setInterval(lookAgain, 1000 * LOOK_AGAIN_S);
+}
+
+function followJob() {
   followEvents({ job: hearEvent, progress: hearProgress, usage: hearUsage, log: () => log.read(), again: readAll }, site.job);
   log.read();
   use.read();
   rereadOutputs();
-  setInterval(redraw, 1000);
-  setInterval(lookAgain, 1000 * LOOK_AGAIN_S);
+}
+
+/** What its trials do is told in events of their own. */
+function followSweep() {
+  trials.follow(shown.job.trials);
+  followEvents({ job: hearOfSweep, progress: ({ job, progress }) => trials.hearProgress(job, progress), again: readSweep });
+}
+
+function hearOfSweep(job) {
+  if (job.sweep === site.job) trials.hear(job);
+  if (job.id !== site.job) return;
+  events += 1;
+  shown.job = { ...job, source: shown.job.source };
+  shown.notice = null;
+  trials.follow(job.trials);
+  if (waits(job) && !job.starts) reread();
+  redraw();
+}
+
+function readSweep() {
+  reread();
+  trials.read();
 }
 
 /** Looking is what keeps the expected start of a waiting job up to date. */
@@ -115,7 +144,7 @@ function act(name) {
     try {
       const then = events;
       const job = await call("POST", `${path}/${name}`);
-      if (then === events) hear(job);
+      if (then === events) (job.trials ? hearOfSweep : hear)(job);
     } catch (error) {
       shown.notice = error.message;
     }
@@ -124,31 +153,47 @@ function act(name) {
 }
 
 function draw() {
-  const { job, colour } = shown;
-  const points = curves.of(job);
+  const { job } = shown;
   const now = clockNow();
   const title = clean(job.name) || job.id;
   document.title = `${title} · Springtide`;
   document.querySelector("h1").textContent = title;
   document.getElementById("page").removeAttribute("aria-busy");
-  const actions = job.user === site.user || site.administers(job.project) ? { pause: act("pause"), resume: act("resume"), cancel: act("cancel") } : {};
-  const card = { job, now, points, colour, simulated: shown.simulated, notice: shown.notice, log: null };
+  patch(
+    document.getElementById("page"),
+    h("p", { key: "back" }, h("a", { href: site.prefix }, "← My jobs"), job.sweep && [" · ", h("a", { key: "sweep", href: jobPath(job.sweep), "data-testid": "sweep-link" }, "its sweep")]),
+    h("h2", { key: "now", class: "st-hidden" }, "Now"),
+    job.trials ? drawSweep(job, now) : drawJob(job, now),
+    section("what", job.trials ? "What each trial runs" : "What it runs", drawSource(job)),
+    section("facts", job.trials ? "What each trial asks for" : "What it asked for", drawFacts(job, now)),
+  );
+}
+
+function drawCard(job, data) {
+  const may = job.user === site.user || site.administers(job.project);
+  const actions = may ? { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), retry: act("retry") } : {};
+  const card = { job, now: clockNow(), colour: shown.colour, simulated: shown.simulated, notice: shown.notice, ...data };
+  return h("article", { key: "card", class: "st-large", draw: (node) => renderWorkCard(node, card, actions) });
+}
+
+function drawSweep(job, now) {
+  return [drawCard(job, { rows: trials.rows, pageOf: jobPath }), section("events", "What happened", drawEvents(job, now))];
+}
+
+function drawJob(job, now) {
+  const { colour } = shown;
+  const points = curves.of(job);
   const names = curveNames(points).slice(0, MOST_CURVES);
   const metrics = names.map((name) => h("div", { key: name, draw: (node) => renderMetricChart(node, { points, name, colour, across: shown.across, start: points[0].at }) }));
   const charts = [...metrics, ...use.draw(job, colour)];
-  patch(
-    document.getElementById("page"),
-    h("p", { key: "back" }, h("a", { href: site.prefix }, "← My jobs")),
-    h("h2", { key: "now", class: "st-hidden" }, "Now"),
-    h("article", { key: "card", class: "st-large", draw: (node) => renderJobCard(node, card, actions) }),
+  return [
+    drawCard(job, { points, log: null }),
     charts.length > 0 && section("curves", "Metrics", [names.length > 0 && drawAcross(), h("div", { key: "curves", class: "st-curves" }, charts)]),
     section("log", "Log", h("div", { draw: (node) => renderLog(node, log.data(job), log.actions) })),
     section("outputs", "Outputs", outputs.draw(job)),
     section("attempts", "Attempts", drawAttempts(job, now)),
     section("events", "What happened", drawEvents(job, now)),
-    section("what", "What it runs", drawSource(job)),
-    section("facts", "What it asked for", drawFacts(job, now)),
-  );
+  ];
 }
 
 function drawAcross() {

@@ -4,6 +4,7 @@ import { drawFilters, drawPager, filtersOf, queryOf } from "./jobs/filters.js";
 import { drawTable } from "./jobs/job_table.js";
 import { Selection } from "./jobs/selection.js";
 import { CurveKeeper } from "./visuals/live/curves.js";
+import { TrialKeeper } from "./visuals/live/trial_keeper.js";
 import { attempted, call, calmly, followEvents, jobPath, oncePerFrame, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { emptyState, isFinal } from "./visuals/base/glyphs.js";
@@ -22,6 +23,7 @@ const heard = new Map();
 const redraw = oncePerFrame(draw);
 const curves = new CurveKeeper(call, redraw);
 const look = calmly(load, 2);
+const sweeps = new Map();
 const selection = new Selection(redraw, { mayAct, hear: hearJob });
 
 start();
@@ -59,6 +61,7 @@ async function load() {
 }
 
 async function refresh() {
+  for (const trials of sweeps.values()) trials.read();
   pool = (await attempted(() => call("GET", "pool"))) ?? pool;
   await load();
 }
@@ -91,7 +94,12 @@ function hearPool(data) {
   redraw();
 }
 
+/** A trial is no row of its own: it shows on the card of its sweep. */
 function hearEvent(job) {
+  if (job.sweep) {
+    sweeps.get(job.sweep)?.hear(job);
+    return;
+  }
   heard.set(job.id, ++events);
   hearJob(job);
 }
@@ -114,7 +122,10 @@ function hearJob(job) {
 
 function hearProgress(data) {
   const job = shown.jobs.get(data.job);
-  if (!job) return;
+  if (!job) {
+    for (const trials of sweeps.values()) trials.hearProgress(data.job, data.progress);
+    return;
+  }
   shown.jobs.set(job.id, { ...job, progress: data.progress });
   redraw();
 }
@@ -150,14 +161,28 @@ function draw() {
 
 function toggle(id) {
   if (!shown.open.delete(id)) shown.open.add(id);
+  else forgetTrials(id);
   redraw();
 }
 
 /** What the card of a job is drawn from, and what can be done on it. */
 function cardOf(job) {
   const colour = pool?.projects.find((project) => project.name === job.project)?.colour ?? null;
-  const data = { job, points: curves.of(job), now: clockNow(), colour, simulated: pool?.simulated, href: jobPath(job.id), notice: shown.notices.get(job.id), log: null };
+  const about = { job, now: clockNow(), colour, simulated: pool?.simulated, href: jobPath(job.id), notice: shown.notices.get(job.id) };
+  const data = job.trials ? { ...about, rows: rowsOf(job), pageOf: jobPath } : { ...about, points: curves.of(job), log: null };
   return { data, actions: mayAct(job) ? actionsOf(job.id) : {} };
+}
+
+/** The trials of a sweep whose card is open; read when it is opened. */
+function rowsOf({ id, trials }) {
+  if (!sweeps.has(id)) sweeps.set(id, new TrialKeeper(call, id, redraw));
+  sweeps.get(id).follow(trials);
+  return sweeps.get(id).rows;
+}
+
+function forgetTrials(id) {
+  sweeps.get(id)?.stop();
+  sweeps.delete(id);
 }
 
 function actionsOf(id) {
@@ -172,7 +197,7 @@ function actionsOf(id) {
     }
     redraw();
   };
-  return { pause: act("pause"), resume: act("resume"), cancel: act("cancel") };
+  return { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), retry: act("retry") };
 }
 
 function drawEmpty() {

@@ -7,7 +7,7 @@ import { showPanel, showStatus } from "./pool_panel.js";
 import { addCommands } from "./sending.js";
 import { PoolFeed } from "./visuals/live/pool_feed.js";
 
-const SHEETS = ["tokens", "bars", "card", "charts", "form", "rows"];
+const SHEETS = ["tokens", "bars", "card", "charts", "sweep", "form", "rows"];
 const RANK = -20;
 const PANEL = "springtide-pool";
 const MARK = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" width="16" height="16">

@@ -15,6 +15,7 @@ const STATES = {
   paused: { word: "Paused", disc: true, lines: BARS },
   succeeded: { word: "Succeeded", disc: true, lines: ["M4.9 8.3l2.2 2.2 4.1-4.6"] },
   failed: { word: "Failed", disc: true, lines: ["M5.6 5.6l4.8 4.8", "M10.4 5.6l-4.8 4.8"] },
+  pruned: { word: "Pruned", ring: true, lines: ["M5 8h6"] },
   cancelled: { word: "Cancelled", ring: true, lines: ["M4 12L12 4"] },
   lost: { word: "Lost", ring: true, lines: ["M6.3 6.4a1.8 1.8 0 1 1 2.5 1.7c-.6.3-.8.6-.8 1.2", "M8 11.3v.1"] },
 };

@@ -2,7 +2,7 @@
 
 import { isFinal } from "../base/glyphs.js";
 import { ago, clockNow } from "../base/words.js";
-import { renderJobCard } from "../views/job_card.js";
+import { renderWorkCard } from "../views/work_card.js";
 import { awayWords, isLive } from "./stale.js";
 
 const TICK_MS = 1000;
@@ -18,7 +18,7 @@ const CONNECTING = "Connecting to the pool…";
 export function showJob(element, feed, output, pageOf) {
   const { id } = output.job;
   let watching = null;
-  const draw = () => watching && drawJob(element, feed, output, watching.watched, pageOf(id));
+  const draw = () => watching && drawJob(element, feed, output, watching.watched, pageOf);
   watching = feed.watchJob(id, draw, output.job, true);
   const ticking = setInterval(() => isLive(feed) && draw(), TICK_MS);
   draw();
@@ -28,22 +28,24 @@ export function showJob(element, feed, output, pageOf) {
   };
 }
 
-function drawJob(element, feed, output, watched, href) {
+function drawJob(element, feed, output, watched, pageOf) {
   const job = watched.job ?? output.job;
   const shownAt = watched.heardAt ?? output.at;
   const blocked = blockedWords(feed, watched, shownAt);
   const data = {
     job,
     now: blocked ? shownAt : clockNow(),
-    points: watched.job ? feed.curves.of(job) : [],
+    points: watched.job && !job.trials ? feed.curves.of(job) : [],
+    rows: watched.rows,
+    pageOf,
     log: watched.job ? lastLines(watched.log.text) : null,
     notice: watched.notice ?? output.notice,
     ...feed.about(job.project),
-    href,
+    href: pageOf(job.id),
     target: "_blank",
     blocked,
   };
-  renderJobCard(element, data, mayAct(feed.me, job) ? actionsOf(watched) : {});
+  renderWorkCard(element, data, mayAct(feed.me, job) ? actionsOf(watched) : {});
 }
 
 /** Why nothing can be done about the job, or null if it can. */
@@ -62,7 +64,7 @@ function mayAct(me, job) {
 
 function actionsOf(watched) {
   const act = (name) => () => watched.act(name);
-  return { pause: act("pause"), resume: act("resume"), cancel: act("cancel") };
+  return { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), retry: act("retry") };
 }
 
 function lastLines(text) {

@@ -6,6 +6,7 @@ import { clockNow } from "../base/words.js";
 import { CurveKeeper } from "./curves.js";
 import { followStream } from "./event_stream.js";
 import { LogKeeper } from "./log_keeper.js";
+import { TrialKeeper } from "./trial_keeper.js";
 
 const LOG_TAIL = 64 * 1024;
 const LOG_EVERY_MS = 1000;
@@ -36,11 +37,25 @@ class WatchedJob {
     this.fetching = false;
     this.epoch = null;
     this.readsLog = false;
+    this.trials = null;
     this.log = new LogKeeper(feed.call, this.path, () => this.changed(), LOG_TAIL);
   }
 
   get settled() {
     return this.problem?.status === 404 || (this.job !== null && isFinal(this.job.state));
+  }
+
+  /** The rows of a sweep's trials, read when they are first asked for; null until they are known. */
+  get rows() {
+    if (!this.job?.trials) return null;
+    this.trials ??= new TrialKeeper(this.feed.call, this.id, () => this.changed());
+    this.trials.follow(this.job.trials);
+    return this.trials.rows;
+  }
+
+  forgetTrials() {
+    this.trials?.stop();
+    this.trials = null;
   }
 
   changed() {
@@ -60,6 +75,7 @@ class WatchedJob {
       this.problem = null;
       this.heardAt = clockNow();
       this.epoch = epoch;
+      this.trials?.read();
       this.#readLog();
     } catch (error) {
       this.problem = error;
@@ -106,7 +122,7 @@ class WatchedJob {
   }
 
   #readLog() {
-    if (this.readsLog) this.log.read();
+    if (this.readsLog && !this.job?.trials) this.log.read();
   }
 
   /** Looking is what keeps the expected start of a waiting job up to date. */
@@ -166,7 +182,11 @@ export class PoolFeed {
     if (known !== null && isFinal(known.state)) watched.job ??= known;
     if (watched.settled ? readsLog && watched.epoch === null : this.#hears && watched.epoch !== this.epoch) watched.fetch();
     this.looked();
-    return { watched, stop: () => this.#leave(watched.views, view) };
+    const stop = () => {
+      this.#leave(watched.views, view);
+      if (watched.views.size === 0) watched.forgetTrials();
+    };
+    return { watched, stop };
   }
 
   /** Shows the pool by calling `view` after each change; answers `{ stop }`. */
@@ -219,7 +239,7 @@ export class PoolFeed {
   #start() {
     const on = {
       job: (job) => this.#hearJob(job),
-      progress: (data) => this.jobs.get(data.job ?? data.id)?.hearProgress(data),
+      progress: (data) => this.#hearProgress(data),
       usage: (data) => this.jobs.get(data.job)?.hearUsage(data.usage),
       log: (data) => this.jobs.get(data.job ?? data.id)?.hearLog(),
       pool: (pool) => this.#hearPool(pool),
@@ -246,9 +266,18 @@ export class PoolFeed {
     return this.connection.state === "away" && this.wasLive ? this.connection.since : null;
   }
 
+  #hearProgress(data) {
+    const id = data.job ?? data.id;
+    this.jobs.get(id)?.hearProgress(data);
+    for (const watched of this.#shown()) watched.trials?.hearProgress(id, data.progress);
+  }
+
+  /** A trial is in no list: it shows on the card of its sweep. */
   #hearJob(job) {
     const watched = this.jobs.get(job.id);
     if (watched) watched.hear(job);
+    if (job.sweep) this.jobs.get(job.sweep)?.trials?.hear(job);
+    if (job.sweep) return;
     if (this.mine === null || job.user !== this.me?.name) return;
     this.mine = [job, ...this.mine.filter((each) => each.id !== job.id)];
     this.mine.sort((one, other) => other.submitted - one.submitted);

@@ -1,10 +1,10 @@
-/** The notebook's live card: traits `job`, `points`, `log`, `notice`, `colour` and `simulated`. */
+/** The notebook's live card: traits `job`, `points`, `log`, `trials`, `notice`, `colour` and `simulated`. */
 
 import { SILENT_KERNEL, hearKernel, keepFresh } from "./freshness.js";
-import { renderJobCard } from "../views/job_card.js";
+import { renderWorkCard } from "../views/work_card.js";
 import { clockNow } from "../base/words.js";
 
-const CARD_TRAITS = ["job", "points", "log", "notice", "colour", "simulated"];
+const CARD_TRAITS = ["job", "points", "log", "trials", "notice", "colour", "simulated"];
 const CARD_TICK_MS = 1000;
 const SILENT_S = 12;
 const ENDED = ["succeeded", "failed", "cancelled"];
@@ -17,14 +17,14 @@ export const cardWidget = {
     const card = document.createElement("article");
     el.append(card);
     const send = (action) => () => model.send({ action });
-    const actions = { pause: send("pause"), resume: send("resume"), cancel: send("cancel") };
+    const actions = { pause: send("pause"), resume: send("resume"), cancel: send("cancel"), retry: send("retry") };
     let silentSince = null;
     const draw = () => {
       const job = model.get("job");
       if (!job?.id) return;
-      const [points, log, notice, colour, simulated] = CARD_TRAITS.slice(1).map((name) => model.get(name));
+      const [points, log, rows, notice, colour, simulated] = CARD_TRAITS.slice(1).map((name) => model.get(name));
       const blocked = silentSince === null ? null : SILENT_KERNEL;
-      renderJobCard(card, { job, points, log, notice, colour, simulated, blocked, now: silentSince ?? clockNow() }, actions);
+      renderWorkCard(card, { job, points, log, rows, notice, colour, simulated, blocked, now: silentSince ?? clockNow() }, actions);
     };
     const silent = (is) => {
       if (is === (silentSince !== null)) return;

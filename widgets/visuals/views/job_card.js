@@ -1,10 +1,12 @@
 /** The live card of a job: state, reason, progress, loss, GPUs and their use, log, and what can be done about it. */
 
 import { h, memory, patch } from "../base/dom.js";
-import { colourOf, isFinal, projectMark, simulatedMark, stage, stateMark } from "../base/glyphs.js";
+import { colourOf, simulatedMark, stage } from "../base/glyphs.js";
 import { renderJobLife } from "../charts/job_life.js";
 import { askWords, jobSentences, stepWords } from "../base/job_words.js";
+import { trialWords } from "../base/sweep_words.js";
 import { drawUse } from "../base/gpu_use.js";
+import { cardActions, cardHeader } from "./card_parts.js";
 import { logTail, shownLog } from "./log_view.js";
 import { renderLossCurve } from "../charts/loss_curve.js";
 import { clean, count } from "../base/words.js";
@@ -27,7 +29,7 @@ export function renderJobCard(element, data, actions = {}) {
   element.dataset.state = job.state;
   patch(
     element,
-    drawHeader(data),
+    cardHeader(data, aboutWords(job)),
     h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, jobSentences(job, now)),
     wrong && h("pre", { key: "error", class: "st-error", role: "alert", "data-testid": "job-error" }, wrong),
     drawProgress(job, data.colour),
@@ -36,28 +38,27 @@ export function renderJobCard(element, data, actions = {}) {
     h("div", { key: "curve", draw: (node) => renderLossCurve(node, { points: data.points ?? [], colour: data.colour }) }),
     job.attempts.length > 0 && h("div", { key: "life", draw: (node) => renderJobLife(node, { job, now, colour: data.colour }) }),
     Boolean(data.log || (data.log === "" && job.attempts.length)) && drawLog(shownLog(state, data.log)),
-    drawActions(data, actions, state, again),
+    cardActions(data, actions, state, again, buttonWords(job)),
   );
 }
 
-function drawHeader(data) {
-  const { job, href, colour } = data;
-  const name = clean(job.name) || job.id;
-  return h(
-    "header",
-    { key: "header" },
-    h("h3", { key: "name", class: "st-title", "data-testid": "job-name" }, href ? h("a", { href, target: data.target }, name) : name),
-    stateMark(job.state, "job-state"),
-    h(
-      "div",
-      { key: "about", class: "st-about st-muted" },
-      projectMark(job.project, colour, "project"),
-      job.user !== job.project && h("span", { key: "user" }, clean(job.user)),
-      h("span", { key: "ask" }, askWords(job)),
-      job.attempt > 1 && h("span", { key: "attempt", "data-testid": "job-attempt" }, `attempt ${job.attempt}`),
-      job.retries > 0 && job.failures > 0 && h("span", { key: "failures" }, failureWords(job)),
-    ),
-  );
+function aboutWords(job) {
+  return [
+    h("span", { key: "ask" }, askWords(job)),
+    job.attempt > 1 && h("span", { key: "attempt", "data-testid": "job-attempt" }, `attempt ${job.attempt}`),
+    job.retries > 0 && job.failures > 0 && h("span", { key: "failures" }, failureWords(job)),
+    Number.isInteger(job.trial) && h("span", { key: "trial", "data-testid": "job-trial" }, trialWords({ trial: job.trial, parameters: job.outcome?.parameters })),
+  ];
+}
+
+function buttonWords(job) {
+  return {
+    standing: job.attempt,
+    cancel: "Cancel…",
+    question: `Cancel ${clean(job.name) || "this job"}? It will not go on afterwards.`,
+    keep: job.state === "running" ? "Keep running" : "Keep it",
+    confirm: "Cancel the job",
+  };
 }
 
 function failureWords({ state, failures, retries }) {
@@ -146,60 +147,4 @@ function drawLog(log) {
 function showEnd(fold) {
   const log = fold.querySelector("pre");
   if (fold.open) log.scrollTop = log.scrollHeight;
-}
-
-function drawActions({ job, notice, blocked }, actions, state, again) {
-  const standing = `${job.state} ${job.attempt} ${job.held_by_user} ${notice ?? ""}`;
-  if (state.asked !== standing) state.asked = null;
-  if (isFinal(job.state) || blocked) state.confirming = false;
-  const ask = (name) => () => {
-    state.asked = standing;
-    state.confirming = false;
-    actions[name]();
-    again();
-  };
-  const confirm = (open) => () => {
-    state.confirming = open;
-    again();
-  };
-  const buttons = state.confirming ? confirmation(job, ask("cancel"), confirm(false)) : choices(job, actions, ask, confirm(true), blocked || state.asked !== null);
-  const words = [
-    notice && h("span", { key: "notice", class: "st-notice", role: "status", "data-testid": "job-notice" }, clean(notice)),
-    blocked && h("span", { key: "blocked", class: "st-notice st-muted", role: "status", "data-testid": "job-blocked" }, clean(blocked)),
-  ].filter(Boolean);
-  if (!buttons.some(Boolean) && !words.length) return null;
-  return h("footer", { key: "actions" }, words, buttons);
-}
-
-function choices(job, actions, ask, confirm, waiting) {
-  if (isFinal(job.state)) return [];
-  const { pause, resume } = offers(job);
-  return [
-    pause && actions.pause && button("pause", pause, ask("pause"), waiting),
-    resume && actions.resume && button("resume", resume, ask("resume"), waiting),
-    actions.cancel && button("cancel", "Cancel…", confirm, waiting),
-  ];
-}
-
-function offers(job) {
-  if (job.held_by_user) return { pause: null, resume: "Resume" };
-  if (job.state === "pausing") return { pause: null, resume: null };
-  return { pause: { queued: "Hold", paused: "Keep paused" }[job.state] ?? "Pause", resume: null };
-}
-
-function confirmation(job, cancel, keep) {
-  const focus = (node) => {
-    const seen = memory(node, { focused: false });
-    if (!seen.focused) queueMicrotask(() => node.focus());
-    seen.focused = true;
-  };
-  return [
-    h("span", { key: "question", class: "st-question", role: "alert" }, `Cancel ${clean(job.name) || "this job"}? It will not go on afterwards.`),
-    button("keep", job.state === "running" ? "Keep running" : "Keep it", keep, false, { hook: focus }),
-    button("confirm", "Cancel the job", cancel, false, { class: "st-button st-danger" }),
-  ];
-}
-
-function button(name, words, click, disabled, props = {}) {
-  return h("button", { key: name, type: "button", class: "st-button", disabled, "data-testid": `job-${name}`, on: { click }, ...props }, words);
 }

@@ -3,6 +3,7 @@
 import { h, patch } from "../base/dom.js";
 import { colourOf, emptyState, stage, stateMark } from "../base/glyphs.js";
 import { askWords, jobSentences, stepWords } from "../base/job_words.js";
+import { endedTrials, shortTrialsWords, sweepGpuWords } from "../base/sweep_words.js";
 import { clean, count } from "../base/words.js";
 
 /**
@@ -30,18 +31,27 @@ function drawRow(job, now, colours, href) {
     { key: job.id, class: "st-job-row", "data-testid": "job-row", "data-job": job.id, "data-state": job.state, style: colourOf(colours.get(job.project)) },
     h("span", { key: "name", class: "st-job-name" }, href ? h("a", { href, target: "_blank" }, name) : name),
     stateMark(job.state),
-    drawProgress(job.progress),
-    h("p", { key: "why", class: "st-muted st-job-why" }, job.held.length ? count(job.held.length, "GPU") : askWords(job), " · ", jobSentences(job, now)),
+    job.trials ? drawTrack(endedTrials(job.trials) / job.trials.number, shortTrialsWords(job.trials)) : drawProgress(job.progress),
+    h("p", { key: "why", class: "st-muted st-job-why" }, job.trials ? sweepWords(job) : job.held.length ? count(job.held.length, "GPU") : askWords(job), " · ", jobSentences(job, now)),
   );
 }
 
 function drawProgress(progress) {
   const { step, of } = progress;
   if (!Number.isFinite(of) || !(of > 0) || !Number.isFinite(step)) return null;
-  const share = Math.min(1, Math.max(0, step / of));
+  return drawTrack(step / of, stepWords(progress));
+}
+
+function sweepWords({ trials }) {
+  const held = trials.gpus ? ` · ${sweepGpuWords(trials)}` : "";
+  return h("span", { key: "trials", "data-testid": "row-trials" }, `${shortTrialsWords(trials)}${held}`);
+}
+
+function drawTrack(part, words) {
+  const share = Math.min(1, Math.max(0, part));
   return h(
     "div",
-    { key: "progress", class: "st-track", role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.floor(100 * share), "aria-valuetext": stepWords(progress), title: stepWords(progress) },
+    { key: "progress", class: "st-track", role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.floor(100 * share), "aria-valuetext": words, title: words },
     h("div", { class: "st-fill", style: { width: `${100 * share}%` } }),
   );
 }

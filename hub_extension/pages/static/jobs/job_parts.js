@@ -3,6 +3,7 @@
 import { h } from "../visuals/base/dom.js";
 import { stateMark, when } from "../visuals/base/glyphs.js";
 import { askWords, priorityWords, told } from "../visuals/base/job_words.js";
+import { trialWords } from "../visuals/base/sweep_words.js";
 import { amount, clean, cleanLines, count, duration } from "../visuals/base/words.js";
 
 const ATTEMPT_HEADS = ["attempt", "state", "started", "ran for", "GPUs", "why it started", "why it stopped"];
@@ -87,6 +88,7 @@ export function drawFacts(job, now) {
     ["Time limit", job.time_limit ? duration(job.time_limit) : "none"],
     ["Failures", `${job.failures || "none"}, ${job.retries ? count(job.retries, "retry", "retries") : "no retries"} allowed`],
     ["GPU time held", duration(job.gpu_seconds)],
+    ...(Number.isInteger(job.trial) ? [["Trial", trialWords({ trial: job.trial, parameters: job.outcome?.parameters })]] : []),
     ["Id", job.id],
   ];
   return h(

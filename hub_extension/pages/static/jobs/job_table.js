@@ -3,8 +3,9 @@
 import { h } from "../visuals/base/dom.js";
 import { isFinal, projectMark, stateMark } from "../visuals/base/glyphs.js";
 import { stepWords, told, waits } from "../visuals/base/job_words.js";
+import { shortTrialsWords } from "../visuals/base/sweep_words.js";
 import { ago, amount, clean, count, duration, exact } from "../visuals/base/words.js";
-import { renderJobCard } from "../visuals/views/job_card.js";
+import { renderWorkCard } from "../visuals/views/work_card.js";
 
 const NONE = "–";
 const COLUMNS = [
@@ -86,15 +87,20 @@ function drawCell({ name, wide }, content) {
 }
 
 function drawCard(node, { data, actions }) {
-  renderJobCard(node, data, actions);
+  renderWorkCard(node, data, actions);
 }
 
 /** `8`, of which `2 borrowed`; of a job that holds none, what it asks for. */
 function gpuWords(job) {
+  const holds = heldBy(job);
   const asked = job.workers > 1 ? `${job.workers} × ${job.gpus}` : amount(job.gpus);
-  const borrowed = job.held.filter((gpu) => gpu.borrowed).length;
-  if (!job.held.length) return h("span", { key: "gpus", class: "st-muted", title: "asked for" }, asked);
-  return [h("span", { key: "gpus" }, amount(job.held.length)), borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, ` (${borrowed} borrowed)`)];
+  if (!holds.gpus) return h("span", { key: "gpus", class: "st-muted", title: job.trials ? "asked for by each trial" : "asked for" }, asked);
+  return [h("span", { key: "gpus" }, amount(holds.gpus)), holds.borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, ` (${holds.borrowed} borrowed)`)];
+}
+
+/** How many GPUs a job holds, or the trials of a sweep together. */
+function heldBy({ held, trials }) {
+  return trials ?? { gpus: held.length, borrowed: held.filter((gpu) => gpu.borrowed).length };
 }
 
 function typeWords(job, types) {
@@ -103,6 +109,7 @@ function typeWords(job, types) {
 }
 
 function progressWords(job) {
+  if (job.trials) return h("span", { key: "progress", class: "st-row-trials", "data-testid": "row-trials" }, shortTrialsWords(job.trials));
   const { step, of } = job.progress;
   if (!Number.isFinite(step)) return NONE;
   const share = Number.isFinite(of) && of > 0 ? Math.min(100, Math.floor((100 * step) / of)) : null;
@@ -113,6 +120,7 @@ function timeWords(job, now) {
   const live = job.attempts.at(-1);
   if (isFinal(job.state)) return h("time", { key: "ended", title: job.ended ? exact(job.ended) : "" }, job.ended ? `ended ${ago(job.ended, now)}` : "");
   if (job.held.length) return h("span", { key: "runs", title: `${count(job.attempt, "attempt")} so far` }, `${job.state === "running" ? "runs" : job.state} ${duration(now - (live?.started ?? live?.created ?? now))}`);
+  if (job.trials?.gpus) return h("span", { key: "runs", title: job.started ? exact(job.started) : "" }, `runs ${duration(now - (job.started ?? now))}`);
   const since = live?.ended ?? job.submitted;
   return h("span", { key: "waits", title: exact(since) }, `${waits(job) ? "waits" : "held"} ${duration(now - since)}`);
 }

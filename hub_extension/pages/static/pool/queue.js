@@ -4,6 +4,7 @@ import { jobPath } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { emptyState, projectMark, stateMark } from "../visuals/base/glyphs.js";
 import { askWords, startWords, told } from "../visuals/base/job_words.js";
+import { shortTrialsWords } from "../visuals/base/sweep_words.js";
 import { clean, count, duration } from "../visuals/base/words.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
 
@@ -46,7 +47,7 @@ function drawJob(job, now) {
     stateMark(job.state),
     h("a", { href: jobPath(job.id) }, clean(job.name) || job.id),
     clean(job.user),
-    askWords(job),
+    job.trials ? `${askWords(job)} for each of its trials (${shortTrialsWords(job.trials)})` : askWords(job),
     duration(now - since),
     h("span", { key: "reason", class: "st-clamped", title: words }, words),
     startWords(job, now) ?? "–",

@@ -1,0 +1,62 @@
+/** How a sweep stands, in words: its trials by state, the best of them, and what a trial was run with. */
+
+import { amount, clean } from "./words.js";
+
+const SHOWN_PARAMETERS = 6;
+const LONGEST_VALUE = 60;
+
+/** The states of trials in the order in which they are told, and the name of their number in the counts. */
+export const TRIAL_STATES = ["succeeded", "pruned", "failed", "cancelled", "running", "paused", "queued"];
+
+const ENDED_STATES = new Set(["succeeded", "pruned", "failed", "cancelled"]);
+const GPU_STATES = new Set(["starting", "running", "pausing"]);
+
+/** Under which number of a sweep's counts a trial in this state is. */
+export function countedAs(state) {
+  if (GPU_STATES.has(state)) return "running";
+  return ENDED_STATES.has(state) || state === "paused" ? state : "queued";
+}
+
+/** How many trials of a sweep have ended, in whichever way. */
+export function endedTrials(counts) {
+  return counts.succeeded + counts.pruned + counts.failed + counts.cancelled;
+}
+
+/** `12 of 60 trials`. */
+export function trialsWords(counts) {
+  return `${amount(endedTrials(counts))} of ${amount(counts.number)} ${counts.number === 1 ? "trial" : "trials"}`;
+}
+
+/** A sweep in a list: `12/60 trials, best 0.031`. */
+export function shortTrialsWords(counts) {
+  const best = counts.best ? `, best ${amount(counts.best.value)}` : "";
+  return `${amount(endedTrials(counts))}/${amount(counts.number)} trials${best}`;
+}
+
+/** The value of a parameter: `0.01`, `adam`, `true`, `None`. */
+export function parameterWords(value) {
+  if (value === null || value === undefined) return "None";
+  if (typeof value === "number") return amount(value);
+  const words = clean(value);
+  return words.length > LONGEST_VALUE ? `${words.slice(0, LONGEST_VALUE)}…` : words;
+}
+
+/** `lr=0.01, depth=3`; of many parameters the first ones. Empty where none are known. */
+export function parametersWords(parameters, most = SHOWN_PARAMETERS) {
+  const all = Object.entries(parameters ?? {});
+  const shown = all.slice(0, most).map(([name, value]) => `${clean(name)}=${parameterWords(value)}`);
+  return [...shown, all.length > most && `${all.length - most} more`].filter(Boolean).join(", ");
+}
+
+/** `trial 17: lr=0.01, depth=3`. */
+export function trialWords({ trial, parameters }) {
+  const words = parametersWords(parameters);
+  return words ? `trial ${trial}: ${words}` : `trial ${trial}`;
+}
+
+/** The GPUs that the trials of a sweep hold: `5 GPUs held, 2 of them borrowed`. */
+export function sweepGpuWords({ gpus, borrowed }) {
+  const held = `${amount(gpus)} ${gpus === 1 ? "GPU" : "GPUs"}`;
+  if (!borrowed) return `${held} within quota`;
+  return borrowed === gpus ? `${held}, borrowed` : `${borrowed} of ${held} borrowed`;
+}

@@ -1,0 +1,96 @@
+/** The trials of a sweep as the rows of a table: from answers and events, sorted, searched, and their parameters. */
+
+import { isFinal } from "./glyphs.js";
+import { countedAs, parameterWords, TRIAL_STATES } from "./sweep_words.js";
+import { clean } from "./words.js";
+
+const MOST_CURVE_POINTS = 100;
+
+/** The row of a trial as an event tells it. `before`: what is known of it already. */
+export function rowOfTrial(job, before) {
+  const outcome = job.outcome ?? {};
+  return {
+    trial: job.trial,
+    job: job.id,
+    state: outcome.pruned && isFinal(job.state) && job.state === "succeeded" ? "pruned" : job.state,
+    parameters: outcome.parameters ?? before?.parameters ?? null,
+    value: outcome.value ?? null,
+    values: job.progress.values,
+    step: job.progress.step,
+    of: job.progress.of,
+    curve: outcome.curve ?? [],
+    attempt: job.attempt,
+    started: job.started,
+    ended: job.ended,
+    gpu_seconds: job.gpu_seconds,
+    borrowed: job.held.filter((gpu) => gpu.borrowed).length,
+    error: job.error,
+  };
+}
+
+/** The row of a running trial after a report. */
+export function reportedRow(row, { step, of, values }, metric) {
+  const value = values?.[metric];
+  const told = { ...row, step, of, values: { ...row.values, ...values } };
+  if (!Number.isFinite(value)) return told;
+  const last = row.curve.at(-1)?.[0] ?? -Infinity;
+  const curve = Number.isFinite(step) && step > last && row.curve.length < MOST_CURVE_POINTS ? [...row.curve, [step, value]] : row.curve;
+  return { ...told, value, curve };
+}
+
+/** Whether rows and the counts of their sweep tell the same. */
+export function agreesWith(rows, counts) {
+  if (rows.length !== counts.number) return false;
+  const found = new Map();
+  for (const { state } of rows) found.set(countedAs(state), (found.get(countedAs(state)) ?? 0) + 1);
+  return TRIAL_STATES.every((state) => (found.get(state) ?? 0) === counts[state]);
+}
+
+/** The names of all parameters, in the order in which they first come. */
+export function parameterNames(rows) {
+  const names = new Set();
+  for (const { parameters } of rows) for (const name of Object.keys(parameters ?? {})) names.add(name);
+  return [...names];
+}
+
+/** The value of a row in a column: a field's name, or `{ parameter }`. */
+export function valueIn(row, column) {
+  return typeof column === "string" ? row[column] : own(row.parameters, column.parameter);
+}
+
+/** The value of a parameter; undefined where it has none. Names are other people's: `constructor` is one of them. */
+export function own(parameters, name) {
+  return parameters && Object.hasOwn(parameters, name) ? parameters[name] : undefined;
+}
+
+/** Rows in the order of a column; what has no value comes last whichever way the order is. */
+export function sortedRows(rows, column, down) {
+  const sign = down ? -1 : 1;
+  return rows.toSorted((one, other) => {
+    const [a, b] = [valueIn(one, column), valueIn(other, column)];
+    const missing = Number(isMissing(a)) - Number(isMissing(b));
+    return missing || (isMissing(a) ? 0 : sign * compared(a, b)) || one.trial - other.trial;
+  });
+}
+
+/** Rows in a state (one of `TRIAL_STATES`; empty: all) whose number, parameters or error have all words of `text`. */
+export function matchingRows(rows, state, text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!state && !words.length) return rows;
+  return rows.filter((row) => (!state || countedAs(row.state) === state) && (!words.length || contains(row, words)));
+}
+
+function contains({ trial, parameters, error }, words) {
+  const pairs = Object.entries(parameters ?? {}).map(([name, value]) => `${clean(name)}=${parameterWords(value)}`);
+  const text = `${trial} ${pairs.join(" ")} ${clean(error)}`.toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+function isMissing(value) {
+  return value === null || value === undefined || Number.isNaN(value);
+}
+
+function compared(one, other) {
+  if (typeof one === "number" && typeof other === "number") return one - other;
+  return String(one).localeCompare(String(other), undefined, { numeric: true });
+}

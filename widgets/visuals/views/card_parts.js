@@ -1,0 +1,84 @@
+/** What the cards of jobs and of sweeps share: the head, the GPUs as cells, and the buttons with their confirmation. */
+
+import { h, memory } from "../base/dom.js";
+import { isFinal, projectMark, stateMark } from "../base/glyphs.js";
+import { clean } from "../base/words.js";
+
+/** The head of a card: name, state, and what it says below them. `about`: descriptions. */
+export function cardHeader({ job, href, target, colour }, about) {
+  const name = clean(job.name) || job.id;
+  return h(
+    "header",
+    { key: "header" },
+    h("h3", { key: "name", class: "st-title", "data-testid": "job-name" }, href ? h("a", { href, target }, name) : name),
+    stateMark(job.state, "job-state"),
+    h("div", { key: "about", class: "st-about st-muted" }, projectMark(job.project, colour, "project"), job.user !== job.project && h("span", { key: "user" }, clean(job.user)), about),
+  );
+}
+
+/**
+ * The buttons of a card, what became of the last one, and why there are none.
+ * @param data as of the card
+ * @param actions `pause()`, `resume()`, `cancel()` and others, each left out where the viewer may not
+ * @param state the card's memory, with `confirming` and `asked`
+ * @param again draws the card again
+ * @param words `standing`: changes when an action has had its effect; `cancel`: the button's words; `question`, `keep`
+ *   and `confirm` of its confirmation; `more`: further buttons as pairs of an action and its words
+ */
+export function cardActions({ job, notice, blocked }, actions, state, again, words) {
+  const standing = `${words.standing} ${job.state} ${job.held_by_user} ${notice ?? ""}`;
+  if (state.asked !== standing) state.asked = null;
+  if (isFinal(job.state) || blocked) state.confirming = false;
+  const ask = (name) => () => {
+    state.asked = standing;
+    state.confirming = false;
+    actions[name]();
+    again();
+  };
+  const confirm = (open) => () => {
+    state.confirming = open;
+    again();
+  };
+  const waiting = Boolean(blocked) || state.asked !== null;
+  const buttons = state.confirming ? confirmation(words, ask("cancel"), confirm(false)) : choices(job, actions, ask, confirm(true), waiting, words);
+  const said = [
+    notice && h("span", { key: "notice", class: "st-notice", role: "status", "data-testid": "job-notice" }, clean(notice)),
+    blocked && h("span", { key: "blocked", class: "st-notice st-muted", role: "status", "data-testid": "job-blocked" }, clean(blocked)),
+  ].filter(Boolean);
+  if (!buttons.some(Boolean) && !said.length) return null;
+  return h("footer", { key: "actions" }, said, buttons);
+}
+
+function choices(job, actions, ask, confirm, waiting, { cancel, more = [] }) {
+  if (isFinal(job.state)) return [];
+  const { pause, resume } = offers(job);
+  return [
+    pause && actions.pause && cardButton("pause", pause, ask("pause"), waiting),
+    resume && actions.resume && cardButton("resume", resume, ask("resume"), waiting),
+    more.map(([name, words]) => actions[name] && cardButton(name, words, ask(name), waiting)),
+    actions.cancel && cardButton("cancel", cancel, confirm, waiting),
+  ].flat();
+}
+
+function offers(job) {
+  if (job.held_by_user) return { pause: null, resume: "Resume" };
+  if (job.state === "pausing") return { pause: null, resume: null };
+  return { pause: { queued: "Hold", paused: "Keep paused" }[job.state] ?? "Pause", resume: null };
+}
+
+function confirmation({ question, keep, confirm }, cancel, back) {
+  const focus = (node) => {
+    const seen = memory(node, { focused: false });
+    if (!seen.focused) queueMicrotask(() => node.focus());
+    seen.focused = true;
+  };
+  return [
+    h("span", { key: "question", class: "st-question", role: "alert" }, question),
+    cardButton("keep", keep, back, false, { hook: focus }),
+    cardButton("confirm", confirm, cancel, false, { class: "st-button st-danger" }),
+  ];
+}
+
+function cardButton(name, words, click, disabled, props = {}) {
+  return h("button", { key: name, type: "button", class: "st-button", disabled, "data-testid": `job-${name}`, on: { click }, ...props }, words);
+}
