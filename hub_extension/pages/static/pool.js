@@ -42,11 +42,15 @@ async function readAll() {
   rereadQueue();
 }
 
-/** Reads who waits and why GPUs are idle; only those jobs come that the viewer may see. */
+/**
+ * Reads who waits and why GPUs are idle; only those jobs come that the viewer may see. A sweep of which trials run has a
+ * place in line as long as another one waits.
+ */
 async function readQueue() {
-  const query = new URLSearchParams({ state: "queued,paused", order: "-newest", limit: QUEUE_MOST, starts: 0 });
-  const [jobs, idle] = await Promise.all([attempted(() => call("GET", `jobs?${query}`)), attempted(() => call("GET", "pool/idle"))]);
-  shown.queue = jobs?.items ?? shown.queue;
+  const listOf = (state) => attempted(() => call("GET", `jobs?${new URLSearchParams({ state, order: "-newest", limit: QUEUE_MOST, starts: 0 })}`));
+  const [waiting, running, idle] = await Promise.all([listOf("queued,paused"), listOf("running"), attempted(() => call("GET", "pool/idle"))]);
+  const sweeps = (running?.items ?? []).filter((job) => job.trials && job.place !== null);
+  if (waiting) shown.queue = [...waiting.items, ...sweeps];
   shown.idle = idle ?? shown.idle;
   redraw();
 }

@@ -1,20 +1,19 @@
 /** The trials of a sweep as the rows of a table: from answers and events, sorted, searched, and their parameters. */
 
-import { isFinal } from "./glyphs.js";
 import { countedAs, parameterWords, TRIAL_STATES } from "./sweep_words.js";
 import { clean } from "./words.js";
 
 const MOST_CURVE_POINTS = 100;
 
-/** The row of a trial as an event tells it. `before`: what is known of it already. */
-export function rowOfTrial(job, before) {
+/** The row of a trial as an event tells it. `before`: what is known of it already; `metric`: of its sweep. */
+export function rowOfTrial(job, before, metric) {
   const outcome = job.outcome ?? {};
   return {
     trial: job.trial,
     job: job.id,
-    state: outcome.pruned && isFinal(job.state) && job.state === "succeeded" ? "pruned" : job.state,
+    state: outcome.pruned && job.state === "succeeded" ? "pruned" : job.state,
     parameters: outcome.parameters ?? before?.parameters ?? null,
-    value: outcome.value ?? null,
+    value: outcome.value ?? job.progress.values[metric] ?? null,
     values: job.progress.values,
     step: job.progress.step,
     of: job.progress.of,

@@ -48,7 +48,7 @@ export class TrialKeeper {
 
   /** Takes in what an event tells of a trial. */
   hear(job) {
-    this.#put(rowOfTrial(job, this.kept.get(job.trial)));
+    this.#put(rowOfTrial(job, this.kept.get(job.trial), this.counts?.metric));
   }
 
   /** Takes in what a trial reported; nothing if the job is none of its trials. */
