@@ -10,7 +10,7 @@ import ipywidgets
 import pytest
 
 from springtide.scheduler.client import Client, PoolError, Unreachable
-from springtide.scheduler.wire import Problem
+from springtide.scheduler.wire import Problem, Submission, Trials
 from springtide.widgets.display import feed as feed_module
 from springtide.widgets.display import listener as listener_module
 from springtide.widgets.display.card import Card, PoolCard, card
@@ -63,6 +63,19 @@ def test_a_card_lives_until_its_job_has_ended(pool, workdir, card_of, until):
     assert shown.colour is not None
     until(lambda: not listener(pool.connection.client).active)
     assert not [thread for thread in threading.enumerate() if thread.name == "springtide" and not thread.daemon]
+
+
+def test_the_card_of_a_sweep_shows_its_trials_as_they_end(pool, until):
+    trials = Trials(number=3, metric="loss", parameters=[{"lr": 0.1 * number} for number in range(3)])
+    submission = Submission(argv=[sys.executable, "-c", REPORTING], name="rates", trials=trials)
+    sweep = pool.connection.client.submit(submission)
+    shown = look_at(card(pool.connection, sweep))
+    until(
+        lambda: shown.job["state"] == "succeeded" and [row["value"] for row in shown.trials or ()] == [1 / 5] * 3
+    )
+    assert [row["parameters"]["lr"] for row in shown.trials] == [0, 0.1, 0.2]
+    assert [row["state"] for row in shown.trials] == ["succeeded"] * 3
+    assert (shown.points, shown.log) == ([], "")
 
 
 BUSY = """
