@@ -8,7 +8,7 @@ from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.jobs import project_for, take
 from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.wire import Forecast, WhatIf
+from springtide.scheduler.wire import Forecast, ForecastAccuracy, WhatIf
 
 LARGEST = 256 * 1024
 """Maximum size of the body of a forecast request, in bytes."""
@@ -36,6 +36,11 @@ async def forecast(call: Call[NoQuery, WhatIf]) -> Forecast:
     )
 
 
+async def accuracy(call: Call[NoQuery, None]) -> ForecastAccuracy:
+    """Return how the starts compare with the forecasts that were shown."""
+    return await call.pool.engine.forecast_record.accuracy()
+
+
 ROUTES = (
     Route(
         "POST",
@@ -46,5 +51,13 @@ ROUTES = (
         takes=WhatIf,
         answers=Forecast,
         most=LARGEST,
+    ),
+    Route(
+        "GET",
+        "/forecasts/accuracy",
+        "How true forecasts were",
+        Who.ADMINS,
+        accuracy,
+        answers=ForecastAccuracy,
     ),
 )

@@ -50,6 +50,7 @@ class Engine:
         self.health = parts.store
         self.events = parts.events
         self.usage = parts.usage
+        self.forecast_record = parts.forecast_record
         self.outbox = parts.outbox
         self.sweeps = parts.sweeps
         self._loop_task = loop_task

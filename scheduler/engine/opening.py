@@ -13,6 +13,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.backoff import Jitter, equal_jitter
 from springtide.scheduler.clock import Clock
 from springtide.scheduler.engine.engine import Engine
+from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
 from springtide.scheduler.engine.forecasts.questions import Questions
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
@@ -198,7 +199,10 @@ def _compose(
             jitter=jitter,
         )
     )
-    forecasts = ForecastCache(read_model, run_history, starts, clock.wall, broadcast.publish_jobs)
+    record = ForecastRecord(store, clock.wall)
+    forecasts = ForecastCache(
+        read_model, run_history, starts, clock.wall, publish=broadcast.publish_jobs, record=record
+    )
     return EngineParts(
         settings=settings,
         clock=clock.wall,
@@ -217,6 +221,7 @@ def _compose(
         launch_specs=launch_specs,
         run_history=run_history,
         forecasts=forecasts,
+        forecast_record=record,
         questions=Questions(
             state=state, nodes=nodes, settings=settings, planner=planner, forecasts=forecasts, clock=clock.wall
         ),

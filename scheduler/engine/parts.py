@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
 from springtide.scheduler.engine.forecasts.questions import Questions
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
@@ -49,6 +50,7 @@ class EngineParts:
     launch_specs: LaunchSpecs
     run_history: RunHistory
     forecasts: ForecastCache
+    forecast_record: ForecastRecord
     questions: Questions
     outputs: Outputs
     events: EventSource

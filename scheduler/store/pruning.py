@@ -5,14 +5,16 @@ from __future__ import annotations
 from sqlalchemy import Connection, Table, delete, exists, func, select
 
 from springtide.scheduler.store import schema
+from springtide.scheduler.store.forecasts import shown
 
 
 def drop_jobs(connection: Connection, ids: list[str]) -> None:
-    """Delete ended jobs and their attempts; of sweeps also the parameters of their trials."""
+    """Delete ended jobs, their attempts and the forecasts of their starts; of sweeps also their parameters."""
     if not ids:
         return
     parameters = schema.sweep_parameters
     connection.execute(delete(parameters).where(parameters.c.sweep.in_(ids)))
+    shown.drop(connection, ids)
     connection.execute(delete(schema.attempts).where(schema.attempts.c.job.in_(ids)))
     connection.execute(delete(schema.jobs).where(schema.jobs.c.id.in_(ids), schema.jobs.c.ended.is_not(None)))
 

@@ -204,6 +204,17 @@ gpu_usage = Table(
 )
 Index("ix_gpu_usage_job", gpu_usage.c.job, gpu_usage.c.step, gpu_usage.c.at)
 
+forecasts = Table(
+    "forecasts",
+    metadata,
+    Column("job", String(64), primary_key=True),
+    Column("at", Double, primary_key=True),
+    Column("earliest", Double, nullable=True),
+    Column("likely", Double, nullable=False),
+    Column("latest", Double, nullable=True),
+)
+Index("ix_forecasts_at", forecasts.c.at)
+
 decisions = Table(
     "decisions",
     metadata,

@@ -14,6 +14,8 @@ from springtide.scheduler.notifications import Channel, Delivery
 from springtide.scheduler.store import deliveries, opening, pruning, schema, writing
 from springtide.scheduler.store.bundles import SMALL, BundleFiles, unpack
 from springtide.scheduler.store.errors import StoreError
+from springtide.scheduler.store.forecasts import shown
+from springtide.scheduler.store.forecasts.shown import ForecastOutcome, ShownForecast
 from springtide.scheduler.store.queries import reading, trials, usage
 from springtide.scheduler.store.queries.listing import Position
 from springtide.scheduler.store.records import (
@@ -160,6 +162,10 @@ class Store:
         """Write the use of one interval, sum up longer intervals that have ended, and drop what is too old."""
         self._write(lambda connection: saving.save(connection, records, now))
 
+    def save_forecasts(self, forecasts: Sequence[ShownForecast]) -> None:
+        """Write the forecasts of starts that are shown from now on."""
+        self._write(lambda connection: shown.save(connection, forecasts))
+
     def drop_bundles(self) -> None:
         """Delete files that no unfinished job needs."""
         self._write(pruning.drop_bundles)
@@ -271,6 +277,10 @@ class Store:
     ) -> list[UsageSum]:
         """Return the measured use by fields of `UsageKey`, of holders of these kinds, the most held first."""
         return self._read(lambda connection: usage.sums(connection, by, step, start, end, kinds=kinds))
+
+    def forecast_outcomes(self, since: float) -> list[ForecastOutcome]:
+        """Return the forecasts shown since a time, in seconds since the epoch, of jobs that have started since."""
+        return self._read(lambda connection: shown.outcomes(connection, since))
 
     def decisions(self, first: int, last: int) -> list[DecisionRecord]:
         """Return decisions with ids from ``first`` to ``last``."""

@@ -7,7 +7,15 @@ Requests refuse unknown fields. Quantities are GPUs, times are seconds since the
 from __future__ import annotations
 
 from springtide.scheduler.wire.events import Event, Problem
-from springtide.scheduler.wire.forecast import MOST_STARTS, Forecast, NodeEdit, ProjectOutlook, Shift, WhatIf
+from springtide.scheduler.wire.forecast import (
+    MOST_STARTS,
+    Forecast,
+    ForecastAccuracy,
+    NodeEdit,
+    ProjectOutlook,
+    Shift,
+    WhatIf,
+)
 from springtide.scheduler.wire.jobs import (
     Attempt,
     GpuRef,
@@ -111,6 +119,7 @@ __all__ = [
     "ChannelView",
     "Event",
     "Forecast",
+    "ForecastAccuracy",
     "GpuCell",
     "GpuReading",
     "GpuRef",

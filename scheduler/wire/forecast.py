@@ -89,3 +89,23 @@ class Forecast(Answer, frozen=True, kw_only=True):
     projects: dict[str, ProjectOutlook]
     shifts: list[Shift]
     estimate: Reason | None = None
+
+
+class ForecastAccuracy(Answer, frozen=True, kw_only=True):
+    """How the starts of jobs compare with the forecasts of them that were shown.
+
+    ``since`` is the time of the oldest of these, in seconds since the epoch. ``forecasts`` is the number of those
+    whose jobs, ``jobs`` of them, have started since: ``inside`` of these started within the window, ``early``
+    before it and ``late`` after it. The error is the distance between the likely start and the real one,
+    ``mean_width`` that of the bounds of the windows that have both, in seconds.
+    """
+
+    since: float
+    forecasts: int
+    jobs: int
+    inside: int
+    early: int
+    late: int
+    median_error: float | None
+    mean_error: float | None
+    mean_width: float | None

@@ -156,3 +156,17 @@ async def test_nobody_asks_faster_than_the_pool_answers(running):
 
 async def test_nobody_unknown_gets_an_answer(running):
     assert (await ask(running, None, job={})).status_code == 401
+
+
+async def test_administrators_are_told_how_true_forecasts_were(running):
+    first = await fill_the_pool(running)
+    waiting = await running.submit("jemma", gpus=4)
+    await running.until("jemma", waiting["id"], lambda job: job["starts"] and job["starts"]["likely"])
+    await running.as_("susan").post(f"/jobs/{first['id']}/cancel")
+    await running.until("jemma", waiting["id"], lambda job: job["state"] == "running")
+
+    told = (await running.as_("admin").get("/forecasts/accuracy")).json()
+
+    assert told["forecasts"] >= 1
+    assert told["inside"] + told["early"] + told["late"] == told["forecasts"]
+    assert (await running.as_("jemma").get("/forecasts/accuracy")).status_code == 403

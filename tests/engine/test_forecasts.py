@@ -11,7 +11,9 @@ import pytest
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.forecasts import cache
+from springtide.scheduler.engine.forecasts.accuracy import accuracy
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.forecasts.shown import ForecastOutcome, ShownForecast
 
 EVERYTHING = 60.0
 
@@ -336,3 +338,47 @@ async def test_a_job_that_its_user_stops_is_not_expected_to_go_on(pool, look, ch
     pool.clock.now += cache.FRESH
 
     assert (await look(second.id)).likely == pool.clock.now
+
+
+async def test_forecasts_that_were_shown_are_compared_with_the_starts(pool, look):
+    first = await pool.submit("susan", gpus=8, time_limit=1000.0, rotate=False)
+    await pool.state(first.id, "running")
+    second = await pool.submit("susan", gpus=8, time_limit=100.0, rotate=False)
+    starts = await look(second.id)
+    assert (await pool.engine.forecast_record.accuracy()).forecasts == 0
+
+    pool.clock.now = starts.latest - 1
+    pool.executor.end(pool.key(first.id), code=0)
+    await pool.state(second.id, "running")
+
+    told = await pool.engine.forecast_record.accuracy()
+    assert (told.forecasts, told.jobs, told.inside, told.early, told.late) == (1, 1, 1, 0, 0)
+    assert told.median_error == pytest.approx(starts.latest - 1 - starts.likely, abs=2)
+    assert told.mean_width == starts.latest - starts.earliest
+
+
+async def test_a_start_outside_of_its_window_counts_as_early_or_late():
+    def outcome(job, started):
+        return ForecastOutcome(ShownForecast(job, 0.0, 100.0, 150.0, 200.0), started)
+
+    told = accuracy([outcome("a", 10.0), outcome("b", 120.0), outcome("b", 201.0), outcome("c", 260.0)], since=0.0)
+
+    assert (told.forecasts, told.jobs, told.inside, told.early, told.late) == (4, 3, 2, 1, 1)
+    assert told.mean_error == (140 + 30 + 51 + 110) / 4
+    assert told.median_error == (51 + 110) / 2
+
+
+async def test_the_forecasts_of_a_job_are_deleted_with_it(pool, look):
+    first = await pool.submit("susan", gpus=8, time_limit=1000.0, rotate=False)
+    await pool.state(first.id, "running")
+    second = await pool.submit("susan", gpus=8, time_limit=100.0, rotate=False)
+    await look(second.id)
+    pool.executor.end(pool.key(first.id), code=0)
+    await pool.state(second.id, "running")
+    pool.executor.end(pool.key(second.id), code=0)
+    await pool.state(second.id, "succeeded")
+    assert (await pool.engine.forecast_record.accuracy()).forecasts == 1
+
+    pool.store.drop_jobs([second.id])
+
+    assert (await pool.engine.forecast_record.accuracy()).forecasts == 0

@@ -19,6 +19,7 @@ from typing import Any
 from springtide.scheduler import wire
 from springtide.scheduler.executors.base import AttemptKey, TrialReport
 from springtide.scheduler.notifications import Channel, JobEvent, NotificationChoice, NotificationSettings
+from springtide.scheduler.store.forecasts.shown import ShownForecast
 from springtide.scheduler.store.usage.record import FINE, UsageRecord
 
 ENGINE = Path(__file__).parents[1] / "engine"
@@ -84,6 +85,7 @@ async def fill(path: Path) -> None:
     holder = {"kind": "job", "job": borrower, "user": "susan", "project": "susan"}
     use = UsageRecord(step=FINE, at=1_000_000, gpu="GPU-train-0", seconds=FINE, utilization=0.5, **holder)
     pool.store.save_usage([use], pool.clock())
+    pool.store.save_forecasts([ShownForecast(f"{sweep}t0", pool.clock(), None, pool.clock() + 60, None)])
     await pool.stop()
 
 

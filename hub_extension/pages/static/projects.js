@@ -2,6 +2,7 @@
 
 import { AuditTrail } from "./quotas/audit.js";
 import { drawPeople, OWN } from "./quotas/people.js";
+import { drawAccuracy } from "./quotas/accuracy.js";
 import { bodyOf, fieldsOf, projectsOfType, projectWith, typesOf } from "./quotas/fields.js";
 import { drawProjects } from "./quotas/project_table.js";
 import { attempted, call, calmly, followEvents, oncePerFrame, showMessage, site } from "./site.js";
@@ -11,7 +12,7 @@ import { WhatIf } from "./quotas/what_if.js";
 
 const NEW = "";
 const PROJECT_NAME = /^[^\u0000-\u001f\u007f/]{1,64}$/;
-const shown = { admin: null, drafts: new Map(), refusals: new Map(), asking: null, busy: new Set() };
+const shown = { admin: null, accuracy: null, drafts: new Map(), refusals: new Map(), asking: null, busy: new Set() };
 const redraw = oncePerFrame(draw);
 const reread = calmly(read, 0.3);
 const trail = new AuditTrail(redraw, reread);
@@ -31,7 +32,9 @@ async function read() {
     editing.fields = fieldsOf(typesOf(admin.sums));
   }
   redraw();
-  if (site.admin) await trail.read();
+  if (!site.admin) return;
+  shown.accuracy = (await attempted(() => call("GET", "forecasts/accuracy"))) ?? shown.accuracy;
+  await trail.read();
 }
 
 /** What the fields hold now, typed or stored; texts that are no numbers count as unchanged. */
@@ -213,6 +216,7 @@ function draw() {
       changed > 1 && h("p", { key: "all" }, h("button", { type: "button", class: "st-button st-primary", "data-testid": "save-all", on: { click: editing.saveAll } }, `Save all ${changed} changes`)),
     ),
     h("section", { key: "people", class: "st-section" }, h("h2", {}, "People"), drawPeople(shown.admin, editing)),
+    site.admin && shown.accuracy && h("section", { key: "accuracy", class: "st-section" }, h("h2", {}, "Forecasts"), drawAccuracy(shown.accuracy)),
     site.admin && h("section", { key: "audit", class: "st-section" }, h("h2", {}, "Who changed what"), trail.draw()),
   );
 }

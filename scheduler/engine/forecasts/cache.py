@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
 from springtide.scheduler.engine.forecasts.worker_client import ForecastClient, ForecastError
 from springtide.scheduler.engine.state.pace import expected_course
@@ -45,7 +46,7 @@ MAX_QUESTIONS = 8
 class ForecastCache:
     """Keeps forecasts of the starts of jobs that are looked at in ``starts``, by job.
 
-    ``publish`` is called with the ids of jobs whose start has changed.
+    ``publish`` is called with the ids of jobs whose start has changed; ``record`` has what is shown from then on.
     """
 
     def __init__(
@@ -54,7 +55,9 @@ class ForecastCache:
         run_history: RunHistory,
         starts: dict[str, wire.Starts],
         clock: Callable[[], float],
+        *,
         publish: Callable[[Collection[str]], None],
+        record: ForecastRecord,
     ) -> None:
         self._read_model = read_model
         self._planner = read_model.planner
@@ -62,6 +65,7 @@ class ForecastCache:
         self._starts = starts
         self._clock = clock
         self._publish = publish
+        self._record = record
         self._client = ForecastClient()
         self._wanted: dict[str, None] = {}
         self._version_of: dict[str, int] = {}
@@ -150,6 +154,7 @@ class ForecastCache:
         ]:
             del self._starts[job_id], self._version_of[job_id]
         self._publish(changed)
+        await self._record.add({job_id: found[job_id] for job_id in changed})
 
     def _store(self, found: Mapping[str, wire.Starts], version: int) -> None:
         self._starts.update(found)

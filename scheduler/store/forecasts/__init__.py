@@ -1,0 +1,1 @@
+"""Forecasts of starts that were shown, kept to be compared with what happened."""
