@@ -110,3 +110,13 @@ async def test_a_pool_that_does_not_answer_is_an_error_in_words(impostor: Impost
         await PoolGate(impostor.url, "secret").ask(Target("GET", "me"))
     assert refusal(caught) == (503, "unreachable")
     assert caught.value.problem.message.startswith("The pool does not answer")
+
+
+async def test_when_a_refused_stream_may_be_asked_for_again_is_passed_on(impostor: Impostor) -> None:
+    impostor.status, impostor.headers["Retry-After"] = 429, "30"
+    impostor.body = b'{"status": 429, "code": "too_many_streams", "message": "Too many."}'
+    with pytest.raises(GateError) as caught:
+        async with PoolGate(impostor.url, "secret").events("", None):
+            pass
+    assert refusal(caught) == (429, "too_many_streams")
+    assert caught.value.retry_after == "30"
