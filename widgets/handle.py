@@ -16,7 +16,8 @@ from springtide.widgets.display import phrases, progress_bar
 from springtide.widgets.display.feed import JobFeed
 from springtide.widgets.display.listener import listener
 from springtide.widgets.display.live_job import FINAL
-from springtide.widgets.errors import UntrustedResultError
+from springtide.widgets.display.output_types import job_output
+from springtide.widgets.errors import SpringtideError, UntrustedResultError
 
 NO_LONGER = "No longer waiting. The job goes on; pool.job('{}') brings it back."
 
@@ -155,6 +156,24 @@ class Handle:
     def show(self) -> None:
         """Display the live card."""
         show(self)
+
+    def _words(self, info: wire.Job) -> tuple[str, str]:
+        """Return text and HTML that stand where no live card can."""
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        try:
+            info = self.info
+        except SpringtideError as error:
+            return {"text/plain": f"{self!r}: {error}"}
+        notice = " ".join(self.notes)
+        text, html = self._words(info)
+        fallback = {**job_output(info, time.time(), notice), "text/plain": text, "text/html": html}
+        try:
+            from springtide.widgets.display.card import bundle, card  # noqa: PLC0415 - the extra may be missing
+        except ModuleNotFoundError:
+            return fallback
+        return {**bundle(card(self._connection, info, notice)), **fallback}
 
     def _require_trust(self, user: str, *, trust: bool, call: str) -> None:
         """Raise `UntrustedResultError` if the result is another person's, unless the caller trusts it."""

@@ -17,7 +17,6 @@ from springtide.scheduler.client import Client
 from springtide.widgets.connection import PoolError
 from springtide.widgets.display import phrases, plain
 from springtide.widgets.display.live_job import FINAL
-from springtide.widgets.display.output_types import job_output
 from springtide.widgets.errors import (
     DownloadError,
     JobCancelledError,
@@ -176,23 +175,9 @@ class Job(Handle):
 
     # ---------- display
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        try:
-            job = self.info
-        except SpringtideError as error:
-            return {"text/plain": f"{self!r}: {error}"}
+    def _words(self, info: wire.Job) -> tuple[str, str]:
         now = time.time()
-        notice = " ".join(self.notes)
-        fallback = {
-            **job_output(job, now, notice),
-            "text/plain": plain.job_text(job, now),
-            "text/html": plain.job_html(job, now),
-        }
-        try:
-            from springtide.widgets.display.card import bundle, card  # noqa: PLC0415 - the extra may be missing
-        except ModuleNotFoundError:
-            return fallback
-        return {**bundle(card(self._connection, job, notice)), **fallback}
+        return plain.job_text(info, now), plain.job_html(info, now)
 
 
 def _all_points(client: Client, job_id: str) -> list[wire.Point]:

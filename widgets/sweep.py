@@ -209,12 +209,8 @@ class Sweep(Handle):
 
     # ---------- display
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        try:
-            info = self.info
-        except SpringtideError as error:
-            return {"text/plain": f"{self!r}: {error}"}
-        return {"text/plain": sweeps.sweep_text(info), "text/html": sweeps.sweep_html(info)}
+    def _words(self, info: wire.Job) -> tuple[str, str]:
+        return sweeps.sweep_text(info), sweeps.sweep_html(info)
 
 
 def handle_of(info: wire.Job, way: Any, notes: Sequence[str] = ()) -> Job | Sweep:

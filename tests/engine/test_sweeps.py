@@ -88,6 +88,18 @@ async def test_the_largest_value_is_the_best_of_a_sweep_that_maximizes(pool):
     assert (await pool.job(one.id)).trials.best.trial == 2
 
 
+async def test_a_trial_that_only_reports_has_the_last_value_of_the_metric(pool):
+    one = await sweep(pool, 2, parameters=[{"x": 0}, {"x": 1}], metric="loss")
+    await pool.idle()
+    for number, key in enumerate(live(pool)):
+        pool.executor.report(key, loss=5.0 - number)
+        pool.executor.end(key, code=0)
+    await pool.idle()
+    best = (await pool.job(one.id)).trials.best
+    assert (best.trial, best.value, best.parameters) == (1, 4.0, {"x": 1})
+    assert [row.value for row in (await rows(pool, one.id)).items] == [5.0, 4.0]
+
+
 async def test_pruned_trials_are_counted_apart_and_are_never_the_best(pool):
     one = await sweep(pool, 2, gpus=1)
     await pool.idle()

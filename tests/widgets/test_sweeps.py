@@ -15,6 +15,7 @@ import optuna
 import pytest
 
 from springtide.training import current_job
+from springtide.widgets.display.output_types import JOB_TYPE
 from springtide.widgets.errors import (
     JobFailedError,
     NoResultError,
@@ -67,6 +68,8 @@ def test_a_sweep_compares_its_trials_and_shows_them(pool, workdir, capsys) -> No
     assert "Sweep bowl" in shown["text/plain"]
     assert "Best loss 1.25 in trial 2 (x 1, y 0.5)" in shown["text/plain"]
     assert "<td" in shown["text/html"]
+    assert shown[JOB_TYPE]["job"]["trials"]["succeeded"] == 4
+    assert "application/vnd.jupyter.widget-view+json" in shown
     study = sweep.study()
     assert (study.best_value, study.best_params) == (1.25, {"x": 1, "y": 0.5})
     assert study.trials[0].intermediate_values == {0: 11.25, 1: 10.25, 2: 9.25}

@@ -96,11 +96,17 @@ def trial_id(sweep: str, number: int, run: int) -> str:
 
 
 def outcome_of(trial: JobRecord) -> Outcome:
-    """Return what is known of a trial: what it reported, else the parameters that were known beforehand."""
-    outcome = trial.standing.outcome or Outcome()
-    if outcome.parameters is None and trial.spec.trial is not None:
-        outcome = replace(outcome, parameters=trial.spec.trial.parameters)
-    return outcome
+    """Return what is known of a trial.
+
+    What it told of itself; else the parameters that were known beforehand, and the last reported value of the
+    metric.
+    """
+    outcome, of = trial.standing.outcome or Outcome(), trial.spec.trial
+    if of is None:
+        return outcome
+    parameters = of.parameters if outcome.parameters is None else outcome.parameters
+    value = trial.standing.values.get(of.metric) if outcome.value is None else outcome.value
+    return replace(outcome, parameters=parameters, value=value)
 
 
 # ---------- counting

@@ -72,7 +72,7 @@ def row(trial: JobRecord, borrowing: Borrowing, now: float) -> wire.TrialRow:
         job=trial.id,
         state="pruned" if pruned else trial.state.value,
         parameters=_copied(known.parameters),
-        value=known.value if known.value is not None else standing.values.get(spec.metric),
+        value=known.value,
         values=dict(standing.values),
         step=standing.step,
         of=standing.of,
