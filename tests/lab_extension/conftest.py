@@ -28,7 +28,7 @@ for step in range(6000):
 """
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     """The pool's service; it can be killed and started again."""
     service = ServiceProcess(tmp_path_factory.mktemp("pool"))
@@ -37,7 +37,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
     service.stop()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory, service: ServiceProcess) -> Iterator[Lab]:
     """Susan's notebook server."""
     root = tmp_path_factory.mktemp("susan")
@@ -47,15 +47,15 @@ def lab(tmp_path_factory: pytest.TempPathFactory, service: ServiceProcess) -> It
     stop(server)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with running_browser() as browser:
         yield browser
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def window(browser: Browser) -> Iterator[BrowserContext]:
-    """The browser window of all tests: what JupyterLab loads is kept from one to the next."""
+    """The browser window of a file's tests: what JupyterLab loads is kept from one to the next."""
     window = browser.new_context(viewport={"width": 1300, "height": 1000})
     window.set_default_timeout(PATIENCE_S * 1000)
     yield window

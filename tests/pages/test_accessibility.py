@@ -14,7 +14,7 @@ from springtide.hub_extension.web.hub import Server
 
 Visit = Callable[..., Page]
 
-COLOURS = {"runOnly": ["cat.color"]}
+COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 AGAIN = Axe("'is there'")
 """axe-core on a page into which it has been put."""
 FOUND = frozenset({"moderate", "serious", "critical"})

@@ -20,14 +20,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("notebook-server"))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a real service: 4 simulated train GPUs; susan and joe in vision."""
     with running_service(tmp_path_factory.mktemp("pool")) as url:
         yield url
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory, service: str) -> Iterator[NotebookServer]:
     """Susan's notebook server."""
     root = tmp_path_factory.mktemp("susan")
@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, service: str) -> Iterator[N
     stop(server)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def lonely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NotebookServer]:
     """A notebook server without a pool."""
     server = start_server(tmp_path_factory.mktemp("lonely"), {})

@@ -24,7 +24,7 @@ LONG_ENOUGH_S = 6
 LOG_END = 6000
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """The hub of all tests of the group ``story``."""
     hub = Hub(tmp_path_factory.mktemp("hub") / "state", "c.Springtide.min_runtime = 1.0")
