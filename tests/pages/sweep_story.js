@@ -38,7 +38,7 @@ export function countsOf(rows, changes = {}) {
 
 /** The job of a sweep, from the rows of its trials. */
 export function sweep(rows, counts = {}, changes = {}) {
-  const sentences = [{ role: "state", text: "5 of its trials run on 5 GPUs, 2 of them borrowed; 24 of 60 have ended." }, { role: "next", text: "One trial waits: the project vision holds all GPUs that it may." }];
+  const sentences = [{ role: "state", text: "5 of its trials run on 5 GPUs, 3 of them borrowed; 24 of 60 have ended." }, { role: "next", text: "One trial waits: the project vision holds all GPUs that it may." }];
   const reason = { code: "sweep", text: sentences.map(({ text }) => text).join(" "), sentences, params: {} };
   return job({ id: "j20", name: "digits-sweep", gpus: 1, held: [], attempt: 0, attempts: [], progress: { step: null, of: null, at: null, values: {} }, saved: null, saved_step: null, sweep: null, trial: null, outcome: null, reason, trials: countsOf(rows, counts), ...changes });
 }

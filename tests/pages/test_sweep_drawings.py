@@ -65,7 +65,7 @@ def test_a_card_tells_how_many_trials_have_ended_and_which_is_the_best(gallery: 
 def test_the_bar_tells_the_trials_of_each_state(gallery: Page) -> None:
     card = gallery.locator("#sweep-running")
     expect(card.get_by_test_id("sweep-counts")).to_have_attribute(
-        "aria-label", "Trials: 17 succeeded, 4 pruned, 3 failed, 5 running, 1 paused, 30 waiting"
+        "aria-label", "Trials: 17 succeeded, 4 pruned, 3 failed, 5 running, 1 paused, 30 to come"
     )
     expect(card.get_by_test_id("count-failed")).to_have_text("3 failed")
     expect(card.get_by_test_id("count-cancelled")).to_have_count(0)
@@ -147,7 +147,7 @@ def test_trials_are_filtered_by_state_and_by_words(gallery: Page) -> None:
     card = draw_sweep(gallery, SOME)
     states = card.get_by_test_id("trials-state")
     expect(states.locator("option")).to_have_text(
-        ["All (4)", "Succeeded (1)", "Failed (1)", "Running (1)", "Waiting (1)"]
+        ["All (4)", "Succeeded (1)", "Failed (1)", "Running (1)", "To come (1)"]
     )
     states.select_option("failed")
     assert numbers(card) == [2]

@@ -5,7 +5,7 @@ import { colourOf, stateWord } from "../base/glyphs.js";
 import { TRIAL_STATES } from "../base/sweep_words.js";
 import { amount } from "../base/words.js";
 
-const WORDS = { queued: "waiting" };
+const WORDS = { queued: "to come" };
 
 /** The bar and its legend, as a description. */
 export function trialCounts(counts, colour) {

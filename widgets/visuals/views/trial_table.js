@@ -53,7 +53,7 @@ function columnsOf(parameters, { rows, metric, goal }) {
 function drawTrialFilters(rows, matching, view, choose) {
   const found = Map.groupBy(rows, ({ state }) => countedAs(state));
   const states = TRIAL_STATES.filter((state) => found.has(state) || state === view.state);
-  const words = (state) => `${state === "queued" ? "Waiting" : stateWord(state)} (${amount(found.get(state)?.length ?? 0)})`;
+  const words = (state) => `${state === "queued" ? "To come" : stateWord(state)} (${amount(found.get(state)?.length ?? 0)})`;
   const change = (event) => choose({ state: event.target.value, shown: FIRST_TRIALS });
   const input = (event) => choose({ text: event.target.value, shown: FIRST_TRIALS });
   return h(
