@@ -30,10 +30,11 @@ class Lab:
     def open(self, context: BrowserContext, name: str, application: str = "lab") -> Page:
         """Open a notebook in JupyterLab (``lab``) or Notebook 7 (``notebook``).
 
-        What these say of a lost connection to the notebook server is dismissed.
+        What these say of a lost connection to the notebook server, and of a kernel that could not start meanwhile,
+        is dismissed.
         """
         tab = context.new_page()
-        lost = tab.locator(".jp-Dialog", has_text="Server Connection Error")
+        lost = tab.locator(".jp-Dialog", has_text=re.compile("Server Connection Error|Error Starting Kernel"))
         tab.add_locator_handler(lost, lambda dialog: dialog.locator("button.jp-mod-accept").click())
         path = {"lab": f"lab/workspaces/auto-{len(context.pages)}/tree", "notebook": "notebooks"}[application]
         tab.goto(f"{self.server.url}{path}/{name}?reset&token={TOKEN}")
