@@ -69,6 +69,7 @@ def test_a_card_outlives_its_kernel_and_its_page(lab: Lab, context: BrowserConte
     expect_state(tab, "Cancelled")
 
 
+@pytest.mark.full  # fails at times beside other tests, for an unknown reason; `make soak` runs it alone
 def test_cards_say_that_the_pool_is_away_and_come_back_by_themselves(
     lab: Lab, context: BrowserContext, service: ServiceProcess, submit: Callable[..., Job]
 ) -> None:
