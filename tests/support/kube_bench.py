@@ -64,6 +64,18 @@ class KubeBench(Bench):
         await self.executor.stop()
         await self.api.close()
 
+    async def until(self, condition: Callable[[], Any], what: str) -> Any:
+        """Wait until the condition holds for the observations; a failure shows the pods as the cluster has them."""
+        try:
+            return await super().until(condition, what)
+        except AssertionError as failure:
+            pods = [
+                (each["metadata"]["name"], each["metadata"].get("deletionTimestamp"), each["status"].get("phase"))
+                for each in await asyncio.to_thread(self.pods)
+            ]
+            logs = [daemon.tail() for daemon in self.cluster.daemons() if daemon.name == "kwok"]
+            raise AssertionError("\n".join([str(failure), f"pods: {pods}", *logs])) from None
+
     # ---------- attempts
 
     def job(self, job: str = "job", *, gpus: int = 1, size: int = 1, slot: int = 0, **more: Any) -> AttemptSpec:
