@@ -278,12 +278,22 @@ class Cluster:
         self._ours("lose its API server").api.kill()
 
     def start_api(self) -> None:
-        """Start the API server again, at the same address, and wait until it and its controllers work."""
+        """Start the API server again, at the same address, and wait until it and its fake nodes work.
+
+        A kwok that starts ignores changes of pods until it holds the leases of their nodes, and ignores them for
+        good: no test may change a pod before that.
+        """
         plane = self._ours("start its API server")
-        plane.start_api()
         plane.kwok.kill()
+        plane.start_api()
         self.request("DELETE", NODE_LEASES)  # a new kwok would wait until they expire
         plane.restart_clients()
+        until(self._nodes_are_leased, "kwok holds the leases of the fake nodes")
+
+    def _nodes_are_leased(self) -> bool:
+        nodes = self.items("/api/v1/nodes", labelSelector=f"{FAKE_LABEL}=true")
+        leases = {lease["metadata"]["name"] for lease in self.items(NODE_LEASES)}
+        return {node["metadata"]["name"] for node in nodes} <= leases
 
     @contextlib.contextmanager
     def pause_kwok(self) -> Iterator[None]:

@@ -65,7 +65,7 @@ class KubeBench(Bench):
         await self.api.close()
 
     async def until(self, condition: Callable[[], Any], what: str) -> Any:
-        """Wait until the condition holds for the observations; a failure shows the pods as the cluster has them."""
+        """Wait until the condition holds for the observations; a failure shows the cluster's pods."""
         try:
             return await super().until(condition, what)
         except AssertionError as failure:
