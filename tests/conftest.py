@@ -7,6 +7,8 @@ which tests share a worker; and how much the proofs prove.
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 import secrets
 import shutil
@@ -99,6 +101,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = sorted((item for item in items if item not in left_out), key=_turn)
 
 
+def pytest_collection_finish() -> None:
+    """Keep what was imported and collected, hundreds of thousands of objects, out of later garbage collections."""
+    gc.freeze()
+
+
 def _turn(item: pytest.Item) -> int:
     """Return when a test starts: those of long groups, of other groups, and long ones of their own come first."""
     group = item.get_closest_marker("xdist_group")
@@ -112,9 +119,10 @@ def _of_fixtures(item: pytest.Item) -> set[str]:
     return {marker for name, marker in MARKER_OF_FIXTURE.items() if name in fixtures}
 
 
-def _of_folder(path: Path) -> set[str]:
+@functools.cache
+def _of_folder(path: Path) -> frozenset[str]:
     here = path.relative_to(HERE)
-    return {marker for folder, marker in MARKER_OF_FOLDER.items() if here.is_relative_to(folder)}
+    return frozenset(marker for folder, marker in MARKER_OF_FOLDER.items() if here.is_relative_to(folder))
 
 
 def _shares(item: pytest.Item) -> bool:

@@ -48,8 +48,8 @@ EXTRAS_OF: dict[str, tuple[str, ...]] = {
 }
 FRAMEWORKS = {"torch", "lightning", "transformers", "keras"}
 """What the adapters of the training library import, where a job has it."""
-NEVER_IMPORTED = {"cmaes", "ipython", "jupyterlab", "notebook", "psycopg"}
-"""What is declared because others load it: notebooks, Optuna, and SQLAlchemy by the address of the store."""
+NEVER_IMPORTED = {"cmaes", "ipython", "jupyterlab", "notebook", "psycopg", "sniffio"}
+"""What is declared because others load it: notebooks, Optuna, httpx, and SQLAlchemy by the store's address."""
 
 OF_TESTS = {"engine_worlds", "model"}
 """Modules that tests make while they run."""
