@@ -210,9 +210,7 @@ def test_without_root_everybody_is_told_that_all_runs_as_one_account(
 
 
 @pytest.mark.root
-def test_jobs_and_notebooks_of_springtide_up_are_their_users(tmp_path: Path) -> None:
-    hub = Hub(tmp_path / "state")
-    hub.start()
+def test_jobs_and_notebooks_of_springtide_up_are_their_users(hub: Hub) -> None:
     susan = Person(hub, "susan")
     try:
         said = until("the last line", lambda: hub.log.read_text() if "Ctrl-C" in hub.log.read_text() else "")
@@ -232,6 +230,6 @@ def test_jobs_and_notebooks_of_springtide_up_are_their_users(tmp_path: Path) -> 
         modes = {path.name: oct(path.stat().st_mode & 0o777) for path in hub.state_dir.iterdir() if path.is_file()}
         assert set(modes.values()) == {"0o600"}, modes
         assert hub.state_dir.stat().st_mode & 0o777 == 0o711
+        susan.stop()
     finally:
         susan.close()
-        hub.stop()
