@@ -52,7 +52,7 @@ frameworks: $(VENV)/dev.stamp install ## Gangs of real frameworks, paused and re
 	$(BIN)/python -m pytest tests/frameworks --full --durations 0 $(PYTEST_ARGS)
 
 soak: $(VENV)/dev.stamp install ## Longer proofs of policy and engine than `make test` has time for
-	$(BIN)/python -m pytest tests/proofs --soak 64 --timeout 14400
+	$(BIN)/python -m pytest tests/proofs --soak 160 --timeout 14400
 	$(BIN)/python -m pytest tests/reliability --soak 20 -m "not hub" --timeout 7200
 	$(BIN)/python -m pytest tests/lab_extension --full -k pool_is_away
 	SPRINGTIDE_EXAMPLES=500 $(BIN)/python -m pytest tests/api/test_generated_requests.py

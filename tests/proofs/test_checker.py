@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from histories.living import live_through
 
 from springtide.scheduler.model import (
     Decision,
@@ -418,9 +419,9 @@ def test_a_job_waits_no_longer_than_patience_for_what_its_project_is_entitled_to
     assert Promise.NO_STARVATION in {breach.promise for breach in watch.breaches}
 
 
-def test_incremental_books_equal_books_opened_afresh(history):
+def test_incremental_books_equal_books_opened_afresh():
     for seed in range(30):
-        world = history(seed, 60)
+        world = live_through(seed, 60)
         kept, fresh = world.watch.books, Books(world.snapshot())
 
         parts: list[tuple[dict[Any, int], dict[Any, int]]] = [(kept.rooms, fresh.rooms), (kept.free, fresh.free)]

@@ -1,61 +1,64 @@
-"""Random histories of a small pool: whatever happens, the nine promises hold.
+"""Random histories of a small pool: whatever happens, the nine promises hold, and memory changes no plan.
 
 `pytest tests/proofs --soak N` lives through N times as many, from fresh seeds; `--seed S` begins at the seed S.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from histories.living import TwicePlanned, live_through
+from histories.random_pools import some_world
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from springtide.scheduler.model import Surplus
+from springtide.scheduler.policy import Planner
 
 STEPS = 200
-HISTORIES = 160
+HISTORIES = 64
 BATCHES = 8
-GROUPED = 40
+GROUPED = 16
 TYPED = 8
 LEAST_SERVED = 4
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
-def test_no_promise_is_broken_in_a_random_history(batch, history, first_seed, soak):
-    for seed in range(first_seed + batch, first_seed + HISTORIES * (soak or 1), BATCHES):
-        world = history(seed, STEPS)
+def prove(seed: int, *, twice: bool = False, **kind: Any) -> None:
+    """Live through a history: no promise is broken; planned ``twice``, without memory too, all plans are alike."""
+    world = live_through(seed, STEPS, TwicePlanned if twice else Planner, **kind)
+    where = f"pytest tests/proofs --seed {seed}, step {len(world.log)} ({world.log[-1]}):"
+    assert not world.watch.breaches, "\n".join([where, *map(str, world.watch.breaches)])
+    assert len(world.log) == STEPS
+    if isinstance(world.planner, TwicePlanned):
+        for now, remembered, afresh in world.planner.plans:
+            assert remembered == afresh, f"pytest tests/proofs --seed {seed}, at {now:g}"
 
-        where = f"pytest tests/proofs --seed {seed}, step {len(world.log)} ({world.log[-1]}):"
-        assert not world.watch.breaches, "\n".join([where, *map(str, world.watch.breaches)])
-        assert len(world.log) == STEPS
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_no_promise_is_broken_in_a_random_history(batch, first_seed, soak):
+    for seed in range(first_seed + batch, first_seed + HISTORIES * (soak or 1), BATCHES):
+        prove(seed, twice=seed % 5 == 0)
 
 
 @pytest.mark.parametrize("batch", range(2))
-def test_no_promise_is_broken_where_jobs_require_islands_and_sockets(batch, history, first_seed, soak):
+def test_no_promise_is_broken_where_jobs_require_islands_and_sockets(batch, first_seed, soak):
     for seed in range(first_seed + batch, first_seed + GROUPED * (soak or 1), 2):
-        world = history(seed, STEPS, grouped=True)
-
-        where = f"pytest tests/proofs --seed {seed}, step {len(world.log)} ({world.log[-1]}):"
-        assert not world.watch.breaches, "\n".join([where, *map(str, world.watch.breaches)])
+        prove(seed, grouped=True)
 
 
 @pytest.mark.parametrize("batch", range(2))
 @pytest.mark.parametrize("grouped", [False, True])
-def test_no_promise_is_broken_with_several_gpu_types(batch, grouped, history, first_seed, soak):
+def test_no_promise_is_broken_with_several_gpu_types(batch, grouped, first_seed, soak):
     for seed in range(first_seed + batch, first_seed + TYPED * (soak or 1), 2):
-        world = history(seed, STEPS, typed=True, grouped=grouped)
-
-        where = f"pytest tests/proofs --seed {seed}, step {len(world.log)} ({world.log[-1]}):"
-        assert not world.watch.breaches, "\n".join([where, *map(str, world.watch.breaches)])
+        prove(seed, twice=not grouped and seed % 3 == 0, typed=True, grouped=grouped)
 
 
 @pytest.mark.parametrize("typed", [False, True])
-def test_no_promise_is_broken_where_the_surplus_goes_to_the_least_served(typed, history, first_seed, soak):
+def test_no_promise_is_broken_where_the_surplus_goes_to_the_least_served(typed, first_seed, soak):
     for seed in range(first_seed, first_seed + LEAST_SERVED * (soak or 1)):
-        world = history(seed, STEPS, typed=typed, surplus=Surplus.LEAST_SERVED)
-
-        where = f"pytest tests/proofs --seed {seed}, step {len(world.log)} ({world.log[-1]}):"
-        assert not world.watch.breaches, "\n".join([where, *map(str, world.watch.breaches)])
+        prove(seed, twice=not typed or seed % 4 == 0, typed=typed, surplus=Surplus.LEAST_SERVED)
 
 
 FOUND_BY_SOAKING = (
@@ -65,22 +68,26 @@ FOUND_BY_SOAKING = (
 )
 """Seeds of histories in which a promise was broken once."""
 
+RARE = "93 110 121 126"
+"""Seeds of histories that take the branches of the policy that no other history here takes."""
 
-def test_what_was_broken_once_holds(history):
-    for seed in map(int, FOUND_BY_SOAKING.split()):
-        assert not history(seed, STEPS).watch.breaches, f"pytest tests/proofs --seed {seed}"
+
+@pytest.mark.parametrize("seeds", [FOUND_BY_SOAKING, RARE], ids=["broken once", "rare"])
+def test_no_promise_is_broken_in_the_histories_that_are_worth_repeating(seeds):
+    for seed in map(int, seeds.split()):
+        prove(seed)
 
 
 NUMBER = st.integers(0, (1 << 12) - 1)
 
 
-def test_no_promise_is_broken_whatever_happens_next(any_world, soak):
+def test_no_promise_is_broken_whatever_happens_next(soak):
     """The same actions chosen by Hypothesis, which shrinks a history that breaks a promise to its essence."""
 
     class Pool(RuleBasedStateMachine):
         @initialize(seed=st.integers(0, 1 << 16))
         def open(self, seed):
-            self.world = any_world(seed)
+            self.world = some_world(seed)
 
         @rule(a=NUMBER, b=NUMBER)
         def submit(self, a, b):
@@ -131,7 +138,7 @@ def test_no_promise_is_broken_whatever_happens_next(any_world, soak):
     run_state_machine_as_test(
         Pool,
         settings=settings(
-            max_examples=25 * (soak or 1),
+            max_examples=10 * (soak or 1),
             stateful_step_count=40,
             deadline=None,
             derandomize=not soak,
@@ -139,18 +146,3 @@ def test_no_promise_is_broken_whatever_happens_next(any_world, soak):
             print_blob=True,
         ),
     )
-
-
-@pytest.mark.parametrize(
-    ("surplus", "typed", "histories"),
-    [
-        (Surplus.FAIR, False, 16),
-        (Surplus.FAIR, True, 3),
-        (Surplus.LEAST_SERVED, False, 4),
-        (Surplus.LEAST_SERVED, True, 1),
-    ],
-)
-def test_the_plan_with_memory_is_the_plan_without(typed, histories, surplus, memory_compared, first_seed, soak):
-    for seed in range(first_seed, first_seed + histories * (soak or 1)):
-        for now, remembered, afresh in memory_compared(seed, STEPS, typed=typed, surplus=surplus):
-            assert remembered == afresh, f"pytest tests/proofs --seed {seed}, at {now:g}"

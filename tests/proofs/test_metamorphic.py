@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from histories.living import live_through
 
 from springtide.scheduler.model import Job, Node, Placement, Project, Snapshot, Worker
 from springtide.scheduler.policy import Planner
@@ -16,9 +17,9 @@ SEEDS = range(25)
 
 
 @pytest.fixture(params=SEEDS)
-def snapshot(request, history) -> Snapshot:
+def snapshot(request) -> Snapshot:
     """A pool in the middle of its life."""
-    return history(request.param, 40).snapshot()
+    return live_through(request.param, 40).snapshot()
 
 
 def outcome(snapshot: Snapshot) -> dict[str, int]:

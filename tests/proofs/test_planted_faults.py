@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from histories.living import live_through
 
 from springtide.scheduler.model import (
     Change,
@@ -253,10 +254,10 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("fault", "promise"), FAULTS, ids=[fault.__name__ for fault, _ in FAULTS])
-def test_a_policy_that_breaks_a_promise_is_caught(fault, promise, history):
+def test_a_policy_that_breaks_a_promise_is_caught(fault, promise):
     found: set[Promise] = set()
     for seed in SEEDS:
-        world = history(seed, STEPS, fault, wanted=promise)
+        world = live_through(seed, STEPS, fault, wanted=promise)
         found.update(breach.promise for breach in world.watch.breaches)
         if promise in found:
             break
@@ -267,10 +268,10 @@ def test_a_policy_that_breaks_a_promise_is_caught(fault, promise, history):
 @pytest.mark.parametrize(
     ("fault", "promise"), FAULTS_WITH_TYPES, ids=[fault.__name__ for fault, _ in FAULTS_WITH_TYPES]
 )
-def test_a_policy_that_mixes_up_gpu_types_is_caught(fault, promise, history):
+def test_a_policy_that_mixes_up_gpu_types_is_caught(fault, promise):
     found: set[Promise] = set()
     for seed in SEEDS:
-        world = history(seed, STEPS, fault, wanted=promise, typed=True)
+        world = live_through(seed, STEPS, fault, wanted=promise, typed=True)
         found.update(breach.promise for breach in world.watch.breaches)
         if promise in found:
             break

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import combinations_with_replacement, product
 
 import pytest
+from histories.world import World
 
 from springtide.scheduler.model import Node, Order, Project, Settings
 
@@ -46,11 +47,11 @@ def live(world, jobs):
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_every_tiny_pool_comes_to_rest_with_all_promises_kept(batch, new_world, soak):
+def test_every_tiny_pool_comes_to_rest_with_all_promises_kept(batch, soak):
     step = 1 if soak else CASES // SAMPLE | 1
     for number in range(batch * step, CASES, BATCHES * step):
         layout, quotas, jobs = case(number)
-        world = new_world(
+        world = World(
             tuple(Node(f"n{at}", gpus) for at, gpus in enumerate(layout)),
             tuple(
                 Project(name, quota=quota, age=age)
@@ -81,14 +82,14 @@ TYPED_CASES = len(TABLES) ** 2 * len(JOBS_OF_KINDS) ** 2
 
 
 @pytest.mark.parametrize("batch", range(2))
-def test_every_tiny_pool_with_two_gpu_types_keeps_all_promises(batch, new_world, soak):
+def test_every_tiny_pool_with_two_gpu_types_keeps_all_promises(batch, soak):
     step = 1 if soak else TYPED_CASES // TYPED_SAMPLE | 1
     for number in range(batch * step, TYPED_CASES, 2 * step):
         rest, first = divmod(number, len(TABLES))
         rest, second = divmod(rest, len(TABLES))
         others, mine = divmod(rest, len(JOBS_OF_KINDS))
         jobs = [JOBS_OF_KINDS[mine], JOBS_OF_KINDS[others]]
-        world = new_world(
+        world = World(
             (Node("n0", 2, "t4"), Node("n1", 2, "a100")),
             tuple(
                 Project(name, quota=dict(zip(("t4", "a100"), TABLES[table], strict=True)), age=age)
