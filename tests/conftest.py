@@ -31,6 +31,7 @@ MARKER_OF_FOLDER = {
     "command/test_accounts.py": "process",
     "command/test_backup.py": "process",
     "command/test_explain.py": "process",
+    "command/test_jobs_from_a_terminal.py": "process",
     "command/test_replay.py": "process",
     "command/test_single.py": "process",
     "command/test_up.py": "hub",
@@ -47,8 +48,11 @@ MARKER_OF_FOLDER = {
     "server_extension/test_form_calls.py": "process",
     "server_extension/test_sending.py": "process",
     "server_extension/test_server.py": "process",
+    "simulate/test_generated_files.py": "slow",
     "training/test_run.py": "process",
     "widgets/test_digits_example.py": "slow",
+    "widgets/test_images.py": "process",
+    "widgets/test_kernel.py": "process",
 }
 
 # Groups of tests that run for minutes on one worker, longest first: they start first, so that none is left over.
