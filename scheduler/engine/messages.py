@@ -137,6 +137,11 @@ def sweep(standing: SweepNumbers) -> Reason:
     return Reason("sweep", dict(standing))
 
 
+def sweep_waits() -> Reason:
+    """Return the reason that goes before why the next trial of a running sweep waits."""
+    return Reason("sweep-waits")
+
+
 def sweep_stopping(trials: int) -> Reason:
     """Return a cancelled sweep waits for the end of so many trials."""
     return Reason("sweep-stopping", {"trials": trials})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from math import ceil, inf
 
@@ -13,7 +14,7 @@ from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.preemption.rules import ReclaimRule
 from springtide.scheduler.policy.preemption.search import VictimSearch
-from springtide.scheduler.policy.reasons import Param, label
+from springtide.scheduler.policy.reasons import Param, label, of_type
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.fair_share import UNLIMITED
 from springtide.scheduler.policy.state.nodes import NodePool, NodeState, bits
@@ -24,7 +25,12 @@ MAX_NODES = 64
 
 
 def reason(state: ClusterState, job: Job, now: float) -> Reason:
-    """The reason why the job does not run, or that it does."""
+    """Return why the job does not run, or that it does, and which GPU type its numbers are about."""
+    why = _reason(state, job, now)
+    return replace(why, params={**why.params, **of_type(state)})
+
+
+def _reason(state: ClusterState, job: Job, now: float) -> Reason:
     simple = {Phase.RUNNING: "running", Phase.PAUSING: "pausing", Phase.HELD: "held"}.get(job.phase)
     if simple is not None:
         return Reason(simple, {"job": job.id, "gpus": job.held_gpus})

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from springtide.scheduler.model import Job, Placement, Reason
+from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.fair_share import UNLIMITED
 from springtide.scheduler.policy.state.projects import ProjectNode
 
@@ -25,6 +26,11 @@ def label(job: Job) -> str:
 
 def _about(job: Job, **more: Param) -> dict[str, Param]:
     return {"job": job.id, "name": label(job), "project": job.project, **more}
+
+
+def of_type(state: ClusterState) -> dict[str, Param]:
+    """Return the GPU type that a reason's numbers are about, as a parameter; none where the pool has one type."""
+    return {"of_type": state.gpu_type} if len(state.types) > 1 else {}
 
 
 def _quota(seat: ProjectNode) -> int | None:
@@ -126,9 +132,10 @@ def _set_aside(code: str, job: Job, holders: Sequence[Job]) -> Reason:
     )
 
 
-def above_limit(victim: Job, project: ProjectNode, *, held: int, keeps: int) -> Reason:
+def above_limit(state: ClusterState, victim: Job, project: ProjectNode, *, held: int, keeps: int) -> Reason:
     """The limit of the job's project, or of one above it, was lowered below what it holds."""
-    return Reason("limit-lowered", _about(victim, at=project.name, limit=project.limit, held=held, keeps=keeps))
+    about = _about(victim, at=project.name, limit=project.limit, held=held, keeps=keeps, **of_type(state))
+    return Reason("limit-lowered", about)
 
 
 def made_way(victim: Job, theirs: ProjectNode, job: Job, mine: ProjectNode, *, kind: str, keeps: int) -> Reason:

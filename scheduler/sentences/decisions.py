@@ -11,6 +11,7 @@ from springtide.scheduler.sentences.sentence import (
     names,
     number,
     state,
+    typed_gpus,
 )
 from springtide.scheduler.wording import amount, count, gpus, listed, plural, quoted
 
@@ -148,7 +149,7 @@ def _reclaimed(p: Params) -> Sentences:
 
 
 def _limit_lowered(p: Params) -> Sentences:
-    limit, held = gpus(number(p, "limit")), number(p, "held")
+    limit, held = typed_gpus(p, number(p, "limit")), number(p, "held")
     yield cause(f"The limit of the project {quoted_name(p, 'at')} is {limit} now, and it held {held}.")
     yield from _made_way(p)
 

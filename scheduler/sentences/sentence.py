@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from springtide.scheduler.wording import sentence
+from springtide.scheduler.wording import count, quoted, sentence
 
 Param: TypeAlias = str | int | float | tuple[str, ...] | None
 Params: TypeAlias = Mapping[str, Param]
@@ -85,6 +85,17 @@ def real(params: Params, key: str) -> float:
     """Return a number among the parameters, 0 if there is none."""
     value = params.get(key)
     return float(value) if isinstance(value, int | float) else 0.0
+
+
+def typed_gpus(params: Params, number: int) -> str:
+    """Return ``4 GPUs``, where the pool has several types ``4 t4 GPUs``: of the type that the reason is about."""
+    return count(number, gpu_noun(params))
+
+
+def gpu_noun(params: Params) -> str:
+    """Return ``GPU``, where the pool has several types ``t4 GPU``: of the type that the reason is about."""
+    of_type = params.get("of_type")
+    return f"{quoted(str(of_type))} GPU" if of_type else "GPU"
 
 
 def names(params: Params, key: str) -> tuple[str, ...]:

@@ -49,8 +49,13 @@ def _failing(p: Params) -> Sentences:
     )
 
 
+def _waits(_: Params) -> Sentences:
+    yield state("The next trial waits.")
+
+
 SWEEPS: Table = {
     "sweep": _sweep,
+    "sweep-waits": _waits,
     "sweep-stopping": _stopping,
     "sweep-ended": _ended,
     "sweep-failing": _failing,

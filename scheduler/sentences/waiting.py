@@ -12,10 +12,12 @@ from springtide.scheduler.sentences.sentence import (
     change,
     ease,
     follows,
+    gpu_noun,
     names,
     number,
     real,
     state,
+    typed_gpus,
 )
 from springtide.scheduler.wording import amount, count, duration, gpus, ordinal_place, plural, quoted
 
@@ -37,7 +39,7 @@ def _unknown_project(p: Params) -> Sentences:
 def _over_limit(p: Params) -> Sentences:
     need, limit, at = number(p, "gpus"), number(p, "limit"), quoted_name(p, "at")
     if need > limit:
-        most = gpus(limit) if limit else "no GPU"
+        most = typed_gpus(p, limit) if limit else f"no {gpu_noun(p)}"
         yield state(
             f"The project {at} may hold {f'at most {most}' if limit else most}, and the job needs {amount(need)}."
         )
@@ -48,7 +50,7 @@ def _over_limit(p: Params) -> Sentences:
     more = f", {amount(waits)} more {plural(waits, 'is', 'are')} reserved for it" if waits > 0 else ""
     holds = amount(held) if held else "none"
     yield state(
-        f"The project {at} may hold at most {gpus(limit)}:"
+        f"The project {at} may hold at most {typed_gpus(p, limit)}:"
         f" it holds {holds}{more}, and the job needs {amount(need)}."
     )
     yield ease(
@@ -66,7 +68,9 @@ def _beyond_quota(p: Params) -> Sentences:
     firm = number(p, "firm")
     yield state("A job that is not preemptible must fit in the quota, beside others like it.")
     have = f"such jobs have {amount(firm) if firm else 'none'} of it, and this one needs {amount(need)}"
-    yield state(f"The quota of {at} is {gpus(quota)}, {have}." if quota else f"The project {at} has no quota.")
+    of_them = f" of {gpu_noun(p)}s" if p.get("of_type") else ""
+    quota_is = f"The quota of {at} is {typed_gpus(p, quota)}, {have}."
+    yield state(quota_is if quota else f"The project {at} has no quota{of_them}.")
     if need > quota:
         yield change(f"It can start only if it is preemptible, or with a quota of {amount(need)} or more.")
     else:
@@ -125,7 +129,7 @@ def _room(p: Params) -> Sentences:
     else:
         yield state(f"Waiting for {what} on one node: no node has more than {amount(free)} free.")
     if aside := number(p, "reserved"):
-        yield state(f"Other jobs have reservations for {gpus(aside)}.")
+        yield state(f"Other jobs have reservations for {typed_gpus(p, aside)}.")
     yield state(f"The project {quoted_name(p, 'at')} {_holds(p)}.")
 
 
@@ -133,31 +137,29 @@ def _holds(p: Params) -> str:
     """Return what the project holds, compared with its quota."""
     held, quota = number(p, "held"), p.get("quota")
     if quota is None:
-        return f"holds {gpus(held)}" if held else "holds no GPU"
+        return f"holds {typed_gpus(p, held)}" if held else f"holds no {gpu_noun(p)}"
     own = number(p, "quota")
     if held > own:
         return (
-            f"holds {gpus(held)}: its {amount(own)} and {amount(held - own)} borrowed"
+            f"holds {typed_gpus(p, held)}: its {amount(own)} and {amount(held - own)} borrowed"
             if own
-            else f"holds {count(held, 'borrowed GPU')}"
+            else f"holds {count(held, f'borrowed {gpu_noun(p)}')}"
         )
     if not own:
-        return "holds no GPU, and has no quota"
+        return f"holds no {gpu_noun(p)}, and has no quota"
     if held == own:
-        return f"holds its {gpus(own)}"
+        return f"holds its {typed_gpus(p, own)}"
     if not held:
-        return f"holds none of its {gpus(own)}" if own > 1 else "does not hold its 1 GPU"
-    return f"holds {amount(held)} of its {gpus(own)}"
+        return f"holds none of its {typed_gpus(p, own)}" if own > 1 else f"does not hold its {typed_gpus(p, 1)}"
+    return f"holds {amount(held)} of its {typed_gpus(p, own)}"
 
 
 def _place(p: Params) -> Sentences:
     place = number(p, "place")
-    if place == 1:
-        yield Sentence(Role.PLACE, f"{ordinal_place(1)}.")
-    elif place:
-        yield Sentence(
-            Role.PLACE, f"{ordinal_place(place)}, after {count(place - 1, 'job')} of {quoted_name(p, 'project')}."
-        )
+    line = f" for {gpu_noun(p)}s" if p.get("of_type") else ""
+    before = f", after {count(place - 1, 'job')} of {quoted_name(p, 'project')}" if place > 1 else ""
+    if place:
+        yield Sentence(Role.PLACE, f"{ordinal_place(place)}{line}{before}.")
 
 
 def _named(p: Params) -> Sentences:
@@ -171,9 +173,8 @@ def _share_used(p: Params) -> Sentences:
     yield from _room(p)
     if "may_hold" in p:
         most = number(p, "may_hold")
-        yield state(
-            f"The project may hold {gpus(most) if most else 'none'} right now, because of what others ask for."
-        )
+        share = typed_gpus(p, most) if most else f"no {gpu_noun(p)}"
+        yield state(f"Its fair share is {share} right now, because of what others ask for.")
         wanted = p.get("wanted")
         quota = f", or with a quota of {amount(number(p, 'wanted'))} or more" if wanted is not None else ""
         if number(p, "place") <= 1:

@@ -58,7 +58,8 @@ class ProjectView(Answer, frozen=True, kw_only=True):
     """A project as bars show it. ``colour`` is its index in the palette; it never changes.
 
     On a pool with several GPU types the numbers are sums (None if that of any type is), ``by_type`` has those of
-    each train type and ``build_by_type`` the build quota of each build type, in the pool's order.
+    each train type and ``build_by_type`` the build quota of each build type, in the pool's order. ``waiting_jobs``
+    counts a sweep of which trials wait once, and leaves out jobs that their users paused.
     """
 
     name: str

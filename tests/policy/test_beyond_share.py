@@ -29,7 +29,7 @@ def test_it_is_told_what_the_project_may_hold_and_the_quota_that_would_do(planne
     assert not planner.plan(0.0).decisions
     assert text(planner.reason("large", 0.0)) == (
         "Waiting for 6 GPUs on one node: none is free. The project joe holds none of its 2 GPUs."
-        " The project may hold 4 GPUs right now, because of what others ask for."
+        " Its fair share is 4 GPUs right now, because of what others ask for."
         " It can start once other projects ask for less, or with a quota of 6 or more."
     )
 

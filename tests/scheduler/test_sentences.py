@@ -44,6 +44,7 @@ HOLDERS = {
     "names": ((), ("w",), NAMES, tuple("abcdef")),
     "projects": ((), ("p",), ("p", "q")),
 }
+TYPED = {"of_type": (None, "v100")}
 ROOM = {
     "project": "vision",
     "at": ("vision", "research team"),
@@ -54,6 +55,7 @@ ROOM = {
     "gpus": (1, 8),
     "workers": (1, 9),
     "gpu_types": ((), ("v100",), ("v100", "t4")),
+    **TYPED,
     "require": (None, "rack"),
     "free": 3,
     "node": "n1",
@@ -89,15 +91,17 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "room-made": [{**JOB, **HOLDERS, "gpus": (1, 8)}],
     "promised": [{**JOB, **HOLDERS, "gpus": (1, 8)}],
     "reclaimed": [WAY],
-    "limit-lowered": [{**JOB, "at": NAMES, "limit": COUNTS, "held": (1, 8), "keeps": (0, 1, 3)}],
+    "limit-lowered": [{**JOB, **TYPED, "at": NAMES, "limit": COUNTS, "held": (1, 8), "keeps": (0, 1, 3)}],
     "preempted": [WAY],
     "rotated": [WAY],
     "held": [{}],
     "back-off": [{"seconds": (0, 1, 2, 90), "until": 5.0}],
     "unknown-project": [{"project": NAMES}],
-    "over-limit": [{"at": NAMES, "held": COUNTS, "claimed": COUNTS, "limit": COUNTS, "gpus": (1, 8)}],
+    "over-limit": [
+        {**TYPED, "at": NAMES, "held": COUNTS, "claimed": COUNTS, "limit": COUNTS, "gpus": (1, 8)}
+    ],
     "limit-held": [{"at": NAMES, "held": 2, "limit": 2, "gpus": 1}],
-    "beyond-quota": [{"at": NAMES, "firm": COUNTS, "quota": COUNTS, "gpus": (1, 8)}],
+    "beyond-quota": [{**TYPED, "at": NAMES, "firm": COUNTS, "quota": COUNTS, "gpus": (1, 8)}],
     "too-large": [{"gpus": (1, 8), "workers": (1, 2), "largest": COUNTS, "gpu_types": TYPES}],
     "gang-too-large": [{"workers": (1, 9), "gpus": (1, 8), "most": COUNTS, "gpu_types": TYPES}],
     "awaits-pause": [{**HOLDERS, "gpus": (1, 8), "pausing": (0, 1)}],
@@ -110,6 +114,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "pausing": [{"gpus": (1, 8)}],
     "stopping": [{"gpus": (1, 8)}],
     "sweep": [{"number": (1, 2, 60), "ended": (0, 1, 2), "running": (0, 1, 5), "gpus": 8, "borrowed": (0, 1, 8)}],
+    "sweep-waits": [{}],
     "sweep-stopping": [{"trials": (1, 2, 8)}],
     "sweep-ended": [{"number": (1, 2, 60), "good": (1, 2), "failed": (0, 1, 2), "cancelled": (0, 1, 2)}],
     "sweep-failing": [{"failed": (10, 18)}],
@@ -283,3 +288,22 @@ def test_only_the_first_in_line_is_told_to_wait_for_what_others_ask_for() -> Non
     assert "It can start once other projects ask for less, or with a quota of 4 or more." in first
     assert "ask for less" not in third
     assert third.endswith("Number 3 in line, after 2 jobs of joe.")
+
+
+def test_numbers_of_a_pool_with_several_types_say_of_which_they_are() -> None:
+    about: dict[str, Any] = {"at": "vision", "project": "vision", "gpus": 2, "workers": 1, "of_type": "t4"}
+    about |= {
+        "held": 7,
+        "quota": 2,
+        "reserved": 2,
+        "gpu_types": ("t4",),
+        "place": 2,
+        "may_hold": 3,
+        "wanted": None,
+    }
+    assert sentences.text(Reason("share-used", about)) == (
+        "Waiting for 2 t4 GPUs on one node: none is free. Other jobs have reservations for 2 t4 GPUs."
+        " The project vision holds 7 t4 GPUs: its 2 and 5 borrowed."
+        " Its fair share is 3 t4 GPUs right now, because of what others ask for."
+        " Number 2 in line for t4 GPUs, after 1 job of vision."
+    )

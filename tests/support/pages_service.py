@@ -28,6 +28,7 @@ from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import Engine, EngineSettings, JobFilter, open_engine
+from springtide.scheduler.engine.settings import Retries
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.telemetry import Machine, discover
@@ -124,11 +125,18 @@ class Service:
     """
 
     def __init__(
-        self, state: Path, machine: Machine | None = None, projects: wire.ProjectEdit | None = None
+        self,
+        state: Path,
+        machine: Machine | None = None,
+        projects: wire.ProjectEdit | None = None,
+        retries: Retries | None = None,
     ) -> None:
         self._state = state
         self._machine = machine or discover(11, 3)
         self._projects = projects or wire.ProjectEdit(quota=2, build_quota=1)
+        self._settings = EngineSettings(
+            policy=model.Settings(grace=2.0), retries=retries or Retries(), notifications=Channels().settings
+        )
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -157,9 +165,7 @@ class Service:
         store = open_store(self._state)
         self._stack.callback(store.close)
         executor = LocalExecutor(self._state, self._machine)
-        self.engine = await open_engine(
-            store, executor, EngineSettings(policy=model.Settings(grace=2.0), notifications=Channels().settings)
-        )
+        self.engine = await open_engine(store, executor, self._settings)
         self._stack.push_async_callback(self.engine.stop)
         self._stack.push_async_callback(self._end_jobs)
         for name in self.people.groups:
@@ -206,6 +212,12 @@ class Service:
         project = next(group for group, names in self.people.groups.items() if user in names)
         submission = wire.Submission(argv=list(argv) or ["sleep", "600"], **fields)
         return self.run(self.engine.submit(submission, user, project))
+
+    def edit_project(self, name: str, **changes: Any) -> None:
+        """Change settings of a project, as an admin."""
+        version = next(project.version for project in self.engine.pool().projects if project.name == name)
+        edit = wire.ProjectEdit(version=version, **changes)
+        self.run(self.engine.edit_project(name, edit, "admin", members=self.run(self.people.members())))
 
     def until(self, job: str, wanted: Callable[[wire.Job], bool]) -> wire.Job:
         """Return the job as soon as the condition holds."""

@@ -103,7 +103,8 @@ class State:
     job_of_key: dict[SubmissionKey, str] = field(default_factory=dict)
     ended_keys: deque[SubmissionKey] = field(default_factory=deque)
     unfinished_by_user: Counter[str] = field(default_factory=Counter)
-    unfinished_by_project: Counter[str] = field(default_factory=Counter)
+    waiting_by_project: dict[str, Counter[str]] = field(default_factory=dict)
+    """Jobs that wait, of each project: how many by the id of the job, or of the sweep whose trials they are."""
     bundle_sizes: BundleSizes = field(default_factory=BundleSizes)
     unsaved: set[str] = field(default_factory=set)
     types: KnownTypes = field(default_factory=KnownTypes)
@@ -142,6 +143,8 @@ class State:
     def put_job(self, job: JobRecord) -> None:
         """Insert or replace a job and update the indexes. A job that has ended is removed."""
         before = self.jobs.get(job.id)
+        self._count_waiting(before, -1)
+        self._count_waiting(job, 1)
         if before is not None and before.live is not None:
             self.live_by_project[job.spec.project].remove(before)
         if job.live is not None:
@@ -181,13 +184,12 @@ class State:
         return [self.jobs[job_id] for job_id in self.trials.get(sweep, ())]
 
     def _count_unfinished(self, job: JobRecord, number: int) -> None:
-        counted = [(self.unfinished_by_user, job.spec.user)]
-        if not job.is_sweep:
-            counted.append((self.unfinished_by_project, job.spec.project))
-        for counts, name in counted:
-            counts[name] += number
-            if not counts[name]:
-                del counts[name]
+        _count(self.unfinished_by_user, job.spec.user, number)
+
+    def _count_waiting(self, job: JobRecord | None, number: int) -> None:
+        if job is None or job.is_sweep or job.state.final or job.state.holds_gpus or job.standing.held:
+            return
+        _count(self.waiting_by_project.setdefault(job.spec.project, Counter()), job.sweep or job.id, number)
 
     def _index_key(self, key: SubmissionKey, job: JobRecord) -> None:
         self.job_of_key[key] = job.id
@@ -236,3 +238,9 @@ class State:
         jobs = tuple(job for record in self.jobs.values() if (job := policy_job(record)) is not None)
         settings = replace(settings, gpu_types=self.types.train)
         return model.Snapshot(now, nodes.train(), tuple(self.policy_projects().values()), jobs, settings)
+
+
+def _count(counts: Counter[str], name: str, number: int) -> None:
+    counts[name] += number
+    if not counts[name]:
+        del counts[name]

@@ -104,9 +104,10 @@ def _sweep_reason(sweep: JobRecord, context: ViewContext) -> wire.Reason:
     )
     waits = waiting_trial(sweep, context)
     why = None if waits is None else job_reason(waits, context)
-    told = _told(now, sentences.render(now))
+    said = sentences.render(now)
     if why is None:
-        return told
+        return _told(now, said)
+    told = _told(now, (*said, *(sentences.render(messages.sweep_waits()) if live else ())))
     both = [*told.sentences, *why.sentences]
     return wire.Reason(
         code=told.code,

@@ -80,7 +80,7 @@ def project_views(
             record,
             standing.get(record.name, NO_STANDING),
             running=running.get(record.name, 0),
-            waiting=state.unfinished_by_project[record.name] - running.get(record.name, 0),
+            waiting=len(state.waiting_by_project.get(record.name, ())),
             members=sorted((members or {}).get(record.name, ())),
             types=state.types,
             present=sorted(present),

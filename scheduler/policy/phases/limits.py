@@ -27,6 +27,6 @@ def _evict_beyond_limit(builder: PlanBuilder, project: ProjectNode) -> None:
     evictions = tentative.evictions({job.id: "limit-lowered" for job in tentative.victims()})
     tentative.undo()
     for eviction in evictions:
-        why = reasons.above_limit(eviction.job, project, held=held, keeps=len(eviction.left))
+        why = reasons.above_limit(builder.state, eviction.job, project, held=held, keeps=len(eviction.left))
         builder.evict(eviction, None, why)
     builder.retry(candidates.retry_at)

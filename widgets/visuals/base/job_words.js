@@ -7,6 +7,7 @@ import { amount, clean, count, duration, exact } from "./words.js";
 const SOON_S = 10;
 const LATE_S = 60;
 const PRIORITIES = { train: 50, high: 75, critical: 100 };
+const RESERVED = new Set(["awaits-pause", "limit-held", "next"]);
 const HAPPENED = new Set(["cause", "detail"]);
 
 /** The sentences of a job's card, as descriptions: where it stands, and why. */
@@ -20,6 +21,11 @@ export function jobSentences(job, now) {
 /** Whether a job waits for GPUs, so that it has an expected start. */
 export function waits(job) {
   return (job.state === "queued" || job.state === "paused") && !job.held_by_user;
+}
+
+/** Whether GPUs are reserved for a waiting job, so that it goes before all that are in line. */
+export function isReserved({ reason }) {
+  return RESERVED.has(reason?.params?.waits ?? reason?.code);
 }
 
 /** `step 41 of 60`, or nothing if the job reported none. */
@@ -107,16 +113,17 @@ export function told(reason, wanted = () => true) {
 }
 
 /** When a waiting job is expected to start: `Likely starts in about 12 min (between 5 and 40 min).` */
-export function startWords({ starts, attempt }, now) {
+export function startWords({ starts, attempt, trials }, now) {
   if (!starts) return null;
   if (!Number.isFinite(starts.likely)) return told(starts.why).join(" ") || null;
   const verb = attempt ? "resume" : "start";
   const late = now - starts.likely;
-  const words = late > LATE_S ? `It was expected to ${verb} ${duration(late)} ago.` : `Likely ${verb}s ${moment(starts, now)}.`;
+  const who = trials?.running ? "The next trial" : "";
+  const expected = late > LATE_S ? `${who || "It"} was expected to ${verb} ${duration(late)} ago.` : `${who ? `${who} likely` : "Likely"} ${verb}s ${moment(starts, now)}.`;
   const at = [["earliest", starts.earliest], ["likely", starts.likely], ["latest", starts.latest]];
   const exactly = at.filter(([, time]) => Number.isFinite(time)).map(([name, time]) => `${name} ${exact(time)}`);
   const title = [...exactly, ...told(starts.why)].filter(Boolean).join("\n");
-  return h("span", { key: "starts", "data-testid": "job-starts", title }, words);
+  return h("span", { key: "starts", "data-testid": "job-starts", title }, expected);
 }
 
 function moment({ earliest, likely, latest }, now) {

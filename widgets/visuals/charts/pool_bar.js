@@ -181,7 +181,8 @@ function drawLegend(nodes, projects, readings) {
   const holding = projects
     .map((project) => ({ project, held: cells.filter((gpu) => gpu.holder?.kind === "job" && gpu.holder.project === project.name) }))
     .filter(({ held }) => held.length);
-  const idle = cells.filter((gpu) => !gpu.holder).length;
+  const idleOf = (environment) => nodes.filter((node) => (node.environment === "build") === (environment === "build")).flatMap((node) => node.gpus).filter((gpu) => !gpu.holder).length;
+  const idle = [["", idleOf("train")], [" for notebooks", idleOf("build")]].filter(([, number]) => number);
   const build = cells.filter((gpu) => gpu.holder?.kind === "workspace").length;
   const borrowed = cells.some((gpu) => gpu.holder?.borrowed);
   return h(
@@ -190,7 +191,7 @@ function drawLegend(nodes, projects, readings) {
     holding.map(({ project, held }) => h("span", { key: `held ${project.name}` }, projectMark(project.name, project.colour), ` ${held.length}`)),
     build > 0 && legendKey("build", "st-built", `build notebooks ${build}`),
     borrowed && legendKey("borrowed", "st-hatched", "hatched: borrowed"),
-    idle > 0 && legendKey("idle", "st-idle st-idle-key", `idle ${idle}`),
+    idle.map(([whose, number]) => legendKey(`idle${whose}`, "st-idle st-idle-key", `idle${whose} ${number}`)),
     cells.some((gpu) => gpu.holder && Number.isFinite(readings.get(gpu.uuid)?.utilization)) && h("span", { key: "use" }, "bar in a cell: how much of the GPU is used"),
   );
 }

@@ -3,15 +3,19 @@
 import { jobPath } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { emptyState, projectMark, stateMark } from "../visuals/base/glyphs.js";
-import { askWords, startWords, told } from "../visuals/base/job_words.js";
+import { askWords, isReserved, startWords, told } from "../visuals/base/job_words.js";
 import { shortTrialsWords } from "../visuals/base/sweep_words.js";
 import { clean, count, duration } from "../visuals/base/words.js";
 import { treeOrder } from "../visuals/views/pool_glance.js";
 
 const HEADS = ["place", "state", "job", "user", "asks for", "waits", "reason", "expected"];
 const LAST = Number.MAX_SAFE_INTEGER;
+const RESERVED = -1;
 
-/** The table of waiting jobs. `jobs`: those that the viewer may see; the others are counted. */
+/**
+ * The table of waiting jobs; those that their users paused do not wait. `jobs`: those that the viewer may see; the others
+ * are counted.
+ */
 export function drawQueue(pool, jobs, now) {
   const lines = treeOrder(pool.projects).filter(({ project }) => project.waiting_jobs > 0);
   if (!lines.length) return emptyState("No job waits.", "What is submitted now starts as soon as enough GPUs are idle.");
@@ -22,33 +26,45 @@ export function drawQueue(pool, jobs, now) {
       "table",
       { class: "table st-table st-queue", "data-testid": "queue" },
       h("thead", {}, h("tr", {}, HEADS.map((head) => h("th", { key: head, scope: "col" }, head)))),
-      lines.map(({ project }) => drawLine(project, jobs.filter((job) => job.project === project.name), now)),
+      lines.map(({ project }) => drawLine(project, jobs.filter((job) => job.project === project.name && !job.held_by_user), now)),
     ),
   );
 }
 
 function drawLine(project, jobs, now) {
-  const line = jobs.toSorted((one, other) => (one.place ?? LAST) - (other.place ?? LAST));
+  const line = jobs.toSorted((one, other) => placeOf(one) - placeOf(other));
   const hidden = project.waiting_jobs - line.length;
   return h(
     "tbody",
     { key: project.name, "data-testid": `queue-${clean(project.name)}` },
-    h("tr", { key: "project", class: "st-line" }, h("th", { scope: "rowgroup", class: "st-across", colspan: HEADS.length }, projectMark(project.name, project.colour), h("span", { class: "st-muted" }, ` · ${count(project.waiting_jobs, "job")} ${project.waiting_jobs === 1 ? "waits" : "wait"} for ${count(project.waiting, "GPU")}`))),
+    h("tr", { key: "project", class: "st-line" }, h("th", { scope: "rowgroup", class: "st-across", colspan: HEADS.length }, projectMark(project.name, project.colour), h("span", { class: "st-muted" }, ` · ${count(project.waiting_jobs, "job")} ${project.waiting_jobs === 1 ? "waits" : "wait"}, ${count(project.waiting, "more GPU")} requested`))),
     line.map((job) => drawJob(job, now)),
     hidden > 0 && h("tr", { key: "hidden" }, h("td", { class: "st-across st-muted", colspan: HEADS.length }, line.length ? `and ${count(hidden, "other")}` : `${count(hidden, "job")} of others`)),
   );
+}
+
+/** GPUs are reserved for some jobs: they go before the line. */
+function placeOf(job) {
+  return isReserved(job) ? RESERVED : (job.place ?? LAST);
+}
+
+/** `3`; where there is a line for each GPU type, `3 · t4`. */
+function placeWords(job) {
+  if (isReserved(job)) return "reserved";
+  const type = job.reason?.params?.of_type;
+  return `${job.place ?? "–"}${type && job.place ? ` · ${clean(type)}` : ""}`;
 }
 
 function drawJob(job, now) {
   const since = job.attempts.at(-1)?.ended ?? job.submitted;
   const words = told(job.reason, (role) => role !== "place").join(" ");
   const cells = [
-    job.held_by_user ? "–" : (job.place ?? "–"),
+    placeWords(job),
     stateMark(job.state),
     h("a", { href: jobPath(job.id) }, clean(job.name) || job.id),
     clean(job.user),
     job.trials ? `${askWords(job)} for each of its trials (${shortTrialsWords(job.trials)})` : askWords(job),
-    duration(now - since),
+    job.trials?.running ? "–" : duration(now - since),
     h("span", { key: "reason", class: "st-clamped", title: words }, words),
     startWords(job, now) ?? "–",
   ];

@@ -1,0 +1,267 @@
+"""What sentences on cards and pages claim, as facts that can be compared with each other and with the pool.
+
+A fact is a key, such as ``("held", "vision", "t4")``, and a value. `facts_of` reads facts out of a sentence, and
+`truth` has the same keys from the engine's views of jobs, projects and GPUs. A sentence that no rule reads is an
+error: whoever adds one says here what it claims.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from springtide.scheduler import wire
+
+Key: TypeAlias = tuple[str, ...]
+Fact: TypeAlias = tuple[Key, object]
+Rule: TypeAlias = Callable[[wire.Job, re.Match[str]], Iterable[Fact]]
+
+SENTENCE_END = re.compile(r"(?<=[.?!]) (?=[A-Z])")
+SPAN = r"(?:just now|[\d., a-z]+ ago)"
+SPLIT = (
+    r"(?:(?:, |: )(?:all )?(?:(?P<own>\d+) )?(?P<within>within the quota)?"
+    r"(?:, )?(?:(?P<more>\d+) )?(?P<borrowed>borrowed)?)"
+)
+NAME = r"(?:“(?P<{0}>[^”]+)”|(?P<{0}_>\S+?))"
+JOB = NAME.format("job")
+TYPED = r"(?:(?P<type>\w+) )?GPUs?"
+
+
+def _name(found: re.Match[str], group: str = "job") -> str:
+    return found[group] or found[f"{group}_"]
+
+
+def _number(found: re.Match[str], group: str) -> int:
+    words = found.groupdict().get(group)
+    return int(words) if words and words not in {"none", "no"} else 0
+
+
+def _split(whose: Key, total: int, found: re.Match[str]) -> Iterator[Fact]:
+    """Yield how many of ``total`` GPUs are held, and how many of them are borrowed."""
+    both = found["within"] and found["borrowed"]
+    yield ("held", *whose), total
+    yield ("borrowed", *whose), _number(found, "more") if both else total if found["borrowed"] else 0
+    if both:
+        yield ("held", *whose), _number(found, "own") + _number(found, "more")
+
+
+def _running(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
+    yield ("state", job.id), found["state"].lower()
+    yield from _split((job.id,), _number(found, "gpus"), found)
+
+
+def _waiting(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
+    yield ("waits", job.id), True
+    yield ("gpus", job.id), _number(found, "gpus")
+    yield ("workers", job.id), _number(found, "workers") or 1
+    if found["none"]:
+        yield ("free", *job.gpu_types), 0
+
+
+def _project(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
+    """Read what a project holds: of its only type, or of the one that is named."""
+    whose = (found["project"], found["type"])
+    words = found["holds"]
+    numbers = [int(each) for each in re.findall(r"\b\d+\b", re.sub(rf"{whose[1]}\b", "", words))]
+    if words.startswith(("none", "not")):
+        yield ("held", *whose), 0
+        yield ("quota", *whose), numbers[0]
+    elif words.startswith("no "):
+        yield ("held", *whose), 0
+    elif words.startswith("its "):
+        yield ("held", *whose), numbers[0]
+        yield ("quota", *whose), numbers[0]
+    elif "borrowed" in words:
+        yield ("held", *whose), numbers[0]
+        yield ("borrowed", *whose), numbers[-1]
+        if len(numbers) == 3:
+            yield ("quota", *whose), numbers[1]
+    else:
+        yield ("held", *whose), numbers[0]
+        yield ("quota", *whose), numbers[1]
+
+
+def _place(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
+    yield ("place", job.id), int(found["place"] or 1)
+    yield ("line", job.id), found["type"]
+    if found["before"]:
+        yield ("place", job.id), int(found["before"]) + 1
+        yield ("project", job.id), found["project"]
+
+
+def _limit(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
+    whose = (found["project"], found["type"])
+    yield ("limit", *whose), int(found["limit"])
+    yield ("needs", job.id), int(found["needs"])
+    if found["held"]:
+        yield ("held", *whose), _number(found, "held")
+
+
+def _sweep(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
+    yield ("trials running", job.id), int(found["trials"])
+    yield from _split((job.id,), _number(found, "gpus"), found)
+
+
+def _of_job(key: str, group: str = "number") -> Rule:
+    return lambda job, found: [((key, job.id), int(found[group]))]
+
+
+def _is(key: str, value: object) -> Rule:
+    return lambda job, _: [((key, job.id), value)]
+
+
+def _named(state: str) -> Rule:
+    """Read that a job of a project is in a state."""
+    return lambda _, found: [(("named", _name(found), found["project"]), state)]
+
+
+RULES: list[tuple[str, Rule]] = [
+    (rf"(?P<state>Starting|Running) on (?P<gpus>\d+) GPUs?{SPLIT}\.", _running),
+    (r"It runs with (?P<number>\d+) of at most (?P<most>\d+) workers?\.", lambda job, found: [
+        (("workers running", job.id), int(found["number"])), (("workers", job.id), int(found["most"]))
+    ]),
+    (r"Saving its work, then giving its (?P<gpus>\d+) GPUs? back\.", lambda job, found: [
+        (("state", job.id), "pausing"), (("held", job.id), int(found["gpus"]))
+    ]),
+    (r"It could not be started so far\.", _is("state", "starting")),
+    (r"The job's files cannot be written: .+", _is("state", "starting")),
+    (r"It is tried again\.", _is("state", "starting")),
+    (rf"The project (?P<project>\w+) asked for its \d+ GPUs? back, for the job {JOB}\.", lambda _, found: [
+        (("project of", _name(found)), found["project"])
+    ]),
+    ((rf"Waiting for (?:(?P<workers>\d+) workers? with )?(?P<gpus>\d+) {TYPED}(?: each)?(?: on one node)?: "
+     r"(?:(?P<none>none is free)|no node has more than \d+ free|there is (?:no room|room for \d+) now)\."),
+     _waiting),
+    (rf"Other jobs have reservations for (?P<gpus>\d+) {TYPED}\.", lambda _, found: [
+        (("reserved", found["type"]), int(found["gpus"]))
+    ]),
+    (r"The project (?P<project>\w+) (?:holds|does) (?P<holds>[^.]*?\b(?P<type>t4|a100)\b[^.]*)\.", _project),
+    (rf"Its fair share is (?P<number>\d+|no) {TYPED} right now, because of what others ask for\.",
+     lambda job, found: [
+        (("fair share", job.project, found["type"]), _number(found, "number"))
+    ]),
+    (r"It can start once other jobs of \w+ have ended(?:, or other projects ask for less)?\.", _is("waits", True)),
+    (r"It can start once other projects ask for less(?:, or with a quota of \d+ or more)?\.", _is("waits", True)),
+    (rf"It could start if the job {JOB} of (?P<project>\w+) ended\.", _named("running")),
+    ((r"(?:Next in line|Number (?P<place>\d+) in line)(?: for (?P<type>\w+) GPUs)?"
+     r"(?:, after (?P<before>\d+) jobs? of (?P<project>\w+))?\."), _place),
+    ((rf"The project (?P<project>\w+) may hold at most (?P<limit>\d+) {TYPED}"
+     r"(?:: it holds (?P<held>\w+))?, and the job needs (?P<needs>\d+)\."), _limit),
+    (r"It can start only with a limit of (?P<number>\d+) or more\.", _of_job("needs")),
+    (r"It can start once other jobs of \w+ have ended, or with a limit of \d+ or more\.", _is("waits", True)),
+    (r"A job that is not preemptible must fit in the quota, beside others like it\.", _is("preemptible", False)),
+    ((rf"The quota of (?P<project>\w+) is (?P<quota>\d+) {TYPED}, such jobs have (?P<firm>\w+) of it, and "
+     r"this one needs (?P<needs>\d+)\."), lambda job, found: [
+         (("quota", found["project"], found["type"]), int(found["quota"])),
+         (("firm", found["project"], found["type"]), _number(found, "firm")),
+         (("needs", job.id), int(found["needs"])),
+     ]),
+    (r"It can start once such jobs of \w+ have ended, or if it is preemptible\.", _is("preemptible", False)),
+    (r"It has a reservation for (?P<number>\d+) GPUs?\.", _of_job("needs")),
+    (rf"It starts as soon as the job {JOB} of (?P<project>\w+) has stopped\.", _named("pausing")),
+    (r"It was paused by (?P<user>\w+)\.", _is("held by user", True)),
+    (r"It goes on when it is resumed\.", _is("held by user", True)),
+    (r"It was cancelled by (?P<user>\w+)\.", _is("state", "cancelled")),
+    (r"It has finished\.", _is("state", "succeeded")),
+    (r"It ended with exit code (?P<number>\d+)\.", _of_job("exit code")),
+    (r"It is run again: retry (?P<number>\d+) of (?P<retries>\d+)\.", _of_job("failures")),
+    (r"It can run again in [\w ]+\.", _is("waits", True)),
+    (rf"Running (?P<trials>\d+) trials? on (?P<gpus>\d+) GPUs?{SPLIT}\.", _sweep),
+    (r"None of (?P<number>\d+) trials has ended yet\.", lambda job, found: [
+        (("trials", job.id), int(found["number"])), (("trials ended", job.id), 0)
+    ]),
+    (r"The next trial waits\.", _is("waits", True)),
+    (rf"Failed {SPAN} with exit code (?P<number>\d+)\.", _of_job("exit code")),
+    (rf"(?P<state>Finished|Cancelled) {SPAN}\.", lambda job, found: [
+        (("state", job.id), {"Finished": "succeeded"}.get(found["state"], "cancelled"))
+    ]),
+    (rf"Started {SPAN}\.", _is("attempt", 1)),
+    (rf"Resumed {SPAN}\.", _is("resumes", True)),
+    (rf"Paused {SPAN}\.", _is("state", "paused")),
+    (r"Held [\w ]+ of GPU time\.", _is("ended", True)),
+    (r"Likely (?P<verb>start|resume)s (?P<when>.+)\.", lambda job, found: [
+        (("waits", job.id), True), (("resumes", job.id), found["verb"] == "resume")
+    ]),
+    (r"The next trial likely starts .+\.", _is("waits", True)),
+    (r"It does not start (?:as long as|within) .+\.", _is("waits", True)),
+]  # fmt: skip
+
+
+def facts_of(job: wire.Job, sentence: str) -> list[Fact]:
+    """Return what a sentence about a job claims. Fails for a sentence that no rule reads."""
+    for pattern, rule in RULES:
+        found = re.fullmatch(pattern, sentence)
+        if found:
+            return [((key[0], *map(str, key[1:])), value) for key, value in rule(job, found)]
+    raise AssertionError(f"No rule of told_sentences reads what is told of {job.name}: {sentence}")
+
+
+def sentences_in(text: str) -> list[str]:
+    """Return the sentences of a text as a page shows it."""
+    return [each for each in SENTENCE_END.split(" ".join(text.split())) if each]
+
+
+def truth(pool: wire.PoolView, jobs: Mapping[str, wire.Job]) -> dict[Key, object]:
+    """Return all facts about the pool and its jobs, of which a sentence may claim some."""
+    facts: dict[Key, object] = {}
+    for job in jobs.values():
+        facts |= _about_job(job)
+        facts["line", job.id] = (job.gpu_types or pool.gpu_types)[0]
+    for name in {job.name for job in jobs.values()}:
+        facts["project of", name] = next(job.project for job in jobs.values() if job.name == name)
+    train = [node for node in pool.nodes if node.environment == "train"]
+    for gpu_type in pool.gpu_types:
+        cells = [cell for node in train if node.gpu_type == gpu_type for cell in node.gpus]
+        facts["free", gpu_type] = sum(cell.holder is None and not cell.reserved_for for cell in cells)
+        facts["reserved", gpu_type] = sum(bool(cell.reserved_for) for cell in cells)
+        held = Counter(cell.holder.project for cell in cells if cell.holder)
+        borrowed = Counter(cell.holder.project for cell in cells if cell.holder and cell.holder.borrowed)
+        firm = Counter(
+            job.project
+            for job in jobs.values()
+            for gpu in job.held
+            if not job.preemptible and any(gpu.node == node.name and node.gpu_type == gpu_type for node in train)
+        )
+        for project in pool.projects:
+            whose = (project.name, gpu_type)
+            numbers = project.by_type[gpu_type]
+            facts["held", *whose] = held[project.name]
+            facts["borrowed", *whose] = borrowed[project.name]
+            facts["firm", *whose] = firm[project.name]
+            facts["quota", *whose] = numbers.quota
+            facts["limit", *whose] = numbers.limit
+            facts["fair share", *whose] = numbers.fair_share
+    facts["free",] = sum(int(str(facts["free", each])) for each in pool.gpu_types)
+    return facts
+
+
+def _about_job(job: wire.Job) -> dict[Key, object]:
+    trials = job.trials
+    waits = job.state in {"queued", "paused"} and not job.held_by_user
+    facts: dict[Key, object] = {
+        ("state", job.id): job.state,
+        ("named", job.name, job.project): job.state,
+        ("project", job.id): job.project,
+        ("held", job.id): trials.gpus if trials else len(job.held),
+        ("borrowed", job.id): trials.borrowed if trials else sum(gpu.borrowed for gpu in job.held),
+        ("waits", job.id): waits or bool(trials and job.place),
+        ("resumes", job.id): job.attempt > 0,
+        ("gpus", job.id): job.gpus,
+        ("workers", job.id): job.workers,
+        ("workers running", job.id): len(job.held) // job.gpus,
+        ("needs", job.id): job.gpus * job.min_workers,
+        ("preemptible", job.id): job.preemptible,
+        ("held by user", job.id): job.held_by_user,
+        ("attempt", job.id): job.attempt,
+        ("failures", job.id): job.failures,
+        ("exit code", job.id): job.attempts[-1].exit_code if job.attempts else None,
+        ("ended", job.id): job.ended is not None,
+        ("place", job.id): job.place,
+    }
+    if trials:
+        facts["trials", job.id] = trials.number
+        facts["trials running", job.id] = trials.running
+        facts["trials ended", job.id] = trials.succeeded + trials.pruned + trials.failed + trials.cancelled
+    return facts
