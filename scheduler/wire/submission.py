@@ -23,7 +23,7 @@ DurationText = Annotated[str, Meta(max_length=durations.MAX_LENGTH, pattern=dura
 
 
 class Wish(Request, frozen=True, kw_only=True):
-    """What a train job asks for, whatever it runs: all that decides when and where it starts."""
+    """What a train job asks for, whatever it runs: all that can be checked before it is known what it runs."""
 
     name: Annotated[
         str,
@@ -129,6 +129,24 @@ class Wish(Request, frozen=True, kw_only=True):
             old_field="timeLimitSeconds",
         ),
     ] = None
+    grace: Annotated[
+        Annotated[float, Meta(ge=0, le=MAX_GRACE)] | DurationText | None,
+        Option(
+            kind=Kind.DURATION,
+            help="Time to save a checkpoint when the job is asked to pause.",
+            default_text="the pool's",
+            example="30s",
+            old_field="graceSeconds",
+        ),
+    ] = None
+    image: Annotated[
+        Annotated[str, Meta(max_length=MAX_IMAGE)] | None,
+        Option(
+            kind=Kind.TEXT,
+            help="Container image that the job runs in, on a cluster: one of the administrator's list.",
+            default_text="that of the notebook that submits the job, else the first of the list",
+        ),
+    ] = None
 
 
 class Submission(Wish, frozen=True, kw_only=True):
@@ -147,16 +165,6 @@ class Submission(Wish, frozen=True, kw_only=True):
         Meta(ge=0, le=100),
         Option(kind=Kind.WHOLE, help="How often the job is tried again after a failure. Pauses do not count."),
     ] = 0
-    grace: Annotated[
-        Annotated[float, Meta(ge=0, le=MAX_GRACE)] | DurationText | None,
-        Option(
-            kind=Kind.DURATION,
-            help="Time to save a checkpoint when the job is asked to pause.",
-            default_text="the pool's",
-            example="30s",
-            old_field="graceSeconds",
-        ),
-    ] = None
     env: Annotated[
         dict[str, str],
         Option(
@@ -164,14 +172,6 @@ class Submission(Wish, frozen=True, kw_only=True):
         ),
     ] = {}
     cwd: Annotated[str, Meta(max_length=4096)] | None = None
-    image: Annotated[
-        Annotated[str, Meta(max_length=MAX_IMAGE)] | None,
-        Option(
-            kind=Kind.TEXT,
-            help="Container image that the job runs in, on a cluster: one of the administrator's list.",
-            default_text="that of the notebook that submits the job, else the first of the list",
-        ),
-    ] = None
     files: dict[str, bytes] = {}
     source: Annotated[str, Meta(max_length=200_000)] = ""
     key: Annotated[str, Meta(max_length=128)] | None = None

@@ -28,10 +28,14 @@ def test_what_is_typed_is_reviewed_by_the_pool_and_nothing_is_submitted(
         fits = page.post(FORM, json={"typed": {"gpus": "1"}}).json()
         wide = page.post(FORM, json={"typed": {"gpus": "400"}}).json()
         typo = page.post(FORM, json={"typed": {"time_limit": "soon"}}).json()
+        slow = page.post(FORM, json={"typed": {"grace": "2h"}}).json()
+        strange = page.post(FORM, json={"typed": {"image": "anything"}}).json()
         assert len(list(susan.all_jobs(mine=True))) == before
     assert fits["estimate"]["code"].startswith("estimate-")
     assert "the largest train node has 4" in wide["problems"]["gpus"]
     assert "expected a duration" in typo["problems"]["time_limit"]
+    assert "grace" in slow["problems"]
+    assert "without containers" in strange["problems"]["image"]
 
 
 def test_a_command_is_sent_in_the_directory_of_its_notebook(server: NotebookServer, service: str) -> None:

@@ -64,15 +64,18 @@ def validate_submission(
         source=submission.source,
         key=submission.key,
         retries=_option("retries", submission.retries),
-        grace=_grace(submission, context.settings),
     )
 
 
 def validate_resources(
     wish: wire.Wish, user: str, project: str, context: ValidationContext, *, job_id: str, now: float
 ) -> JobSpec:
-    """Return the spec of a job by its resources alone, without a command. Raises `Refusal`."""
+    """Return the spec of a job by what it asks for, without a command, and without an image where it names none.
+
+    Raises `Refusal` with the field, what was expected and the way out.
+    """
     _check_project(project, context)
+    lineage = ranges.lineage(project, context.records)
     workers, gpus, min_workers = _sizes(wish)
     priority = _priority(wish.priority)
     _check_names(wish)
@@ -95,8 +98,10 @@ def validate_resources(
         prefer=wish.prefer,
         rotate=wish.rotate,
         time_limit=_option("time_limit", wish.time_limit),
+        grace=_grace(wish, context.settings),
+        image=wish.image and ranges.choose_image(wish.image, lineage, context.settings.images),
     )
-    spec = ranges.within(spec, ranges.lineage(project, context.records))
+    spec = ranges.within(spec, lineage)
     check_fit(spec, context)
     return spec
 
@@ -250,8 +255,8 @@ def _check_file_name(name: str) -> None:
         raise invalid_field("files", f"The path {name[:60]!r}… is too long.")
 
 
-def _grace(submission: wire.Submission, settings: EngineSettings) -> float | None:
-    grace: float | None = _option("grace", submission.grace)
+def _grace(wish: wire.Wish, settings: EngineSettings) -> float | None:
+    grace: float | None = _option("grace", wish.grace)
     if grace is not None and grace > settings.max_grace:
         most = f"{settings.max_grace:g} s"
         raise invalid_field("grace", f"The grace period is {grace:g} s; this pool allows at most {most}.")
