@@ -1,7 +1,8 @@
 """The page of jobs with 10,000 of them: ``python benchmarks/bench_pages.py``.
 
 A click is a request for a page of the list and its answer, over HTTP on this machine: to sort, filter, search or
-turn the page. A change is a job that is held: from its commit in the service to its row in a real browser.
+turn the page. A change is a job that is held: from its commit in the service to its row in a real browser. The
+baseline is the smallest answer of the same service, who one is; each row ends with how many times as long it took.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ WAITING = 2_000
 ROUNDS = 20
 CHANGES = 15
 PEOPLE = [("susan", "vision"), ("joe", "nlp"), ("jemma", "speech")]
+MOST_CLICK_MS = 100.0
+MOST_CHANGE_MS = 300.0
 CLICKS = {
     "first page": {"order": "running", "state": "queued,starting,running,pausing,paused"},
     "all jobs": {"order": "running"},
@@ -69,34 +72,50 @@ def fill(store: Store) -> None:
         store.commit(WriteBatch(new_jobs=records[first : first + 1_000]))
 
 
-def tell(name: str, times: list[float]) -> None:
-    """Print a row: times in milliseconds."""
-    print(f"{name:<20} median {statistics.median(times):6.1f} ms   95 % {percentile(times, 0.95):6.1f} ms")
+def tell(name: str, times: list[float], baseline: float) -> float:
+    """Print a row, times in milliseconds, and return the 95th percentile."""
+    median, most = statistics.median(times), percentile(times, 0.95)
+    print(f"{name:<20} median {median:6.1f} ms   95 % {most:6.1f} ms   {median / baseline:5.1f} x baseline")
+    return most
 
 
-def clicks(service: Service) -> None:
-    """Print how long the answers to clicks take, and to a turn of the page after each."""
+def judge(what: str, most: float, allowed: float) -> None:
+    """Print whether a 95th percentile is within what is allowed, both in milliseconds."""
+    print(f"{what}: 95 % in {most:.0f} ms, {'within' if most <= allowed else 'NOT within'} {allowed:.0f} ms")
+
+
+def clicks(service: Service) -> float:
+    """Print how long answers to clicks take, and to a turn of the page after each; return the baseline in ms."""
     with httpx.Client(cookies={PERSON: "admin"}, trust_env=False) as client:
         page = client.get(service.url, headers={"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"})
         headers = {"X-XSRFToken": page.text.partition('data-xsrf="')[2].partition('"')[0]}
 
-        def click(params: dict[str, object]) -> tuple[float, str | None]:
+        def ask(path: str, params: dict[str, object]) -> tuple[float, httpx.Response]:
             began = time.perf_counter()
-            answer = client.get(f"{service.url}api/v1/jobs", params=params, headers=headers)
+            answer = client.get(f"{service.url}api/v1/{path}", params=params, headers=headers)
             took = time.perf_counter() - began
-            answer.raise_for_status()
-            return 1000 * took, answer.json()["next"]
+            return 1000 * took, answer.raise_for_status()
 
+        def click(params: dict[str, object]) -> tuple[float, str | None]:
+            took, answer = ask("jobs", params)
+            return took, answer.json()["next"]
+
+        smallest = [ask("me", {})[0] for _ in range(ROUNDS)]
+        baseline = statistics.median(smallest)
+        tell("baseline", smallest, baseline)
+        slowest = 0.0
         for name, chosen in CLICKS.items():
             params = {**chosen, "limit": 50, "starts": 0}
             cursor = click(params)[1]
             times = [click(params)[0] for _ in range(ROUNDS)]
             if cursor:
                 times += [click({**params, "cursor": cursor})[0] for _ in range(ROUNDS)]
-            tell(name, times)
+            slowest = max(slowest, tell(name, times, baseline))
+    judge("slowest click", slowest, MOST_CLICK_MS)
+    return baseline
 
 
-def changes(service: Service) -> None:
+def changes(service: Service, baseline: float) -> None:
     """Print how long it takes from a change in the service to the screen."""
     with running_browser() as browser:
         page = browser.new_page()
@@ -119,7 +138,7 @@ def changes(service: Service) -> None:
             service.run(service.engine.pause(job, "admin"))
             committed = time.time()
             times.append(page.evaluate("window.seen") - 1000 * committed)
-    tell("change on screen", times)
+    judge("change on screen", tell("change on screen", times, baseline), MOST_CHANGE_MS)
 
 
 def end(service: Service) -> None:
@@ -148,8 +167,7 @@ def main() -> None:
         service.start()
         try:
             print(f"{JOBS:,} jobs, {WAITING:,} of them wait; 50 rows a page")
-            clicks(service)
-            changes(service)
+            changes(service, clicks(service))
         finally:
             end(service)
             service.stop()
