@@ -70,7 +70,10 @@ def role_table() -> list[str]:
     rows = []
     for action, rule in TABLE.items():
         own = [rule.own is not None and role >= rule.own for role in Role]
-        cells = ["yes" if role >= rule.role else "one's own" if own[role] else "" for role in Role]
+        cells = [
+            "yes" if rule.role is not None and role >= rule.role else "one's own" if own[role] else ""
+            for role in Role
+        ]
         rows.append((str(action), *cells))
     return _table(("", *(role.words for role in Role)), rows)
 

@@ -27,6 +27,7 @@ COMMANDS = {
         f"{HERE}.up:up", "hub", "Run a hub with build notebooks and a pool of train GPUs on this machine."
     ),
     "submit": Entry(f"{HERE}.submit:submit", "", "Send a command to the pool, with the code it needs."),
+    "rerun": Entry(f"{HERE}.rerun:rerun", "", "Run a job again, with other options."),
     "jobs": Entry(f"{HERE}.jobs:jobs", "", "List jobs, newest first."),
     "logs": Entry(f"{HERE}.jobs:logs", "", "Show what a job wrote."),
     "wait": Entry(f"{HERE}.results:wait", "", "Wait until jobs have ended; the exit code tells how."),

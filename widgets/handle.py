@@ -11,13 +11,15 @@ from typing import Any, Self
 
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client
+from springtide.scheduler.wire import BadOption
+from springtide.scheduler.wire.submission import checked
 from springtide.widgets.connection import Connection, connection, own
 from springtide.widgets.display import phrases, progress_bar
 from springtide.widgets.display.feed import JobFeed
 from springtide.widgets.display.listener import listener
 from springtide.widgets.display.live_job import FINAL
 from springtide.widgets.display.output_types import job_output
-from springtide.widgets.errors import SpringtideError, UntrustedResultError
+from springtide.widgets.errors import OptionError, SpringtideError, UntrustedResultError
 
 NO_LONGER = "No longer waiting. The job goes on; pool.job('{}') brings it back."
 
@@ -97,6 +99,20 @@ class Handle:
     def cancel(self) -> None:
         """End the job for good."""
         self._connection.ask(Client.cancel, self.id)
+
+    def rerun(self, **options: Any) -> Self:
+        """Run the job again and return the handle of the new run at once: ``job.rerun(gpus=2)``.
+
+        Options are those of `Pool.submit`, given instead of those of the first run; variables of ``env`` are added
+        to those of then. All else is as it was: code, arguments, files, working directory. Only your own jobs can
+        be run again, as long as the pool keeps their files, and a trial only with its sweep. Raises `OptionError`.
+        """
+        try:
+            changes = checked(options)
+        except BadOption as error:
+            raise OptionError(str(error)) from None
+        job = self._connection.ask(Client.rerun, self.id, changes)
+        return type(self)(job.id, self._way)
 
     # ---------- waiting
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Annotated
 
 import msgspec
@@ -94,17 +95,22 @@ class PointsQuery(Struct, frozen=True, forbid_unknown_fields=True):
 async def submit(call: Call[NoQuery, Submission]) -> Reply:
     """Accept a job; it is stored on disk before the answer."""
     caller, pool = call.caller, call.pool
-    with pool.intake.hold("", _too_many_at_once):
+    with hold_intake(pool):
         take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
         project = await project_for(pool, caller, call.body.project)
-        size = sum(map(len, call.body.files.values())) + _parameters_size(call.body)
+        size = sum(map(len, call.body.files.values())) + parameters_size(call.body)
         take(pool.uploads, caller, "You send files faster than this pool takes them of one person.", size)
         asked = pool.clock()
         accepted = await pool.engine.submit(call.body, caller.name, project)
         return Reply(accepted, 201 if accepted.submitted >= asked else 200)
 
 
-def _parameters_size(body: Submission) -> int:
+def hold_intake(pool: Pool) -> AbstractContextManager[None]:
+    """Count a submission among those that are being accepted at this moment. Raises `Busy` beyond the maximum."""
+    return pool.intake.hold("", _too_many_at_once)
+
+
+def parameters_size(body: Submission) -> int:
     """Return the size of the parameters that a sweep keeps of its trials, in bytes."""
     known = None if body.trials is None else body.trials.parameters
     return 0 if known is None else len(msgspec.json.encode(known))
@@ -194,7 +200,7 @@ async def jobs(call: Call[JobsQuery, None]) -> JobPage:
     return page
 
 
-async def _seen(call: Call[object, object]) -> Job:
+async def seen(call: Call[object, object]) -> Job:
     """Return the job that the path names. Raises `Refusal` 404 if there is none or the caller may not see it."""
     job_id = call.path["id"]
     job = await call.pool.engine.job(job_id)
@@ -204,7 +210,7 @@ async def _seen(call: Call[object, object]) -> Job:
 
 
 async def _owned(call: Call[object, object]) -> Job:
-    job = await _seen(call)
+    job = await seen(call)
     if not permissions.may(call.caller, Action.STOP, job.project, job.user):
         message = (
             f"The job is {job.user}'s; only {job.user} and administrators of {job.project!r} may pause, resume or "
@@ -216,9 +222,9 @@ async def _owned(call: Call[object, object]) -> Job:
 
 async def job(call: Call[NoQuery, None]) -> Job:
     """Return one job, with its expected start if it waits."""
-    found = await _seen(call)
+    found = await seen(call)
     if await call.pool.engine.request_starts([found], STARTS_WAIT_S):
-        found = await _seen(call)
+        found = await seen(call)
     return found
 
 
@@ -252,7 +258,7 @@ class TrialsQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 async def trials(call: Call[TrialsQuery, None]) -> TrialPage:
     """Return a page of the trials of a sweep, also of those that have not begun."""
-    query, sweep = call.query, (await _seen(call)).id
+    query, sweep = call.query, (await seen(call)).id
     wanted = trial_query(sweep, query.sort, query.state)
     return await call.pool.engine.sweeps.trials(sweep, wanted, query.cursor, query.limit)
 
@@ -290,13 +296,13 @@ async def act_on_many(call: Call[NoQuery, JobsAction]) -> JobsActed:
 
 async def log(call: Call[LogQuery, None]) -> LogChunk:
     """Return a part of a worker's log."""
-    query, found = call.query, await _seen(call)
+    query, found = call.query, await seen(call)
     return await call.pool.engine.log(found.id, query.rank, query.offset, query.limit, query.wait)
 
 
 async def points(call: Call[PointsQuery, None]) -> Points:
     """Return the job's reports in order."""
-    return await call.pool.engine.points((await _seen(call)).id, call.query.after, call.query.limit)
+    return await call.pool.engine.points((await seen(call)).id, call.query.after, call.query.limit)
 
 
 class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -308,7 +314,7 @@ class UsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 async def usage(call: Call[UsageQuery, None]) -> UsageSeries:
     """Return the measured use of the job's GPUs over time. Raises `Refusal` 422 for an invalid time span."""
-    found, query = await _seen(call), call.query
+    found, query = await seen(call), call.query
     start = (found.started or found.submitted) if query.start is None else query.start
     end = (found.ended or call.pool.clock()) if query.end is None else query.end
     if query.end is not None and not start < end:
@@ -320,12 +326,12 @@ async def usage(call: Call[UsageQuery, None]) -> UsageSeries:
 
 async def outputs(call: Call[NoQuery, None]) -> OutputList:
     """Return the files that the job left so far."""
-    return await call.pool.engine.outputs((await _seen(call)).id)
+    return await call.pool.engine.outputs((await seen(call)).id)
 
 
 async def output(call: Call[NoQuery, None]) -> File:
     """Return a file of the job's output directory."""
-    name, found = call.path["name"], await _seen(call)
+    name, found = call.path["name"], await seen(call)
     return File(name.rpartition("/")[2], await call.pool.engine.output(found.id, name))
 
 

@@ -39,6 +39,7 @@ class Action(StrEnum):
     SUBMIT = "submit a job for the project"
     STOP = "pause or cancel a job"
     RESUME = "resume a job that was paused"
+    RERUN = "run a job again, with the files and variables that it was submitted with"
     CHANGE_MEMBERS = "add and remove members"
     CHANGE_CHILD = "change quota, limit, weight, priority, build quota and job ranges of a project inside"
     CHANGE_PROJECT = "change these of the project itself, or where it is in the tree"
@@ -49,9 +50,12 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The lowest role that an action takes, and the lowest with which one may do it to one's own job."""
+    """The lowest role that an action takes, and the lowest with which one may do it to one's own job.
 
-    role: Role
+    ``role`` None is no role: it is done to one's own jobs only.
+    """
+
+    role: Role | None
     own: Role | None = None
 
 
@@ -61,6 +65,7 @@ TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
         Action.SUBMIT: Rule(Role.MEMBER),
         Action.STOP: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
         Action.RESUME: Rule(Role.PROJECT_ADMIN, own=Role.MEMBER),
+        Action.RERUN: Rule(None, own=Role.MEMBER),
         Action.CHANGE_MEMBERS: Rule(Role.PROJECT_ADMIN),
         Action.CHANGE_CHILD: Rule(Role.PROJECT_ADMIN),
         Action.CHANGE_PROJECT: Rule(Role.POOL_ADMIN),
@@ -115,7 +120,7 @@ def may(caller: Caller, action: Action, project: str, user: str | None = None) -
     role = role_in(caller, project)
     if action is Action.SUBMIT and caller.service and role < Role.POOL_ADMIN:
         return False
-    return role >= rule.role or (
+    return (rule.role is not None and role >= rule.role) or (
         rule.own is not None and user is not None and owns(caller, user) and role >= rule.own
     )
 

@@ -97,6 +97,8 @@ class Setup:
     kept_bytes_per_user: int
     kept_bytes_per_project: int
     keep: float
+    keep_files: float
+    ended_bytes_per_user: int
     auth_cache: int
     takeover_wait: float
     version: str
@@ -115,6 +117,8 @@ class Setup:
             notifications=self.channels.settings,
             images=None if self.cluster is None else self.cluster.images,
             keep_jobs=self.keep,
+            keep_files=self.keep_files,
+            max_ended_bytes_per_user=self.ended_bytes_per_user,
             max_unfinished=self.queue_cap,
             max_unfinished_per_user=self.queue_cap_per_user,
             max_kept_bytes_per_user=self.kept_bytes_per_user,

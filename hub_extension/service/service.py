@@ -188,6 +188,16 @@ class Springtide(NotificationTraits, Application):
         "text",
         help="Lines of the log: text for people, or json, one object a line, for collectors.",
     ).tag(config=True)
+    keep_files_days = Float(
+        7.0,
+        min=0,
+        help="Files sent with a job are kept for so many days after its end, so that it can be run again.",
+    ).tag(config=True)
+    ended_bytes_per_user = Integer(
+        256 * MIB,
+        min=0,
+        help="The most that files of one person's ended jobs may take, in bytes; the oldest go first.",
+    ).tag(config=True)
     keep_days = Float(
         90.0, min=0.01, help="Ended jobs are forgotten after so many days, with logs and outputs."
     ).tag(config=True)
@@ -267,6 +277,8 @@ class Springtide(NotificationTraits, Application):
             kept_bytes_per_user=self.kept_bytes_per_user,
             kept_bytes_per_project=self.kept_bytes_per_project,
             keep=self.keep_days * 86_400,
+            keep_files=self.keep_files_days * 86_400,
+            ended_bytes_per_user=self.ended_bytes_per_user,
             auth_cache=self.auth_cache,
             takeover_wait=self.takeover_wait,
             version=str(self.version),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
 from urllib.parse import quote
 
 import httpx
@@ -23,6 +23,9 @@ NO_URL = (
     "No pool is known here: SPRINGTIDE_URL is not set. In a notebook of the hub it is set by itself; "
     "elsewhere set it to the service's address, such as http://127.0.0.1:8000/services/springtide."
 )
+
+
+NO_CHANGES: Mapping[str, Any] = MappingProxyType({})
 
 
 class Client:
@@ -173,6 +176,14 @@ class Client:
     def _control(self, job_id: str, what: str) -> wire.Job:
         """Send a request to a job; a repeated one has no further effect."""
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, what), repeat=True)
+
+    def rerun(self, job_id: str, changes: Mapping[str, Any] = NO_CHANGES) -> wire.Job:
+        """Run a job again, with these options instead of those of then, as `wire.OPTIONS` have them.
+
+        Code, files, arguments and variables are those of the first run.
+        """
+        body = wire.rerun(dict(changes), uuid.uuid4().hex)
+        return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "rerun"), body=body, repeat=True)
 
     # ---------- sweeps
 

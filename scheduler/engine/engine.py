@@ -14,6 +14,7 @@ from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.requests import control, paging, project_admin, quotas, validation, workspaces
 from springtide.scheduler.engine.requests.control import JobChange
 from springtide.scheduler.engine.requests.ranges import check_use
+from springtide.scheduler.engine.reruns.changes import reference
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import store_refusal
 from springtide.scheduler.engine.sweeps.acceptance import validate_trials
@@ -53,6 +54,7 @@ class Engine:
         self.forecast_record = parts.forecast_record
         self.outbox = parts.outbox
         self.sweeps = parts.sweeps
+        self.reruns = parts.reruns
         self._loop_task = loop_task
         self._background_tasks = background_tasks
 
@@ -94,8 +96,13 @@ class Engine:
 
     # ---------- jobs
 
-    async def submit(self, submission: wire.Submission, user: str, project: str) -> wire.Job:
-        """Accept a job, which is on disk when this returns. For a key accepted before, return that job."""
+    async def submit(
+        self, submission: wire.Submission, user: str, project: str, *, again: JobSpec | None = None
+    ) -> wire.Job:
+        """Accept a job, which is on disk when this returns. For a key accepted before, return that job.
+
+        ``again`` is what the job was submitted with that this one repeats.
+        """
         key = submission.key
         if key is not None and (known := await self.job_of_key(user, key)) is not None:
             return known
@@ -105,7 +112,8 @@ class Engine:
             submission, user, project, context, job_id=parts.new_id(), now=parts.clock()
         )
         trials, parameters = validate_trials(submission.trials)
-        spec = replace(spec, fastest=parts.run_history.placement_stats.fastest(spec), trials=trials)
+        rerun = None if again is None else reference(again, spec)
+        spec = replace(spec, fastest=parts.run_history.placement_stats.fastest(spec), trials=trials, rerun=rerun)
         bundle = await self._bundle(submission.files, spec)
 
         job_id = await parts.mailbox.request(

@@ -30,6 +30,7 @@ from springtide.scheduler.engine.requests import bootstrap
 from springtide.scheduler.engine.requests.idempotency import IdempotencyLookup
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.requests.outputs import Outputs
+from springtide.scheduler.engine.reruns.calls import RerunCalls
 from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.journal import JournaledPlanner, MakePlanner
@@ -218,6 +219,7 @@ def _compose(
         jobs=jobs,
         keys=IdempotencyLookup(lambda keys: store.read(store.store.jobs_by_key, keys)),
         sweeps=SweepCalls(state, store, jobs, request=mailbox.request, row=read_model.trial_row),
+        reruns=RerunCalls(store, jobs, settings),
         launch_specs=launch_specs,
         run_history=run_history,
         forecasts=forecasts,

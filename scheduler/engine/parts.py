@@ -16,6 +16,7 @@ from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.requests.idempotency import IdempotencyLookup
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.requests.outputs import Outputs
+from springtide.scheduler.engine.reruns.calls import RerunCalls
 from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.journal import JournaledPlanner
@@ -47,6 +48,7 @@ class EngineParts:
     jobs: JobLookup
     keys: IdempotencyLookup
     sweeps: SweepCalls
+    reruns: RerunCalls
     launch_specs: LaunchSpecs
     run_history: RunHistory
     forecasts: ForecastCache

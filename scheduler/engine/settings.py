@@ -34,8 +34,9 @@ class EngineSettings:
     """Settings of planner (``policy``), GPU types, retries, notifications, and bounds of what is taken and kept.
 
     ``images`` are patterns of the images that jobs may run in, the default first; None where jobs run without one.
-    ``max_…_bytes`` are in bytes; ``max_grace``, ``keep_jobs``, ``keep_audit`` and ``prune_every`` in seconds; the
-    others are numbers of jobs, files, events and decisions.
+    ``max_…_bytes…`` are in bytes; ``max_grace``, ``prune_every``, and how long jobs, their files and audit entries
+    are kept, in seconds; the others are numbers of jobs, files, events and decisions. ``keep_files`` counts from
+    the end of a job, which can be run again as long as its files are kept.
     """
 
     policy: model.Settings = field(default_factory=model.Settings)
@@ -47,6 +48,7 @@ class EngineSettings:
     max_unfinished_per_user: int = 1_000
     max_kept_bytes_per_user: int = 1024 * MIB
     max_kept_bytes_per_project: int = 4096 * MIB
+    max_ended_bytes_per_user: int = 256 * MIB
     max_files: int = 2_000
     max_files_bytes: int = 64 * MIB
     max_env_bytes: int = 256 * 1024
@@ -54,6 +56,7 @@ class EngineSettings:
     max_output_bytes: int = 256 * MIB
     max_grace: float = 3_600.0
     keep_jobs: float = 90 * DAY
+    keep_files: float = 7 * DAY
     keep_audit: float = 730 * DAY
     keep_events: int = 20_000
     keep_decisions: int = 5_000

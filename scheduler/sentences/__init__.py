@@ -14,13 +14,25 @@ from springtide.scheduler.sentences.attempts import ATTEMPTS, STARTS
 from springtide.scheduler.sentences.decisions import DECISIONS
 from springtide.scheduler.sentences.estimates import ESTIMATES
 from springtide.scheduler.sentences.notifications import NOTIFICATIONS
+from springtide.scheduler.sentences.reruns import rerun_text
 from springtide.scheduler.sentences.running import RUNNING
 from springtide.scheduler.sentences.sentence import Role, Sentence, Table
 from springtide.scheduler.sentences.sweeps import SWEEPS
 from springtide.scheduler.sentences.waiting import WAITING
 from springtide.scheduler.wording import quoted
 
-__all__ = ["AT_ONCE_S", "CODES", "Expected", "Role", "Sentence", "agreed", "joined", "render", "text"]
+__all__ = [
+    "AT_ONCE_S",
+    "CODES",
+    "Expected",
+    "Role",
+    "Sentence",
+    "agreed",
+    "joined",
+    "render",
+    "rerun_text",
+    "text",
+]
 
 _TABLE: Table = {**DECISIONS, **WAITING, **RUNNING, **SWEEPS, **ATTEMPTS, **STARTS, **ESTIMATES, **NOTIFICATIONS}
 

@@ -2,6 +2,7 @@
 
 from springtide.scheduler.store.decisions import read_decision
 from springtide.scheduler.store.errors import (
+    FilesGoneError,
     StoreDamagedError,
     StoreError,
     StoreFullError,
@@ -15,6 +16,7 @@ from springtide.scheduler.store.store import Store
 
 __all__ = [
     "ORDERS",
+    "FilesGoneError",
     "Position",
     "Store",
     "StoreDamagedError",

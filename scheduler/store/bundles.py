@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from springtide.scheduler.store.errors import StoreError, StoreFullError
+from springtide.scheduler.store.errors import FilesGoneError, StoreError, StoreFullError
 from springtide.scheduler.store.records import Bundle
 
 SMALL = 64 * 1024
@@ -65,9 +65,14 @@ class BundleFiles:
             raise StoreError(f"A job's files could not be kept in {self._directory}: {error.strerror}.") from error
 
     def read(self, digest: str) -> bytes:
-        """Return the content of a bundle. Raises `StoreError` if it is missing or does not match its digest."""
+        """Return the content of a bundle.
+
+        Raises `FilesGoneError` if it is missing, `StoreError` if it does not match its digest.
+        """
         try:
             content = (self._directory / digest).read_bytes()
+        except FileNotFoundError:
+            raise FilesGoneError(f"The job's files are missing from {self._directory}.") from None
         except OSError as error:
             raise StoreError(f"The job's files are missing from {self._directory}: {error.strerror}.") from error
         if hashlib.sha256(content).hexdigest() != digest:

@@ -19,6 +19,10 @@ class StoreDamagedError(StoreError):
     """The database file is damaged; the message names the file and what to do."""
 
 
+class FilesGoneError(StoreError):
+    """The files of a job are kept no longer."""
+
+
 class StoreFullError(StoreError):
     """The disk is full; nothing of the transaction was written."""
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy import Connection, Table, delete, exists, func, select
 
 from springtide.scheduler.store import schema
 from springtide.scheduler.store.forecasts import shown
+
+CHUNK = 500
+"""Maximum number of bundles that one statement deletes."""
 
 
 def drop_jobs(connection: Connection, ids: list[str]) -> None:
@@ -19,10 +24,40 @@ def drop_jobs(connection: Connection, ids: list[str]) -> None:
     connection.execute(delete(schema.jobs).where(schema.jobs.c.id.in_(ids), schema.jobs.c.ended.is_not(None)))
 
 
-def drop_bundles(connection: Connection) -> None:
-    """Delete bundles that no unfinished job uses."""
-    used = exists().where(schema.jobs.c.bundle == schema.bundles.c.digest, schema.jobs.c.ended.is_(None))
-    connection.execute(delete(schema.bundles).where(~used))
+def unneeded_bundles(connection: Connection, ended_before: float, most_bytes: int) -> list[str]:
+    """Return the digests of bundles that no unfinished job uses, and that are not kept for runs again.
+
+    Kept are those of jobs that ended at ``ended_before`` or later, of each user the newest, up to ``most_bytes``.
+    Files that jobs of several users have in common count for one of them.
+    """
+    jobs, bundles = schema.jobs, schema.bundles
+    user, ended = func.max(jobs.c.user), func.max(jobs.c.ended)
+    unfinished = func.count(jobs.c.bundle) - func.count(jobs.c.ended)
+    query = (
+        select(bundles.c.digest, bundles.c.size, user, ended)
+        .outerjoin_from(bundles, jobs, jobs.c.bundle == bundles.c.digest)
+        .group_by(bundles.c.digest, bundles.c.size)
+        .having(unfinished == 0)
+        .order_by(user, ended.desc())
+    )
+    kept: dict[str, int] = {}
+    unneeded = []
+    for digest, size, whose, last in connection.execute(query):
+        total = kept.get(whose, 0) + size
+        if last is None or last < ended_before or total > most_bytes:
+            unneeded.append(digest)
+        else:
+            kept[whose] = total
+    return unneeded
+
+
+def drop_bundles(connection: Connection, digests: Sequence[str]) -> None:
+    """Delete bundles, except those that an unfinished job uses."""
+    bundles = schema.bundles
+    used = exists().where(schema.jobs.c.bundle == bundles.c.digest, schema.jobs.c.ended.is_(None))
+    for first in range(0, len(digests), CHUNK):
+        some = digests[first : first + CHUNK]
+        connection.execute(delete(bundles).where(bundles.c.digest.in_(some), ~used))
 
 
 def keep_newest(connection: Connection, table: Table, keep: int) -> None:

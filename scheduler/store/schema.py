@@ -84,7 +84,7 @@ jobs = Table(
 Index("ix_jobs_ended", jobs.c.ended)
 Index("ix_jobs_project_seq", jobs.c.project, jobs.c.seq)
 Index("ix_jobs_user_seq", jobs.c.user, jobs.c.seq)
-Index("ix_jobs_bundle", jobs.c.bundle)
+Index("ix_jobs_bundle", jobs.c.bundle, jobs.c.ended, jobs.c.user)
 Index(
     "ix_jobs_list",
     jobs.c.user,

@@ -13,7 +13,7 @@ from sqlalchemy.engine import URL
 from springtide.scheduler.notifications import Channel, Delivery
 from springtide.scheduler.store import deliveries, opening, pruning, schema, writing
 from springtide.scheduler.store.bundles import SMALL, BundleFiles, unpack
-from springtide.scheduler.store.errors import StoreError
+from springtide.scheduler.store.errors import FilesGoneError
 from springtide.scheduler.store.forecasts import shown
 from springtide.scheduler.store.forecasts.shown import ForecastOutcome, ShownForecast
 from springtide.scheduler.store.queries import reading, trials, usage
@@ -166,9 +166,14 @@ class Store:
         """Write the forecasts of starts that are shown from now on."""
         self._write(lambda connection: shown.save(connection, forecasts))
 
-    def drop_bundles(self) -> None:
-        """Delete files that no unfinished job needs."""
-        self._write(pruning.drop_bundles)
+    def drop_bundles(self, ended_before: float, most_bytes: int) -> None:
+        """Delete files that neither an unfinished job needs nor a run again may.
+
+        Kept are those of jobs that ended at ``ended_before`` or later, of each user the newest, up to
+        ``most_bytes``.
+        """
+        old = self._read(lambda connection: pruning.unneeded_bundles(connection, ended_before, most_bytes))
+        self._write(lambda connection: pruning.drop_bundles(connection, old))
         wanted = self._read(reading.bundle_digests)
         self._files.drop_except(wanted, time.time() - ORPHAN_AGE)
 
@@ -190,10 +195,10 @@ class Store:
         return self._read(reading.load)
 
     def files(self, digest: str) -> dict[str, bytes]:
-        """Return the files of a bundle. Raises `StoreError` if they are not there any more."""
+        """Return the files of a bundle. Raises `FilesGoneError` if they are not there any more."""
         known, content = self._read(lambda connection: reading.bundle(connection, digest))
         if not known:
-            raise StoreError("The job's files are not in the store.")
+            raise FilesGoneError("The job's files are not in the store.")
         return unpack(self._files.read(digest) if content is None else content)
 
     def job(self, job_id: str) -> JobRecord | None:

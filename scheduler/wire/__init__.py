@@ -67,6 +67,8 @@ from springtide.scheduler.wire.pool import (
     TypeUse,
 )
 from springtide.scheduler.wire.ranges import JobRanges
+from springtide.scheduler.wire.reruns.requests import Rerun, changes_of, rerun
+from springtide.scheduler.wire.reruns.views import OptionChange, RerunOf
 from springtide.scheduler.wire.shapes import MAX_GPUS, MAX_JOBS_PAGE, MAX_NAME, Answer, Request
 from springtide.scheduler.wire.submission import OPTIONS, Submission, Wish
 from springtide.scheduler.wire.sweeps.requests import MAX_PARAMETERS, MAX_TRIALS, Trials, TrialsEdit
@@ -141,6 +143,7 @@ __all__ = [
     "Notifications",
     "NotificationsEdit",
     "Option",
+    "OptionChange",
     "Outcome",
     "OutputFile",
     "OutputList",
@@ -159,6 +162,8 @@ __all__ = [
     "ProjectView",
     "Reason",
     "Request",
+    "Rerun",
+    "RerunOf",
     "Sentence",
     "Shift",
     "Starts",
@@ -184,4 +189,6 @@ __all__ = [
     "WorkspaceList",
     "WorkspaceRequest",
     "WorkspaceView",
+    "changes_of",
+    "rerun",
 ]

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from springtide.scheduler.wire.events import Problem
+from springtide.scheduler.wire.reruns.views import RerunOf
 from springtide.scheduler.wire.shapes import MAX_JOBS_PAGE, Answer, Request, Word
 from springtide.scheduler.wire.sweeps.views import Outcome, TrialCounts
 from springtide.scheduler.wire.usage import JobUsage
@@ -158,6 +159,8 @@ class Job(Answer, frozen=True, kw_only=True):
     """The trials of a sweep; None of any other job."""
     outcome: Outcome | None = None
     """What is known of a trial; None of any other job."""
+    rerun: RerunOf | None = None
+    """The run that the job repeats; None of a job that was submitted."""
 
 
 class JobPage(Answer, frozen=True, kw_only=True):

@@ -80,6 +80,18 @@ def test_what_is_asked_for_reaches_the_job(run: Run) -> None:
     assert run("cancel", job["id"]).code == 0
 
 
+def test_a_job_is_run_again_with_other_options(run: Run) -> None:
+    first = run("submit", "--name", "tidal", "-e", "WORD=tide", "--json", "--", "sh", "-c", "echo $WORD").json[
+        "id"
+    ]
+    assert run("wait", first).code == 0
+    again = run("rerun", "--gpus", "2", "--follow", first)
+    assert (again.code, again.out) == (0, "tide\n")
+    assert "Run again of tidal: gpus 1 → 2." in again.err
+    refused = run("rerun", first, user="joe")
+    assert refused.code == 1
+
+
 def test_another_persons_job_is_not_shown_and_not_cancelled(run: Run, directory: Path) -> None:
     (directory / "long.py").write_text(LONG)
     job = run("submit", "--json", "python", "long.py").json["id"]
@@ -180,7 +192,7 @@ def test_the_list_of_commands_is_that_of_the_manual() -> None:
     said = springtide("--help").out.split("Commands:")[1]
     commands = [line.split()[0] for line in said.splitlines() if line.startswith("  ") and line[2] != " "]
     assert " ".join(commands) == (
-        "up submit jobs logs wait outputs download pause resume cancel projects nodes top explain replay "
+        "up submit rerun jobs logs wait outputs download pause resume cancel projects nodes top explain replay "
         "doctor backup restore plan simulate"
     )
 

@@ -70,9 +70,11 @@ async def test_files_of_ended_jobs_count_no_longer_also_after_a_restart(small: A
     await small.submit(files=files(3))
 
 
-async def test_files_of_a_cancelled_job_are_dropped(make_pool: MakePool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_files_of_cancelled_jobs_go_if_none_are_kept(
+    make_pool: MakePool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("springtide.scheduler.engine.loop.pruning.BUNDLES_EVERY", 0.05)
-    pool = await make_pool()
+    pool = await make_pool(settings=EngineSettings(keep_files=-1.0))
     jobs = [await pool.submit(files=files(1), gpus=6) for _ in range(2)]
     states = {job.id: (await pool.job(job.id)).state for job in jobs}
     waits = next(job_id for job_id, state in states.items() if state == "queued")

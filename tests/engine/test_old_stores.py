@@ -42,7 +42,7 @@ async def test_the_jobs_of_an_old_store_run_to_completion(old, make_pool):
     pool.clock.now += 2000.0
     jobs = {job.name: job for job in (await pool.engine.jobs(JobFilter(), None, 100)).items}
     assert {name: jobs[name].state for name in ENDED} == ENDED
-    assert jobs.keys() - {"sweep"} == ENDED.keys() | UNFINISHED
+    assert jobs.keys() - {"sweep", "again"} == ENDED.keys() | UNFINISHED
     assert (jobs["elastic"].saved_step, jobs["succeeded"].progress.values["loss"]) == (7, 0.5)
     assert jobs["held"].held_by_user
     await pool.engine.resume(jobs["held"].id, "jemma")
@@ -55,6 +55,8 @@ async def test_the_jobs_of_an_old_store_run_to_completion(old, make_pool):
         ids -= {job for job in ids if (await pool.job(job)).state == "succeeded"}
     files = {spec.key.job: spec.files for spec in pool.executor.specs.values()}
     assert files[jobs["elastic"].id] == {"a.py": b"1"}
+    if (again := jobs.get("again")) is not None:
+        assert again.rerun.text == "Run again of failed: name failed → again, gpus 1 → 2."
     if (sweep := jobs.get("sweep")) is not None:
         found = (await pool.job(sweep.id)).trials
         assert (found.succeeded, found.best.value, found.best.parameters) == (4, 0.5, {"rate": 0.0})

@@ -75,6 +75,7 @@ def test_nothing_but_the_listed_paths_is_passed_on(path: str, method: str) -> No
         ("POST", f"jobs/{JOB}/pause"),
         ("POST", f"jobs/{JOB}/resume"),
         ("POST", f"jobs/{JOB}/cancel"),
+        ("GET", f"jobs/{JOB}/rerun"),
     ],
 )
 def test_what_a_card_asks_for_is_passed_on_as_it_is(method: str, path: str) -> None:

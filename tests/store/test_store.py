@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from sqlalchemy import inspect, text
 from springtide.scheduler.model import JobState, Project, Reason, Worker
 from springtide.scheduler.store import (
     ORDERS,
+    FilesGoneError,
     Store,
     StoreError,
     StoreLockedError,
@@ -435,6 +438,29 @@ def test_old_jobs_go_with_their_attempts_and_files(store: Store) -> None:
     assert store.gpu_use(0.0, 1000.0) == []
 
 
+def test_files_of_ended_jobs_stay_for_a_time_the_newest_of_each_user_first(store: Store) -> None:
+    bundles = [save(store, {"a": bytes([seed]) * 1000}) for seed in range(5)]
+    size = len(bundles[0].content)
+    jobs = [ended(job(n, bundle=bundles[n].digest), at=100.0 * n) for n in range(1, 4)]
+    jobs += [ended(job(4, bundle=bundles[4].digest, user="joe"), at=250.0), job(5, bundle=bundles[0].digest)]
+    store.commit(WriteBatch(new_jobs=jobs, bundles=bundles))
+
+    def kept() -> list[int]:
+        found = []
+        for number, bundle in enumerate(bundles):
+            with suppress(FilesGoneError):
+                store.files(bundle.digest)
+                found.append(number)
+        return found
+
+    store.drop_bundles(150.0, 10 * size)
+    assert kept() == [0, 2, 3, 4], "job 1 ended too long ago"
+    store.drop_bundles(150.0, size)
+    assert kept() == [0, 3, 4], "the newest of each user, besides those of an unfinished job"
+    store.drop_bundles(275.0, size)
+    assert kept() == [0, 3]
+
+
 def test_files_go_as_soon_as_no_unfinished_job_needs_them(store: Store, tmp_path: Path) -> None:
     shared, own, large = (save(store, files) for files in ({"a": b"1"}, {"a": b"2"}, {"a": bytes(200_000)}))
     jobs = [
@@ -446,7 +472,7 @@ def test_files_go_as_soon_as_no_unfinished_job_needs_them(store: Store, tmp_path
     store.commit(WriteBatch(new_jobs=jobs, bundles=[shared, own, large]))
     file = tmp_path / "state" / "bundles" / large.digest
     os.utime(file, (0, 0))
-    store.drop_bundles()
+    store.drop_bundles(inf, 0)
     assert store.files(shared.digest) == {"a": b"1"}
     for gone in (own, large):
         with pytest.raises(StoreError, match="not in the store"):

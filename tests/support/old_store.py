@@ -78,6 +78,9 @@ async def fill(path: Path) -> None:
     executor.report(AttemptKey(f"{sweep}t0", 1), trial=TrialReport(None, 0.5, ((1.0, 0.5),)), loss=0.5)
     executor.end(AttemptKey(f"{sweep}t0", 1), code=0)
     await pool.state(f"{sweep}t0", "succeeded")
+    first = await engine.reruns.first(failed)
+    again = await engine.reruns.submission(failed, {"gpus": 2, "name": "again"}, None)
+    await engine.submit(again, "susan", "susan", again=first)
     executor.slow_start = True
     await pool.submit("joe", gpus=6, name="waiting", env={"EPOCHS": "3"})
     await pool.later(100.0)

@@ -12,10 +12,10 @@ import ipywidgets
 import pytest
 
 from springtide.scheduler.wire import OPTIONS, Problem, Wish
+from springtide.scheduler.wire.forms.fields import COMMON, typed_options
 from springtide.widgets.display.output_types import FORM_TYPE
 from springtide.widgets.errors import OptionError
 from springtide.widgets.form.arguments import call_of, described, parse_arguments
-from springtide.widgets.form.fields import COMMON, typed_options
 from springtide.widgets.form.review import Review, question, refused
 from springtide.widgets.shared_pool import FormAnswer, Pool, backend_of
 

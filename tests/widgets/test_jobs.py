@@ -20,6 +20,7 @@ from springtide.widgets.errors import (
     JobFailedError,
     NoResultError,
     NotFinishedError,
+    OptionError,
     SpringtideError,
     UntrustedResultError,
 )
@@ -210,6 +211,27 @@ def test_jobs_come_back_by_their_ids(pool, workdir):
     assert again == job
     assert again.name == "mine"
     assert job.id in pool.jobs()._repr_mimebundle_()["text/plain"]
+
+
+def test_a_job_is_run_again_with_its_code_and_arguments(pool, pool_of, workdir):
+    (workdir / "factor.txt").write_text("3")
+
+    def train(rate, *, epochs):
+        return rate * epochs * int((workdir / "factor.txt").read_text()), os.environ.get("SEED")
+
+    first = pool.submit(train, 0.5, epochs=4, name="train", kwargs=None)
+    assert first.result() == (6.0, None)
+    again = first.rerun(gpus=2, env={"SEED": "7"})
+    assert isinstance(again, Job)
+    assert again != first
+    assert again.result() == (6.0, "7")
+    shown = again._repr_mimebundle_()
+    assert "Run again of train: gpus 1 → 2, env with another SEED." in shown["text/plain"]
+    assert "gpus 1 → 2" in shown["text/html"]
+    with pytest.raises(OptionError, match="gpus is 'many'"):
+        first.rerun(gpus="many")
+    with pytest.raises(PoolError, match="only susan may run it again"):
+        pool_of("joe").job(first.id).rerun()
 
 
 def test_waiting_shows_the_bar_and_may_end_early(pool, workdir, capsys):

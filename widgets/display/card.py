@@ -29,6 +29,7 @@ ACTIONS: dict[str, Callable[[Client, str], Job]] = {
     "resume": Client.resume,
     "cancel": Client.cancel,
     "retry": Client.retry_trials,
+    "rerun": Client.rerun,
 }
 
 
@@ -125,8 +126,10 @@ class Card(_Live):
     def _act(self, action: Callable[[Client, str], Job]) -> None:
         self._show({"notice": ""})
         try:
-            self._connection.ask(action, self._job_id)
+            job = self._connection.ask(action, self._job_id)
             self._follow()
+            if job.id != self._job_id:
+                self._show({"notice": f"It runs again as another job: pool.job({job.id!r})."})
         except SpringtideError as error:
             self._show({"notice": str(error)})
 

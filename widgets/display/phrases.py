@@ -50,6 +50,11 @@ def state(job: Job) -> str:
     return f"{GLYPHS.get(job.state, '?')} {clean(job.state)}"
 
 
+def rerun(job: Job) -> str:
+    """Return which run the job repeats, and what differs; empty of a job that was submitted."""
+    return "" if job.rerun is None else clean(job.rerun.text)
+
+
 def progress(job: Job) -> str:
     """Return ``step 41 of 60``, of a sweep ``12 of 60 trials ended``; empty if the job reported none."""
     if job.trials is not None:

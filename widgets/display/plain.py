@@ -24,7 +24,7 @@ def job_text(job: Job, now: float) -> str:
     about = [phrases.state(job), phrases.progress(job), phrases.held(job) or f"asks for {phrases.asked(job)}"]
     first = f"Job {phrases.clean(job.name)} ({phrases.clean(job.id)}): {', '.join(part for part in about if part)}"
     why = " ".join(part for part in (phrases.why(job), phrases.starts(job, now)) if part)
-    return f"{first}\n{why}" if why else first
+    return "\n".join(filter(None, [first, phrases.rerun(job), why]))
 
 
 def job_html(job: Job, now: float) -> str:
@@ -32,6 +32,7 @@ def job_html(job: Job, now: float) -> str:
     rows = [
         ("job", f"{job.name} ({job.id})"),
         ("project", job.project),
+        ("first run", phrases.rerun(job)),
         ("state", phrases.state(job)),
         ("progress", phrases.progress(job)),
         ("asks for", phrases.asked(job)),

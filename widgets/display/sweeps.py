@@ -20,7 +20,7 @@ def sweep_text(job: Job) -> str:
     about = ", ".join(filter(None, [phrases.state(job), phrases.progress(job), _parts(job), phrases.held(job)]))
     first = f"Sweep {phrases.clean(job.name)} ({phrases.clean(job.id)}): {about}"
     best = f"Best {best_words(job.trials)}" if job.trials is not None and job.trials.best is not None else ""
-    return "\n".join(filter(None, [first, best, phrases.why(job)]))
+    return "\n".join(filter(None, [first, best, phrases.rerun(job), phrases.why(job)]))
 
 
 def sweep_html(job: Job) -> str:
@@ -28,6 +28,7 @@ def sweep_html(job: Job) -> str:
     rows = [
         ("sweep", f"{job.name} ({job.id})"),
         ("project", job.project),
+        ("first run", phrases.rerun(job)),
         ("state", phrases.state(job)),
         ("trials", ", ".join(filter(None, [phrases.progress(job), _parts(job)]))),
         ("best", best_words(job.trials)),

@@ -12,10 +12,10 @@ import msgspec
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Problem
+from springtide.scheduler.wire.forms.fields import Form, form_of, typed_options
 from springtide.widgets.connection import Connection, PoolError, UnreachableError
 from springtide.widgets.errors import OptionError, SpringtideError
 from springtide.widgets.form.arguments import Callee, call_of, described
-from springtide.widgets.form.fields import Form, form_of, typed_options
 from springtide.widgets.form.review import Review, question, refused, reviewed
 from springtide.widgets.job import Job
 

@@ -40,6 +40,8 @@ ALLOWED: Final = (
     Allowed("POST", f"jobs/{_ID}/pause"),
     Allowed("POST", f"jobs/{_ID}/resume"),
     Allowed("POST", f"jobs/{_ID}/cancel"),
+    Allowed("GET", f"jobs/{_ID}/rerun"),
+    Allowed("POST", f"jobs/{_ID}/rerun", takes_body=True),
     Allowed("POST", "forecast", takes_body=True),
 )
 """Calls with one answer. The event stream is passed on by a handler of its own."""

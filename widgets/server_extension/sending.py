@@ -11,9 +11,9 @@ import msgspec
 from springtide.scheduler.capture import CaptureError, Here
 from springtide.scheduler.client import PoolError, Unreachable
 from springtide.scheduler.wire import Problem
+from springtide.scheduler.wire.forms.fields import typed_options
 from springtide.scheduler.wording import quoted
 from springtide.widgets.errors import OptionError, SpringtideError
-from springtide.widgets.form.fields import typed_options
 from springtide.widgets.job import Job
 from springtide.widgets.server_extension.pool_gate import GateError
 from springtide.widgets.shared_pool import Pool

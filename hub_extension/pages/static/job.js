@@ -1,6 +1,7 @@
 /** One job: its card, its life, its curves, its attempts, its log, and what it runs. */
 
 import { CurveKeeper } from "./visuals/live/curves.js";
+import { RerunEditor } from "./visuals/live/rerun_editor.js";
 import { TrialKeeper } from "./visuals/live/trial_keeper.js";
 import { drawEvents } from "./jobs/events.js";
 import { Outputs } from "./jobs/outputs.js";
@@ -28,6 +29,7 @@ const curves = new CurveKeeper(call, redraw);
 const log = new LogKeeper(call, path, redraw);
 const outputs = new Outputs(path, redraw);
 const use = new UseCharts(path, redraw);
+const editor = new RerunEditor(call, site.job, redraw, ({ id }) => window.location.assign(jobPath(id)));
 const trials = new TrialKeeper(call, site.job, redraw);
 const rereadOutputs = calmly(() => outputs.read(), OUTPUTS_EVERY_S);
 const reread = calmly(read, 0.5);
@@ -171,13 +173,14 @@ function draw() {
 
 function drawCard(job, data) {
   const may = job.user === site.user || site.administers(job.project);
-  const actions = may ? { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), retry: act("retry") } : {};
-  const card = { job, now: clockNow(), colour: shown.colour, simulated: shown.simulated, notice: shown.notice, ...data };
+  const acts = may ? { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), retry: act("retry") } : {};
+  const actions = job.user === site.user && !job.sweep ? { ...acts, rerun: () => editor.send(), edit: () => editor.open() } : acts;
+  const card = { job, now: clockNow(), colour: shown.colour, simulated: shown.simulated, notice: shown.notice, editor, pageOf: jobPath, ...data };
   return h("article", { key: "card", class: "st-large", draw: (node) => renderWorkCard(node, card, actions) });
 }
 
 function drawSweep(job, now) {
-  return [drawCard(job, { rows: trials.rows, pageOf: jobPath }), section("events", "What happened", drawEvents(job, now))];
+  return [drawCard(job, { rows: trials.rows }), section("events", "What happened", drawEvents(job, now))];
 }
 
 function drawJob(job, now) {

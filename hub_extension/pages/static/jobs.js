@@ -4,6 +4,7 @@ import { drawFilters, drawPager, filtersOf, queryOf } from "./jobs/filters.js";
 import { drawTable } from "./jobs/job_table.js";
 import { Selection } from "./jobs/selection.js";
 import { CurveKeeper } from "./visuals/live/curves.js";
+import { RerunEditor } from "./visuals/live/rerun_editor.js";
 import { TrialKeeper } from "./visuals/live/trial_keeper.js";
 import { attempted, call, calmly, followEvents, jobPath, oncePerFrame, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
@@ -24,6 +25,7 @@ const redraw = oncePerFrame(draw);
 const curves = new CurveKeeper(call, redraw);
 const look = calmly(load, 2);
 const sweeps = new Map();
+const editors = new Map();
 const selection = new Selection(redraw, { mayAct, hear: hearJob });
 
 start();
@@ -168,9 +170,23 @@ function toggle(id) {
 /** What the card of a job is drawn from, and what can be done on it. */
 function cardOf(job) {
   const colour = pool?.projects.find((project) => project.name === job.project)?.colour ?? null;
-  const about = { job, now: clockNow(), colour, simulated: pool?.simulated, href: jobPath(job.id), notice: shown.notices.get(job.id) };
-  const data = job.trials ? { ...about, rows: rowsOf(job), pageOf: jobPath } : { ...about, points: curves.of(job), log: null };
-  return { data, actions: mayAct(job) ? actionsOf(job.id) : {} };
+  const editor = job.user === site.user ? editorOf(job.id) : null;
+  const about = { job, now: clockNow(), colour, simulated: pool?.simulated, href: jobPath(job.id), notice: shown.notices.get(job.id), pageOf: jobPath, editor };
+  const data = job.trials ? { ...about, rows: rowsOf(job) } : { ...about, points: curves.of(job), log: null };
+  const again = editor ? { rerun: () => editor.send(), edit: () => editor.open() } : {};
+  return { data, actions: { ...(mayAct(job) ? actionsOf(job.id) : {}), ...again } };
+}
+
+/** What runs a job again from its card; the new job is a row of its own, and its card is opened. */
+function editorOf(id) {
+  if (!editors.has(id)) editors.set(id, new RerunEditor(call, id, redraw, showSent));
+  return editors.get(id);
+}
+
+function showSent(job) {
+  shown.jobs = new Map([[job.id, job], ...shown.jobs]);
+  shown.open.add(job.id);
+  look();
 }
 
 /** The trials of a sweep whose card is open; read when it is opened. */

@@ -14,7 +14,7 @@ from springtide.scheduler.store import StoreError
 logger = logging.getLogger(__name__)
 JOBS_PER_TRANSACTION = 100
 BUNDLES_EVERY = 60.0
-"""Interval of the deletion of files that no unfinished job needs, in seconds."""
+"""Interval of the deletion of files that no job needs any more, in seconds."""
 
 
 class Pruner:
@@ -38,10 +38,14 @@ class Pruner:
                 if now >= pruned + self._settings.prune_every:
                     pruned = now
                     await self.prune()
-                await self._threads.write(self._store.drop_bundles)
+                await self._drop_files()
             except (StoreError, ExecutorError) as error:
                 logger.warning("Old jobs could not be deleted: %s", error)
             await asyncio.sleep(min(BUNDLES_EVERY, self._settings.prune_every))
+
+    async def _drop_files(self) -> None:
+        ended_before, most = self._clock() - self._settings.keep_files, self._settings.max_ended_bytes_per_user
+        await self._threads.write(self._store.drop_bundles, ended_before, most)
 
     async def prune(self) -> None:
         """Delete all that is older than the settings keep. Raises `StoreError` or `ExecutorError`."""

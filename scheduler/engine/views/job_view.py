@@ -12,7 +12,14 @@ from springtide.scheduler.engine.state.pace import expected_end
 from springtide.scheduler.engine.views import trials
 from springtide.scheduler.engine.views.gpu_labels import GpuLabels
 from springtide.scheduler.sentences import Sentence
-from springtide.scheduler.store.records import Asked, AttemptRecord, AuditRecord, JobRecord, WorkspaceRecord
+from springtide.scheduler.store.records import (
+    Asked,
+    AttemptRecord,
+    AuditRecord,
+    JobRecord,
+    RerunRef,
+    WorkspaceRecord,
+)
 
 LISTED_ATTEMPTS = 5
 """Number of latest attempts of a job in lists and events."""
@@ -212,7 +219,17 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         trial=None if spec.trial is None else spec.trial.number,
         trials=trials.counts(record, context.trials_of(spec.id), context.borrowing) if record.is_sweep else None,
         outcome=None if spec.trial is None else trials.outcome(record),
+        rerun=rerun_of(spec.rerun),
     )
+
+
+def rerun_of(first: RerunRef | None) -> wire.RerunOf | None:
+    """Return which run a job repeats, and what differs; None of a job that was submitted."""
+    if first is None:
+        return None
+    changes = [wire.OptionChange(name=each.name, before=each.before, after=each.after) for each in first.changes]
+    told = sentences.rerun_text(first.name, [(each.name, each.before, each.after) for each in first.changes])
+    return wire.RerunOf(job=first.job, name=first.name, changes=changes, text=told)
 
 
 def _in_line(record: JobRecord) -> bool:

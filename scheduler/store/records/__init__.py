@@ -18,6 +18,7 @@ from springtide.scheduler.store.records.jobs import (
 from springtide.scheduler.store.records.journals import AuditRecord, DecisionRecord, EventRecord
 from springtide.scheduler.store.records.pool import JobRanges, PersonRecord, ProjectRecord, WorkspaceRecord
 from springtide.scheduler.store.records.queries import GpuUse, JobQuery
+from springtide.scheduler.store.records.reruns import OptionDifference, RerunRef
 from springtide.scheduler.store.records.sweeps import (
     BestTrial,
     FinishedTrial,
@@ -50,10 +51,12 @@ __all__ = [
     "JobSpec",
     "JobStanding",
     "Loaded",
+    "OptionDifference",
     "Outcome",
     "Parameters",
     "PersonRecord",
     "ProjectRecord",
+    "RerunRef",
     "SweepParameters",
     "SweepStanding",
     "TrialQuery",

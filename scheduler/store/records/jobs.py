@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from springtide.scheduler.model import JobState, Placement, Reason, Spread
+from springtide.scheduler.store.records.reruns import RerunRef
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
 
 
@@ -80,6 +81,8 @@ class JobSpec:
     """The trials of a sweep; None of any other job."""
     trial: TrialRef | None = None
     """Which trial of which sweep the job is; None of any other job."""
+    rerun: RerunRef | None = None
+    """The run that the job repeats; None of a job that was submitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

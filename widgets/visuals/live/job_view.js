@@ -3,6 +3,7 @@
 import { isFinal } from "../base/glyphs.js";
 import { ago, clockNow } from "../base/words.js";
 import { renderWorkCard } from "../views/work_card.js";
+import { RerunEditor } from "./rerun_editor.js";
 import { awayWords, isLive } from "./stale.js";
 
 const TICK_MS = 1000;
@@ -18,17 +19,27 @@ const CONNECTING = "Connecting to the pool…";
 export function showJob(element, feed, output, pageOf) {
   const { id } = output.job;
   let watching = null;
-  const draw = () => watching && drawJob(element, feed, output, watching.watched, pageOf);
+  const ends = [];
+  const draw = () => watching && drawJob(element, feed, output, watching.watched, pageOf, editor);
+  const editor = new RerunEditor(feed.call, id, draw, (job) => ends.push(showBelow(element, feed, job, pageOf)));
   watching = feed.watchJob(id, draw, output.job, true);
   const ticking = setInterval(() => isLive(feed) && draw(), TICK_MS);
   draw();
   return () => {
     clearInterval(ticking);
     watching.stop();
+    for (const end of ends) end();
   };
 }
 
-function drawJob(element, feed, output, watched, pageOf) {
+/** Shows the card of a run again below that of the job. */
+function showBelow(element, feed, job, pageOf) {
+  const card = document.createElement("article");
+  element.after(card);
+  return showJob(card, feed, { job, at: clockNow() }, pageOf);
+}
+
+function drawJob(element, feed, output, watched, pageOf, editor) {
   const job = watched.job ?? output.job;
   const shownAt = watched.heardAt ?? output.at;
   const blocked = blockedWords(feed, watched, shownAt);
@@ -44,8 +55,9 @@ function drawJob(element, feed, output, watched, pageOf) {
     href: pageOf(job.id),
     target: "_blank",
     blocked,
+    editor,
   };
-  renderWorkCard(element, data, mayAct(feed.me, job) ? actionsOf(watched) : {});
+  renderWorkCard(element, data, { ...(mayAct(feed.me, job) ? actionsOf(watched) : {}), ...rerunsOf(feed.me, job, editor) });
 }
 
 /** Why nothing can be done about the job, or null if it can. */
@@ -60,6 +72,12 @@ function blockedWords(feed, watched, shownAt) {
 /** Until it is known who looks, they are taken to look at a job of their own; the pool decides. */
 function mayAct(me, job) {
   return me === null || me.admin || me.name === job.user;
+}
+
+/** A job is run again by its own user alone, and a trial with its sweep. */
+function rerunsOf(me, job, editor) {
+  if (job.sweep || (me !== null && me.name !== job.user)) return {};
+  return { rerun: () => editor.send(), edit: () => editor.open() };
 }
 
 function actionsOf(watched) {

@@ -18,14 +18,14 @@ export function cardHeader({ job, href, target, colour }, about) {
 
 /**
  * The buttons of a card, what became of the last one, and why there are none.
- * @param data as of the card
- * @param actions `pause()`, `resume()`, `cancel()` and others, each left out where the viewer may not
+ * @param data as of the card; the form of an open `editor` has buttons of its own
+ * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()` and others, each left out where the viewer may not
  * @param state the card's memory, with `confirming` and `asked`
  * @param again draws the card again
  * @param words `standing`: changes when an action has had its effect; `cancel`: the button's words; `question`, `keep`
  *   and `confirm` of its confirmation; `more`: further buttons as pairs of an action and its words
  */
-export function cardActions({ job, notice, blocked }, actions, state, again, words) {
+export function cardActions({ job, notice, blocked, editor }, actions, state, again, words) {
   const standing = `${words.standing} ${job.state} ${job.held_by_user} ${notice ?? ""}`;
   if (state.asked !== standing) state.asked = null;
   if (isFinal(job.state) || blocked) state.confirming = false;
@@ -39,9 +39,11 @@ export function cardActions({ job, notice, blocked }, actions, state, again, wor
     state.confirming = open;
     again();
   };
-  const waiting = Boolean(blocked) || state.asked !== null;
+  const waiting = Boolean(blocked) || state.asked !== null || Boolean(editor?.sending);
+  if (editor?.isOpen) return null;
   const buttons = state.confirming ? confirmation(words, ask("cancel"), confirm(false)) : choices(job, actions, ask, confirm(true), waiting, words);
   const said = [
+    editor?.notice && h("span", { key: "editor", class: "st-notice", role: "status", "data-testid": "rerun-notice" }, clean(editor.notice)),
     notice && h("span", { key: "notice", class: "st-notice", role: "status", "data-testid": "job-notice" }, clean(notice)),
     blocked && h("span", { key: "blocked", class: "st-notice st-muted", role: "status", "data-testid": "job-blocked" }, clean(blocked)),
   ].filter(Boolean);
@@ -50,7 +52,7 @@ export function cardActions({ job, notice, blocked }, actions, state, again, wor
 }
 
 function choices(job, actions, ask, confirm, waiting, { cancel, more = [] }) {
-  if (isFinal(job.state)) return [];
+  if (isFinal(job.state)) return afterwards(actions, waiting);
   const { pause, resume } = offers(job);
   return [
     pause && actions.pause && cardButton("pause", pause, ask("pause"), waiting),
@@ -58,6 +60,14 @@ function choices(job, actions, ask, confirm, waiting, { cancel, more = [] }) {
     more.map(([name, words]) => actions[name] && cardButton(name, words, ask(name), waiting)),
     actions.cancel && cardButton("cancel", cancel, confirm, waiting),
   ].flat();
+}
+
+/** What can be done with a job that has ended. What is asked for is another job, so nothing of this one changes. */
+function afterwards({ rerun, edit }, waiting) {
+  return [
+    rerun && cardButton("rerun", "Run again", rerun, waiting),
+    edit && cardButton("edit", "Edit and run again…", edit, waiting),
+  ];
 }
 
 function offers(job) {

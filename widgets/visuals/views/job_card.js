@@ -8,6 +8,7 @@ import { trialWords } from "../base/sweep_words.js";
 import { drawUse } from "../base/gpu_use.js";
 import { cardActions, cardHeader } from "./card_parts.js";
 import { logTail, shownLog } from "./log_view.js";
+import { rerunForm, rerunLine } from "./rerun_form.js";
 import { renderLossCurve } from "../charts/loss_curve.js";
 import { clean, count } from "../base/words.js";
 
@@ -15,8 +16,9 @@ import { clean, count } from "../base/words.js";
  * Draws a job's card.
  * @param data `job`: Job; `now`; `points`: list of Point; `log`: text, or null to leave it out; `notice`: what
  *   became of the last action; `colour`: of its project; `simulated`: its GPUs are; `href`: the job's own page,
- *   opened in `target`; `blocked`: why nothing can be done about the job at the moment, in words
- * @param actions `pause()`, `resume()`, `cancel()`, each left out where the viewer may not
+ *   opened in `target`; `pageOf` gives the address of another job's page by its id, or null; `blocked`: why nothing can
+ *   be done about the job at the moment, in words; `editor`: the `RerunEditor` of the job, if it can be edited here
+ * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()`, each left out where the viewer may not
  */
 export function renderJobCard(element, data, actions = {}) {
   const { job, now } = data;
@@ -31,6 +33,7 @@ export function renderJobCard(element, data, actions = {}) {
     element,
     cardHeader(data, aboutWords(job)),
     h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, jobSentences(job, now)),
+    rerunLine(job, data.pageOf, data.target),
     wrong && h("pre", { key: "error", class: "st-error", role: "alert", "data-testid": "job-error" }, wrong),
     drawProgress(job, data.colour),
     drawHeld(job, data.colour, data.simulated),
@@ -38,6 +41,7 @@ export function renderJobCard(element, data, actions = {}) {
     h("div", { key: "curve", draw: (node) => renderLossCurve(node, { points: data.points ?? [], colour: data.colour }) }),
     job.attempts.length > 0 && h("div", { key: "life", draw: (node) => renderJobLife(node, { job, now, colour: data.colour }) }),
     Boolean(data.log || (data.log === "" && job.attempts.length)) && drawLog(shownLog(state, data.log)),
+    rerunForm(data.editor),
     cardActions(data, actions, state, again, buttonWords(job)),
   );
 }

@@ -9,6 +9,7 @@ import { renderParameterChart } from "../charts/parameter_chart.js";
 import { trialCounts } from "../charts/trial_counts.js";
 import { amount, clean, count } from "../base/words.js";
 import { cardActions, cardHeader } from "./card_parts.js";
+import { rerunForm, rerunLine } from "./rerun_form.js";
 import { TABLE_BEGIN, trialTable } from "./trial_table.js";
 
 const MOST_CELLS = 32;
@@ -17,9 +18,9 @@ const NO_METRIC = 'No metric is named, so no trial is the best one. Name one wit
 /**
  * Draws a sweep's card.
  * @param data `job`: Job with `trials`; `rows`: list of TrialRow, or null while they are not known; `now`; `notice`;
- *   `colour`, `simulated`, `href`, `target`, `blocked` as of a job's card; `pageOf` gives the address of a job's own
+ *   `colour`, `simulated`, `href`, `target`, `blocked`, `editor` as of a job's card; `pageOf` gives the address of a job's own
  *   page by its id, or null
- * @param actions `pause()`, `resume()`, `cancel()`, `retry()`, each left out where the viewer may not
+ * @param actions `pause()`, `resume()`, `cancel()`, `retry()`, `rerun()`, `edit()`, each left out where the viewer may not
  */
 export function renderSweepCard(element, data, actions = {}) {
   const { job, now, rows, colour } = data;
@@ -40,6 +41,7 @@ export function renderSweepCard(element, data, actions = {}) {
     element,
     cardHeader(data, aboutSweep(job)),
     h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, jobSentences(job, now)),
+    rerunLine(job, data.pageOf, data.target),
     drawStanding(trials, data),
     trialCounts(trials, colour),
     trials.gpus > 0 && drawTrialGpus(trials, colour, data.simulated),
@@ -47,6 +49,7 @@ export function renderSweepCard(element, data, actions = {}) {
     rows && h("div", { key: "chart", draw: (node) => renderParameterChart(node, { ...shown, rows: matching }) }),
     rows && trialTable(shown, state.view, choose),
     rows === null && !data.blocked && h("p", { key: "loading", class: "st-muted", role: "status" }, "Loading the trials…"),
+    rerunForm(data.editor),
     cardActions(data, actions, state, again, sweepButtons(job)),
   );
 }

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from springtide.scheduler.wire import OPTIONS, BadOption, Me, Option, ProjectChoice, Surface
+from springtide.scheduler.wire import OPTIONS, BadOption, Me, Option, ProjectChoice, Surface, durations
 from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wire.submission import offered
 
@@ -23,6 +23,7 @@ LABELS: Final = {
     "env": "Environment",
 }
 """The labels that are not the option's name."""
+MORE_VARIABLES: Final = "Variables that are added, or have another value. The others stay as they were."
 MAX_TYPED: Final = 10_000
 """Maximum number of characters that are typed into one field."""
 
@@ -74,6 +75,35 @@ def form_of(me: Me, notebooks: list[str]) -> Form:
     """Return the form of a person."""
     person = Person(name=me.name, projects=me.projects, simulated=me.simulated)
     return Form(fields=_fields(me), person=person, notebooks=notebooks)
+
+
+def filled(form: Form, options: Mapping[str, Any]) -> Form:
+    """Return the form with these options filled in, as requests carry them.
+
+    Variables are left out, and those typed are further ones: values may be secrets, so no page is told them.
+    """
+    return msgspec.structs.replace(form, fields=[_filled(field, options) for field in form.fields])
+
+
+def _filled(field: Field, options: Mapping[str, Any]) -> Field:
+    option = OPTIONS[field.name]
+    if option.kind is Kind.VARIABLES:
+        return msgspec.structs.replace(field, help=MORE_VARIABLES, placeholder=f"such as {option.example}")
+    return msgspec.structs.replace(field, value=_as_typed(option, options[field.name]))
+
+
+def _as_typed(option: Option, value: Any) -> str:
+    if value is None:
+        return ""
+    match option.kind:
+        case Kind.DURATION:
+            return durations.shown(value)
+        case Kind.SWITCH:
+            return "" if value == option.default else "yes" if value else "no"
+        case Kind.TEXTS:
+            return ",".join(value)
+        case _:
+            return str(value)
 
 
 def typed_options(typed: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:

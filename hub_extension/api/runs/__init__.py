@@ -1,0 +1,1 @@
+"""Calls about the runs of jobs beside the jobs themselves."""

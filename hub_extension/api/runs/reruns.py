@@ -1,0 +1,68 @@
+"""Calls that run a job again."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from springtide.hub_extension.api import permissions
+from springtide.hub_extension.api.jobs import hold_intake, parameters_size, project_for, seen, take
+from springtide.hub_extension.api.permissions import Action
+from springtide.hub_extension.api.routes import Call, NoQuery, Reply, Route, Who
+from springtide.hub_extension.api.status import me
+from springtide.scheduler.engine.reruns.changes import options_of
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.records import JobSpec
+from springtide.scheduler.wire import BadOption, Job, Rerun, changes_of
+from springtide.scheduler.wire.forms.fields import Form, filled, form_of
+
+
+async def _first(call: Call[NoQuery, object]) -> JobSpec:
+    """Return what the job of the path was submitted with. Raises `Refusal` unless the caller may run it again.
+
+    What was submitted runs under its user's account and has variables that nobody else is told, so it is run again
+    by that person alone.
+    """
+    caller, job = call.caller, await seen(call)
+    if not permissions.may(caller, Action.RERUN, job.project, job.user):
+        if not permissions.owns(caller, job.user):
+            message = f"The job is {job.user}'s; only {job.user} may run it again, with its files and variables."
+            raise Refusal(403, "forbidden", message, hint="Ask for the code, and submit it as a job of your own.")
+        message = f"You are no longer in project {job.project!r}, for which the job ran."
+        raise Refusal(403, "forbidden", message, hint="Submit it again for a project of yours.")
+    return await call.pool.engine.reruns.first(job.id)
+
+
+async def rerun(call: Call[NoQuery, Struct]) -> Reply:
+    """Submit a job once more, with some other options; it is stored on disk before the answer."""
+    caller, pool = call.caller, call.pool
+    first = await _first(call)
+    key: str | None = getattr(call.body, "key")  # noqa: B009 - made from the table, unknown to type checkers
+    with hold_intake(pool):
+        take(pool.submissions, caller, "You submit faster than this pool takes jobs of one person.")
+        try:
+            changes = changes_of(call.body)
+        except BadOption as error:
+            raise Refusal(422, "invalid", error.message, field=error.name, hint=error.hint) from None
+        project = await project_for(pool, caller, changes.get("project") or first.project)
+        sent = "You send files faster than this pool takes them of one person."
+        take(pool.uploads, caller, sent, first.bundle_bytes)
+        submission = await pool.engine.reruns.submission(first.id, changes, key)
+        take(pool.uploads, caller, sent, parameters_size(submission))
+        asked = pool.clock()
+        accepted = await pool.engine.submit(submission, caller.name, project, again=first)
+        return Reply(accepted, 201 if accepted.submitted >= asked else 200)
+
+
+async def form(call: Call[NoQuery, None]) -> Form:
+    """Return the form to edit a job with before it is run again, filled in; variables are left out."""
+    first = await _first(call)
+    return filled(form_of(await me(call), []), options_of(first))
+
+
+PATH = "/jobs/{id}/rerun"
+ROUTES = (
+    Route(
+        "POST", PATH, "Run a job again", Who.LOGGED_IN, rerun, takes=Rerun, answers=Job, status=201, also=(200,)
+    ),
+    Route("GET", PATH, "The form to edit a job before it is run again", Who.LOGGED_IN, form, answers=Form),
+)

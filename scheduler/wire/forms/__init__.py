@@ -1,0 +1,1 @@
+"""Forms that submit jobs, as pages draw them."""

@@ -1,0 +1,80 @@
+"""Jobs that are run again from their cards on the pages of the real service."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from pages_service import Service
+from playwright.sync_api import Page, expect
+
+from springtide.scheduler import wire
+
+Visit = Callable[..., Page]
+
+
+@pytest.fixture
+def ended(service: Service) -> wire.Job:
+    """A job of susan's that has ended."""
+    job = service.submit("susan", "python3", "-c", "pass", name="train", time_limit=3600, env={"TOKEN": "hunter2"})
+    return service.until(job.id, lambda found: found.state == "succeeded")
+
+
+def new_job(service: Service, first: wire.Job, page: Page) -> wire.Job:
+    page.wait_for_url(lambda url: "/jobs/" in url and not url.endswith(first.id))
+    return service.run(service.engine.job(page.url.rpartition("/")[2]))
+
+
+def test_a_job_that_has_ended_is_run_again_as_it_was(visit: Visit, service: Service, ended: wire.Job) -> None:
+    page = visit("susan", f"jobs/{ended.id}")
+    expect(page.get_by_test_id("job-first")).to_have_count(0)
+    page.get_by_role("button", name="Run again", exact=True).click()
+    again = new_job(service, ended, page)
+    assert (again.argv, again.time_limit, again.rerun.job) == (ended.argv, 3600, ended.id)
+    line = page.get_by_test_id("job-first")
+    expect(line).to_contain_text("Run again of train with nothing changed.")
+    line.get_by_test_id("first-run").click()
+    page.wait_for_url(re.compile(ended.id))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_options_are_edited_before_it_runs_again(
+    visit: Visit, service: Service, ended: wire.Job, scheme: str
+) -> None:
+    page = visit("susan", f"jobs/{ended.id}", color_scheme=scheme)
+    page.get_by_test_id("job-edit").click()
+    form = page.get_by_test_id("rerun-form")
+    expect(form.get_by_test_id("form-time_limit")).to_have_value("1h")
+    form.get_by_test_id("rerun-more").locator("summary").click()
+    expect(form.get_by_test_id("form-env")).to_have_value("")
+    expect(page.get_by_text("hunter2")).to_have_count(0)
+    form.get_by_test_id("form-gpus").fill("99")
+    form.get_by_test_id("rerun-send").click()
+    expect(form.get_by_test_id("form-gpus-wrong")).to_contain_text("the largest train node has 8")
+    form.get_by_test_id("form-gpus").fill("2")
+    form.get_by_test_id("form-time_limit").fill("")
+    expect(form.get_by_test_id("rerun-notice")).to_have_text("2 options changed")
+    found = Axe().run(page.main_frame, options={"runOnly": ["wcag2a", "wcag2aa"]}).response["violations"]
+    assert [each["id"] for each in found] == []
+    form.get_by_test_id("rerun-send").click()
+    again = new_job(service, ended, page)
+    expect(page.get_by_test_id("job-first")).to_contain_text(
+        "Run again of train: gpus 1 → 2, time_limit 1h → none."
+    )
+    assert service.until(again.id, lambda job: job.state == "succeeded").gpus == 2
+
+
+def test_a_run_again_from_the_list_is_a_row_of_its_own(visit: Visit, service: Service, ended: wire.Job) -> None:
+    page = visit("susan", "?show=ended")
+    page.locator(f"[data-job='{ended.id}']").get_by_test_id("open-card").click()
+    page.get_by_test_id("job-card").get_by_test_id("job-rerun").click()
+    line = page.get_by_test_id("job-card").get_by_text("Run again of train with nothing changed.")
+    expect(line).to_be_visible()
+
+
+def test_another_persons_job_is_not_offered_to_be_run_again(visit: Visit, ended: wire.Job) -> None:
+    page = visit("admin", f"jobs/{ended.id}")
+    expect(page.get_by_test_id("job-card")).to_be_visible()
+    expect(page.get_by_test_id("job-edit")).to_have_count(0)

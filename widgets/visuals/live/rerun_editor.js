@@ -1,0 +1,86 @@
+/** What is typed to run a job again with other options, and what the pool says of it. */
+
+let editorsMade = 0;
+
+export class RerunEditor {
+  /**
+   * @param call asks the API: `call(method, path, body)` promises the answer's body, or throws with `message` and `field`
+   * @param id the job
+   * @param changed called when there is something new to draw
+   * @param sent called with the job that was accepted
+   */
+  constructor(call, id, changed, sent) {
+    this.call = call;
+    this.path = `jobs/${encodeURIComponent(id)}/rerun`;
+    this.changed = changed;
+    this.sent = sent;
+    this.id = `st-rerun-${(editorsMade += 1)}`;
+    this.isOpen = false;
+    this.sending = false;
+    this.#forget();
+  }
+
+  #forget() {
+    this.form = null;
+    this.typed = {};
+    this.own = new Set();
+    this.review = { problems: {} };
+    this.notice = null;
+    this.key = null;
+  }
+
+  /** Opens the form, filled in as the job was submitted. */
+  async open() {
+    this.#forget();
+    this.isOpen = true;
+    this.changed();
+    try {
+      this.form = await this.call("GET", this.path);
+      this.typed = Object.fromEntries(this.form.fields.map(({ name, value }) => [name, value]));
+    } catch (error) {
+      this.isOpen = false;
+      this.notice = error.message;
+    }
+    this.changed();
+  }
+
+  close() {
+    this.isOpen = false;
+    this.changed();
+  }
+
+  setOption(name, value, own = false) {
+    this.typed[name] = value;
+    this.own[own ? "add" : "delete"](name);
+    delete this.review.problems[name];
+    this.notice = null;
+    this.key = null;
+    this.changed();
+  }
+
+  /** The options that are typed otherwise than they were. */
+  get differences() {
+    const fields = this.isOpen ? (this.form?.fields ?? []) : [];
+    return Object.fromEntries(fields.filter(({ name, value }) => this.typed[name].trim() !== value).map(({ name }) => [name, this.typed[name]]));
+  }
+
+  /** Sends the run again. What is sent twice, because an answer was lost, is accepted once. */
+  async send() {
+    if (this.sending) return;
+    this.sending = true;
+    this.notice = null;
+    this.key ??= `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
+    this.changed();
+    try {
+      const job = await this.call("POST", this.path, { typed: this.differences, key: this.key });
+      this.#forget();
+      this.isOpen = false;
+      this.sent(job);
+    } catch (error) {
+      if (this.isOpen && this.form?.fields.some(({ name }) => name === error.field)) this.review.problems[error.field] = error.message;
+      else this.notice = error.message;
+    }
+    this.sending = false;
+    this.changed();
+  }
+}
