@@ -10,6 +10,7 @@ Connections without a request are closed after a time-out, and when there are to
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Sequence
 from functools import partial
 from http.client import responses
@@ -23,6 +24,7 @@ from tornado.httpclient import AsyncHTTPClient
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPHeaders, parse_response_start_line
 from tornado.iostream import StreamClosedError
+from tornado.log import app_log
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketClientConnection
 
@@ -42,6 +44,15 @@ With the ``Cross-Origin-Opener-Policy`` of the pool's pages, a page of that serv
 page of the pool that it opens in another window, and could read that page. With ``Service-Worker-Allowed`` a
 script of that server could intercept the requests of all pages of the origin.
 """
+
+
+class ReaderLeftError(StreamClosedError):
+    """A browser has closed the connection of an incomplete answer, as when a page with events is left."""
+
+    @classmethod
+    def is_none_of(cls, record: logging.LogRecord) -> bool:
+        """Return whether something else is logged: Tornado logs whatever ends an answer that is being read."""
+        return record.exc_info is None or not isinstance(record.exc_info[1], cls)
 
 
 class StreamingHandler(ProxyHandler):
@@ -120,10 +131,13 @@ class StreamingHandler(ProxyHandler):
     async def pass_on(self, piece: bytes) -> None:
         """Send a chunk to the browser, and wait until it is written.
 
-        Raises `StreamClosedError` if the browser has closed the connection.
+        Raises `ReaderLeftError` if the browser has closed the connection, so that the target's is closed, too.
         """
         self.write(piece)
-        await self.flush()
+        try:
+            await self.flush()
+        except StreamClosedError as error:
+            raise ReaderLeftError from error
 
     @property
     def from_user(self) -> bool:
@@ -188,6 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     cli.PythonProxy = partial(GuardedProxy, allowed_hosts=own.allowed_host, host_routing=own.host_routing)
     AsyncHTTPClient.configure(None, max_clients=MOST_REQUESTS, max_body_size=NO_LIMIT)
     HTTPServer.configure(Server, files_each=2)
+    app_log.addFilter(ReaderLeftError.is_none_of)
     cli.main(args=others)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
 import pytest
@@ -78,16 +79,19 @@ async def target() -> AsyncIterator[tuple[Target, str]]:
 
 
 @pytest.fixture
-async def client(target: tuple[Target, str]) -> AsyncIterator[httpx.AsyncClient]:
+def log(tmp_path: Path) -> Path:
+    """What the proxy logs."""
+    return tmp_path / "proxy.log"
+
+
+@pytest.fixture
+async def client(target: tuple[Target, str], log: Path) -> AsyncIterator[httpx.AsyncClient]:
     port, api = free_port(), free_port()
     options = ["--ip", "127.0.0.1", "--port", str(port), "--api-port", str(api), "--default-target", target[1]]
-    proxy = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "springtide.hub_extension.local_hub.proxy",
-        *options,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
+    with log.open("wb") as errors:
+        proxy = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "springtide.hub_extension.local_hub.proxy", *options, stderr=errors
+        )
     limits = httpx.Limits(max_connections=2 * MANY)
     url = f"http://127.0.0.1:{port}"
     async with httpx.AsyncClient(base_url=url, timeout=WAIT_S, limits=limits, trust_env=False) as client:
@@ -122,14 +126,18 @@ async def test_many_open_streams_keep_nobody_else_waiting(client: httpx.AsyncCli
             await answer.__aexit__(None, None, None)
 
 
-async def test_a_reader_who_leaves_ends_the_stream_at_the_target(
-    client: httpx.AsyncClient, target: tuple[Target, str]
+async def test_a_reader_who_leaves_ends_the_stream_at_the_target_which_is_no_error(
+    client: httpx.AsyncClient, target: tuple[Target, str], log: Path
 ) -> None:
     async with client.stream("GET", "/stream") as answer:
         await anext(answer.aiter_lines())
     target[0].go_on.set()
     async with asyncio.timeout(WAIT_S):
         await target[0].left.wait()
+    assert (await client.get("/plain")).status_code == 200
+    told = log.read_text()
+    assert "Proxy API at" in told
+    assert "Traceback" not in told
 
 
 async def test_what_is_not_a_stream_comes_through_whole(client: httpx.AsyncClient) -> None:
