@@ -8,8 +8,11 @@ import time
 import engine_worlds as worlds
 import pytest
 
-from springtide.scheduler.engine import open_engine
+from springtide.scheduler import wire
+from springtide.scheduler.engine import JobFilter, open_engine
 from springtide.scheduler.engine.loop.actuator import MAX_LAUNCHES
+from springtide.scheduler.engine.requests import control
+from springtide.scheduler.engine.sweeps import controller
 from springtide.scheduler.executors.base import ExecutorError, ExitKind
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError, StoreFullError
@@ -353,3 +356,57 @@ async def test_a_request_during_a_full_disk_is_not_answered_from_what_could_not_
             await pool.engine.pause(job.id, "susan")
         assert refused.value.status == 507
         assert (await pool.job(job.id)).state == "running"
+
+
+async def test_a_request_that_fails_changes_nothing_and_those_that_came_with_it_are_answered(pool, monkeypatch):
+    accept = control.accept_job
+
+    def fail_half_way(transaction, spec, bundle, settings, parameters):
+        job_id = accept(transaction, spec, bundle, settings, parameters)
+        if spec.name == "defect":
+            raise ZeroDivisionError("a defect")
+        return job_id
+
+    monkeypatch.setattr(control, "accept_job", fail_half_way)
+    names = ("first", "defect", "last")
+    first, defect, last = await asyncio.gather(
+        *(pool.submit(gpus=1, name=name) for name in names), return_exceptions=True
+    )
+    assert isinstance(defect, ZeroDivisionError)
+    assert {job.name for job in (await pool.engine.jobs(JobFilter(), None, 10)).items} == {"first", "last"}
+    for job in (first, last):
+        await pool.state(job.id, "running")
+
+
+async def test_a_sweep_whose_trials_cannot_be_made_is_refused_alone(pool, monkeypatch):
+    make = controller.make_trial
+
+    def fail(sweep, number, run, parameters, now):
+        if sweep.spec.name == "defect":
+            raise ZeroDivisionError("a defect")
+        return make(sweep, number, run, parameters, now)
+
+    monkeypatch.setattr(controller, "make_trial", fail)
+    names = ("good", "defect")
+    good, defect = await asyncio.gather(
+        *(pool.submit(gpus=1, name=name, trials=wire.Trials(number=2)) for name in names), return_exceptions=True
+    )
+    assert isinstance(defect, ZeroDivisionError)
+    await pool.idle()
+    assert (await pool.job(good.id)).trials.running == 2
+    assert {job.name for job in (await pool.engine.jobs(JobFilter(), None, 10)).items} == {"good"}
+
+
+async def test_an_engine_that_cannot_go_on_says_so_and_answers_who_waits(pool, monkeypatch):
+    sweep = await pool.submit(gpus=1, trials=wire.Trials(number=20))
+    await pool.idle()
+
+    def fail(standing, ended, goal):
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr(controller, "count_ended", fail)
+    pool.executor.end(next(iter(pool.executor.live())), code=0)
+    with pytest.raises(Refusal) as refused:
+        await pool.engine.pause(sweep.id, "susan")
+    assert refused.value.status == 503
+    assert "failed" in await pool.engine.wait_closed()

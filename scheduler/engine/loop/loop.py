@@ -214,6 +214,13 @@ class Loop:
 
     async def _tick(self) -> None:
         requests, observations = self._mailbox.drain()
+        try:
+            await self._decide(requests, observations)
+        except Exception:
+            _refuse(requests, Refusal(503, "failed", FAILED, hint="Look at the job again before you repeat this."))
+            raise
+
+    async def _decide(self, requests: list[Request], observations: list[EngineObservation]) -> None:
         lost = next((item for item in observations if isinstance(item, OwnershipLost)), None)
         if lost is not None:
             self._give_up(f"Another service runs the attempts: {lost.detail}")
@@ -235,11 +242,7 @@ class Loop:
             self._parts.inventory.request()
         planned = self._plan(tick)
         self._rounds = 0 if tick.new_trials else self._rounds
-        try:
-            await self._finish(tick, observations, planned=planned)
-        except Exception:
-            _refuse(requests, Refusal(503, "failed", FAILED, hint="Look at the job again before you repeat this."))
-            raise
+        await self._finish(tick, observations, planned=planned)
 
     async def _ended_jobs(self, observations: list[EngineObservation]) -> dict[str, JobRecord]:
         """Return the ended jobs of which an attempt runs. Raises `StoreError`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -56,6 +56,14 @@ class Reply:
     def _give_result(self) -> None:
         if not self.request.future.done():
             self.request.future.set_result(self.result)
+
+
+def _reply(transaction: Transaction, request: Request) -> Reply:
+    """Apply a request. Raises what it raises but `Refusal`, after which the transaction may be incomplete."""
+    try:
+        return Reply(request, request.apply(transaction))
+    except Refusal as refusal:
+        return Reply(request, error=refusal)
 
 
 @dataclass(slots=True)
@@ -110,7 +118,8 @@ class TickBuilder:
         """Take in what has arrived, without planning.
 
         ``due`` are ids of jobs that may be near their time limit; ``ended`` are jobs that have ended and to
-        which one of the observations refers.
+        which one of the observations refers. A request that fails is answered with its error and changes nothing.
+        Raises whatever the state of jobs and sweeps raises that no request has changed.
         """
         tick = Tick(Transaction(self.state, self.nodes, now), due=list(due))
         for observation in observations:
@@ -118,26 +127,45 @@ class TickBuilder:
                 self._observe(tick, observation, ended)
             except Exception:  # one invalid observation must not stop the engine
                 logger.exception("The observation %r is invalid; it is ignored.", observation)
-        for request in requests:
-            if not request.future.done():
-                tick.replies.append(self._decide(tick, request))
         for job_id in tick.due:
             job = tick.transaction.job(job_id)
             if job is not None:
                 tick.transaction.apply(lifecycle.check_time_limit(job, now))
-        tick.new_trials = advance(tick.transaction, self._settings, self._loaded_sweeps)
+        self._decide(tick, [request for request in requests if not request.future.done()])
+        self._stats.refused += sum(isinstance(reply.error, Refusal) for reply in tick.replies)
         self._loaded_sweeps = []
         return tick
 
-    def _decide(self, tick: Tick, request: Request) -> Reply:
+    def _decide(self, tick: Tick, requests: Sequence[Request]) -> None:
+        """Decide requests together; after an error, which may be that of any of them, one by one."""
+        before = tick.transaction.copy()
         try:
-            return Reply(request, request.apply(tick.transaction))
-        except Refusal as refusal:
-            self._stats.refused += 1
-            return Reply(request, error=refusal)
-        except Exception as error:  # a defect in one request must not stop the engine
-            logger.exception("A request failed.")
-            return Reply(request, error=error)
+            tick.replies = [_reply(tick.transaction, request) for request in requests]
+            tick.new_trials = self._advance(tick.transaction)
+        except Exception:
+            if not requests:
+                raise
+            logger.exception("A request failed; all that came with it are decided one by one.")
+            tick.transaction = before
+            self._decide_one_by_one(tick, requests)
+
+    def _decide_one_by_one(self, tick: Tick, requests: Sequence[Request]) -> None:
+        tick.new_trials = self._advance(tick.transaction)
+        tick.replies = []
+        for request in requests:
+            tried = tick.transaction.copy()
+            try:
+                reply = _reply(tried, request)
+                tick.new_trials += self._advance(tried)
+            except Exception as error:
+                logger.exception("A request failed; nothing of it is kept.")
+                reply = Reply(request, error=error)
+            else:
+                tick.transaction = tried
+            tick.replies.append(reply)
+
+    def _advance(self, transaction: Transaction) -> int:
+        return advance(transaction, self._settings, self._loaded_sweeps)
 
     # ---------- observations
 

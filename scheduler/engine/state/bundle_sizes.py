@@ -25,6 +25,12 @@ class BundleSizes:
         self._uses: Counter[tuple[Owner, str]] = Counter()
         self._bytes: Counter[Owner] = Counter()
 
+    def copy(self) -> BundleSizes:
+        """Return sizes that count on by themselves."""
+        copied = BundleSizes()
+        copied._uses, copied._bytes = self._uses.copy(), self._bytes.copy()
+        return copied
+
     def of(self, owner: Owner) -> int:
         """Return the bytes on an owner's account."""
         return self._bytes[owner]

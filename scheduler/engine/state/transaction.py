@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import merge
 
 import msgspec
@@ -73,6 +73,30 @@ class Transaction:
     clock: ClockAnchor | None = None
     next_project_age: int | None = None
     must_commit: bool = False
+
+    def copy(self) -> Transaction:
+        """Return a transaction with the changes so far, in which more can be tried."""
+        return replace(
+            self,
+            jobs=self.jobs.copy(),
+            new_jobs=self.new_jobs.copy(),
+            new_keys=self.new_keys.copy(),
+            new_by_user=self.new_by_user.copy(),
+            new_bundle_sizes=self.new_bundle_sizes.copy(),
+            bundles=self.bundles.copy(),
+            projects=self.projects.copy(),
+            people=self.people.copy(),
+            workspaces=self.workspaces.copy(),
+            notification_choices=self.notification_choices.copy(),
+            audit=self.audit.copy(),
+            undone_entries=self.undone_entries.copy(),
+            effects=self.effects.copy(),
+            shifted=self.shifted.copy(),
+            new_trials={sweep: trials.copy() for sweep, trials in self.new_trials.items()},
+            counted_trials=self.counted_trials.copy(),
+            sweep_parameters=self.sweep_parameters.copy(),
+            superseded=self.superseded.copy(),
+        )
 
     # ---------- jobs
 
