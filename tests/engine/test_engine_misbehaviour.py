@@ -339,6 +339,7 @@ async def test_news_while_the_store_cannot_be_written_do_not_make_it_try_without
     assert pool.engine.stats.failed_commits <= 3
     monkeypatch.setattr(pool.store, "commit", commit)
     await pool.state(job.id, "succeeded")
+    await pool.idle()
     assert pool.engine.pool().nodes[0].gpus[-1].index == 56
 
 

@@ -38,6 +38,7 @@ async def pool(make_pool):
     await pool.stop()
     pool.store_class = BreakingStore
     await pool.start()
+    await pool.idle()
     return pool
 
 

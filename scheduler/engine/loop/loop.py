@@ -20,6 +20,7 @@ from springtide.scheduler.engine.loop.mailbox import (
     OwnershipLost,
     Request,
 )
+from springtide.scheduler.engine.loop.pace import Pace
 from springtide.scheduler.engine.loop.tick import Tick, TickBuilder
 from springtide.scheduler.engine.loop.time_limits import TimeLimits
 from springtide.scheduler.engine.notifications.outbox import Outbox
@@ -88,6 +89,7 @@ class Loop:
         self._rounds = 0
         self._backoff = Backoff(FIRST_DELAY, MAX_DELAY, jitter=parts.jitter)
         self._delay = 0.0
+        self._pace = Pace(asyncio.get_running_loop().time)
         self._asleep = False
         self._stopping = False
         self._ended = False
@@ -103,6 +105,7 @@ class Loop:
         try:
             while not self._stopping:
                 await self._sleep()
+                await asyncio.sleep(self._pace.rest())
                 if not self._stopping:
                     await self._tick()
         except Exception:
@@ -234,15 +237,24 @@ class Loop:
             _refuse(requests, store_refusal(error))
             self._retry_later(observations)
             return
-        now = self._clock()
-        self._rounds = 0 if requests or observations else self._rounds + 1
-        tick = self._parts.ticks.collect(requests, observations, self._limits.take_due(now), now, ended=ended)
-        self._parts.stats.ticks += 1
-        if tick.read_inventory:
-            self._parts.inventory.request()
-        planned = self._plan(tick)
-        self._rounds = 0 if tick.new_trials else self._rounds
-        await self._finish(tick, observations, planned=planned)
+        with self._pace:
+            now = self._clock()
+            self._rounds = 0 if requests or observations else self._rounds + 1
+            tick = self._parts.ticks.collect(requests, observations, self._limits.take_due(now), now, ended=ended)
+            self._parts.stats.ticks += 1
+            if tick.read_inventory:
+                self._parts.inventory.request()
+            planned = self._plan(tick)
+            self._rounds = 0 if tick.new_trials else self._rounds
+            records = self._event_records(tick)
+        try:
+            if tick.transaction.must_commit:
+                await self._commit(tick, records)
+        except StoreError as error:
+            self._commit_failed(tick, observations, error)
+            return
+        with self._pace:
+            self._finish(tick, records, planned=planned)
 
     async def _ended_jobs(self, observations: list[EngineObservation]) -> dict[str, JobRecord]:
         """Return the ended jobs of which an attempt runs. Raises `StoreError`."""
@@ -284,19 +296,18 @@ class Loop:
 
     # ---------- commit
 
-    async def _finish(self, tick: Tick, observations: list[EngineObservation], *, planned: bool) -> None:
-        """Commit the tick, then answer, act and publish."""
+    def _event_records(self, tick: Tick) -> list[EventRecord]:
+        """Return the events to be written with the tick, and add its notifications and their deliveries to it."""
+        if not tick.transaction.must_commit:
+            return []
+        tick.notifications = self._parts.outbox.notifications(tick.transaction)
+        records = self._parts.broadcast.event_records(tick.transaction, tick.notifications)
+        tick.deliveries = self._parts.outbox.deliveries(tick.notifications, records)
+        return records
+
+    def _finish(self, tick: Tick, records: list[EventRecord], *, planned: bool) -> None:
+        """Answer, act and publish, after the commit."""
         transaction = tick.transaction
-        records: list[EventRecord] = []
-        if transaction.must_commit:
-            tick.notifications = self._parts.outbox.notifications(transaction)
-            records = self._parts.broadcast.event_records(transaction, tick.notifications)
-            tick.deliveries = self._parts.outbox.deliveries(tick.notifications, records)
-            try:
-                await self._commit(tick, records)
-            except StoreError as error:
-                self._commit_failed(tick, observations, error)
-                return
         self._delay = 0.0
         self._backoff.reset()
         self._apply_to_state(tick, records)
