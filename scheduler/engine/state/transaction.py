@@ -73,6 +73,7 @@ class Transaction:
     clock: ClockAnchor | None = None
     next_project_age: int | None = None
     must_commit: bool = False
+    _borrowing: Borrowing | None = None
 
     def copy(self) -> Transaction:
         """Return a transaction with the changes so far, in which more can be tried."""
@@ -96,6 +97,7 @@ class Transaction:
             counted_trials=self.counted_trials.copy(),
             sweep_parameters=self.sweep_parameters.copy(),
             superseded=self.superseded.copy(),
+            _borrowing=None,
         )
 
     # ---------- jobs
@@ -162,6 +164,8 @@ class Transaction:
     def put_job(self, job: JobRecord) -> None:
         """Replace a job; the change must be committed."""
         self.must_commit = True
+        if self._borrowing is not None and not holds_the_same(self.job(job.id), job):
+            self._borrowing = None
         self.jobs[job.id] = job
 
     def shift_times(self, anchor: ClockAnchor) -> float:
@@ -180,21 +184,22 @@ class Transaction:
 
     def borrowing(self) -> Borrowing:
         """Return how many GPUs each live job borrows after the changes."""
-        changed: dict[str, list[JobRecord]] = {}
-        for job in self.jobs.values():
-            if job.live is not None:
-                changed.setdefault(job.spec.project, []).append(job)
-        same_quotas = not self.projects and self.new_types is None
-        touched = {
-            job.spec.project for job in self.jobs.values() if not holds_the_same(self.state.jobs.get(job.id), job)
-        }
+        if self._borrowing is None:
+            holding = {
+                job.spec.project
+                for job in self.jobs.values()
+                if not holds_the_same(self.state.jobs.get(job.id), job)
+            }
+            same_quotas = not self.projects and self.new_types is None
+            known = self.state.borrowing().bounds_except(holding) if same_quotas else None
+            self._borrowing = Borrowing(self._live_in, self._quota, known)
+        return self._borrowing
 
-        def live_in(project: str) -> Iterator[JobRecord]:
-            others = (job for job in self.state.live_by_project.get(project, ()) if job.id not in self.jobs)
-            return merge(others, sorted(changed.get(project, ()), key=filling_order), key=filling_order)
-
-        known = self.state.borrowing().bounds_except(touched) if same_quotas else None
-        return Borrowing(live_in, self._quota, known)
+    def _live_in(self, project: str) -> Iterator[JobRecord]:
+        """Return a project's live jobs after the changes, in the order in which they fill its quota."""
+        changed = (job for job in self.jobs.values() if job.spec.project == project and job.live is not None)
+        others = (job for job in self.state.live_by_project.get(project, ()) if job.id not in self.jobs)
+        return merge(others, sorted(changed, key=filling_order), key=filling_order)
 
     def _quota(self, name: str, gpu_type: str) -> int | None:
         record = self.project(name)
@@ -214,6 +219,7 @@ class Transaction:
         if after == before:
             return
         self.must_commit = True
+        self._borrowing = None
         self.new_types = after.types
         changed = {name: record for name, record in after.projects.items() if record != before.projects[name]}
         self.projects.update(changed)
@@ -246,6 +252,7 @@ class Transaction:
     def put_project(self, name: str, record: ProjectRecord | None) -> None:
         """Create or replace a project; None deletes it."""
         self.must_commit = True
+        self._borrowing = None
         self.projects[name] = record
 
     def take_project_age(self) -> int:
@@ -349,6 +356,8 @@ class Transaction:
             state.clock = self.clock
         if self.next_project_age is not None:
             state.next_project_age = self.next_project_age
+        if self._borrowing is not None:
+            state.know_borrowing(self._borrowing)
         state.last_job += len(self.new_jobs)
         state.last_audit += len(self.audit)
 
