@@ -20,6 +20,10 @@ from springtide.scheduler.wire import Event
 
 PACE_S: Final = 0.1
 """Minimum time between two pieces of one stream, in seconds: events that come meanwhile are sent as one piece."""
+PACE_OF_READER_S: Final = 0.001
+"""Minimum time between two pieces for each reader, in seconds: writing to one takes a twentieth of it."""
+MAX_PACE_S: Final = 0.5
+"""Time between two pieces of a stream with the most readers, in seconds."""
 
 Group: TypeAlias = tuple[Caller, str | None]
 """The rights that readers share, as a caller without a name, and the job that they follow."""
@@ -165,7 +169,11 @@ class Relay:
     def _arrived(self) -> None:
         if self._timer is None:
             running = asyncio.get_running_loop()
-            self._timer = running.call_at(max(running.time(), self._sent_at + PACE_S), self._send)
+            self._timer = running.call_at(max(running.time(), self._sent_at + self._pace()), self._send)
+
+    def _pace(self) -> float:
+        readers = sum(map(len, self._groups.values()))
+        return min(MAX_PACE_S, max(PACE_S, readers * PACE_OF_READER_S))
 
     def _send(self) -> None:
         """Send what has arrived to all readers."""

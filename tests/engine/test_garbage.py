@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from springtide.scheduler.engine.garbage import loading
+from springtide.scheduler.engine.garbage import FULL_AFTER, loading
 
 
 class Loaded:
@@ -17,7 +17,9 @@ class Loaded:
 
 @pytest.fixture(autouse=True)
 def unfrozen() -> Iterator[None]:
+    threshold = gc.get_threshold()
     yield
+    gc.set_threshold(*threshold)
     gc.unfreeze()
 
 
@@ -26,6 +28,7 @@ def test_what_was_loaded_is_left_out_of_collections_and_freed_when_nothing_refer
         assert not gc.isenabled()
         loaded = [Loaded() for _ in range(1000)]
     assert gc.isenabled()
+    assert gc.get_threshold()[2] == FULL_AFTER
     looked_at = {id(each) for each in gc.get_objects()}
     assert not any(id(each) in looked_at for each in loaded)
     first = weakref.ref(loaded[0])

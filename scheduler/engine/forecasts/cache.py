@@ -73,6 +73,7 @@ class ForecastCache:
         self._renewed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._took = 0.0
+        self._began: float | None = None
         self._free_at = 0.0
         self._questions = 0
 
@@ -96,13 +97,17 @@ class ForecastCache:
         if not unknown:
             return False
         renewed, present = self._renewed, asyncio.get_running_loop().time()
-        if max(present, self._free_at) + self._took <= present + timeout:
+        if max(present, self._free_at) + self._expected_duration(present) <= present + timeout:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await renewed.wait()
         pending = unknown_start("working", now)
         self._store({job_id: pending for job_id in unknown if job_id not in self._starts}, -1)
         return True
+
+    def _expected_duration(self, present: float) -> float:
+        """Return how long a forecast takes, in seconds: as the last one, or as the present one so far."""
+        return max(self._took, 0.0 if self._began is None else present - self._began)
 
     def _is_fresh(self, job_id: str, now: float) -> bool:
         known = self._starts.get(job_id)
@@ -115,7 +120,7 @@ class ForecastCache:
         while True:
             await self._requested.wait()
             self._requested.clear()
-            began = running.time()
+            self._began = began = running.time()
             self._free_at = began + self._took + _pause_after(self._took)
             wanted = list(self._wanted)[:MAX_ASKED_JOBS]
             for job_id in wanted:
@@ -128,7 +133,7 @@ class ForecastCache:
                 self._store(dict.fromkeys(wanted, failed), self._read_model.version)
             self._renewed.set()
             self._renewed = asyncio.Event()
-            self._took = running.time() - began
+            self._took, self._began = running.time() - began, None
             pause = _pause_after(self._took)
             self._free_at = running.time() + pause
             await asyncio.sleep(pause)
