@@ -37,7 +37,8 @@ class Figures:
     """What was measured of one pool. Times in seconds, memory in MiB.
 
     ``start_used`` and ``submission_ms`` are processor time; ``cores`` are those that the service had under the
-    whole load, ``clients`` those that the people of this process had.
+    whole load, ``clients`` those that the people of this process had. ``ticks`` are those of the engine,
+    ``blocked`` is the longest time for which the service's event loop did nothing else.
     """
 
     start: float
@@ -50,6 +51,12 @@ class Figures:
     retry_after: str | None = None
     load: Load = field(default_factory=lambda: Load(0))
     seconds: float = 0.0
+    ticks: int = 0
+    blocked: float = 0.0
+
+    @property
+    def ticks_per_second(self) -> float:
+        return self.ticks / self.seconds
 
     @property
     def events_per_second(self) -> float:
@@ -71,7 +78,7 @@ class Service:
     """The process of a pool; ``start`` and ``start_used`` are until its first answer."""
 
     port: int
-    pid: int
+    process: subprocess.Popen[bytes]
     start: float
     start_used: float
 
@@ -79,6 +86,22 @@ class Service:
     def used(self) -> float:
         """Processor time so far."""
         return processor_seconds(self.pid)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    async def state(self) -> tuple[int, float]:
+        """Return the engine's ticks so far, and how long its event loop was blocked most since the last time."""
+        return await asyncio.to_thread(self._state)
+
+    def _state(self) -> tuple[int, float]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+        ticks, blocked = self.process.stdout.readline().split()
+        return int(ticks), float(blocked)
 
 
 def processor_seconds(pid: int) -> float:
@@ -101,7 +124,7 @@ def service(state: Path) -> Iterator[Service]:
         try:
             port = int(process.stdout.readline())
             asyncio.run(first_answer(port))
-            yield Service(port, process.pid, time.perf_counter() - began, processor_seconds(process.pid))
+            yield Service(port, process, time.perf_counter() - began, processor_seconds(process.pid))
         finally:
             process.stdin.close()
             process.wait()
@@ -127,11 +150,14 @@ async def measure(served: Service, seconds: float, *, flood: bool) -> Figures:
     figures.load = load = Load(served.port)
     async with streams(load):
         sampling = asyncio.create_task(_sample(served.pid, figures.memory))
+        ticks, _ = await served.state()
         before, own, began = served.used, time.process_time(), time.perf_counter()
         await load.run(seconds)
         figures.seconds = time.perf_counter() - began
         figures.cores = (served.used - before) / figures.seconds
         figures.clients = (time.process_time() - own) / figures.seconds
+        until, figures.blocked = await served.state()
+        figures.ticks = until - ticks
         sampling.cancel()
         if flood:
             figures.refused, figures.retry_after = await beyond(load)
@@ -162,6 +188,8 @@ def table(full: Figures, empty: Figures) -> Iterator[str]:
         ("50 % of all answers within, ms", full.load.slowest(0.5), empty.load.slowest(0.5)),
         ("99 % of all answers within, ms", full.load.slowest(), empty.load.slowest()),
         ("longest answer, ms", full.load.slowest(1.0), empty.load.slowest(1.0)),
+        ("ticks of the engine in a second", full.ticks_per_second, empty.ticks_per_second),
+        ("longest time without the event loop, ms", 1000 * full.blocked, 1000 * empty.blocked),
         ("events sent in a second", full.events_per_second, empty.events_per_second),
         ("MB of events in a second", full.mb_per_second, empty.mb_per_second),
     ]
@@ -187,8 +215,10 @@ def report(full: Figures, empty: Figures) -> bool:
     """Print the figures; return whether the goals are met."""
     print("\n".join(table(full, empty)))
     memory, events = full.memory, full.load.events
+    print(f"  {'answers of the full pool, ms':40} {'50 %':>8} {'90 %':>8} {'99 %':>8} {'all':>8}")
     for what, times in full.load.took.items():
-        print(f"  {what:7} {len(times):6,} answers, 99 % within {1000 * percentile(times, 0.99):.1f} ms")
+        within = "".join(f" {1000 * percentile(times, share):8.0f}" for share in (0.5, 0.9, 0.99, 1.0))
+        print(f"  {f'{len(times):,} of {what!r}':40}{within}")
     print(f"  {full.load.errors} errors; {events['refetch']} events 'refetch'")
     quarter = memory[len(memory) // 4]
     print(f"  memory {memory[0]:.0f} MiB, after a quarter {quarter:.0f} MiB, at the end {memory[-1]:.0f} MiB")

@@ -52,6 +52,8 @@ REPORTS = 50
 PERSONAL_RATE, BURST = 1.0, 50
 """Submissions of one person in a second, and at once."""
 BATCH = 5_000
+LOOK_S = 0.01
+"""Interval of the looks at whether the event loop is blocked, in seconds."""
 DONE = Reason("succeeded", {})
 
 
@@ -180,7 +182,7 @@ def _ended_job(number: int, now: float) -> JobRecord:
 
 
 async def serve_pool(state: Path) -> None:
-    """Print the address of the pool and how long it took to open, and serve until the standard input is closed."""
+    """Print the port, and for each line of the standard input ticks and blocks; serve until that is closed."""
     async with AsyncExitStack() as stack:
         store = opened(state)
         stack.callback(store.close)
@@ -198,7 +200,31 @@ async def serve_pool(state: Path) -> None:
         living = asyncio.create_task(_live(executor))
         stack.callback(living.cancel)
         print(port, flush=True)
-        await asyncio.to_thread(sys.stdin.read)
+        blocks = Blocks()
+        watching = asyncio.create_task(blocks.watch())
+        stack.callback(watching.cancel)
+        while await asyncio.to_thread(sys.stdin.readline):
+            print(engine.stats.ticks, blocks.take(), flush=True)
+
+
+class Blocks:
+    """How long the event loop did something else than what was due."""
+
+    def __init__(self) -> None:
+        self._longest = 0.0
+
+    def take(self) -> float:
+        """Return the longest time since the last call, in seconds."""
+        longest, self._longest = self._longest, 0.0
+        return longest
+
+    async def watch(self) -> None:
+        """Be due every few milliseconds, until it is cancelled."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            due = clock() + LOOK_S
+            await asyncio.sleep(LOOK_S)
+            self._longest = max(self._longest, clock() - due)
 
 
 async def _live(executor: Any) -> None:
