@@ -16,6 +16,8 @@ from hub_process import HubProcess
 from springtide.scheduler.client import Client, Unreachable
 
 T = TypeVar("T")
+NOTEBOOK = b"\0-m\0jupyterhub.singleuser\0"
+"""Part of the command of notebook servers."""
 
 
 def until(what: str, condition: Callable[[], T], *, seconds: float = 60) -> T:
@@ -133,15 +135,13 @@ class Person:
 
 def notebook_pid(state_dir: Path, user: str, server: str = "") -> int | None:
     """Return the pid of a notebook server, found by its environment."""
+    home = str(state_dir / "homes" / user)
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            env = environment(int(entry.name)) if entry.name.isdigit() else {}
-            arguments = (entry / "cmdline").read_bytes().split(b"\0")
-            if (
-                arguments[1:3] == [b"-m", b"jupyterhub.singleuser"]
-                and env.get("HOME") == str(state_dir / "homes" / user)
-                and env.get("JUPYTERHUB_SERVER_NAME") == server
-            ):
+            if not entry.name.isdigit() or NOTEBOOK not in (entry / "cmdline").read_bytes():
+                continue
+            env = environment(int(entry.name))
+            if env.get("HOME") == home and env.get("JUPYTERHUB_SERVER_NAME") == server:
                 return int(entry.name)
     return None
 

@@ -16,6 +16,7 @@ import pytest
 import yaml
 from api_relay import ApiRelay
 from cluster import Cluster
+from new_store import open_store
 
 from springtide.hub_extension.train_jobs import TrainJobs
 from springtide.scheduler import model, wire
@@ -24,7 +25,6 @@ from springtide.scheduler.executors.base import InventoryChanged
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.kube import Api, connect
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store import Store
 from springtide.scheduler.telemetry.machine import SimulatedMachine
 
 TRAIN_JOBS = "/apis/springtide.io/v1alpha1/namespaces/{}/trainjobs"
@@ -79,7 +79,7 @@ class Pool:
 
     async def start(self, *, listening: bool = True) -> None:
         async with AsyncExitStack() as stack:
-            store = Store.open(f"sqlite:///{self.directory}/springtide.sqlite", self.directory)
+            store = open_store(self.directory)
             stack.callback(store.close)
             projects = {"vision": {"quota": 4}, "speech": {"quota": 0}}
             machine: Any = self.machine
