@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,7 +16,21 @@ from pathlib import Path
 import httpx
 from hub_process import free_port
 
+from springtide.hub_extension.local_hub.single import AS_INSTALLED, QUIET
+
 TOKEN = "the-notebook-servers-own"
+UNUSED = (
+    "audio csvviewer debugger extensionmanager htmlviewer imageviewer inspector logconsole lsp markdownviewer "
+    "mathjax mermaid pdf pluginmanager terminal toc vega5 video"
+)
+"""Extensions of JupyterLab that no test with this server looks at: a quarter of the work of opening a page."""
+PAGES = {
+    **AS_INSTALLED,
+    "disabledExtensions": {
+        **{f"@jupyterlab/{name}-extension": True for name in UNUSED.split()},
+        "@jupyterlab/notebook-extension:export": True,
+    },
+}
 START_S = 60
 STOP_S = 30
 
@@ -46,7 +61,8 @@ class NotebookServer:
 def start_server(root: Path, environment: dict[str, str], *, pages: bool = False) -> NotebookServer:
     """Start a Jupyter server with the environment; it has the extension because the wheel is installed.
 
-    With ``pages`` it serves JupyterLab and Notebook as well.
+    With ``pages`` it serves JupyterLab and Notebook as well, with the settings of ``springtide up`` and without
+    the extensions in ``UNUSED``; the stories have all.
     """
     root.mkdir(parents=True, exist_ok=True)
     port = free_port()
@@ -58,6 +74,10 @@ def start_server(root: Path, environment: dict[str, str], *, pages: bool = False
     command += ["--ip=127.0.0.1", "--ServerApp.base_url=/user/susan/", f"--IdentityProvider.token={TOKEN}"]
     if pages:
         command += ["--LabApp.expose_app_in_browser=True"]
+        settings = root / ".jupyter" / "labconfig"
+        settings.mkdir(parents=True)
+        (settings / "default_setting_overrides.json").write_text(json.dumps(QUIET))
+        (settings / "page_config.json").write_text(json.dumps(PAGES))
     else:
         off = dict.fromkeys(("jupyterlab", "notebook", "jupyter_lsp"), False)
         command += [f"--ServerApp.jpserver_extensions={off}"]
