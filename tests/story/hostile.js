@@ -1,5 +1,8 @@
-/** What a script on a page of somebody's notebook server can try on the pool; answers all that it got hold of. */
-async () => {
+/**
+ * What a script on a page of somebody's notebook server can try on the pool; answers all that it got hold of.
+ * With `windowsOnly` it opens windows, and tries neither requests nor frames.
+ */
+async (windowsOnly) => {
   const SERVICE = "/services/springtide/";
   const PATHS = ["", "admin", "pool", "nowhere", "static/site.js", "api/v1/admin", "api/v1/me", "api/v1/events", "api/v1/openapi.json", "api/v1/x"];
   const PATIENCE_MS = 2500;
@@ -17,7 +20,7 @@ async () => {
     }
   };
 
-  for (const path of PATHS) {
+  for (const path of windowsOnly ? [] : PATHS) {
     for (const mode of ["no-cors", "same-origin", "cors"]) {
       const answer = await fetch(SERVICE + path, { mode, credentials: "include", headers: { Accept: "text/html" } });
       const { value } = await answer.body.getReader().read();
@@ -25,7 +28,7 @@ async () => {
     }
   }
 
-  const frames = PATHS.map((path) => {
+  const frames = (windowsOnly ? [] : PATHS).map((path) => {
     const frame = document.createElement("iframe");
     frame.src = SERVICE + path;
     document.body.append(frame);
