@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -14,7 +14,7 @@ from springtide.hub_extension.web.hub import Server
 
 Visit = Callable[..., Page]
 
-COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
+COLOURS: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 AGAIN = Axe("'is there'")
 """axe-core on a page into which it has been put."""
 FOUND = frozenset({"moderate", "serious", "critical"})
@@ -59,43 +59,54 @@ def violations(page: Page, part: str = "html", **only: Any) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_moderate_or_serious_on_any_page(visit: Visit, filled: str, theme: str) -> None:
+def untabbed(page: Page) -> list[str]:
+    """Return the beginning of each action in the main part that the keyboard does not reach."""
+    found: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll("main :is(button, a[href], input, select, summary)")]
+            .filter((element) => element.checkVisibility() && !element.disabled && element.tabIndex < 0)
+            .map((element) => `${location.href}: ${element.outerHTML.slice(0, 120)}`)"""
+    )
+    return found
+
+
+def test_axe_finds_nothing_moderate_or_serious_on_any_page_and_every_action_is_reached_by_keyboard(
+    visit: Visit, filled: str
+) -> None:
     """A theme changes colours only; so do the states of a button."""
     found: list[str] = []
-    all_rules: dict[str, Any] = {"light": {}, "dark": COLOURS}[theme]
-    page = visit("admin", color_scheme=theme)
+    page = visit("admin")
     home = page.url
     for path in PAGES:
         page.goto(home + (f"jobs/{filled}" if path == "job" else path))
-        page.evaluate("(theme) => document.documentElement.setAttribute('data-bs-theme', theme)", theme)
+        show_theme(page, "light")
         expect(page.locator("main h1")).to_be_visible()
         if path != "nothing-here":
             expect(page.locator("#page:not([aria-busy])")).to_be_visible()
+        found += untabbed(page)
         if path == "":
             page.get_by_test_id("filter-everybody").check()
             page.get_by_test_id("open-card").first.click()
             page.get_by_test_id("select-all").check()
-        found += violations(page, **all_rules)
-        for button in page.locator("main :is(button, a.st-button):visible:enabled").all()[:4]:
-            button.hover()
-            button.focus()
-            found += violations(page, ":focus", **COLOURS)
+        found += [*violations(page), *violations_of_buttons(page)]
+        show_theme(page, "dark")
+        found += [*violations(page, **COLOURS), *violations_of_buttons(page)]
     assert sorted(set(found)) == []
 
 
-def test_every_action_is_reached_by_keyboard(visit: Visit, filled: str) -> None:
-    page = visit("admin")
-    home = page.url
-    for path in PAGES[:-1]:
-        page.goto(home + (f"jobs/{filled}" if path == "job" else path))
-        expect(page.locator("#page:not([aria-busy])")).to_be_visible()
-        left = page.evaluate(
-            """() => [...document.querySelectorAll("main :is(button, a[href], input, select, summary)")]
-                .filter((element) => element.checkVisibility() && !element.disabled && element.tabIndex < 0)
-                .map((element) => element.outerHTML.slice(0, 120))"""
-        )
-        assert left == [], path
+def show_theme(page: Page, theme: Literal["light", "dark"]) -> None:
+    """Show the page in one of the hub's themes."""
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # without transitions between colours
+    page.evaluate("(theme) => document.documentElement.setAttribute('data-bs-theme', theme)", theme)
+
+
+def violations_of_buttons(page: Page) -> list[str]:
+    """Return what axe-core finds in the colours of the first buttons while they have focus and pointer."""
+    found = []
+    for button in page.locator("main :is(button, a.st-button):visible:enabled").all()[:4]:
+        button.hover()
+        button.focus()
+        found += violations(page, ":focus", **COLOURS)
+    return found
 
 
 def test_axe_sees_text_that_cannot_be_read_and_a_field_without_a_name(visit: Visit) -> None:
