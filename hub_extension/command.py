@@ -40,6 +40,8 @@ COMMANDS = {
         f"{HERE}.pool:projects", "", "Show each project's quota and what it holds, borrows, waits for."
     ),
     "nodes": Entry(f"{HERE}.pool:nodes", "", "Show each node's GPUs and who holds them."),
+    "drain": Entry(f"{HERE}.pool:drain", "", "Let nothing new start on nodes; their jobs go on elsewhere."),
+    "undrain": Entry(f"{HERE}.pool:undrain", "", "Let jobs start on nodes again."),
     "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
     "explain": Entry(f"{HERE}.explain:explain", "", "Tell why a job stands as it does, and what would change it."),
     "replay": Entry(

@@ -17,10 +17,13 @@ from springtide.scheduler.wire import (
     Admin,
     AuditEntry,
     AuditPage,
+    DrainRequest,
+    NodeView,
     PersonEdit,
     PersonView,
     ProjectEdit,
     ProjectView,
+    UndrainRequest,
 )
 from springtide.scheduler.wire.shapes import ProjectName
 
@@ -169,6 +172,17 @@ async def edit_person(call: Call[NoQuery, PersonEdit]) -> PersonView:
     return await call.pool.engine.edit_person(call.path["name"], call.body, call.caller.name, members=members)
 
 
+async def drain(call: Call[NoQuery, DrainRequest]) -> NodeView:
+    """Drain a node: nothing new starts there, and the jobs there go on elsewhere, or finish if so asked."""
+    await call.pool.engine.drain_node(call.body, call.caller.name)
+    return next(view for view in call.pool.engine.pool().nodes if view.name == call.body.node)
+
+
+async def undrain(call: Call[NoQuery, UndrainRequest]) -> None:
+    """Let jobs start on a node again."""
+    await call.pool.engine.undrain_node(call.body.node, call.caller.name)
+
+
 async def audit(call: Call[AuditQuery, None]) -> AuditPage:
     """Return a page of the audit trail, newest entries first."""
     return await call.pool.engine.audit(call.query.cursor, call.query.limit)
@@ -264,6 +278,8 @@ ROUTES = (
         answers=PersonView,
         parts={"name": Person},
     ),
+    Route("POST", "/nodes/drain", "Drain a node", Who.ADMINS, drain, takes=DrainRequest, answers=NodeView),
+    Route("POST", "/nodes/undrain", "Undrain a node", Who.ADMINS, undrain, takes=UndrainRequest, status=204),
     Route("GET", "/audit", "Who changed what", Who.ADMINS, audit, query=AuditQuery, answers=AuditPage),
     Route("POST", "/audit/{id}/undo", "Take a change back", Who.ADMINS, undo, status=204, parts={"id": AuditId}),
 )

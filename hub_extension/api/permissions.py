@@ -45,6 +45,7 @@ class Action(StrEnum):
     CHANGE_PROJECT = "change these of the project itself, or where it is in the tree"
     MAKE_PROJECT = "make and delete projects"
     CHANGE_PERSON = "give a person a build quota of one's own"
+    DRAIN = "drain and undrain nodes"
     SEE_AUDIT = "read the audit trail, undo changes"
 
 
@@ -71,6 +72,7 @@ TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
         Action.CHANGE_PROJECT: Rule(Role.POOL_ADMIN),
         Action.MAKE_PROJECT: Rule(Role.POOL_ADMIN),
         Action.CHANGE_PERSON: Rule(Role.POOL_ADMIN),
+        Action.DRAIN: Rule(Role.POOL_ADMIN),
         Action.SEE_AUDIT: Rule(Role.POOL_ADMIN),
     }
 )

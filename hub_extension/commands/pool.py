@@ -1,4 +1,4 @@
-"""``springtide projects``, ``nodes`` and ``top``."""
+"""``springtide projects``, ``nodes``, ``drain``, ``undrain`` and ``top``."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def nodes(*, as_json: bool) -> None:
 
 def node_row(node: NodeView) -> tuple[object, ...]:
     """Return one line of the nodes' table."""
-    state = "available" if node.available else "away"
+    state = "drained" if node.drain else "available" if node.available else "away"
     free = sum(cell.holder is None for cell in node.gpus)
     return (
         node.name,
@@ -137,6 +137,33 @@ def holders(cells: list[GpuCell]) -> dict[str, int]:
             who = cell.holder.project or cell.holder.user or cell.holder.kind
             found[who] = found.get(who, 0) + 1
     return found
+
+
+@click.command()
+@click.argument("names", metavar="NODE...", nargs=-1, required=True)
+@click.option("--reason", default="", help="Why; shown to everybody whose job has to leave.")
+@click.option("--finish", is_flag=True, help="Let the jobs there run to their end instead of pausing them.")
+@json_option
+def drain(*, names: tuple[str, ...], reason: str, finish: bool, as_json: bool) -> None:
+    """Let nothing new start on nodes. Jobs there save their work and go on elsewhere; notebooks stay."""
+    with Client() as client:
+        for name in names:
+            node = client.drain_node(name, reason, finish=finish)
+            if as_json:
+                print_json(node)
+                continue
+            held = ", ".join(f"{who} {number}" for who, number in holders(node.gpus).items())
+            click.echo(one_line(f"{node.name} is drained. Held there now: {held or 'nothing'}."))
+
+
+@click.command()
+@click.argument("names", metavar="NODE...", nargs=-1, required=True)
+def undrain(*, names: tuple[str, ...]) -> None:
+    """Let jobs start on nodes again."""
+    with Client() as client:
+        for name in names:
+            client.undrain_node(name)
+            click.echo(one_line(f"{name} is not drained any more."))
 
 
 @click.command()

@@ -341,6 +341,15 @@ class Client:
         """Take a change back."""
         self._http.raw("POST", _path("audit", str(audit_id), "undo"))
 
+    def drain_node(self, node: str, why: str = "", *, finish: bool = False) -> wire.NodeView:
+        """Let nothing new start on a node; its jobs are paused and resume elsewhere, or ``finish`` there."""
+        body = wire.DrainRequest(node=node, why=why, finish=finish)
+        return self._http.struct(wire.NodeView, "POST", "nodes/drain", body=body)
+
+    def undrain_node(self, node: str) -> None:
+        """Let jobs start on a node again."""
+        self._http.raw("POST", "nodes/undrain", body=wire.UndrainRequest(node=node))
+
     # ---------- workspaces
 
     def reserve_workspace(self, request: wire.WorkspaceRequest) -> wire.Workspace:

@@ -13,6 +13,7 @@ from springtide.scheduler.engine.forecasts.what_if import Sees
 from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.requests import control, paging, project_admin, quotas, validation, workspaces
 from springtide.scheduler.engine.requests.control import JobChange
+from springtide.scheduler.engine.requests.drains import drain, undrain
 from springtide.scheduler.engine.requests.ranges import check_use
 from springtide.scheduler.engine.reruns.changes import reference
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -115,7 +116,6 @@ class Engine:
         rerun = None if again is None else reference(again, spec)
         spec = replace(spec, fastest=parts.run_history.placement_stats.fastest(spec), trials=trials, rerun=rerun)
         bundle = await self._bundle(submission.files, spec)
-
         job_id = await parts.mailbox.request(
             lambda transaction: control.accept_job(transaction, spec, bundle, self.settings, parameters)
         )
@@ -308,6 +308,14 @@ class Engine:
 
     async def _change(self, change: Callable[[Transaction], T]) -> T:
         return await self._parts.mailbox.request(change)
+
+    async def drain_node(self, request: wire.DrainRequest, by: str) -> None:
+        """Let nothing new start on a node; jobs there are paused and resume elsewhere, or finish if so asked."""
+        await self._change(lambda transaction: drain(transaction, request, by))
+
+    async def undrain_node(self, node: str, by: str) -> None:
+        """Let jobs start on a node again."""
+        await self._change(lambda transaction: undrain(transaction, node, by))
 
     # ---------- the audit trail
 

@@ -24,6 +24,11 @@ def held_by(by: str) -> Reason:
     return Reason(HELD, {"by": by})
 
 
+def node_drained(node: str, by: str, why: str) -> Reason:
+    """Return an admin drained a node of the job, and gave ``why`` as the reason, or nothing."""
+    return Reason("engine-drained", {"node": node, "by": by, "detail": why})
+
+
 def cancelled_by(by: str) -> Reason:
     """Return a user cancelled the job."""
     return Reason("engine-cancelled", {"by": by})

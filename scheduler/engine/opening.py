@@ -12,6 +12,7 @@ from typing import Any
 from springtide.scheduler import wire
 from springtide.scheduler.backoff import Jitter, equal_jitter
 from springtide.scheduler.clock import Clock
+from springtide.scheduler.engine import bootstrap
 from springtide.scheduler.engine.engine import Engine
 from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
@@ -26,7 +27,6 @@ from springtide.scheduler.engine.loop.pruning import Pruner
 from springtide.scheduler.engine.loop.tick import TickBuilder
 from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.parts import EngineParts
-from springtide.scheduler.engine.requests import bootstrap
 from springtide.scheduler.engine.requests.idempotency import IdempotencyLookup
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.requests.outputs import Outputs

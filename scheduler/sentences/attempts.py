@@ -24,6 +24,12 @@ def _held(p: Params) -> Sentences:
     yield follows("It goes on when it is resumed.")
 
 
+def _drained(p: Params) -> Sentences:
+    yield cause(f"The node {quoted_name(p, 'node')} was drained by {quoted_name(p, 'by')}.")
+    yield from detail(p)
+    yield follows("It goes on by itself on other GPUs.")
+
+
 def _cancelled(p: Params) -> Sentences:
     yield cause(f"It was cancelled by {quoted_name(p, 'by')}.")
 
@@ -106,6 +112,7 @@ def _far(p: Params) -> Sentences:
 
 ATTEMPTS: Table = {
     "engine-held": _held,
+    "engine-drained": _drained,
     "engine-cancelled": _cancelled,
     "engine-time-limit": _time_limit,
     "engine-succeeded": _succeeded,

@@ -13,6 +13,7 @@ from springtide.scheduler.store.records import (
     AttemptRecord,
     AuditRecord,
     DecisionRecord,
+    DrainRecord,
     EventRecord,
     JobRanges,
     JobRecord,
@@ -159,6 +160,22 @@ def workspace_row(record: WorkspaceRecord) -> dict[str, Any]:
 def workspace_record(row: Row[Any]) -> WorkspaceRecord:
     """Return a workspace from its columns."""
     return WorkspaceRecord(row.user, row.server, row.node, _gpus.decode(row.gpus), row.since, row.gpu_type)
+
+
+def drain_row(record: DrainRecord) -> dict[str, Any]:
+    """Return the columns of a drained node."""
+    return {
+        "node": record.node,
+        "by": record.by,
+        "since": record.since,
+        "why": record.why,
+        "finish": record.finish,
+    }
+
+
+def drain_record(row: Row[Any]) -> DrainRecord:
+    """Return a drained node from its columns."""
+    return DrainRecord(row.node, row.by, row.since, row.why, row.finish)
 
 
 def event_row(record: EventRecord) -> dict[str, Any]:

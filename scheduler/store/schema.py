@@ -131,6 +131,16 @@ workspaces = Table(
     Column("gpu_type", String(128), nullable=False, server_default=""),
 )
 
+drains = Table(
+    "drains",
+    metadata,
+    Column("node", String(255), primary_key=True),
+    Column("by", String(255), nullable=False),
+    Column("since", Double, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("finish", Boolean, nullable=False),
+)
+
 events = Table(
     "events",
     metadata,

@@ -112,6 +112,10 @@ def _people(connection: Connection, batch: WriteBatch) -> None:
         same = [and_(table.c.user == user, table.c.server == server) for user, server in keys]
         connection.execute(delete(table).where(or_(*same)))
     _insert(connection, table, [codec.workspace_row(record) for record in batch.workspaces])
+    drained = [*batch.dropped_drains, *(record.node for record in batch.drains)]
+    if drained:
+        connection.execute(delete(schema.drains).where(schema.drains.c.node.in_(drained)))
+    _insert(connection, schema.drains, [codec.drain_row(record) for record in batch.drains])
     deliveries.put_choices(connection, batch.notification_choices)
     for environment, names in batch.gpu_types.items():
         connection.execute(delete(schema.gpu_types).where(schema.gpu_types.c.environment == environment.value))

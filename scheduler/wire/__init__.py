@@ -55,6 +55,8 @@ from springtide.scheduler.wire.people import (
 )
 from springtide.scheduler.wire.pool import (
     BuildUse,
+    DrainRequest,
+    DrainView,
     GpuCell,
     History,
     HistoryPoint,
@@ -65,6 +67,7 @@ from springtide.scheduler.wire.pool import (
     ProjectView,
     TypeNumbers,
     TypeUse,
+    UndrainRequest,
 )
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.reruns.requests import Rerun, changes_of, rerun
@@ -119,6 +122,8 @@ __all__ = [
     "BuildSums",
     "BuildUse",
     "ChannelView",
+    "DrainRequest",
+    "DrainView",
     "Event",
     "Forecast",
     "ForecastAccuracy",
@@ -179,6 +184,7 @@ __all__ = [
     "TrialsEdit",
     "TypeNumbers",
     "TypeUse",
+    "UndrainRequest",
     "UsagePoint",
     "UsageReport",
     "UsageSeries",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from springtide.scheduler.wire.ranges import JobRanges
-from springtide.scheduler.wire.shapes import Answer
+from springtide.scheduler.wire.shapes import Answer, Request
 
 
 class Holder(Answer, frozen=True, kw_only=True):
@@ -29,8 +33,34 @@ class GpuCell(Answer, frozen=True, kw_only=True):
     reserved_for: str = ""
 
 
+class DrainView(Answer, frozen=True, kw_only=True):
+    """Who has drained a node, when (in seconds since the epoch) and why.
+
+    ``finish`` says that the jobs that ran there then may run to their end; without it they were paused.
+    """
+
+    by: str
+    since: float
+    why: str
+    finish: bool
+
+
+class DrainRequest(Request, frozen=True, kw_only=True):
+    """A node that is to be drained; ``why`` is shown to everybody whose job has to leave it."""
+
+    node: Annotated[str, Meta(min_length=1, max_length=255)]
+    why: Annotated[str, Meta(max_length=500)] = ""
+    finish: bool = False
+
+
+class UndrainRequest(Request, frozen=True, kw_only=True):
+    """A node on which jobs may start again."""
+
+    node: Annotated[str, Meta(min_length=1, max_length=255)]
+
+
 class NodeView(Answer, frozen=True, kw_only=True):
-    """A node and its GPUs, in order."""
+    """A node and its GPUs, in order. ``available`` is false for a node that is drained or lost."""
 
     name: str
     environment: str
@@ -41,6 +71,7 @@ class NodeView(Answer, frozen=True, kw_only=True):
     gpus: list[GpuCell]
     limits: str = ""
     """What a job may take there besides GPUs, and who enforces it; empty where the cluster says."""
+    drain: DrainView | None = None
 
 
 class TypeNumbers(Answer, frozen=True, kw_only=True):

@@ -113,6 +113,13 @@ async def change_person(_pool: Any, client: httpx.AsyncClient, _user: str) -> ht
     return await client.patch("/people/susan", json={"build_quota": None})
 
 
+async def drain(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
+    drained = await client.post("/nodes/drain", json={"node": "train"})
+    undrained = await client.post("/nodes/undrain", json={"node": "train"})
+    assert (drained.status_code < 300) is (undrained.status_code < 300)
+    return undrained
+
+
 async def see_audit(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
     read = await client.get("/audit")
     undone = await client.post("/audit/1/undo")
@@ -131,6 +138,7 @@ TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Respon
     Action.CHANGE_PROJECT: change_project,
     Action.MAKE_PROJECT: make_project,
     Action.CHANGE_PERSON: change_person,
+    Action.DRAIN: drain,
     Action.SEE_AUDIT: see_audit,
 }
 EXPECTED = {
@@ -144,6 +152,7 @@ EXPECTED = {
     Action.CHANGE_PROJECT: (False, False, False, False, True),
     Action.MAKE_PROJECT: (False, False, False, False, True),
     Action.CHANGE_PERSON: (False, False, False, False, True),
+    Action.DRAIN: (False, False, False, False, True),
     Action.SEE_AUDIT: (False, False, False, False, True),
 }
 """May each role, from others to pool admin, do it to what is another person's? Written by hand, unlike `TABLE`."""

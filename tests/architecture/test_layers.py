@@ -122,6 +122,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "requests": ("state", "sweeps"),
         "reruns": ("state",),
         "views": ("state", "sweeps", "requests"),
+        "bootstrap": ("state", "requests"),
         "usage": ("state", "views"),
         "forecasts": ("state", "requests", "views"),
         "loop": ("state", "notifications", "sweeps", "views", "forecasts"),
@@ -139,6 +140,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
             "loop",
             "parts",
             "engine",
+            "bootstrap",
         ),
     },
     "hub_extension": {

@@ -62,12 +62,21 @@ async def test_the_jobs_of_an_old_store_run_to_completion(old, make_pool):
         assert (found.succeeded, found.best.value, found.best.parameters) == (4, 0.5, {"rate": 0.0})
 
 
+def revision(old: Path) -> str:
+    with closing(sqlite3.connect(old / "springtide.sqlite")) as connection:
+        (found,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return str(found)
+
+
 async def test_what_else_an_old_store_has_is_there(old, make_pool):
+    drained = {"build": "a fan"} if revision(old) >= "0009" else {}
     pool = await make_pool(path=old)
     projects = {project.name: project for project in pool.engine.admin({"joe": ["joe"]}).projects}
     assert (projects["vision"].quota, projects["vision"].weight) == (2, 2.0)
     assert (projects["joe"].limit, projects["joe"].priority) == (6, 120)
     assert [workspace.user for workspace in pool.engine.workspaces()] == ["susan"]
+    drains = {node.name: node.drain.why for node in pool.engine.pool().nodes if node.drain is not None}
+    assert drains == drained
     assert {entry.subject for entry in (await pool.engine.audit(None, 50)).items} >= {"vision", "joe"}
     assert (await pool.engine.job_of_key("joe", "once")).name == "owner"
 

@@ -128,7 +128,15 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
             connection.execute(text(f"DROP INDEX {index}"))
         for column in ("name", "gpus", "submitted", "sweep", "trial", "value", "pruned"):
             connection.execute(text(f"ALTER TABLE jobs DROP COLUMN {column}"))
-        later = ("gpu_types", "gpu_usage", "notification_choices", "deliveries", "sweep_parameters", "forecasts")
+        later = (
+            "gpu_types",
+            "gpu_usage",
+            "notification_choices",
+            "deliveries",
+            "sweep_parameters",
+            "forecasts",
+            "drains",
+        )
         for newer in later:
             connection.execute(text(f"DROP TABLE {newer}"))
         connection.execute(text("ALTER TABLE workspaces DROP COLUMN gpu_type"))

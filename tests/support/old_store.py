@@ -48,6 +48,7 @@ async def fill(path: Path) -> None:
     await engine.edit_project("joe", wire.ProjectEdit(limit=6, priority=120), ADMIN, members={"joe": ["joe"]})
     await engine.edit_person("joe", wire.PersonEdit(build_quota=0), ADMIN, members={"joe": ["joe"]})
     await engine.reserve_workspace("susan", "", 1, ["susan"])
+    await engine.drain_node(wire.DrainRequest(node="build", why="a fan", finish=True), ADMIN)
     chosen = {channel: frozenset(JobEvent) for channel in Channel}
     await engine.outbox.choose(NotificationChoice("susan", chosen, "https://hooks.slack.com/services/secret"))
     succeeded = (await pool.submit(gpus=1, name="succeeded")).id

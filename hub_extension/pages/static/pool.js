@@ -1,5 +1,6 @@
 /** The pool, live: projects as a tree, who holds which GPU, who waits, why GPUs are idle, and the tide. */
 
+import { NodeDrains } from "./pool/drains.js";
 import { drawNodes } from "./pool/nodes.js";
 import { drawQueue } from "./pool/queue.js";
 import { attempted, call, calmly, followEvents, jobPath, oncePerFrame, site } from "./site.js";
@@ -22,6 +23,7 @@ const QUEUE_MOST = 200;
 
 const shown = { pool: null, usage: null, history: null, mine: [], queue: [], idle: null, span: "1 hour" };
 const redraw = oncePerFrame(draw);
+const drains = site.admin ? new NodeDrains(redraw) : null;
 const rereadQueue = calmly(readQueue, QUEUE_EVERY_S);
 const rereadHistory = calmly(readHistory, HISTORY_EVERY_S);
 
@@ -91,7 +93,7 @@ function draw() {
     section("gpus", "GPUs", drawUsed(pool, shown.usage), h("div", { key: "bar", draw: (node) => renderPoolBar(node, { pool, usage: shown.usage }, { open }) })),
     section("tide", "Tide", drawSpans(), history && h("div", { key: "chart", draw: (node) => renderTideChart(node, { history, colours }) })),
     section("holders", "Who holds what", drawHolders(pool, colours)),
-    section("nodes", "Nodes", drawNodes(pool.nodes, readingsOf(shown.usage))),
+    section("nodes", "Nodes", drawNodes(pool.nodes, readingsOf(shown.usage), drains, clockNow())),
   );
 }
 

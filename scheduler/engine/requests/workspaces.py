@@ -73,7 +73,11 @@ def _types_to_try(transaction: Transaction, gpu_type: str) -> tuple[str, ...]:
 
 
 def _nodes_of(transaction: Transaction, gpu_type: str) -> list[Node]:
-    return [node for node in transaction.nodes.build() if not gpu_type or node.gpu_type == gpu_type]
+    return [
+        node
+        for node in transaction.nodes.build(transaction.all_drains())
+        if not gpu_type or node.gpu_type == gpu_type
+    ]
 
 
 def _shown(transaction: Transaction, gpu_type: str) -> str:

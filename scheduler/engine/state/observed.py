@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from springtide.scheduler.executors.base import AttemptKey
@@ -20,17 +21,17 @@ class ObservedNodes:
     quarantine: dict[AttemptKey, Placement] = field(default_factory=dict)
     _train: tuple[tuple[Node, ...], tuple[Node, ...]] = ((), ())
 
-    def train(self) -> tuple[Node, ...]:
-        """Return the train nodes. GPUs of quarantined attempts count as taken."""
+    def train(self, drained: Collection[str] = ()) -> tuple[Node, ...]:
+        """Return the train nodes; those ``drained`` are not available, GPUs of quarantined attempts are taken."""
         if self._train[0] is not self.all:
             train = tuple(node for node in self.all if node.environment is Environment.TRAIN)
             self._train = self.all, train
         train = self._train[1]
-        return tuple(map(self._without_quarantined, train)) if self.quarantine else train
+        return closed(tuple(map(self._without_quarantined, train)) if self.quarantine else train, drained)
 
-    def build(self) -> tuple[Node, ...]:
-        """Return the build nodes."""
-        return tuple(node for node in self.all if node.environment is Environment.BUILD)
+    def build(self, drained: Collection[str] = ()) -> tuple[Node, ...]:
+        """Return the build nodes; those ``drained`` are not available."""
+        return closed(tuple(node for node in self.all if node.environment is Environment.BUILD), drained)
 
     def type_of(self, placement: Placement) -> str:
         """Return the GPU type of a placement, empty if its nodes are not there."""
@@ -46,3 +47,10 @@ class ObservedNodes:
             for index in worker.gpus
         }
         return replace(node, taken=node.taken | occupied) if occupied else node
+
+
+def closed(nodes: tuple[Node, ...], drained: Collection[str]) -> tuple[Node, ...]:
+    """Return the nodes with those ``drained`` not available."""
+    if not drained:
+        return nodes
+    return tuple(replace(node, available=False) if node.name in drained else node for node in nodes)

@@ -22,6 +22,7 @@ from springtide.scheduler.gpu_types import quota_of
 from springtide.scheduler.model import Environment, JobState, Phase
 from springtide.scheduler.notifications import NotificationChoice
 from springtide.scheduler.store.records import (
+    DrainRecord,
     JobRecord,
     Loaded,
     PersonRecord,
@@ -87,7 +88,8 @@ class State:
     attempt, in the order in which they fill the project's quota, ``reserved`` those for which GPUs are reserved.
     ``trials`` are the ids of the unfinished trials by sweep, ``parameters`` those of all trials of an unfinished
     sweep, each as JSON, where they are known beforehand.
-    ``types`` are the pool's GPU types. ``unsaved`` are ids of jobs whose latest reports are in memory only.
+    ``drains`` are the drained nodes by name, ``types`` the pool's GPU types. ``unsaved`` are ids of jobs whose
+    latest reports are in memory only.
     ``clock`` is the anchor of the system clock that all times refer to.
     """
 
@@ -99,6 +101,7 @@ class State:
     projects: dict[str, ProjectRecord] = field(default_factory=dict)
     people: dict[str, PersonRecord] = field(default_factory=dict)
     workspaces: dict[WorkspaceKey, WorkspaceRecord] = field(default_factory=dict)
+    drains: dict[str, DrainRecord] = field(default_factory=dict)
     notification_choices: dict[str, NotificationChoice] = field(default_factory=dict)
     job_of_key: dict[SubmissionKey, str] = field(default_factory=dict)
     ended_keys: deque[SubmissionKey] = field(default_factory=deque)
@@ -125,6 +128,7 @@ class State:
             projects={record.name: record for record in loaded.projects},
             people={record.name: record for record in loaded.people},
             workspaces={(record.user, record.server): record for record in loaded.workspaces},
+            drains={record.node: record for record in loaded.drains},
             notification_choices={choice.user: choice for choice in loaded.notification_choices},
             clock=loaded.clock,
             next_project_age=loaded.next_age,
@@ -244,7 +248,8 @@ class State:
         """Return all that a decision depends on."""
         jobs = tuple(job for record in self.jobs.values() if (job := policy_job(record)) is not None)
         settings = replace(settings, gpu_types=self.types.train)
-        return model.Snapshot(now, nodes.train(), tuple(self.policy_projects().values()), jobs, settings)
+        projects = tuple(self.policy_projects().values())
+        return model.Snapshot(now, nodes.train(self.drains), projects, jobs, settings)
 
 
 def _count(counts: Counter[str], name: str, number: int) -> None:

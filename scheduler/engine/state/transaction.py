@@ -23,6 +23,7 @@ from springtide.scheduler.notifications import NotificationChoice
 from springtide.scheduler.store.records import (
     AuditRecord,
     Bundle,
+    DrainRecord,
     JobRecord,
     PersonRecord,
     ProjectRecord,
@@ -60,6 +61,7 @@ class Transaction:
     projects: dict[str, ProjectRecord | None] = field(default_factory=dict)
     people: dict[str, PersonRecord | None] = field(default_factory=dict)
     workspaces: dict[WorkspaceKey, WorkspaceRecord | None] = field(default_factory=dict)
+    drains: dict[str, DrainRecord | None] = field(default_factory=dict)
     notification_choices: dict[str, NotificationChoice] = field(default_factory=dict)
     audit: list[AuditRecord] = field(default_factory=list)
     undone_entries: list[int] = field(default_factory=list)
@@ -286,6 +288,16 @@ class Transaction:
         self.must_commit = True
         self.workspaces[key] = record
 
+    def all_drains(self) -> dict[str, DrainRecord]:
+        """Return every drained node by name."""
+        merged = {**self.state.drains, **self.drains}
+        return {node: record for node, record in merged.items() if record is not None}
+
+    def put_drain(self, node: str, record: DrainRecord | None) -> None:
+        """Drain a node; None undrains it."""
+        self.must_commit = True
+        self.drains[node] = record
+
     def add_audit_entry(
         self, who: str, what: str, subject: str, before: Mapping[str, object], after: Mapping[str, object]
     ) -> int:
@@ -327,6 +339,8 @@ class Transaction:
             batch.dropped_people.append(name) if person is None else batch.people.append(person)
         for key, workspace in self.workspaces.items():
             batch.dropped_workspaces.append(key) if workspace is None else batch.workspaces.append(workspace)
+        for node, drain in self.drains.items():
+            batch.dropped_drains.append(node) if drain is None else batch.drains.append(drain)
         return batch
 
     def apply_to_state(self) -> None:
@@ -350,6 +364,8 @@ class Transaction:
         state.notification_choices.update(self.notification_choices)
         if self.workspaces:
             state.workspaces = self.all_workspaces()
+        if self.drains:
+            state.drains = self.all_drains()
         if self.new_types is not None:
             state.types = self.new_types
         if self.clock is not None:

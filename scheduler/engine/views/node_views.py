@@ -11,7 +11,7 @@ from springtide.scheduler.engine.state.borrowing import Borrowing, Bound
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.model import Node
-from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.store.records import DrainRecord, JobRecord
 
 GpuKey = tuple[str, int]
 """Node and index of a GPU."""
@@ -34,6 +34,7 @@ class _Seen:
     node: Node
     holders: Mapping[int, wire.Holder]
     reserved: Mapping[int, str]
+    drain: DrainRecord | None
     view: wire.NodeView
 
 
@@ -54,8 +55,10 @@ class NodeViews:
         for node in nodes.all:
             known = self._seen.get(node.name)
             held, awaited = holders.get(node.name, {}), reserved.get(node.name, {})
-            if known is None or known.node is not node or (known.holders, known.reserved) != (held, awaited):
-                known = _Seen(node, held, awaited, _view(node, held, awaited))
+            drain = state.drains.get(node.name)
+            made_of = (held, awaited, drain)
+            if known is None or known.node is not node or (known.holders, known.reserved, known.drain) != made_of:
+                known = _Seen(node, held, awaited, drain, _view(node, held, awaited, drain))
             seen[node.name] = known
         self._seen = seen
         return [each.view for each in seen.values()]
@@ -128,16 +131,21 @@ def _holder(job: JobRecord, *, borrowed: bool) -> wire.Holder:
     )
 
 
-def _view(node: Node, holders: Mapping[int, wire.Holder], reserved: Mapping[int, str]) -> wire.NodeView:
+def _view(
+    node: Node, holders: Mapping[int, wire.Holder], reserved: Mapping[int, str], drain: DrainRecord | None
+) -> wire.NodeView:
     uuids = {gpu.index: gpu.uuid for gpu in node.devices}
     return wire.NodeView(
         name=node.name,
         environment=node.environment.value,
         gpu_type=node.gpu_type,
-        available=node.available,
+        available=node.available and drain is None,
         simulated=any(gpu.simulated for gpu in node.devices),
         labels=dict(node.labels),
         limits=node.limits,
+        drain=None
+        if drain is None
+        else wire.DrainView(by=drain.by, since=drain.since, why=drain.why, finish=drain.finish),
         gpus=[
             wire.GpuCell(
                 index=index,

@@ -169,7 +169,7 @@ def choices(
     settings: EngineSettings,
 ) -> list[wire.ProjectChoice]:
     """Return what a person may ask for in each of the projects ``names``, oldest project first."""
-    train = nodes.train()
+    train = nodes.train(state.drains)
     projects = state.policy_projects()
     rooms = [_Room(each, state, train) for each in state.types.train or ("",)]
     found = []

@@ -116,7 +116,7 @@ class ReadModel:
         state = self.state
         waiting = (job for job in state.jobs.values() if job.live is None and not job.is_sweep)
         held, reserved = node_views.occupied(state, self.nodes), node_views.reservations(state)
-        return idle_view.idle(self.nodes.train(), held, reserved, waiting, self._waiting_reason)
+        return idle_view.idle(self.nodes.train(state.drains), held, reserved, waiting, self._waiting_reason)
 
     def pool(self) -> wire.PoolView:
         """Return the view of the whole pool."""

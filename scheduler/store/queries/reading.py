@@ -59,6 +59,7 @@ def load(connection: Connection) -> Loaded:
         notification_choices=deliveries.choices(connection),
         gpu_types=_gpu_types(connection),
         sweep_parameters=trials.parameters(connection),
+        drains=tuple(codec.drain_record(row) for row in connection.execute(select(schema.drains))),
     )
 
 

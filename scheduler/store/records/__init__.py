@@ -16,7 +16,13 @@ from springtide.scheduler.store.records.jobs import (
     JobStanding,
 )
 from springtide.scheduler.store.records.journals import AuditRecord, DecisionRecord, EventRecord
-from springtide.scheduler.store.records.pool import JobRanges, PersonRecord, ProjectRecord, WorkspaceRecord
+from springtide.scheduler.store.records.pool import (
+    DrainRecord,
+    JobRanges,
+    PersonRecord,
+    ProjectRecord,
+    WorkspaceRecord,
+)
 from springtide.scheduler.store.records.queries import GpuUse, JobQuery
 from springtide.scheduler.store.records.reruns import OptionDifference, RerunRef
 from springtide.scheduler.store.records.sweeps import (
@@ -42,6 +48,7 @@ __all__ = [
     "BestTrial",
     "Bundle",
     "DecisionRecord",
+    "DrainRecord",
     "EventRecord",
     "FinishedTrial",
     "GpuUse",

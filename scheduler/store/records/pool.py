@@ -1,4 +1,4 @@
-"""Projects, people and workspaces."""
+"""Projects, people, workspaces and drained nodes."""
 
 from __future__ import annotations
 
@@ -48,6 +48,21 @@ class PersonRecord:
 
     name: str
     build_quota: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRecord:
+    """A node that an admin has drained: nothing new starts there until it is undrained.
+
+    ``finish`` says that the jobs that ran there then may run to their end; without it they were asked to pause.
+    ``why`` is what the admin ``by`` gave as the reason, empty if nothing.
+    """
+
+    node: str
+    by: str
+    since: float
+    why: str = ""
+    finish: bool = False
 
 
 @dataclass(frozen=True, slots=True)

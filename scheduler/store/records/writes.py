@@ -10,7 +10,7 @@ from springtide.scheduler.model import Environment
 from springtide.scheduler.notifications import Delivery, NotificationChoice
 from springtide.scheduler.store.records.jobs import AttemptRecord, JobRecord
 from springtide.scheduler.store.records.journals import AuditRecord, DecisionRecord, EventRecord
-from springtide.scheduler.store.records.pool import PersonRecord, ProjectRecord, WorkspaceRecord
+from springtide.scheduler.store.records.pool import DrainRecord, PersonRecord, ProjectRecord, WorkspaceRecord
 from springtide.scheduler.store.records.sweeps import SweepParameters
 
 
@@ -42,6 +42,8 @@ class WriteBatch:
     dropped_people: list[str] = field(default_factory=list)
     workspaces: list[WorkspaceRecord] = field(default_factory=list)
     dropped_workspaces: list[tuple[str, str]] = field(default_factory=list)
+    drains: list[DrainRecord] = field(default_factory=list)
+    dropped_drains: list[str] = field(default_factory=list)
     events: list[EventRecord] = field(default_factory=list)
     notification_choices: list[NotificationChoice] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
@@ -82,3 +84,4 @@ class Loaded:
     notification_choices: tuple[NotificationChoice, ...] = ()
     gpu_types: Mapping[Environment, tuple[str, ...]] = field(default_factory=dict)
     sweep_parameters: tuple[SweepParameters, ...] = ()
+    drains: tuple[DrainRecord, ...] = ()

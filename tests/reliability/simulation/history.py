@@ -89,9 +89,9 @@ class History:
         if rng.random() < SWEEPS:
             plan.append((rng.random() * STORM * 0.7, self._sweeper("sweep")))
         happenings = [
-            self.pause_one, self.pause_one, self.cancel_one, self.requota, self.lose_node, self.cut_off_node,
-            self.crash, self.crash, self.reboot, self.set_clock, self.set_clock, self.store_away, self.store_full,
-            self.store_silent, self.kill_supervisor,
+            self.pause_one, self.pause_one, self.cancel_one, self.requota, self.drain_node, self.lose_node,
+            self.cut_off_node, self.crash, self.crash, self.reboot, self.set_clock, self.set_clock,
+            self.store_away, self.store_full, self.store_silent, self.kill_supervisor,
         ]  # fmt: skip
         plan += [(rng.random() * STORM, rng.choice(happenings)) for _ in range(rng.randint(*EVENTS))]
         tasks = [self.pool.person(self._at(at, act)) for at, act in plan]
@@ -112,6 +112,7 @@ class History:
         self.bed.trouble = ""
         for each in self.world.nodes:
             self.world.regain(each.name)
+            await self._undrain(each.name)
         for job_id in self.jobs:
             await self.pool.resume(job_id)
 
@@ -234,6 +235,18 @@ class History:
         edit = wire.ProjectEdit(quota=self.rng.randint(0, self.gpus // len(self.projects)))
         with suppress(Refusal):
             await self.pool.ask(lambda engine: engine.edit_project(name, edit, "admin", members={}))
+
+    async def drain_node(self) -> None:
+        name, finish = self._some_node(), self.rng.random() < 0.5
+        request = wire.DrainRequest(node=name, why="a fan", finish=finish)
+        with suppress(Refusal):
+            await self.pool.ask(lambda engine: engine.drain_node(request, "admin"))
+        await asyncio.sleep(self.rng.random() * 30)
+        await self._undrain(name)
+
+    async def _undrain(self, name: str) -> None:
+        with suppress(Refusal):
+            await self.pool.ask(lambda engine: engine.undrain_node(name, "admin"))
 
     # ---------- what goes wrong
 

@@ -78,8 +78,13 @@ function nodeWords(node, held) {
   const words = [count(node.gpus.length, "GPU")];
   if (node.name !== node.environment) words.push(node.environment);
   if (node.gpu_type && node.gpu_type !== "simulated") words.splice(1, 0, clean(node.gpu_type));
-  words.push(node.available ? `${held} held` : "lost or drained: nothing new starts here");
+  words.push(node.available ? `${held} held` : `${awayWord(node)}: nothing new starts here`);
   return words.join(" · ");
+}
+
+/** Why a node takes nothing new; one that Kubernetes closes is lost or cordoned. */
+export function awayWord(node) {
+  return node.drain ? "drained" : "lost or cordoned";
 }
 
 function runsOf(node) {
@@ -162,7 +167,7 @@ function cellWords(node, gpu, reading) {
   const used = reading ? gpuWords(reading) : "";
   if (used) lines.push(used);
   if (gpu.reserved_for) lines.push(`Goes to ${clean(gpu.reserved_for)} next`);
-  if (!node.available) lines.push("The node is lost or drained");
+  if (!node.available) lines.push(`The node is ${awayWord(node)}`);
   return lines.join("\n");
 }
 

@@ -1,27 +1,32 @@
 /** The nodes of the pool: what each has, how much of it is held, and whether it takes jobs. */
 
 import { h } from "../visuals/base/dom.js";
-import { simulatedMark } from "../visuals/base/glyphs.js";
+import { simulatedMark, when } from "../visuals/base/glyphs.js";
 import { meanUse, percentWords } from "../visuals/base/gpu_use.js";
+import { awayWord } from "../visuals/charts/pool_bar.js";
 import { clean } from "../visuals/base/words.js";
 
-const HEADS = ["node", "serves", "type", "GPUs", "held", "used", "idle", "takes jobs", "labels"];
+const HEADS = ["node", "serves", "type", "GPUs", "held", "used", "idle", "takes new", "labels"];
 
-/** The table of nodes. `readings`: of their GPUs, by UUID. */
-export function drawNodes(nodes, readings) {
+/**
+ * The table of nodes. `readings`: of their GPUs, by UUID; `drains`: the `NodeDrains` of an admin, null for others;
+ * `now`: seconds since the epoch.
+ */
+export function drawNodes(nodes, readings, drains, now) {
+  const heads = drains ? [...HEADS, "actions"] : HEADS;
   return h(
     "div",
     { key: "nodes", class: "st-wide-table" },
     h(
       "table",
       { class: "table st-table", "data-testid": "nodes" },
-      h("thead", {}, h("tr", {}, HEADS.map((head) => h("th", { key: head, scope: "col" }, head)))),
-      h("tbody", {}, nodes.map((node) => drawNode(node, readings))),
+      h("thead", {}, h("tr", {}, heads.map((head) => h("th", { key: head, scope: "col" }, head)))),
+      h("tbody", {}, nodes.map((node) => drawNode(node, readings, drains, now))),
     ),
   );
 }
 
-function drawNode(node, readings) {
+function drawNode(node, readings, drains, now) {
   const holding = node.gpus.filter(({ holder }) => holder);
   const held = holding.length;
   const build = node.environment === "build";
@@ -34,12 +39,27 @@ function drawNode(node, readings) {
     held,
     percentWords(meanUse(holding.map(({ uuid }) => readings.get(uuid)))),
     node.gpus.length - held,
-    build ? "no" : node.available ? "yes" : h("strong", { key: "drained" }, "no: drained or lost"),
+    takesWords(node, now),
     [h("span", { key: "labels" }, labels || "–"), node.limits && h("div", { key: "limits", class: "st-muted" }, `Limits of a job: ${clean(node.limits)}`)],
   ];
   return h(
     "tr",
     { key: node.name, "data-testid": "node-row" },
-    cells.map((content, place) => (place ? h("td", { key: HEADS[place], "data-label": HEADS[place], class: HEADS[place] === "labels" ? "st-across" : null }, content) : h("th", { key: "node", scope: "row", class: "st-across" }, content))),
+    [...cells, ...(drains ? [drains.draw(node)] : [])].map((content, place) => (place ? cell(HEADS[place] ?? "actions", content) : h("th", { key: "node", scope: "row", class: "st-across" }, content))),
   );
+}
+
+function cell(head, content) {
+  return h("td", { key: head, "data-label": head, class: head === "labels" || head === "actions" ? "st-across" : null }, content);
+}
+
+function takesWords(node, now) {
+  const what = node.environment === "build" ? "workspaces" : "jobs";
+  if (node.available) return what;
+  if (!node.drain) return h("strong", { key: "away" }, `no ${what}: ${awayWord(node)}`);
+  const { by, since, why, finish } = node.drain;
+  return [
+    h("strong", { key: "away" }, `no ${what}: drained`),
+    h("div", { key: "who", class: "st-muted", "data-testid": "node-drained" }, `by ${clean(by)} `, when(since, now), why && `: ${clean(why)}`, finish && ". Its jobs may finish."),
+  ];
 }

@@ -19,6 +19,8 @@ const WORDS = {
   "undo.person.change": "took back a change of person",
   "undo.member.add": "took back adding a member to",
   "undo.member.remove": "took back removing a member from",
+  "node.drain": "drained the node",
+  "node.undrain": "undrained the node",
   "pool.gpu_types": "found other GPU types in the",
   "job.cancel": "cancelled the job",
   "job.pause": "paused the job",

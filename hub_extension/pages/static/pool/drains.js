@@ -1,0 +1,71 @@
+/** Draining of nodes, for admins: a question with a reason, and the way back. */
+
+import { attempted, call } from "../site.js";
+import { h } from "../visuals/base/dom.js";
+import { clean } from "../visuals/base/words.js";
+
+export class NodeDrains {
+  /** @param changed called when there is something new to draw; the pool's own change comes by its stream */
+  constructor(changed) {
+    this.changed = changed;
+    this.asking = null;
+    this.busy = new Set();
+  }
+
+  /** What an admin can do with a node. */
+  draw(node) {
+    const name = clean(node.name);
+    const button = { type: "button", class: "st-button", disabled: this.busy.has(node.name) };
+    if (node.drain) {
+      const undrain = () => this.#send(node, "nodes/undrain", { node: node.name });
+      return h("button", { ...button, key: "undrain", "aria-label": `Undrain the node ${name}`, "data-testid": "node-undrain", on: { click: undrain } }, "Undrain");
+    }
+    const asked = this.asking === node.name;
+    const toggle = () => this.#ask(asked ? null : node.name);
+    return [
+      h("button", { ...button, key: "drain", "aria-label": `Drain the node ${name}`, "aria-expanded": String(asked), "data-testid": "node-drain", on: { click: toggle } }, "Drain…"),
+      asked && this.#question(node, name),
+    ];
+  }
+
+  #question(node, name) {
+    const build = node.environment === "build";
+    const words = build ? "No new workspace gets GPUs there; those that run stay." : "Nothing new starts there. Its jobs save their work and go on elsewhere by themselves.";
+    const submit = (event) => {
+      event.preventDefault();
+      const form = new FormData(event.target);
+      this.#send(node, "nodes/drain", { node: node.name, why: form.get("why"), finish: form.has("finish") });
+    };
+    return h(
+      "form",
+      { key: "question", class: "st-ask", "data-testid": "node-question", on: { submit } },
+      h("p", { key: "words", class: "mb-1" }, `Drain ${name}? ${words}`),
+      h("label", { key: "why" }, "Reason, which the jobs' owners see ", h("input", { class: "form-control form-control-sm", name: "why", maxlength: 500, "data-testid": "node-why" })),
+      !build && h("label", { key: "finish" }, h("input", { type: "checkbox", name: "finish", "data-testid": "node-finish" }), " Let its jobs finish there"),
+      h(
+        "div",
+        { key: "buttons" },
+        h("button", { key: "keep", type: "button", class: "st-button", on: { click: () => this.#ask(null) } }, "Not now"),
+        " ",
+        h("button", { key: "confirm", type: "submit", class: "st-button st-danger", disabled: this.busy.has(node.name), "data-testid": "node-confirm" }, "Drain it"),
+      ),
+    );
+  }
+
+  #ask(name) {
+    this.asking = name;
+    this.changed();
+  }
+
+  async #send(node, path, body) {
+    this.busy.add(node.name);
+    this.changed();
+    const before = this.asking;
+    await attempted(async () => {
+      await call("POST", path, body);
+      if (this.asking === before) this.asking = null;
+    });
+    this.busy.delete(node.name);
+    this.changed();
+  }
+}

@@ -1,0 +1,128 @@
+"""Drained nodes: nothing new starts there, and what ran there goes on elsewhere or finishes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import engine_worlds as worlds
+import pytest
+
+from springtide.scheduler import wire
+from springtide.scheduler.model import Environment
+from springtide.scheduler.refusal import Refusal
+
+NODES = (worlds.node("one", 4), worlds.node("two", 4), worlds.node("build", 2, Environment.BUILD))
+
+
+def request(node: str = "one", **more: Any) -> wire.DrainRequest:
+    return wire.DrainRequest(node=node, **more)
+
+
+@pytest.fixture
+async def two(pool):
+    """The pool with two train nodes and a job of two GPUs, which runs on one of them."""
+    pool.executor.change_nodes(*NODES)
+    await pool.idle()
+    job = await pool.submit(gpus=2)
+    await pool.state(job.id, "running")
+    return pool, job.id, where(pool, job.id)
+
+
+def where(pool, job: str) -> str:
+    """Return the node that a job runs on."""
+    nodes = {
+        view.name
+        for view in pool.engine.pool().nodes
+        for cell in view.gpus
+        if cell.holder is not None and cell.holder.job == job
+    }
+    (node,) = nodes
+    return node
+
+
+def node_view(pool, name: str) -> wire.NodeView:
+    return next(view for view in pool.engine.pool().nodes if view.name == name)
+
+
+async def test_jobs_on_a_drained_node_are_paused_and_go_on_elsewhere_by_themselves(two):
+    pool, job, node = two
+    await pool.engine.drain_node(request(node, why=" A fan is to be replaced. "), "admin")
+    drained = node_view(pool, node)
+    assert (drained.available, drained.drain.by, drained.drain.why) == (False, "admin", "A fan is to be replaced.")
+    await pool.idle()
+    found = await pool.engine.job(job)
+    assert (found.state, [attempt.state for attempt in found.attempts]) == ("running", ["paused", "running"])
+    assert where(pool, job) != node
+    why = found.attempts[0].ended_why
+    assert why.code == "engine-drained"
+    sentences = (f"The node {node} was drained by admin.", "A fan is to be replaced.")
+    assert why.text == " ".join([*sentences, "It goes on by itself on other GPUs."])
+
+
+async def test_nothing_starts_on_a_drained_node_until_it_is_undrained(two):
+    pool, _, node = two
+    await pool.engine.drain_node(request(node), "admin")
+    waiting = await pool.submit(gpus=4)
+    await pool.idle()
+    assert (await pool.engine.job(waiting.id)).state == "queued"
+    assert f"4 GPUs are on a node that takes no new jobs: {node}." in pool.engine.idle_gpus().why
+    await pool.engine.undrain_node(node, "admin")
+    await pool.state(waiting.id, "running")
+    assert where(pool, waiting.id) == node
+    assert node_view(pool, node).available
+
+
+async def test_jobs_finish_on_a_node_if_the_admin_lets_them(two):
+    pool, job, node = two
+    await pool.engine.drain_node(request(node, finish=True), "admin")
+    await pool.idle()
+    assert (where(pool, job), len((await pool.engine.job(job)).attempts)) == (node, 1)
+    await pool.engine.drain_node(request(node), "admin")
+    await pool.idle()
+    assert where(pool, job) != node
+
+
+async def test_a_drain_is_kept_over_restarts_of_the_service_and_of_the_node(two):
+    pool, _, node = two
+    await pool.engine.drain_node(request(node), "admin")
+    await pool.restart()
+    assert node_view(pool, node).drain is not None
+    others = [each for each in NODES if each.name != node]
+    pool.executor.change_nodes(*others)
+    await pool.idle()
+    pool.executor.change_nodes(*NODES)
+    await pool.idle()
+    assert not node_view(pool, node).available
+    waiting = await pool.submit(gpus=4)
+    await pool.idle()
+    assert (await pool.engine.job(waiting.id)).state == "queued"
+
+
+async def test_a_drained_build_node_takes_no_workspace_and_keeps_those_it_has(two):
+    pool, _, _ = two
+    held = await pool.engine.reserve_workspace("susan", "", 1, ["susan"])
+    await pool.engine.drain_node(request("build"), "admin")
+    with pytest.raises(Refusal, match="only 0 build GPUs are free"):
+        await pool.engine.reserve_workspace("joe", "", 1, ["joe"])
+    assert pool.engine.build_quota("joe", ["joe"]).free == 0
+    assert [workspace.node for workspace in pool.engine.workspaces()] == [held.node]
+
+
+async def test_the_trail_tells_who_drained_what_and_a_repeated_drain_is_no_change(two):
+    pool, _, node = two
+    for _ in range(2):
+        await pool.engine.drain_node(request(node, why="fan"), "admin")
+    for _ in range(2):
+        await pool.engine.undrain_node(node, "root")
+    trail = [(entry.who, entry.what, entry.subject) for entry in (await pool.engine.audit(None, 10)).items]
+    assert trail[:2] == [("root", "node.undrain", node), ("admin", "node.drain", node)]
+    assert trail.count(("admin", "node.drain", node)) == 1
+
+
+async def test_a_node_that_is_not_there_is_refused_by_name(two):
+    pool, _, _ = two
+    for refused in (pool.engine.drain_node(request("three"), "admin"), pool.engine.undrain_node("three", "admin")):
+        with pytest.raises(Refusal) as told:
+            await refused
+        assert (told.value.status, told.value.field) == (404, "node")
+        assert "one, two and build" in told.value.hint

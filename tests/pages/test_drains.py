@@ -1,0 +1,51 @@
+"""Draining a node on the page of the pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pages_service import Service
+from playwright.sync_api import Page, expect
+
+Visit = Callable[..., Page]
+
+
+def test_an_admin_drains_a_node_with_a_reason_that_everybody_sees_and_undrains_it(
+    visit: Visit, service: Service
+) -> None:
+    running = service.submit("susan", name="training", gpus=2)
+    service.until(running.id, lambda job: job.state == "running")
+    page = visit("admin", "pool")
+    row = page.get_by_test_id("node-row").filter(has_text="train")
+    row.get_by_test_id("node-drain").focus()
+    page.keyboard.press("Enter")
+    expect(row.get_by_test_id("node-question")).to_contain_text("Its jobs save their work and go on elsewhere")
+    page.keyboard.press("Tab")
+    page.keyboard.type("A fan is to be replaced.")
+    page.keyboard.press("Enter")
+    expect(row).to_contain_text("no jobs: drained")
+    paused = service.until(running.id, lambda job: job.state == "paused")
+    assert paused.reason.code
+    other = visit("joe", "pool", color_scheme="dark")
+    theirs = other.get_by_test_id("node-row").filter(has_text="train")
+    expect(theirs).to_contain_text("by admin")
+    expect(theirs).to_contain_text("A fan is to be replaced.")
+    expect(theirs.get_by_role("button")).to_have_count(0)
+    expect(other.get_by_test_id("section-gpus")).to_contain_text("drained: nothing new starts here")
+    row.get_by_test_id("node-undrain").click()
+    expect(row.get_by_test_id("node-drain")).to_be_visible()
+    service.until(running.id, lambda job: job.state == "running")
+
+
+def test_an_admin_reads_why_a_drain_was_refused_and_can_think_again(visit: Visit, service: Service) -> None:
+    page = visit("admin", "pool")
+    row = page.get_by_test_id("node-row").filter(has_text="train")
+    row.get_by_test_id("node-drain").click()
+    row.get_by_role("button", name="Not now").click()
+    expect(row.get_by_test_id("node-question")).to_have_count(0)
+    page.route("**/nodes/drain", lambda route: route.abort())
+    row.get_by_test_id("node-drain").click()
+    row.get_by_test_id("node-confirm").click()
+    expect(page.locator("#message")).to_contain_text("The pool does not answer.")
+    expect(row.get_by_test_id("node-confirm")).to_be_enabled()
+    assert service.engine.pool().nodes[0].drain is None
