@@ -90,6 +90,7 @@ class Transaction:
             projects=self.projects.copy(),
             people=self.people.copy(),
             workspaces=self.workspaces.copy(),
+            drains=self.drains.copy(),
             notification_choices=self.notification_choices.copy(),
             audit=self.audit.copy(),
             undone_entries=self.undone_entries.copy(),
