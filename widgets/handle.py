@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Self
@@ -31,7 +32,7 @@ class WaitInterrupted(KeyboardInterrupt):
         return [str(self)]
 
 
-class Handle:
+class Handle(ABC):
     """A handle of a job or of a sweep. It can be made again from the id at any time: ``pool.job(id)``.
 
     All methods raise `PoolError` when the pool refuses and `UnreachableError` when it does not answer.
@@ -173,9 +174,9 @@ class Handle:
         """Display the live card."""
         show(self)
 
+    @abstractmethod
     def _words(self, info: wire.Job) -> tuple[str, str]:
         """Return text and HTML that stand where no live card can."""
-        raise NotImplementedError
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         try:
