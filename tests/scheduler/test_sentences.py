@@ -120,7 +120,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "sweep-failing": [{"failed": (10, 18)}],
     "engine-held": [{"by": NAMES}],
     "engine-cancelled": [{"by": NAMES}],
-    "engine-drained": [{"node": NAMES, "by": NAMES, "detail": ["", "A fan is to be replaced."]}],
+    "engine-drained": [{"node": NAMES, "by": NAMES, "detail": ("", "A fan is to be replaced")}],
     "engine-time-limit": [{"seconds": (1.0, 90.0, 3600.0)}],
     "engine-succeeded": [{}],
     "engine-paused": [{}],
