@@ -192,8 +192,8 @@ def test_the_list_of_commands_is_that_of_the_manual() -> None:
     said = springtide("--help").out.split("Commands:")[1]
     commands = [line.split()[0] for line in said.splitlines() if line.startswith("  ") and line[2] != " "]
     assert " ".join(commands) == (
-        "up submit rerun jobs logs wait outputs download pause resume cancel projects nodes drain undrain top explain "
-        "replay doctor backup restore plan simulate"
+        "up submit rerun jobs logs wait outputs download pause resume cancel projects nodes drain undrain "
+        "top explain replay doctor backup restore plan simulate"
     )
 
 
