@@ -67,12 +67,13 @@ class Machine:
         (self.path / flag).touch()
 
     async def until(self, job_id, *states: str, attempt=None):
-        async with asyncio.timeout(60):
-            while True:
-                job = await self.engine.job(job_id)
-                if job.state in states and attempt in {None, job.attempt}:
-                    return job
-                await asyncio.sleep(0.01)
+        deadline = asyncio.get_running_loop().time() + 60
+        while True:
+            job = await self.engine.job(job_id)
+            if job.state in states and attempt in {None, job.attempt}:
+                return job
+            assert asyncio.get_running_loop().time() < deadline, f"not {states}: {job}"
+            await asyncio.sleep(0.01)
 
     async def log_has(self, job_id, words):
         text, offset = "", 0
