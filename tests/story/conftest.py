@@ -43,7 +43,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(autouse=True)
 def told(hub: Hub, browser: Browser, tmp_path: Path) -> Iterator[None]:
-    """Tell of the windows and the hub at the end, for whoever wonders why a story failed."""
+    """Print the state of the windows and the end of the hub's log, which show why a story failed."""
     yield
     for number, page in enumerate(page for context in browser.contexts for page in context.pages):
         page.screenshot(path=tmp_path / f"window-{number}.png")
