@@ -27,7 +27,7 @@ def _held(p: Params) -> Sentences:
 def _drained(p: Params) -> Sentences:
     yield cause(f"The node {quoted_name(p, 'node')} was drained by {quoted_name(p, 'by')}.")
     yield from detail(p)
-    yield follows("It goes on by itself on other GPUs.")
+    yield follows("It goes on by itself as soon as GPUs are free for it.")
 
 
 def _cancelled(p: Params) -> Sentences:

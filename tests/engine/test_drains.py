@@ -56,7 +56,7 @@ async def test_jobs_on_a_drained_node_are_paused_and_go_on_elsewhere_by_themselv
     why = found.attempts[0].ended_why
     assert why.code == "engine-drained"
     sentences = (f"The node {node} was drained by admin.", "A fan is to be replaced.")
-    assert why.text == " ".join([*sentences, "It goes on by itself on other GPUs."])
+    assert why.text == " ".join([*sentences, "It goes on by itself as soon as GPUs are free for it."])
 
 
 async def test_nothing_starts_on_a_drained_node_until_it_is_undrained(two):

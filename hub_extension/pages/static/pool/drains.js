@@ -30,7 +30,7 @@ export class NodeDrains {
 
   #question(node, name) {
     const build = node.environment === "build";
-    const words = build ? "No new workspace gets GPUs there; those that run stay." : "Nothing new starts there. Its jobs save their work and go on elsewhere by themselves.";
+    const words = build ? "No new workspace gets GPUs there; those that run stay." : "Nothing new starts there. Its jobs save their work and go on by themselves as soon as other GPUs are free.";
     const submit = (event) => {
       event.preventDefault();
       const form = new FormData(event.target);
