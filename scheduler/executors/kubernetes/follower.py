@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from springtide.scheduler.backoff import Backoff, no_jitter
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError, Observation
@@ -26,10 +27,13 @@ BATCH = 64
 
 @dataclass(slots=True)
 class _Followed:
+    """``new`` belongs to the thread that reads: whether earlier reports are still to be read."""
+
     tail: Tail
     due: float
     intervals: Backoff
     new: bool = True
+    ended: bool = False
 
 
 class Follower:
@@ -58,17 +62,21 @@ class Follower:
         """Poll an attempt of ``size`` workers from now on, unless it is polled already."""
         if key not in self._followed:
             shortest = min(LONGEST_INTERVAL, INTERVAL * max(1.0, size / WORKERS_PER_INTERVAL))
-            self._followed[key] = _Followed(
-                tail, self._loop.time(), Backoff(shortest, LONGEST_INTERVAL, jitter=no_jitter)
-            )
+            intervals = Backoff(shortest, LONGEST_INTERVAL, jitter=no_jitter)
+            self._followed[key] = _Followed(tail, self._loop.time(), intervals)
             self._schedule(key)
 
-    async def finish(self, key: AttemptKey, tail: Tail) -> None:
-        """Stop polling an attempt that has ended, after reporting the rest of its files."""
-        followed = self._followed.pop(key, None)
-        last = followed.tail if followed is not None else tail
-        unread = followed is None or followed.new
-        for observation in await self._loop.run_in_executor(self._thread, _read_rest, last, self._now(), unread):
+    async def finish(self, key: AttemptKey, tail: Tail, size: int) -> None:
+        """Stop polling an attempt that has ended, after reporting the rest of its files.
+
+        A poll that has begun reports what it read first: the last read does not find that again.
+        """
+        self.follow(key, tail, size)
+        followed = self._followed[key]
+        followed.ended = True
+        rest = await self._loop.run_in_executor(self._thread, _read_rest, followed, self._now())
+        self.unfollow(key)
+        for observation in rest:
             self._report(observation)
 
     def unfollow(self, key: AttemptKey) -> None:
@@ -78,7 +86,7 @@ class Follower:
     def hurry(self, key: AttemptKey) -> None:
         """Poll an attempt soon and often again, because a user reads its output."""
         followed = self._followed.get(key)
-        if followed is not None:
+        if followed is not None and not followed.ended:
             followed.intervals.reset()
             due = self._loop.time() + followed.intervals.next_delay()
             if due < followed.due:
@@ -109,45 +117,50 @@ class Follower:
         while self._heap and self._heap[0][0] <= now and len(batch) < BATCH:
             due, key = heapq.heappop(self._heap)
             followed = self._followed.get(key)
-            if followed is not None and followed.due == due:
+            if followed is not None and followed.due == due and not followed.ended:
                 batch.append(key)
         return batch
 
     async def _poll(self, batch: list[AttemptKey]) -> None:
         polled = [(key, self._followed[key]) for key in batch]
-        tails = [(each.tail, each.new) for _, each in polled]
-        results = await self._loop.run_in_executor(self._thread, _read_all, tails, self._now())
+        read = partial(_read_all, [each for _, each in polled], self._now())
+        results = await self._loop.run_in_executor(self._thread, read)
         for (key, followed), (observations, grew) in zip(polled, results, strict=True):
-            followed.new = False
             if self._followed.get(key) is not followed:
                 continue
             for observation in observations:
                 self._report(observation)
+            if followed.ended:
+                continue
             if grew:
                 followed.intervals.reset()
             followed.due = self._loop.time() + followed.intervals.next_delay()
             self._schedule(key)
 
 
-def _read_all(tails: list[tuple[Tail, bool]], now: float) -> list[tuple[list[Observation], bool]]:
-    return [_read(tail, now, new) for tail, new in tails]
+def _read_all(batch: list[_Followed], now: float) -> list[tuple[list[Observation], bool]]:
+    return [_read(followed, now) for followed in batch]
 
 
-def _read(tail: Tail, now: float, new: bool) -> tuple[list[Observation], bool]:
+def _read(followed: _Followed, now: float) -> tuple[list[Observation], bool]:
     try:
-        if new:
-            tail.read_history(now)
-        return tail.read_new(now)
+        _read_history(followed, now)
+        return followed.tail.read_new(now)
     except (OSError, ExecutorError) as error:
         log.warning("The files of a job cannot be read: %s", error)
         return [], False
 
 
-def _read_rest(tail: Tail, now: float, new: bool) -> list[Observation]:
+def _read_rest(followed: _Followed, now: float) -> list[Observation]:
     try:
-        if new:
-            tail.read_history(now)
-        return tail.read_rest(now)
+        _read_history(followed, now)
+        return followed.tail.read_rest(now)
     except (OSError, ExecutorError) as error:
         log.warning("The files of a job cannot be read: %s", error)
         return []
+
+
+def _read_history(followed: _Followed, now: float) -> None:
+    if followed.new:
+        followed.new = False
+        followed.tail.read_history(now)

@@ -199,7 +199,7 @@ class AttemptMonitor:
         """Report the rest of an ended attempt's files, and then how it ended."""
         attempt.concluding = True
         if attempt.started:
-            await self._follower.finish(attempt.key, self._tail(attempt))
+            await self._follower.finish(attempt.key, self._tail(attempt), attempt.size)
         attempt.conclude(self._now())
         self._register(attempt)
         self._report_status(attempt)
