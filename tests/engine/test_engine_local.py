@@ -20,6 +20,7 @@ from springtide.scheduler.telemetry.machine import SimulatedMachine
 
 SAVES = """
 import json, os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 place = os.path.join(os.environ["SPRINGTIDE_CHECKPOINT_DIR"], "step")
 step = int(open(place).read()) if os.path.exists(place) else 0
 print("began at", step, flush=True)
@@ -125,8 +126,8 @@ async def test_a_real_owner_reclaims_and_the_victim_resumes_where_it_saved(machi
     await machine.until(newer.id, "succeeded")
     await machine.until(older.id, "succeeded")
     text = await machine.log_has(newer.id, "done")
-    assert "began at 0" in text
-    assert text.count("began at") == 2
+    first, second = (int(line.removeprefix("began at ")) for line in text.splitlines() if "began at" in line)
+    assert first == 0 < second
     assert json.load(await machine.engine.output(newer.id, "result.json"))["attempt"] == "2"
 
 
