@@ -228,13 +228,17 @@ class Blocks:
 
 
 async def _live(executor: Any) -> None:
-    """Have jobs report, and the oldest ones end; forget what only tests want to know."""
+    """Have jobs report, and the oldest ones end at the rate of submissions; forget what only tests want to know."""
+    clock = asyncio.get_running_loop().time
+    began, ended = clock(), 0
     for tick in itertools.count(1):
         await asyncio.sleep(0.1)
         for kept in (executor.asked, executor.discarded, executor.reports, executor.ran):
             kept.clear()
         live = [key for key, status in executor.world.items() if status.started is not None and not status.exit]
-        for key in live[: RATE // 10]:
+        due = int(RATE * (clock() - began)) - ended
+        for key in live[:due]:
+            ended += 1
             executor.end(key, code=0)
             executor.world.pop(key)
             executor.specs.pop(key, None)
