@@ -188,6 +188,7 @@ async def serve_pool(state: Path) -> None:
         stack.callback(store.close)
         with garbage.loading():
             engine, executor = await started(state, store)
+        stack.enter_context(garbage.short_full_collections(time.monotonic))
         stack.push_async_callback(engine.stop)
         buckets = Buckets(PERSONAL_RATE, BURST, asyncio.get_running_loop().time)
         pool = Pool(
@@ -228,7 +229,7 @@ class Blocks:
 
 
 async def _live(executor: Any) -> None:
-    """Have jobs report, and the oldest ones end at the rate of submissions; forget what only tests want to know."""
+    """Have jobs report, and the oldest ones end at the rate of submissions; forget what only tests need."""
     clock = asyncio.get_running_loop().time
     began, ended = clock(), 0
     for tick in itertools.count(1):

@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -251,6 +252,7 @@ class Runtime:
             engine = await open_engine(
                 store, executor, setup.engine_settings, projects=setup.projects, clock=Clock(self._clock)
             )
+        self._stack.enter_context(garbage.short_full_collections(time.monotonic))
         self._stack.push_async_callback(engine.stop)
         if cluster is not None and setup.train_jobs:
             await self._stack.enter_async_context(cluster.train_jobs(engine, setup.train_jobs))

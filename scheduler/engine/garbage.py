@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, Final
 
-FULL_AFTER = 50
-"""Number of collections of the middle generation between two full ones.
-
-Under load a full one stops the process for a tenth of a second, every half minute instead of every few seconds.
-"""
+COMPLETE_INTERVAL: Final = 3600.0
+"""Minimum time between two collections of everything, in seconds."""
+OLDEST: Final = 2
+"""The generation that a full collection collects, with all younger ones."""
 
 
 @contextmanager
@@ -18,8 +18,7 @@ def loading() -> Iterator[None]:
     """Collect no garbage while much is loaded in this context, and leave out of later collections what was loaded.
 
     A full collection looks at every object that lives: with 20,000 jobs that stops the process for a few tenths of
-    a second each time, and finds nothing in them. What is no longer referred to is freed all the same. Later full
-    collections come after `FULL_AFTER` smaller ones.
+    a second each time, and finds nothing in them. What is no longer referred to is freed all the same.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -27,7 +26,32 @@ def loading() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
-        youngest, middle, _ = gc.get_threshold()
-        gc.set_threshold(youngest, middle, FULL_AFTER)
         if was_enabled:
             gc.enable()
+
+
+@contextmanager
+def short_full_collections(clock: Callable[[], float]) -> Iterator[None]:
+    """Have full collections in this context look only at objects that are newer than the full collection before.
+
+    What a full collection leaves lives long, so it is left out of later ones. Reference cycles that become garbage
+    later are found by a collection of everything, which replaces a full one every `COMPLETE_INTERVAL` seconds of
+    ``clock``.
+    """
+    complete_at = clock() + COMPLETE_INTERVAL
+
+    def collected(phase: str, info: Mapping[str, Any]) -> None:
+        nonlocal complete_at
+        if info["generation"] != OLDEST:
+            return
+        if phase == "stop":
+            gc.freeze()
+        elif clock() >= complete_at:
+            complete_at = clock() + COMPLETE_INTERVAL
+            gc.unfreeze()
+
+    gc.callbacks.append(collected)
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(collected)

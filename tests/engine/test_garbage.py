@@ -1,4 +1,4 @@
-"""What is loaded at the start is not looked at again by the garbage collector."""
+"""What lives long is not looked at again and again by the garbage collector."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from springtide.scheduler.engine.garbage import FULL_AFTER, loading
+from springtide.scheduler.engine.garbage import COMPLETE_INTERVAL, loading, short_full_collections
 
 
 class Loaded:
-    """Something that a test can see being freed."""
+    """Something that a test can see being freed, and that may refer to itself."""
+
+    itself: Loaded | None = None
 
 
 @pytest.fixture(autouse=True)
 def unfrozen() -> Iterator[None]:
-    threshold = gc.get_threshold()
     yield
-    gc.set_threshold(*threshold)
     gc.unfreeze()
 
 
@@ -28,9 +28,7 @@ def test_what_was_loaded_is_left_out_of_collections_and_freed_when_nothing_refer
         assert not gc.isenabled()
         loaded = [Loaded() for _ in range(1000)]
     assert gc.isenabled()
-    assert gc.get_threshold()[2] == FULL_AFTER
-    looked_at = {id(each) for each in gc.get_objects()}
-    assert not any(id(each) in looked_at for each in loaded)
+    assert not looked_at() & {id(each) for each in loaded}
     first = weakref.ref(loaded[0])
     loaded.clear()
     assert first() is None
@@ -47,3 +45,48 @@ def test_collections_go_on_after_a_failed_load_and_stay_off_where_they_were_off(
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_full_collection_looks_only_at_what_is_newer_than_the_one_before() -> None:
+    with short_full_collections(lambda: 0.0):
+        older = cycle()
+        gc.collect()
+        newer = cycle()
+        assert id(older) not in looked_at()
+        assert id(newer) in looked_at()
+
+
+def test_garbage_in_cycles_is_found_at_once_when_new_and_once_an_hour_when_old() -> None:
+    now = 0.0
+    with short_full_collections(lambda: now):
+        young, old = cycle(), cycle()
+        was_young, was_old = weakref.ref(young), weakref.ref(old)
+        del young
+        gc.collect()
+        assert was_young() is None
+        del old
+        gc.collect()
+        assert was_old() is not None
+        now = COMPLETE_INTERVAL
+        gc.collect()
+        assert was_old() is None
+    assert cycle_is_found_as_before()
+
+
+def cycle() -> Loaded:
+    one = Loaded()
+    one.itself = one
+    return one
+
+
+def looked_at() -> set[int]:
+    return {id(each) for each in gc.get_objects()}
+
+
+def cycle_is_found_as_before() -> bool:
+    one = cycle()
+    gc.collect()
+    found = weakref.ref(one)
+    del one
+    gc.collect()
+    return found() is None
