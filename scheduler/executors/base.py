@@ -251,11 +251,17 @@ class Executor(ABC):
 
     @abstractmethod
     async def pause(self, key: AttemptKey) -> None:
-        """Ask an attempt to save and stop; kill what still runs after its grace period."""
+        """Ask an attempt to save and stop; kill what still runs after its grace period.
+
+        Raises `ExecutorError` if no launch of the attempt has worked.
+        """
 
     @abstractmethod
     async def kill(self, key: AttemptKey) -> None:
-        """Ask an attempt to stop; kill what still runs after a few seconds."""
+        """Ask an attempt to stop; kill what still runs after a few seconds.
+
+        Raises `ExecutorError` if no launch of the attempt has worked.
+        """
 
     @abstractmethod
     async def discard(self, key: AttemptKey) -> None:

@@ -129,13 +129,19 @@ class MemoryExecutor(Executor):
 
     async def pause(self, key):
         self.asked.append(("pause", key))
+        self._must_know(key)
         if key in self.world and not self.ignores_pause:
             self.end(key, code=self.pause_exit, paused=True)
 
     async def kill(self, key):
         self.asked.append(("kill", key))
+        self._must_know(key)
         if key in self.world and not self.ignores_kill:
             self.end(key, signal=15, paused=True)
+
+    def _must_know(self, key):
+        if key not in self.world and key not in self.discarded:
+            raise ExecutorError(f"Attempt {key.attempt} of {key.job} is not known here.")
 
     async def discard(self, key):
         self.asked.append(("discard", key))

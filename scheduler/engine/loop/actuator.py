@@ -101,16 +101,11 @@ class Actuator:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, key: AttemptKey, queue: _Queue) -> None:
-        never_started = False
         try:
             while queue.actions:
                 action = queue.actions.popleft()
                 queue.arrived.clear()
-                done = await self._until_done(key, action, queue)
-                if action is Action.LAUNCH and not done:
-                    never_started = True
-                elif never_started and action in {Action.PAUSE, Action.KILL}:
-                    await self._confirm_absence(key)
+                await self._until_done(key, action, queue)
         except StaleEpochError as error:
             self._report(OwnershipLost(str(error)))
         finally:
@@ -118,19 +113,20 @@ class Actuator:
             if not self._queues:
                 self._finished.set()
 
-    async def _until_done(self, key: AttemptKey, action: Action, queue: _Queue) -> bool:
-        """Repeat an action until it works; return False if it was given up or replaced by a later one."""
+    async def _until_done(self, key: AttemptKey, action: Action, queue: _Queue) -> None:
+        """Repeat an action until it works, is given up or is replaced by a later one."""
         backoff, failures, detail = Backoff(FIRST_DELAY, MAX_DELAY, jitter=self._jitter), 0, ""
         while True:
             try:
                 if action is Action.LAUNCH and failures >= MAX_LAUNCHES:
-                    return await self._give_up(key, failures, detail)
-                return await self._execute(key, action)
+                    await self._report_absence(key, f"It was tried {failures} times. {detail}")
+                else:
+                    await self._execute(key, action)
             except StaleEpochError:
                 raise
             except StoreError as error:
                 self._report(never_started(key, self._clock(), str(error)))
-                return False
+                return
             except Exception as error:  # an executor may raise anything, and the engine must go on
                 self._stats.act_errors += 1
                 failures += 1
@@ -139,37 +135,41 @@ class Actuator:
                 detail = str(error) if expected else "The executor failed."
                 if action is Action.LAUNCH:
                     self._report(LaunchFailed(key, detail))
+            else:
+                return
             if await _arrives_within(queue, backoff.next_delay()) and action in {Action.LAUNCH, Action.PAUSE}:
-                return False
+                return
 
-    async def _give_up(self, key: AttemptKey, failures: int, detail: str) -> bool:
-        """Report that the attempt never started, unless one of the launches did work; return whether it did."""
-        if key in {status.key for status in await self._executor.attempts()}:
-            return True
-        self._report(never_started(key, self._clock(), f"It was tried {failures} times. {detail}"))
-        return False
-
-    async def _execute(self, key: AttemptKey, action: Action) -> bool:
-        """Call the executor once; return False for a launch that is no longer wanted."""
+    async def _execute(self, key: AttemptKey, action: Action) -> None:
+        """Call the executor once, unless it is for a launch that is no longer wanted."""
         match action:
             case Action.LAUNCH:
                 spec = await self._make_spec(key)
-                if spec is None:
-                    return False
-                await self._executor.launch(spec)
+                if spec is not None:
+                    await self._executor.launch(spec)
             case Action.PAUSE:
-                await self._executor.pause(key)
+                await self._stop(key, self._executor.pause)
             case Action.KILL:
-                await self._executor.kill(key)
+                await self._stop(key, self._executor.kill)
             case Action.DISCARD:
                 await self._executor.discard(key)
-        return True
 
-    async def _confirm_absence(self, key: AttemptKey) -> None:
-        """Report the end of an attempt that was stopped before a launch worked, if the executor has none."""
-        if key not in {status.key for status in await self._executor.attempts()}:
-            detail = "It was stopped before it could be started."
-            self._report(never_started(key, self._clock(), detail))
+    async def _stop(self, key: AttemptKey, stop: Callable[[AttemptKey], Awaitable[None]]) -> None:
+        """Stop an attempt; report its end if no launch of it has worked."""
+        try:
+            await stop(key)
+        except StaleEpochError:
+            raise
+        except ExecutorError:
+            if not await self._report_absence(key, "It was stopped before it could be started."):
+                raise
+
+    async def _report_absence(self, key: AttemptKey, detail: str) -> bool:
+        """Report that an attempt never started, unless one of its launches did work; return whether it was."""
+        if key in {status.key for status in await self._executor.attempts()}:
+            return False
+        self._report(never_started(key, self._clock(), detail))
+        return True
 
 
 async def _arrives_within(queue: _Queue, delay: float) -> bool:

@@ -14,6 +14,7 @@ from springtide.scheduler.executors.base import (
     AttemptPhase,
     AttemptSpec,
     AttemptStatus,
+    ExecutorError,
     Exit,
     ExitKind,
     InventoryChanged,
@@ -124,6 +125,7 @@ class World:
 
     def pause(self, key: AttemptKey) -> None:
         """Ask an attempt to save and stop, and kill it after its grace period."""
+        self._must_know(key)
         attempt = self._live(key)
         if attempt is None or attempt.pausing:
             return
@@ -135,6 +137,7 @@ class World:
 
     def kill(self, key: AttemptKey) -> None:
         """Ask an attempt to stop, and kill it soon."""
+        self._must_know(key)
         attempt = self._live(key)
         if attempt is None:
             return
@@ -153,6 +156,10 @@ class World:
         if key in self.discarded:
             self.attempts[key] = self.discarded.pop(key)
         return self.attempts[key].status if key in self.attempts else None
+
+    def _must_know(self, key: AttemptKey) -> None:
+        if key not in self.attempts and key not in self.discarded:
+            raise ExecutorError(f"Attempt {key.attempt} of {key.job} is not known here.")
 
     def live(self) -> list[AttemptKey]:
         """Return the attempts of which processes live."""
