@@ -115,7 +115,7 @@ async def test_another_boot_shifts_nothing(pool):
     assert (await pool.job(job.id)).started == started
 
 
-async def test_a_step_that_cannot_be_written_is_followed_as_soon_as_it_can(pool, monkeypatch):
+async def test_a_step_that_cannot_be_written_is_followed_and_logged_as_soon_as_it_can(pool, monkeypatch, caplog):
     job = await pool.submit(gpus=1, time_limit=300)
     await pool.state(job.id, "running")
     await pool.idle()
@@ -129,8 +129,10 @@ async def test_a_step_that_cannot_be_written_is_followed_as_soon_as_it_can(pool,
     with pytest.raises(Refusal, match="could not be written"):
         await pool.engine.pause(job.id, "susan")
     assert pool.engine.stats.failed_commits == 1
+    assert "clock was set" not in caplog.text
     monkeypatch.undo()
     await pool.later(290)
+    assert caplog.text.count("clock was set") == 1
     assert (await pool.job(job.id)).state == "running"
     await pool.later(11)
     assert (await pool.job(job.id)).state == "failed"

@@ -206,10 +206,11 @@ class Loop:
         if not self._clock_was_set():
             return
         tick = Tick(Transaction(self._state, self._parts.ticks.nodes, self._clock()))
-        if step := tick.transaction.shift_times(self._parts.clock.anchor()):
-            logger.warning("The system clock was set by %+.1f s; times of unfinished jobs follow it.", step)
+        step = tick.transaction.shift_times(self._parts.clock.anchor())
         await self._commit(tick, [])
         self._apply_to_state(tick, [])
+        if step:
+            logger.warning("The system clock was set by %+.1f s; times of unfinished jobs follow it.", step)
         self._restart_planner()
         self._replan, self._wake_at = True, None
 
