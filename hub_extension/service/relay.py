@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
 from tornado.concurrent import Future
@@ -24,6 +25,9 @@ PACE_OF_READER_S: Final = 0.001
 """Minimum time between two pieces for each reader, in seconds: writing to one takes a twentieth of it."""
 MAX_PACE_S: Final = 0.5
 """Time between two pieces of a stream with the most readers, in seconds."""
+
+READERS_AT_ONCE: Final = 16
+"""Number of readers that are written to before other work of the event loop has its turn."""
 
 Group: TypeAlias = tuple[Caller, str | None]
 """The rights that readers share, as a caller without a name, and the job that they follow."""
@@ -118,9 +122,11 @@ class Relay:
     def __init__(self, source: EventSource, frames: Frames) -> None:
         self._source = source
         self._frames = frames
-        self._groups: dict[Group, set[Reader]] = {}
+        self._readers: dict[Reader, Group] = {}
+        self._unsent: dict[Reader, list[_Batch]] = {}
         self._news = Subscriber(self._arrived)
         self._timer: asyncio.TimerHandle | None = None
+        self._next: asyncio.Handle | None = None
         self._sent_at = 0.0
 
     # ---------- readers
@@ -129,18 +135,19 @@ class Relay:
     def joined(self, stream: IOStream, caller: Caller, job: str | None, *, chunked: bool) -> Iterator[Reader]:
         """Have a reader in this context, for whom all events from now on wait until `start`."""
         reader = Reader(stream, caller, job, self._catch_up, chunked=chunked)
-        if not self._groups:
+        if not self._readers:
             self._source.hub.add(self._news)
-        self._send()  # what happened before now is for the others
-        self._add(reader)
+        self._take_news()  # what happened before now is for the others
+        self._readers[reader] = reader.group
         try:
             with self._source.followed():
                 if self._news.closed:
                     reader.gone.set()
                 yield reader
         finally:
-            self._remove(reader)
-            if not self._groups:
+            del self._readers[reader]
+            self._unsent.pop(reader, None)
+            if not self._readers:
                 self._source.hub.discard(self._news)
                 self._news.take()
 
@@ -151,61 +158,54 @@ class Relay:
 
     def renew(self, reader: Reader, caller: Caller) -> None:
         """Replace the reader's caller by the hub's latest answer, whose rights may have changed."""
-        self._remove(reader)
         reader.caller = caller
-        self._add(reader)
-
-    def _add(self, reader: Reader) -> None:
-        self._groups.setdefault(reader.group, set()).add(reader)
-
-    def _remove(self, reader: Reader) -> None:
-        readers = self._groups[reader.group]
-        readers.discard(reader)
-        if not readers:
-            del self._groups[reader.group]
+        self._readers[reader] = reader.group
 
     # ---------- events
 
     def _arrived(self) -> None:
         if self._timer is None:
             running = asyncio.get_running_loop()
-            self._timer = running.call_at(max(running.time(), self._sent_at + self._pace()), self._send)
+            self._timer = running.call_at(max(running.time(), self._sent_at + self._pace()), self._take_news)
 
     def _pace(self) -> float:
-        readers = sum(map(len, self._groups.values()))
-        return min(MAX_PACE_S, max(PACE_S, readers * PACE_OF_READER_S))
+        return min(MAX_PACE_S, max(PACE_S, len(self._readers) * PACE_OF_READER_S))
 
-    def _send(self) -> None:
-        """Send what has arrived to all readers."""
+    def _take_news(self) -> None:
+        """Have what has arrived sent to all readers of now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if events := self._news.take():
-            self._sent_at = asyncio.get_running_loop().time()
-            own = _Own(events, self._frames)
-            for group, readers in self._groups.items():
-                self._send_to_group(events, own, group, readers)
+            running = asyncio.get_running_loop()
+            self._sent_at = running.time()
+            batch = _Batch(events, self._frames)
+            for reader in self._readers:
+                self._unsent.setdefault(reader, []).append(batch)
+            if self._next is None:
+                self._next = running.call_soon(self._send_to_some)
         if self._news.closed:
-            for readers in self._groups.values():
-                for reader in readers:
-                    reader.gone.set()
+            while self._unsent:
+                self._send_to_some()
+            for reader in self._readers:
+                reader.gone.set()
 
-    def _send_to_group(self, events: Sequence[Event], own: _Own, group: Group, readers: set[Reader]) -> None:
-        rights, job = group
-        shared = self.piece(events, rights, job)
-        visible = permissions.visible_projects(rights)
-        personal: dict[str, Piece | None] = {}
-        for reader in readers:
-            if not reader.ready:
-                reader.wait(events)
-                continue
-            name, piece = reader.caller.name, shared
-            if own.concern(name, visible):
-                if name not in personal:
-                    personal[name] = self.piece(events, reader.caller, job)
-                piece = personal[name]
-            if piece is not None:
-                reader.write(piece)
+    def _send_to_some(self) -> None:
+        """Send to the next readers what they have not been sent, to the others after other work."""
+        self._next = None
+        for reader in list(islice(self._unsent, READERS_AT_ONCE)):
+            for batch in self._unsent.pop(reader):
+                self._send(batch, reader)
+        if self._unsent:
+            self._next = asyncio.get_running_loop().call_soon(self._send_to_some)
+
+    def _send(self, batch: _Batch, reader: Reader) -> None:
+        if not reader.ready:
+            reader.wait(batch.events)
+            return
+        piece = batch.piece(reader.caller, self._readers[reader])
+        if piece is not None:
+            reader.write(piece)
 
     def _catch_up(self, reader: Reader) -> None:
         """Send the reader the events that have waited."""
@@ -218,8 +218,38 @@ class Relay:
 
     def piece(self, events: Sequence[Event], caller: Caller, job: str | None) -> Piece | None:
         """Return those of the events that the caller may see and that are about the job, None without any."""
-        shown = [self._frames.frame(event, caller) for event in events if is_shown(event, caller, job)]
-        return piece_of(b"".join(shown)) if shown else None
+        return piece_for(events, caller, job, self._frames)
+
+
+def piece_for(events: Sequence[Event], caller: Caller, job: str | None, frames: Frames) -> Piece | None:
+    """Return those of the events that the caller may see and that are about the job, None without any."""
+    shown = [frames.frame(event, caller) for event in events if is_shown(event, caller, job)]
+    return piece_of(b"".join(shown)) if shown else None
+
+
+class _Batch:
+    """Events that are sent together, as pieces that are made once for all who see the same of them."""
+
+    def __init__(self, events: Sequence[Event], frames: Frames) -> None:
+        self.events = events
+        self._frames = frames
+        self._own = _Own(events, frames)
+        self._shared: dict[Group, tuple[Piece | None, frozenset[str] | None]] = {}
+        self._personal: dict[tuple[Group, str], Piece | None] = {}
+
+    def piece(self, caller: Caller, group: Group) -> Piece | None:
+        """Return the piece for a caller in a group of readers, None if nothing of it is for the caller."""
+        rights, job = group
+        if group not in self._shared:
+            piece = piece_for(self.events, rights, job, self._frames)
+            self._shared[group] = piece, permissions.visible_projects(rights)
+        shared, visible = self._shared[group]
+        if not self._own.concern(caller.name, visible):
+            return shared
+        key = group, caller.name
+        if key not in self._personal:
+            self._personal[key] = piece_for(self.events, caller, job, self._frames)
+        return self._personal[key]
 
 
 class _Own:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ import msgspec
 import pytest
 
 from springtide.hub_extension.service.frames import Frames
+from springtide.hub_extension.service.relay import READERS_AT_ONCE, Reader
 from springtide.scheduler import wire
 
 
@@ -223,6 +225,35 @@ async def test_an_event_is_encoded_once_for_all_who_see_the_same_of_it(running, 
         for events in followed:
             await first(events, "pool", text="last")
     assert encoded.count("pool") == 2, "that of vision, of which susan and joe are, and the administrators'"
+
+
+async def test_other_work_has_its_turn_while_many_readers_are_sent_to(start, monkeypatch):
+    running = await start(streams=50)
+    turn, turns_of_writes = 0, Counter()
+    write = Reader.write
+
+    async def count_turns():
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    def count_write(self, piece):
+        turns_of_writes[turn] += 1
+        write(self, piece)
+
+    async with contextlib.AsyncExitStack() as stack:
+        followed = [await stack.enter_async_context(stream(running, "susan")) for _ in range(40)]
+        for events in followed:
+            await first(events, "pool")
+        monkeypatch.setattr(Reader, "write", count_write)
+        counting = asyncio.create_task(count_turns())
+        running.pool.engine.events.hub.publish([wire.Event(kind="pool", data={"nodes": [], "text": "last"})])
+        for events in followed:
+            await first(events, "pool", text="last")
+        counting.cancel()
+    assert turns_of_writes.total() >= 40
+    assert max(turns_of_writes.values()) <= READERS_AT_ONCE
 
 
 async def test_readers_with_the_same_rights_are_each_told_of_their_own(running):
