@@ -154,6 +154,7 @@ def job_rows(jobs: Iterable[wire.Job]) -> list[dict[str, Any]]:
             "state": job.state,
             "user": job.user,
             "project": job.project,
+            "tags": job.tags,
             "gpus": job.gpus,
             "workers": job.workers,
             "gpu_type": job.gpu_type,

@@ -238,6 +238,7 @@ class Pool:
         self,
         state: str | None = None,
         *,
+        tag: str | None = None,
         project: str | None = None,
         search: str | None = None,
         since: datetime | float | None = None,
@@ -246,12 +247,14 @@ class Pool:
     ) -> Jobs:
         """Return your jobs, or ``everyone``'s of your projects, newest first; handles come back after a restart.
 
-        ``state`` may name several states, with commas between; ``search`` are words that the name, the user, the
-        project or the id contains; ``since`` is the earliest time of submission, a `datetime` or seconds since
-        1970. ``limit`` is the maximum number of jobs; without it the list is complete.
+        ``state`` may name several states, with commas between; ``tag`` is one of their tags; ``search`` are words
+        that the name, the user, the project, the id or a tag contains; ``since`` is the earliest time of
+        submission, a `datetime` or seconds since 1970. ``limit`` is the maximum number of jobs; without it the
+        list is complete.
         """
         filters: dict[str, Any] = {
             "state": state,
+            "tag": tag,
             "project": project,
             "search": search,
             "since": since.timestamp() if isinstance(since, datetime) else since,

@@ -34,6 +34,7 @@ from springtide.scheduler.wire import (
     OutputList,
     Points,
     Submission,
+    Tag,
     TrialPage,
     TrialsEdit,
     UsageSeries,
@@ -54,10 +55,10 @@ Offset = Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)]
 class JobsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Query parameters: which jobs to list. ``state`` may name several states, separated by commas.
 
-    ``search`` are words that the name, the user, the project or the id contains, ``since`` the earliest time of
-    submission. Trials are listed only with the ``sweep`` that they are trials of. ``order`` is one of `ORDERS`,
-    reversed with a minus before it. ``starts`` is the maximum time to wait for expected starts that are not known
-    yet, in seconds.
+    ``search`` are words that the name, the user, the project, the id or a tag contains, ``since`` the earliest
+    time of submission, ``tag`` one of the tags. Trials are listed only with the ``sweep`` that they are trials of.
+    ``order`` is one of `ORDERS`, reversed with a minus before it. ``starts`` is the maximum time to wait for
+    expected starts that are not known yet, in seconds.
     """
 
     state: str = ""
@@ -66,6 +67,7 @@ class JobsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     mine: bool = False
     search: Annotated[str, Meta(max_length=200)] = ""
     since: Annotated[float, Meta(ge=0, le=1e11)] | None = None
+    tag: Tag | None = None
     sweep: str | None = None
     order: str = "newest"
     starts: Annotated[float, Meta(ge=0, le=STARTS_WAIT_S)] = STARTS_WAIT_S
@@ -188,6 +190,7 @@ async def jobs(call: Call[JobsQuery, None]) -> JobPage:
         user=caller.name if query.mine else query.user,
         search=query.search,
         since=query.since,
+        tag=query.tag,
         sweep=query.sweep,
         order=query.order,
         viewer=None if visible is None else "" if caller.service else caller.name,

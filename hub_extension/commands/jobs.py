@@ -19,6 +19,7 @@ FOLLOW_WAIT_S = 20.0
 @click.command()
 @click.option("--state", help="Only jobs in this state; several with commas between, such as running,queued.")
 @click.option("--project", help="Only jobs of this project.")
+@click.option("--tag", help="Only jobs with this tag.")
 @click.option("--user", help="Only jobs of this person.")
 @click.option("--mine", is_flag=True, help="Only your own.")
 @click.option("--sweep", help="The trials of this sweep, which are left out otherwise.")
@@ -29,6 +30,7 @@ def jobs(
     *,
     state: str | None,
     project: str | None,
+    tag: str | None,
     user: str | None,
     mine: bool,
     sweep: str | None,
@@ -39,7 +41,7 @@ def jobs(
     """List jobs, newest first."""
     with Client() as client:
         page = client.jobs(
-            state=state, project=project, user=user, mine=mine, sweep=sweep, cursor=cursor, limit=limit
+            state=state, project=project, tag=tag, user=user, mine=mine, sweep=sweep, cursor=cursor, limit=limit
         )
     if as_json:
         print_json(page)

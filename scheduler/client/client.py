@@ -98,6 +98,7 @@ class Client:
         mine: bool = False,
         search: str | None = None,
         since: float | None = None,
+        tag: str | None = None,
         sweep: str | None = None,
         cursor: str | None = None,
         limit: int | None = None,
@@ -106,9 +107,9 @@ class Client:
 
         Trials of sweeps are left out, unless ``sweep`` names the sweep whose trials are asked for.
 
-        ``state`` may name several, with commas between; ``search`` are words that the name, the user, the project
-        or the id contains, ``since`` is the earliest time of submission, in seconds since 1970. A ``limit`` above
-        `wire.MAX_JOBS_PAGE` takes several requests.
+        ``state`` may name several, with commas between; ``search`` are words that the name, the user, the project,
+        the id or a tag contains, ``since`` is the earliest time of submission, in seconds since 1970, ``tag`` is
+        one of the tags. A ``limit`` above `wire.MAX_JOBS_PAGE` takes several requests.
         """
         filters = {
             "state": state,
@@ -117,6 +118,7 @@ class Client:
             "mine": mine or None,
             "search": search,
             "since": since,
+            "tag": tag,
             "sweep": sweep,
         }
         found: list[wire.Job] = []
@@ -138,6 +140,7 @@ class Client:
         mine: bool = False,
         search: str | None = None,
         since: float | None = None,
+        tag: str | None = None,
     ) -> Iterator[wire.Job]:
         """Yield every job that `jobs` would return, page after page."""
         cursor: str | None = None
@@ -149,6 +152,7 @@ class Client:
                 mine=mine,
                 search=search,
                 since=since,
+                tag=tag,
                 cursor=cursor,
                 limit=wire.MAX_JOBS_PAGE,
             )

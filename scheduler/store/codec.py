@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -56,10 +56,16 @@ def job_row(job: JobRecord) -> dict[str, Any]:
         "name": spec.name,
         "gpus": spec.gpus * spec.workers,
         "submitted": spec.submitted,
+        "tags": tags_column(spec.tags),
         "sweep": job.sweep,
         "trial": None if spec.trial is None else spec.trial.number,
         **_outcome_columns(job),
     }
+
+
+def tags_column(tags: Sequence[str]) -> str:
+    """Return tags as the column that lists are searched by: each between two spaces."""
+    return f" {' '.join(tags)} " if tags else ""
 
 
 def _outcome_columns(job: JobRecord) -> dict[str, Any]:

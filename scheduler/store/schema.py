@@ -75,6 +75,7 @@ jobs = Table(
     Column("name", String(128), nullable=False, server_default=""),
     Column("gpus", Integer, nullable=False, server_default="0"),
     Column("submitted", Double, nullable=False, server_default="0"),
+    Column("tags", Text, nullable=False, server_default=""),
     Column("sweep", String(64), nullable=True),
     Column("trial", Integer, nullable=True),
     Column("value", Double, nullable=True),
@@ -97,6 +98,7 @@ Index(
     jobs.c.ended,
     jobs.c.id,
     jobs.c.sweep,
+    jobs.c.tags,
 )
 Index("ix_jobs_trial", jobs.c.sweep, jobs.c.trial, unique=True)
 

@@ -72,7 +72,17 @@ from springtide.scheduler.wire.pool import (
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.reruns.requests import Rerun, changes_of, rerun
 from springtide.scheduler.wire.reruns.views import OptionChange, RerunOf
-from springtide.scheduler.wire.shapes import MAX_GPUS, MAX_JOBS_PAGE, MAX_NAME, Answer, Request
+from springtide.scheduler.wire.shapes import (
+    MAX_GPUS,
+    MAX_JOBS_PAGE,
+    MAX_NAME,
+    MAX_TAG,
+    MAX_TAGS,
+    MAX_TAGS_BYTES,
+    Answer,
+    Request,
+    Tag,
+)
 from springtide.scheduler.wire.submission import OPTIONS, Submission, Wish
 from springtide.scheduler.wire.sweeps.requests import MAX_PARAMETERS, MAX_TRIALS, Trials, TrialsEdit
 from springtide.scheduler.wire.sweeps.views import (
@@ -106,6 +116,9 @@ __all__ = [
     "MAX_JOBS_PAGE",
     "MAX_NAME",
     "MAX_PARAMETERS",
+    "MAX_TAG",
+    "MAX_TAGS",
+    "MAX_TAGS_BYTES",
     "MAX_TRIALS",
     "MAX_TRIALS_PAGE",
     "MOST_STARTS",
@@ -175,6 +188,7 @@ __all__ = [
     "Submission",
     "Sums",
     "Surface",
+    "Tag",
     "TrainSums",
     "TrialCounts",
     "TrialPage",

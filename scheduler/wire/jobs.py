@@ -159,6 +159,8 @@ class Job(Answer, frozen=True, kw_only=True):
     """The trials of a sweep; None of any other job."""
     outcome: Outcome | None = None
     """What is known of a trial; None of any other job."""
+    tags: list[str] = []
+    """Words of its user's by which it is found."""
     rerun: RerunOf | None = None
     """The run that the job repeats; None of a job that was submitted."""
 

@@ -9,12 +9,20 @@ from msgspec import Meta, Struct
 MAX_GPUS = 1_000_000
 MAX_NAME = 128
 MAX_IMAGE = 512
+MAX_TAG = 64
+"""Maximum length of a tag, in characters."""
+MAX_TAGS = 20
+"""Maximum number of tags of a job."""
+MAX_TAGS_BYTES = 512
+"""Maximum length of all tags of a job together in UTF-8, in bytes: they are part of an index of the store."""
 MAX_JOBS_PAGE = 200
 """Maximum number of jobs in one answer."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 ProjectName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f/]+(?!\n)$")]
 Word = Annotated[str, Meta(max_length=MAX_NAME)]
+Tag = Annotated[str, Meta(min_length=1, max_length=MAX_TAG, pattern=r"^[^\x00-\x20\x7f,]+(?!\n)$")]
+"""A word that jobs are found by: without spaces and commas."""
 Count = Annotated[int, Meta(ge=0, le=MAX_GPUS)]
 TypeName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 Quantity = Count | Annotated[dict[TypeName, Count | None], Meta(max_length=100)]

@@ -11,7 +11,16 @@ from msgspec import Meta, inspect
 
 from springtide.scheduler.wire import durations
 from springtide.scheduler.wire.options import EVERYWHERE, Kind, Option, Surface
-from springtide.scheduler.wire.shapes import MAX_IMAGE, MAX_NAME, Positive, ProjectName, Request, Word
+from springtide.scheduler.wire.shapes import (
+    MAX_IMAGE,
+    MAX_NAME,
+    MAX_TAGS,
+    Positive,
+    ProjectName,
+    Request,
+    Tag,
+    Word,
+)
 from springtide.scheduler.wire.sweeps.requests import Trials
 
 MAX_TIME_LIMIT: Final = 10 * 365 * 86_400
@@ -172,6 +181,17 @@ class Submission(Wish, frozen=True, kw_only=True):
         ),
     ] = {}
     cwd: Annotated[str, Meta(max_length=4096)] | None = None
+    tags: Annotated[
+        list[Tag],
+        Meta(max_length=MAX_TAGS),
+        Option(
+            kind=Kind.TEXTS,
+            help="Words of your own by which jobs are found and compared.",
+            default_text="none",
+            example="baseline,lr-0.1",
+            flags=("--tag",),
+        ),
+    ] = []
     files: dict[str, bytes] = {}
     source: Annotated[str, Meta(max_length=200_000)] = ""
     key: Annotated[str, Meta(max_length=128)] | None = None

@@ -81,13 +81,14 @@ def test_what_is_asked_for_reaches_the_job(run: Run) -> None:
 
 
 def test_a_job_is_run_again_with_other_options(run: Run) -> None:
-    first = run("submit", "--name", "tidal", "-e", "WORD=tide", "--json", "--", "sh", "-c", "echo $WORD").json[
-        "id"
-    ]
+    first = run(
+        "submit", "--name", "tidal", "--tag", "low", "-e", "WORD=tide", "--json", "--", "sh", "-c", "echo $WORD"
+    ).json["id"]
     assert run("wait", first).code == 0
     again = run("rerun", "--gpus", "2", "--follow", first)
     assert (again.code, again.out) == (0, "tide\n")
     assert "Run again of tidal: gpus 1 → 2." in again.err
+    assert {job["id"] for job in run("jobs", "--tag", "low", "--json").json["items"]} > {first}
     refused = run("rerun", first, user="joe")
     assert refused.code == 1
 

@@ -55,6 +55,9 @@ async def test_the_jobs_of_an_old_store_run_to_completion(old, make_pool):
         ids -= {job for job in ids if (await pool.job(job)).state == "succeeded"}
     files = {spec.key.job: spec.files for spec in pool.executor.specs.values()}
     assert files[jobs["elastic"].id] == {"a.py": b"1"}
+    if jobs["elastic"].tags:
+        tagged = await pool.engine.jobs(JobFilter(tag="baseline"), None, 10)
+        assert [job.name for job in tagged.items] == ["elastic"]
     if (again := jobs.get("again")) is not None:
         assert again.rerun.text == "Run again of failed: name failed → again, gpus 1 → 2."
     if (sweep := jobs.get("sweep")) is not None:

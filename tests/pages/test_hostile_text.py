@@ -15,6 +15,8 @@ from springtide.scheduler import wire
 
 Visit = Callable[..., Page]
 
+TAG = "<img/src=x/onerror='window.hacked=1'>"
+"""A tag that the pool accepts."""
 PROGRAM = f"""
 import json, os, time
 text = {HOSTILE!r}
@@ -40,7 +42,7 @@ time.sleep(600)
 @pytest.fixture
 def running(service: Service) -> wire.Job:
     """A job that is hostile in all that it says, does and leaves."""
-    job = service.submit("susan", "python3", "-c", PROGRAM, name=MARKUP, source=HOSTILE)
+    job = service.submit("susan", "python3", "-c", PROGRAM, name=MARKUP, source=HOSTILE, tags=[TAG])
     return service.until(job.id, lambda job: job.progress.step == 3)
 
 
@@ -67,6 +69,7 @@ def hostile_people(service: Service) -> Iterator[None]:
 def test_in_the_list_of_jobs_and_on_their_cards(visit: Visit, jobs: list[wire.Job]) -> None:
     page = visit("susan")
     expect(page.get_by_test_id("job-row")).to_have_count(2)
+    expect(page.get_by_test_id("row-tag")).to_have_text(f"#{TAG}")
     for button in page.get_by_test_id("open-card").all():
         button.click()
     names = page.get_by_test_id("job-card").get_by_test_id("job-name")
@@ -82,6 +85,7 @@ def test_in_the_list_of_jobs_and_on_their_cards(visit: Visit, jobs: list[wire.Jo
 def test_on_the_page_of_a_job_with_its_log_metrics_files_and_notebook(visit: Visit, running: wire.Job) -> None:
     page = visit("susan", f"jobs/{running.id}")
     expect(page.locator("h1")).to_have_text(MARKUP)
+    expect(page.get_by_test_id("job-tag")).to_have_text(f"#{TAG}")
     expect(page.get_by_test_id("log-text")).to_have_text(SHOWN)
     expect(page.get_by_test_id("job-source")).to_have_text(SHOWN)
     expect(page.get_by_test_id("section-curves")).to_contain_text(SHOWN)

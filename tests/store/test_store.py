@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -42,6 +43,7 @@ from springtide.scheduler.store.records import (
     WorkspaceRecord,
     WriteBatch,
 )
+from springtide.scheduler.wire import MAX_TAGS_BYTES
 
 Opener = Callable[..., Store]
 
@@ -126,7 +128,7 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
     with store._writer.begin() as connection:
         for index in ("ix_jobs_list", "ix_jobs_trial"):
             connection.execute(text(f"DROP INDEX {index}"))
-        for column in ("name", "gpus", "submitted", "sweep", "trial", "value", "pruned"):
+        for column in ("name", "gpus", "submitted", "sweep", "trial", "value", "pruned", "tags"):
             connection.execute(text(f"ALTER TABLE jobs DROP COLUMN {column}"))
         later = (
             "gpu_types",
@@ -262,11 +264,13 @@ ORDERED = {
 @pytest.fixture
 def five(store: Store) -> Store:
     """A store with five jobs: the second runs, the last two have ended."""
-    running = job(2, user="joe", project="speech", name="zebra").with_standing(state=JobState.RUNNING)
+    running = job(2, user="joe", project="speech", name="zebra", tags=("baseline", "lr-0.1")).with_standing(
+        state=JobState.RUNNING
+    )
     jobs = [
         job(1, name="alpha 100%"),
-        running,
-        job(3, project="speech", name="bert", gpus=8, workers=2, submitted=500.0),
+        running.with_standing(state=JobState.RUNNING),
+        job(3, project="speech", name="bert", gpus=8, workers=2, submitted=500.0, tags=("baseline-2",)),
         ended(job(4, name="digits_1")),
         ended(job(5, user="jemma", name="cat", gpus=4)),
     ]
@@ -296,10 +300,28 @@ def test_jobs_come_page_after_page_in_every_order(five: Store, order: str) -> No
         ({"search": "job3"}, [3]),
         ({"search": "nothing"}, []),
         ({"since": 500.0}, [3]),
+        ({"search": "BASELINE", "order": "name"}, [3, 2]),
+        ({"tag": "baseline"}, [2]),
+        ({"tag": "lr-0.1", "order": "running"}, [2]),
+        ({"tag": "Baseline"}, []),
+        ({"tag": "%"}, []),
     ],
 )
 def test_jobs_are_searched(five: Store, query: dict[str, Any], found: list[int]) -> None:
     assert [one.spec.seq for one in five.jobs(JobQuery(**query), None, 10)] == found
+
+
+def test_the_longest_texts_of_a_job_fit_into_the_index_of_lists(store: Store) -> None:
+    hard_to_compress = random.Random(1)
+
+    def text_of(length: int) -> str:
+        return "".join(chr(hard_to_compress.randrange(0x1F300, 0x1F5FF)) for _ in range(length))
+
+    tags = tuple(text_of(MAX_TAGS_BYTES // 80) for _ in range(20))
+    store.commit(
+        WriteBatch(new_jobs=[job(1, user=text_of(255), project=text_of(64), name=text_of(128), tags=tags)])
+    )
+    assert [one.spec.tags for one in store.jobs(JobQuery(tag=tags[-1]), None, 10)] == [tags]
 
 
 # ---------- files

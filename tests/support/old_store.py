@@ -62,7 +62,11 @@ async def fill(path: Path) -> None:
     await engine.cancel(cancelled, "susan")
     for job, state in ((succeeded, "succeeded"), (failed, "failed"), (cancelled, "cancelled")):
         await pool.state(job, state)
-    borrower = (await pool.submit(gpus=1, workers=6, min_workers=2, name="elastic", files={"a.py": b"1"})).id
+    borrower = (
+        await pool.submit(
+            gpus=1, workers=6, min_workers=2, name="elastic", files={"a.py": b"1"}, tags=["baseline"]
+        )
+    ).id
     await pool.state(borrower, "running")
     executor.report(AttemptKey(borrower, 1), step=7, of=90, saved=True, loss=0.25)
     held = (await pool.submit("jemma", gpus=2, name="held")).id

@@ -221,12 +221,15 @@ def test_a_job_is_run_again_with_its_code_and_arguments(pool, pool_of, workdir):
 
     first = pool.submit(train, 0.5, epochs=4, name="train", kwargs=None)
     assert first.result() == (6.0, None)
-    again = first.rerun(gpus=2, env={"SEED": "7"})
+    again = first.rerun(gpus=2, env={"SEED": "7"}, tags="seeds,second")
+    assert pool.jobs(tag="seeds") == [again]
     assert isinstance(again, Job)
     assert again != first
     assert again.result() == (6.0, "7")
     shown = again._repr_mimebundle_()
-    assert "Run again of train: gpus 1 → 2, env with another SEED." in shown["text/plain"]
+    assert (
+        "Run again of train: gpus 1 → 2, tags none → seeds, second, env with another SEED." in shown["text/plain"]
+    )
     assert "gpus 1 → 2" in shown["text/html"]
     with pytest.raises(OptionError, match="gpus is 'many'"):
         first.rerun(gpus="many")

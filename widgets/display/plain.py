@@ -32,6 +32,7 @@ def job_html(job: Job, now: float) -> str:
     rows = [
         ("job", f"{job.name} ({job.id})"),
         ("project", job.project),
+        ("tags", " ".join(job.tags)),
         ("first run", phrases.rerun(job)),
         ("state", phrases.state(job)),
         ("progress", phrases.progress(job)),

@@ -28,6 +28,7 @@ def sweep_html(job: Job) -> str:
     rows = [
         ("sweep", f"{job.name} ({job.id})"),
         ("project", job.project),
+        ("tags", " ".join(job.tags)),
         ("first run", phrases.rerun(job)),
         ("state", phrases.state(job)),
         ("trials", ", ".join(filter(None, [phrases.progress(job), _parts(job)]))),

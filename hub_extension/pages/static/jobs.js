@@ -6,7 +6,7 @@ import { Selection } from "./jobs/selection.js";
 import { CurveKeeper } from "./visuals/live/curves.js";
 import { RerunEditor } from "./visuals/live/rerun_editor.js";
 import { TrialKeeper } from "./visuals/live/trial_keeper.js";
-import { attempted, call, calmly, followEvents, jobPath, oncePerFrame, showMessage, site } from "./site.js";
+import { attempted, call, calmly, followEvents, jobPath, oncePerFrame, showMessage, site, tagPath } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { emptyState, isFinal } from "./visuals/base/glyphs.js";
 import { waits } from "./visuals/base/job_words.js";
@@ -147,7 +147,7 @@ function draw() {
   document.title = `${title} · Springtide`;
   document.querySelector("h1").textContent = title;
   if (shown.loaded) page.removeAttribute("aria-busy");
-  const data = { jobs, now: clockNow(), pool, filters, open: shown.open, selection, cardOf, href: jobPath };
+  const data = { jobs, now: clockNow(), pool, filters, open: shown.open, selection, cardOf, href: jobPath, tagHref: tagPath };
   const actions = { choose, toggle };
   patch(
     page,
@@ -218,8 +218,8 @@ function actionsOf(id) {
 
 function drawEmpty() {
   const { filters } = shown;
-  if (filters.search || filters.state || filters.project || filters.within) {
-    const all = () => choose({ search: "", state: "", project: "", within: "" });
+  if (filters.search || filters.state || filters.project || filters.within || filters.tag) {
+    const all = () => choose({ search: "", state: "", project: "", within: "", tag: "" });
     return emptyState("No job matches.", "Try other words, or ", h("button", { type: "button", class: "st-button", "data-testid": "clear-filters", on: { click: all } }, "show all"));
   }
   if (filters.show === "ended") return emptyState("No job has ended here yet.", "What succeeds, fails or is cancelled stays here.");

@@ -55,6 +55,11 @@ export function jobPath(id) {
   return `${prefix}jobs/${encodeURIComponent(id)}`;
 }
 
+/** The address of the viewer's jobs that have a tag, ended ones too. */
+export function tagPath(tag) {
+  return `${prefix}?${new URLSearchParams({ tag, show: "all" })}`;
+}
+
 /**
  * Follows the event stream for ever. Where something on the way holds streams back, asks every few seconds instead.
  * @param on `kind(data)` for each kind of event wanted, and `again()` when events may have been missed

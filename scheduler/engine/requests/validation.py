@@ -64,6 +64,7 @@ def validate_submission(
         source=submission.source,
         key=submission.key,
         retries=_option("retries", submission.retries),
+        tags=_tags(submission.tags),
     )
 
 
@@ -261,6 +262,27 @@ def _grace(wish: wire.Wish, settings: EngineSettings) -> float | None:
         most = f"{settings.max_grace:g} s"
         raise invalid_field("grace", f"The grace period is {grace:g} s; this pool allows at most {most}.")
     return grace
+
+
+def _tags(given: Sequence[str]) -> tuple[str, ...]:
+    """Return the tags, each once. Raise `Refusal` for one that is no plain word, and for too many."""
+    tags = tuple(dict.fromkeys(given))
+    for tag in tags:
+        separates = any(character == "," or character.isspace() for character in tag)
+        if separates or not is_printable(tag) or not 0 < len(tag) <= wire.MAX_TAG:
+            raise invalid_field(
+                "tags",
+                f"{tag[: wire.MAX_TAG]!r} cannot be a tag.",
+                f"Use words of at most {wire.MAX_TAG} characters, without spaces and commas.",
+            )
+    size = sum(len(tag.encode()) for tag in tags)
+    if len(tags) > wire.MAX_TAGS or size > wire.MAX_TAGS_BYTES:
+        raise invalid_field(
+            "tags",
+            f"The job has {len(tags)} tags, which take {size} bytes.",
+            f"Use at most {wire.MAX_TAGS} tags of at most {wire.MAX_TAGS_BYTES} bytes together.",
+        )
+    return tags
 
 
 def _default_name(submission: wire.Submission) -> str:

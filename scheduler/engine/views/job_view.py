@@ -220,6 +220,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         trials=trials.counts(record, context.trials_of(spec.id), context.borrowing) if record.is_sweep else None,
         outcome=None if spec.trial is None else trials.outcome(record),
         rerun=rerun_of(spec.rerun),
+        tags=list(spec.tags),
     )
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, desc, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, desc, func, or_, select
 
 from springtide.scheduler.model import JobState
 from springtide.scheduler.store import schema
+from springtide.scheduler.store.codec import tags_column
 from springtide.scheduler.store.records import JobQuery, JobRecord
 
 Position = tuple[str | int, int]
@@ -20,7 +21,7 @@ FIRST = (JobState.RUNNING, JobState.STARTING, JobState.PAUSING, JobState.PAUSED,
 
 _jobs = schema.jobs
 _rank = case({state.value: rank for rank, state in enumerate(FIRST)}, value=_jobs.c.state, else_=len(FIRST))
-_words = _jobs.c.name + " " + _jobs.c.user + " " + _jobs.c.project + " " + _jobs.c.id
+_words = _jobs.c.name + " " + _jobs.c.user + " " + _jobs.c.project + " " + _jobs.c.id + _jobs.c.tags
 _line = case((_jobs.c.ended.is_(None), _jobs.c.seq), else_=-_jobs.c.seq)
 
 
@@ -97,6 +98,8 @@ def _matching(wanted: Select[Any], query: JobQuery) -> Select[Any]:
         wanted = wanted.where(_jobs.c.user == query.user)
     if query.since is not None:
         wanted = wanted.where(_jobs.c.submitted >= query.since)
+    if query.tag is not None:
+        wanted = wanted.where(func.replace(_jobs.c.tags, tags_column([query.tag]), "") != _jobs.c.tags)
     for word in query.search.split():
         wanted = wanted.where(_words.icontains(word, autoescape=True))
     if query.viewer is not None:

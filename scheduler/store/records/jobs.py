@@ -72,6 +72,7 @@ class JobSpec:
     require: str | None = None
     prefer: str | None = None
     rotate: bool = True
+    tags: tuple[str, ...] = ()
     time_limit: float | None = None
     retries: int = 0
     grace: float | None = None

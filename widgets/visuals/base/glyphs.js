@@ -68,6 +68,11 @@ export function simulatedMark(simulated) {
   return simulated && h("span", { key: "simulated", class: "st-simulated", "data-testid": "simulated" }, "simulated");
 }
 
+/** A tag of a job. It is a word of any script, and does not change the direction of what stands beside it. */
+export function tagWord(tag) {
+  return h("bdi", { key: `tag ${tag}`, class: "st-tag" }, `#${clean(tag)}`);
+}
+
 /** A project's colour and name. */
 export function projectMark(name, colour, key) {
   return h(

@@ -1,7 +1,7 @@
 /** What the cards of jobs and of sweeps share: the head, the GPUs as cells, and the buttons with their confirmation. */
 
 import { h, memory } from "../base/dom.js";
-import { isFinal, projectMark, stateMark } from "../base/glyphs.js";
+import { isFinal, projectMark, stateMark, tagWord } from "../base/glyphs.js";
 import { clean } from "../base/words.js";
 
 /** The head of a card: name, state, and what it says below them. `about`: descriptions. */
@@ -12,8 +12,12 @@ export function cardHeader({ job, href, target, colour }, about) {
     { key: "header" },
     h("h3", { key: "name", class: "st-title", "data-testid": "job-name" }, href ? h("a", { href, target }, name) : name),
     stateMark(job.state, "job-state"),
-    h("div", { key: "about", class: "st-about st-muted" }, projectMark(job.project, colour, "project"), job.user !== job.project && h("span", { key: "user" }, clean(job.user)), about),
+    h("div", { key: "about", class: "st-about st-muted" }, projectMark(job.project, colour, "project"), job.user !== job.project && h("span", { key: "user" }, clean(job.user)), about, tagWords(job)),
   );
+}
+
+function tagWords({ tags }) {
+  return tags?.length > 0 && h("span", { key: "tags", "data-testid": "job-tags" }, tags.map((tag) => [tagWord(tag), " "]));
 }
 
 /**

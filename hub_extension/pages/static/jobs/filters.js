@@ -2,7 +2,7 @@
 
 import { site } from "../site.js";
 import { h, memory } from "../visuals/base/dom.js";
-import { stateWord } from "../visuals/base/glyphs.js";
+import { stateWord, tagWord } from "../visuals/base/glyphs.js";
 import { clean } from "../visuals/base/words.js";
 
 const ACTIVE = ["queued", "starting", "running", "pausing", "paused"];
@@ -10,7 +10,7 @@ const ENDED = ["succeeded", "failed", "cancelled"];
 const STATES = { active: ACTIVE, ended: ENDED, all: [] };
 const TIMES = { "": "any time", 3600: "the last hour", 86400: "the last day", 604800: "the last week", 2592000: "the last 30 days" };
 const ORDERS = { running: "running first", newest: "newest first", name: "by name", project: "by project", user: "by person", "-gpus": "most GPUs first" };
-const FIRST = { show: "active", everybody: false, state: "", project: "", within: "", search: "", order: "running" };
+const FIRST = { show: "active", everybody: false, state: "", project: "", within: "", search: "", tag: "", order: "running" };
 const SETTLED_MS = 200;
 
 /** The filters that an address names. */
@@ -23,9 +23,10 @@ export function filtersOf(address) {
 /** The query of an address that names the filters; with the time `now`, the query of the server's list. */
 export function queryOf(filters, now = null) {
   const query = new URLSearchParams();
-  const { show, everybody, state, project, within, search, order } = filters;
+  const { show, everybody, state, project, within, search, tag, order } = filters;
   if (project) query.set("project", project);
   if (search) query.set("search", search);
+  if (tag) query.set("tag", tag);
   if (now === null) {
     if (show !== FIRST.show) query.set("show", show);
     if (everybody) query.set("whose", "all");
@@ -57,6 +58,7 @@ export function drawFilters(filters, projects, choose) {
       ),
     ),
     drawSearch(filters.search, choose),
+    filters.tag && h("button", { key: "tag", type: "button", class: "st-button st-tag-filter", "aria-label": `Tag ${clean(filters.tag)}: show jobs without it too`, "data-testid": "clear-tag", on: { click: () => choose({ tag: "" }) } }, tagWord(filters.tag), h("span", { "aria-hidden": "true" }, " ×")),
     select("state", "State", filters.state, { "": "any state", ...Object.fromEntries((STATES[show].length ? STATES[show] : [...ACTIVE, ...ENDED]).map((state) => [state, stateWord(state)])) }, pick("state")),
     select("project", "Project", filters.project, { "": "any project", ...Object.fromEntries(projects.map(({ name }) => [name, clean(name)])) }, pick("project")),
     select("within", "Submitted", filters.within, TIMES, pick("within")),
@@ -74,7 +76,7 @@ function drawSearch(search, choose) {
   const fill = (field) => {
     if (document.activeElement !== field) field.value = search;
   };
-  return h("input", { key: "search", class: "form-control form-control-sm st-search", type: "search", placeholder: "Search name, project, person", "aria-label": "Search jobs", "data-testid": "search-jobs", hook: fill, on: { input: type } });
+  return h("input", { key: "search", class: "form-control form-control-sm st-search", type: "search", placeholder: "Search name, project, person, tag", "aria-label": "Search jobs", "data-testid": "search-jobs", hook: fill, on: { input: type } });
 }
 
 function select(name, label, value, choices, pick, classes = "") {

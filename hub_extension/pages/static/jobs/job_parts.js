@@ -1,7 +1,8 @@
 /** The quieter parts of a job's page: attempts, what it runs, what it asked for. */
 
+import { tagPath } from "../site.js";
 import { h } from "../visuals/base/dom.js";
-import { stateMark, when } from "../visuals/base/glyphs.js";
+import { stateMark, tagWord, when } from "../visuals/base/glyphs.js";
 import { askWords, priorityWords, told } from "../visuals/base/job_words.js";
 import { trialWords } from "../visuals/base/sweep_words.js";
 import { amount, clean, cleanLines, count, duration } from "../visuals/base/words.js";
@@ -80,6 +81,7 @@ export function drawFacts(job, now) {
     ["Kind", clean(job.kind)],
     ["Project", clean(job.project)],
     ["User", clean(job.user)],
+    ...(job.tags.length ? [["Tags", job.tags.map((tag) => [h("a", { key: tag, href: tagPath(tag), "data-testid": "job-tag" }, tagWord(tag)), " "])]] : []),
     ["Priority", `${priorityWords(job.priority)}, ${job.preemptible ? "may be paused for others" : "never paused for others"}`],
     ...(job.image ? [["Image", cleanLines(job.image)]] : []),
     ["Submitted", when(job.submitted, now)],

@@ -1,16 +1,17 @@
 /** The table of jobs: one row each, sorted by its heads, with the job's card below the row when it is opened. */
 
 import { h } from "../visuals/base/dom.js";
-import { isFinal, projectMark, stateMark } from "../visuals/base/glyphs.js";
+import { isFinal, projectMark, stateMark, tagWord } from "../visuals/base/glyphs.js";
 import { stepWords, told, waits } from "../visuals/base/job_words.js";
 import { shortTrialsWords } from "../visuals/base/sweep_words.js";
 import { ago, amount, clean, count, duration, exact } from "../visuals/base/words.js";
 import { renderWorkCard } from "../visuals/views/work_card.js";
 
 const NONE = "–";
+const TAGS_SHOWN = 3;
 const COLUMNS = [
   { name: "state", order: "running", draw: ({ job }) => stateMark(job.state, "row-state") },
-  { name: "name", order: "name", draw: ({ job, href }) => h("a", { href: href(job.id), "data-testid": "row-name" }, clean(job.name) || job.id) },
+  { name: "name", order: "name", draw: (about) => drawName(about) },
   { name: "project", order: "project", draw: ({ job, colours }) => projectMark(job.project, colours.get(job.project) ?? null) },
   { name: "user", order: "user", everybody: true, draw: ({ job }) => clean(job.user) },
   { name: "GPUs", order: "-gpus", draw: ({ job }) => gpuWords(job) },
@@ -22,13 +23,14 @@ const COLUMNS = [
 
 /**
  * Draws the table.
- * @param data `jobs`, `now`, `pool`, `filters`, `open`: ids of jobs whose card shows, `selection`, `cardOf`, `href`
+ * @param data `jobs`, `now`, `pool`, `filters`, `open`: ids of jobs whose card shows, `selection`, `cardOf`, `href` of a job, `tagHref`
  * @param actions `choose(filters)`, `toggle(id)`
  */
 export function drawTable(data, actions) {
   const columns = COLUMNS.filter((column) => !column.everybody || data.filters.everybody);
   const about = {
     ...data,
+    choose: actions.choose,
     colours: new Map((data.pool?.projects ?? []).map((project) => [project.name, project.colour])),
     types: new Map((data.pool?.nodes ?? []).map((node) => [node.name, node.gpu_type])),
   };
@@ -79,6 +81,19 @@ function drawRows(about, columns, { toggle }) {
       h("td", { key: "card", class: "st-fold" }, h("button", { type: "button", class: "st-button", "aria-expanded": String(opened), "aria-label": `${opened ? "Close" : "Open"} the card of ${name}`, "data-testid": "open-card", on: { click: () => toggle(job.id) } }, opened ? "▾" : "▸")),
     ),
     opened && h("tr", { key: `card ${job.id}`, class: "st-card-row" }, h("td", { class: "st-across", colspan: columns.length + 2 }, h("article", { draw: (node) => drawCard(node, cardOf(job)) }))),
+  ];
+}
+
+function drawName({ job, href, tagHref, choose }) {
+  const [shown, more] = [job.tags.slice(0, TAGS_SHOWN), job.tags.slice(TAGS_SHOWN)];
+  const pick = (tag) => (event) => {
+    if (event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    choose({ tag });
+  };
+  return [
+    h("a", { key: "name", href: href(job.id), "data-testid": "row-name" }, clean(job.name) || job.id),
+    shown.length > 0 && h("span", { key: "tags", class: "st-row-tags" }, shown.map((tag) => h("a", { key: tag, href: tagHref(tag), class: "st-muted", "data-testid": "row-tag", on: { click: pick(tag) } }, tagWord(tag))), more.length > 0 && h("span", { key: "more", class: "st-muted", title: more.map(clean).join(" ") }, `+${more.length}`)),
   ];
 }
 
