@@ -72,9 +72,11 @@ def test_nothing_but_the_listed_paths_is_passed_on(path: str, method: str) -> No
         ("GET", f"jobs/{JOB}"),
         ("GET", f"jobs/{JOB}/log"),
         ("GET", f"jobs/{JOB}/points"),
+        ("GET", f"jobs/{JOB}/trials"),
         ("POST", f"jobs/{JOB}/pause"),
         ("POST", f"jobs/{JOB}/resume"),
         ("POST", f"jobs/{JOB}/cancel"),
+        ("POST", f"jobs/{JOB}/retry"),
         ("GET", f"jobs/{JOB}/rerun"),
     ],
 )
