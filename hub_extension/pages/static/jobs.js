@@ -54,7 +54,7 @@ async function load() {
   if (cursor) query.set("cursor", cursor);
   const page = await attempted(() => call("GET", `jobs?${query}`));
   if (!page || turn !== asked) return;
-  const ended = [...shown.jobs.values()].filter((job) => isFinal(job.state));
+  const ended = shown.loaded ? [...shown.jobs.values()].filter((job) => isFinal(job.state)) : [];
   const listed = page.items.map((job) => (outdated(job.id, then) ? (shown.jobs.get(job.id) ?? job) : job));
   shown.jobs = new Map([...listed, ...ended.filter((job) => !page.items.some(({ id }) => id === job.id))].map((job) => [job.id, job]));
   shown.next = page.next;
@@ -68,10 +68,9 @@ async function refresh() {
   await load();
 }
 
-/** Shows another page of the list, or the first page of another list. */
+/** Shows another page of the list, or the first page of another list; until it is there, what was on show stays. */
 function turn(cursors) {
   shown.cursors = cursors;
-  shown.jobs.clear();
   shown.loaded = false;
   selection.clear();
   load();

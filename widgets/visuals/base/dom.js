@@ -1,5 +1,7 @@
 /** A keyed DOM differ: describe elements with `h` and `s`, put them in place with `patch`. */
 
+import { keepingFocus } from "./focus.js";
+
 const SVG_SPACE = "http://www.w3.org/2000/svg";
 const SAFE_LINK = /^(?:https?:|\/|\.|#|\?)/i;
 const properties = new Set(["checked", "disabled", "hidden", "value"]);
@@ -20,9 +22,9 @@ export function s(tag, props, ...children) {
   return { tag, svg: true, props: props ?? {}, children: children.flat(Infinity) };
 }
 
-/** Makes the children of `parent` what is described. Nodes with the same key stay the same nodes. */
+/** Makes the children of `parent` what is described. Nodes with the same key stay the same nodes, and keep the focus. */
 export function patch(parent, ...children) {
-  patchChildren(parent, children.flat(Infinity));
+  keepingFocus(parent, () => patchChildren(parent, children.flat(Infinity)));
 }
 
 /** What a view keeps between renderings of `element`, such as an open confirmation. Starts as `initial`. */

@@ -1,6 +1,6 @@
 /** What the cards of jobs and of sweeps share: the head, the GPUs as cells, and the buttons with their confirmation. */
 
-import { h, memory } from "../base/dom.js";
+import { h } from "../base/dom.js";
 import { isFinal, projectMark, stateMark, tagWord } from "../base/glyphs.js";
 import { clean } from "../base/words.js";
 
@@ -81,14 +81,9 @@ function offers(job) {
 }
 
 function confirmation({ question, keep, confirm }, cancel, back) {
-  const focus = (node) => {
-    const seen = memory(node, { focused: false });
-    if (!seen.focused) queueMicrotask(() => node.focus());
-    seen.focused = true;
-  };
   return [
     h("span", { key: "question", class: "st-question", role: "alert" }, question),
-    cardButton("keep", keep, back, false, { hook: focus }),
+    cardButton("keep", keep, back, false),
     cardButton("confirm", confirm, cancel, false, { class: "st-button st-danger" }),
   ];
 }

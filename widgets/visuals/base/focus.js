@@ -1,0 +1,63 @@
+/** The keyboard's focus over redraws: an element that goes away, or cannot be used meanwhile, does not lose it. */
+
+const FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex]";
+let depth = 0;
+let focused = null;
+
+/**
+ * Calls `redraw`, which changes what is in `root`. If the element with the focus is gone afterwards, the first new one
+ * beside it has the focus, such as the first answer to a question, or else its neighbour. While it, or all that stands
+ * in its place, is disabled, the focus waits for it, unless something else has it by then.
+ */
+export function keepingFocus(root, redraw) {
+  if (depth === 0) remember(root);
+  depth += 1;
+  try {
+    redraw();
+  } finally {
+    depth -= 1;
+  }
+  if (depth === 0) restore(root.ownerDocument);
+}
+
+function remember(root) {
+  const element = root.ownerDocument.activeElement;
+  if (!element || element === root || !root.contains(element)) return;
+  const around = [];
+  for (let node = element; node !== root; node = node.parentElement) around.push({ next: node.nextElementSibling, previous: node.previousElementSibling, parent: node.parentElement });
+  focused = { element, around, before: new Set(root.querySelectorAll(FOCUSABLE)) };
+}
+
+function restore({ activeElement, body }) {
+  if (!focused) return;
+  const { element } = focused;
+  if (activeElement && activeElement !== body && activeElement !== element) focused = null;
+  else if (!element.isConnected) giveToSuccessor(focused);
+  else if (isUsable(element)) give(activeElement === element ? null : element);
+}
+
+function give(element) {
+  element?.focus({ preventScroll: true });
+  focused = null;
+}
+
+function giveToSuccessor({ around, before }) {
+  for (const { next, previous, parent } of around) {
+    const inside = controlsIn(parent);
+    if (!inside.length) continue;
+    const usable = inside.filter(isUsable);
+    if (usable.length) give(usable.find((each) => !before.has(each)) ?? controlsIn(next).find(isUsable) ?? controlsIn(previous).findLast(isUsable) ?? usable[0]);
+    return;
+  }
+  give(null);
+}
+
+function controlsIn(element) {
+  if (!element?.isConnected) return [];
+  const inside = [...element.querySelectorAll(FOCUSABLE)];
+  return [...(element.matches(FOCUSABLE) ? [element] : []), ...inside].filter((each) => each.tabIndex >= 0 && each.checkVisibility());
+}
+
+function isUsable(element) {
+  return !element.matches(":disabled");
+}
