@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from axe import show_theme, violations, violations_in_all_states
 from pages_service import Service
 from playwright.sync_api import Page, expect
 
@@ -14,10 +13,6 @@ from springtide.hub_extension.web.hub import Server
 
 Visit = Callable[..., Page]
 
-COLOURS: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
-AGAIN = Axe("'is there'")
-"""axe-core on a page into which it has been put."""
-FOUND = frozenset({"moderate", "serious", "critical"})
 PAGES = ("", "pool", "workspaces", "notifications", "admin", "job", "nothing-here")
 EVERYTHING = """
 import json, os, time
@@ -45,18 +40,6 @@ def filled(service: Service) -> str:
     service.until(running.id, lambda job: job.progress.step == 8)
     service.until(failed.id, lambda job: job.state == "failed")
     return running.id
-
-
-def violations(page: Page, part: str = "html", **only: Any) -> list[str]:
-    """Return what axe-core finds in a part of the page that matters, one line for each element."""
-    axe = AGAIN if page.evaluate("'axe' in window") else Axe()
-    found: dict[str, Any] = axe.run(page, part, {"resultTypes": ["violations"], **only}).response
-    return [
-        f"{page.url}: {each['id']} ({each['impact']}): {' '.join(node['target'])} {node['failureSummary']}"
-        for each in found["violations"]
-        if each["impact"] in FOUND
-        for node in each["nodes"]
-    ]
 
 
 def untabbed(page: Page) -> list[str]:
@@ -87,26 +70,8 @@ def test_axe_finds_nothing_moderate_or_serious_on_any_page_and_every_action_is_r
             page.get_by_test_id("filter-everybody").check()
             page.get_by_test_id("open-card").first.click()
             page.get_by_test_id("select-all").check()
-        found += [*violations(page), *violations_of_buttons(page)]
-        show_theme(page, "dark")
-        found += [*violations(page, **COLOURS), *violations_of_buttons(page)]
+        found += violations_in_all_states(page)
     assert sorted(set(found)) == []
-
-
-def show_theme(page: Page, theme: Literal["light", "dark"]) -> None:
-    """Show the page in one of the hub's themes."""
-    page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # without transitions between colours
-    page.evaluate("(theme) => document.documentElement.setAttribute('data-bs-theme', theme)", theme)
-
-
-def violations_of_buttons(page: Page) -> list[str]:
-    """Return what axe-core finds in the colours of the first buttons while they have focus and pointer."""
-    found = []
-    for button in page.locator("main :is(button, a.st-button):visible:enabled").all()[:4]:
-        button.hover()
-        button.focus()
-        found += violations(page, ":focus", **COLOURS)
-    return found
 
 
 def test_axe_sees_text_that_cannot_be_read_and_a_field_without_a_name(visit: Visit) -> None:

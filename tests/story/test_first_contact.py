@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from axe import violations_in_all_states
 from browser_people import Person
 from hub_people import Hub
 from playwright.sync_api import Browser, expect
@@ -30,7 +31,12 @@ def test_the_first_pages_carry_the_products_name_and_one_word_for_workspaces(hub
     expect(jemma.tab.locator("nav .nav-link")).to_have_text(links)
     expect(jemma.tab.locator("main #start")).to_have_text(re.compile(r"Start\s+My workspace"))
     jemma.tab.goto(f"{hub.url}/hub/spawn")
+    jemma.tab.route("**/progress*", lambda route: route.abort())
     jemma.tab.get_by_role("button", name="Start").click()
+    expect(jemma.tab.locator("main h1")).to_have_text("Your workspace is starting")
+    assert violations_in_all_states(jemma.tab) == []
+    jemma.tab.unroute_all()
+    jemma.tab.reload()
     jemma.tab.wait_for_url(re.compile("/user/jemma/"), timeout=90_000)
     jemma.goto("workspaces")
     row = jemma.tab.get_by_test_id("workspace-row")
@@ -38,3 +44,24 @@ def test_the_first_pages_carry_the_products_name_and_one_word_for_workspaces(hub
     row.get_by_test_id("workspace-stop").click()
     row.get_by_test_id("workspace-confirm").click()
     expect(jemma.tab.get_by_test_id("empty")).to_contain_text("You have no workspace now.")
+
+
+def test_axe_finds_nothing_on_the_hubs_own_pages_in_both_themes_and_in_any_state_of_a_control(
+    hub: Hub, browser: Browser
+) -> None:
+    page = browser.new_context().new_page()
+    page.goto(f"{hub.url}/hub/login")
+    page.get_by_label("Username").fill("joe")
+    page.get_by_label("Password").fill("wrong")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.locator(".login_error")).to_be_visible()
+    found = violations_in_all_states(page)
+    for name, paths in {"joe": ("home", "spawn", "token", "nothing-here", "admin"), "admin": ("admin",)}.items():
+        tab = Person.log_in(browser, hub, name).tab
+        for path in paths:
+            tab.goto(f"{hub.url}/hub/{path}")
+            expect(tab.locator("main h1").first).to_be_attached()
+            if name == "admin":
+                expect(tab.get_by_role("button", name="Details of susan")).to_be_visible()
+            found += violations_in_all_states(tab)
+    assert found == []

@@ -1,0 +1,67 @@
+"""What axe-core finds on a page, at rest and in the colours that its elements have under pointer and focus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+Theme = Literal["light", "dark"]
+
+THEMES: tuple[Theme, Theme] = ("light", "dark")
+COLOURS: dict[str, Any] = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
+FOUND = frozenset({"moderate", "serious", "critical"})
+POINTED_AT = "a, button, input, select, textarea, summary, label, tr, [tabindex]"
+"""Selector of the elements that have other colours under the pointer or with focus."""
+STATES = ["hover", "focus", "focus-visible"]
+AGAIN = Axe("'is there'")
+"""axe-core on a page into which it has been put."""
+
+
+def violations(page: Page, **only: Any) -> list[str]:
+    """Return what axe-core finds on the page that matters, one line for each element."""
+    axe = AGAIN if page.evaluate("'axe' in window") else Axe()
+    found: dict[str, Any] = axe.run(page, "html", {"resultTypes": ["violations"], **only}).response
+    return [
+        f"{page.url}: {each['id']} ({each['impact']}): {' '.join(node['target'])} {node['failureSummary']}"
+        for each in found["violations"]
+        if each["impact"] in FOUND
+        for node in each["nodes"]
+    ]
+
+
+def violations_in_all_states(page: Page) -> list[str]:
+    """Return what axe-core finds in both themes, at rest and with every element under the pointer and in focus.
+
+    A theme and a state change colours only, so all other rules are tried once. The page keeps the dark theme.
+    """
+    found = []
+    for theme in THEMES:
+        show_theme(page, theme)
+        found += violations(page, **({} if theme == THEMES[0] else COLOURS))
+        with pointed_at(page):
+            found += [f"{theme}, pointed at: {line}" for line in violations(page, **COLOURS)]
+    return found
+
+
+def show_theme(page: Page, theme: Theme) -> None:
+    """Show the page in one of the hub's themes."""
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # without transitions between colours
+    page.evaluate("(theme) => document.documentElement.setAttribute('data-bs-theme', theme)", theme)
+
+
+@contextmanager
+def pointed_at(page: Page) -> Iterator[None]:
+    """Show every element as it is under the pointer and in focus, all at once."""
+    devtools = page.context.new_cdp_session(page)
+    for domain in ("DOM", "CSS"):
+        devtools.send(f"{domain}.enable")
+    root = devtools.send("DOM.getDocument", {"depth": 0})["root"]["nodeId"]
+    found = devtools.send("DOM.querySelectorAll", {"nodeId": root, "selector": POINTED_AT})["nodeIds"]
+    for node in found:
+        devtools.send("CSS.forcePseudoState", {"nodeId": node, "forcedPseudoClasses": STATES})
+    yield
+    devtools.detach()
