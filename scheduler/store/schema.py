@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -82,6 +84,10 @@ jobs = Table(
     Column("pruned", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("user", "key", name="uq_jobs_user_key"),
 )
+_JOBS: Any = {f"{database}_where": jobs.c.sweep.is_(None) for database in ("sqlite", "postgresql")}
+_TRIALS: Any = {f"{database}_where": jobs.c.sweep.is_not(None) for database in ("sqlite", "postgresql")}
+"""Indexes of lists have no trials, which are in none; that of trials has no other jobs."""
+
 Index("ix_jobs_ended", jobs.c.ended)
 Index("ix_jobs_project_seq", jobs.c.project, jobs.c.seq)
 Index("ix_jobs_user_seq", jobs.c.user, jobs.c.seq)
@@ -99,8 +105,10 @@ Index(
     jobs.c.id,
     jobs.c.sweep,
     jobs.c.tags,
+    **_JOBS,
 )
-Index("ix_jobs_trial", jobs.c.sweep, jobs.c.trial, unique=True)
+Index("ix_jobs_newest", jobs.c.seq, **_JOBS)
+Index("ix_jobs_trial", jobs.c.sweep, jobs.c.trial, unique=True, **_TRIALS)
 
 sweep_parameters = Table(
     "sweep_parameters",

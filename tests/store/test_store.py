@@ -126,7 +126,7 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
 ) -> None:
     store.commit(WriteBatch(new_jobs=[job(1, gpus=2, workers=3), job(2, name="other")]))
     with store._writer.begin() as connection:
-        for index in ("ix_jobs_list", "ix_jobs_trial"):
+        for index in ("ix_jobs_list", "ix_jobs_newest", "ix_jobs_trial"):
             connection.execute(text(f"DROP INDEX {index}"))
         for column in ("name", "gpus", "submitted", "sweep", "trial", "value", "pruned", "tags"):
             connection.execute(text(f"ALTER TABLE jobs DROP COLUMN {column}"))

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from bundles import save
+from sqlalchemy import event
 
-from springtide.scheduler.store import Store, StoreDamagedError, StoreFullError
-from springtide.scheduler.store.records import EventRecord, WriteBatch
+from springtide.scheduler.store import ORDERS, Store, StoreDamagedError, StoreFullError
+from springtide.scheduler.store.records import EventRecord, JobQuery, WriteBatch
 
 HOLDER = """
 import sys
@@ -41,6 +42,37 @@ def test_what_is_committed_is_synced(lite: Store) -> None:
     with lite._writer.connect() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+
+
+def way_of(store: Store, query: JobQuery) -> str:
+    """Return how SQLite finds the jobs of a list, in its own words."""
+    asked: list[tuple[str, tuple[object, ...]]] = []
+
+    def remember(_connection: object, _cursor: object, sql: str, values: tuple[object, ...], *_: object) -> None:
+        asked.append((sql, values))
+
+    event.listen(store._reader, "before_cursor_execute", remember)
+    store.jobs(query, None, 50)
+    event.remove(store._reader, "before_cursor_execute", remember)
+    sql, values = next(each for each in asked if each[0].startswith("SELECT"))
+    with store._reader.connect() as connection:
+        steps = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", values).all()
+    return "; ".join(step.detail for step in steps)
+
+
+@pytest.mark.parametrize("order", [order for order in ORDERS if order in {"running", "name", "gpus"}])
+def test_jobs_are_sorted_and_searched_within_an_index_that_has_no_trials(lite: Store, order: str) -> None:
+    for query in (
+        JobQuery(order=order),
+        JobQuery(order=order, search="lr 0.1"),
+        JobQuery(order=order, user="joe"),
+    ):
+        assert "USING COVERING INDEX ix_jobs_list" in way_of(lite, query)
+
+
+def test_the_newest_jobs_are_read_from_the_end_of_an_index_without_sorting(lite: Store) -> None:
+    assert way_of(lite, JobQuery(order="newest")) == "SCAN jobs USING INDEX ix_jobs_newest"
+    assert way_of(lite, JobQuery(sweep="abc")).startswith("SEARCH jobs USING INDEX ix_jobs_trial (sweep=?)")
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-shm", ".lock"])

@@ -67,22 +67,29 @@ def page(connection: Connection, query: JobQuery, after: Position | None, limit:
 
     The ids are found in an index that has all that is needed; only the rows of the page are read.
     """
-    if query.order == "newest":
-        newest = _matching(select(_jobs), query)
-        if after is not None:
-            newest = newest.where(_jobs.c.seq < -after[1])
-        return list(connection.execute(newest.order_by(desc(_jobs.c.seq)).limit(limit)))
-    order, reverse = _parsed(query.order)
-    first, second = order.columns
     wanted = _matching(select(_jobs.c.id), query)
+    wanted = _newest(wanted, after) if query.order == "newest" else _ordered(wanted, query.order, after)
+    ids = list(connection.execute(wanted.limit(limit)).scalars())
+    rows = {row.id: row for row in connection.execute(select(_jobs).where(_jobs.c.id.in_(ids)))}
+    return [rows[job_id] for job_id in ids if job_id in rows]
+
+
+def _newest(wanted: Select[Any], after: Position | None) -> Select[Any]:
+    """Sort by the column alone, so that an index gives the order and only the page is looked at."""
+    if after is not None:
+        wanted = wanted.where(_jobs.c.seq < -after[1])
+    return wanted.order_by(desc(_jobs.c.seq))
+
+
+def _ordered(wanted: Select[Any], name: str, after: Position | None) -> Select[Any]:
+    order, reverse = _parsed(name)
+    first, second = order.columns
     if after is not None:
         beyond = first < after[0] if reverse else first > after[0]
         tied = second < after[1] if reverse else second > after[1]
         wanted = wanted.where(or_(beyond, and_(first == after[0], tied)))
     way = desc if reverse else (lambda column: column)
-    ids = list(connection.execute(wanted.order_by(way(first), way(second)).limit(limit)).scalars())
-    rows = {row.id: row for row in connection.execute(select(_jobs).where(_jobs.c.id.in_(ids)))}
-    return [rows[job_id] for job_id in ids if job_id in rows]
+    return wanted.order_by(way(first), way(second))
 
 
 def _matching(wanted: Select[Any], query: JobQuery) -> Select[Any]:
