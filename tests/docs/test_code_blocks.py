@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +21,11 @@ import pytest
 from pool_process import running_service
 
 from springtide.hub_extension.command import main
+from springtide.scheduler.client import Client, PoolError
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+UNFINISHED = "queued,starting,running,pausing,paused"
 CONFIGURATION = "from traitlets.config import Config\nc = Config()\nc.Springtide.accounts = 'shared'\n"
 
 
@@ -66,6 +69,10 @@ def test_python_runs(block: Block, service: str, tmp_path: Path) -> None:
         [sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+    with Client(service, "susan") as susan:  # what the block sent and did not wait for
+        for job in susan.all_jobs(mine=True, state=UNFINISHED):
+            with suppress(PoolError):
+                susan.cancel(job.id)
 
 
 @pytest.mark.parametrize("block", blocks("py"), ids=str)
