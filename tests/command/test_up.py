@@ -15,7 +15,7 @@ import click
 import pytest
 from hub_people import Hub, until
 from hub_process import free_port
-from terminal import Done, Run, springtide
+from terminal import Done, Run, called, springtide
 
 from springtide.hub_extension.commands.up import gpu_numbers
 from springtide.hub_extension.commands.up import up as up_command
@@ -32,7 +32,13 @@ time.sleep(600)
 
 
 def up(state_dir: Path, *words: str) -> Done:
+    """Start a hub that does not come up."""
     return springtide("up", "--state-dir", str(state_dir), *words)
+
+
+def refused(state_dir: Path, *words: str) -> Done:
+    """Be refused before there is a hub, within this process."""
+    return called("up", "--state-dir", str(state_dir), *words)
 
 
 def test_it_says_who_can_log_in_and_what_to_click(hub: Hub) -> None:
@@ -66,14 +72,13 @@ def test_a_port_in_use_is_a_plain_sentence(tmp_path: Path) -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        done = up(tmp_path / "state", "--port", str(port))
+        done = refused(tmp_path / "state", "--port", str(port))
     assert done.code == 1
-    assert f"Error: Port {port} is in use by another program. Choose another with --port" in done.err
-    assert "Traceback" not in done.err
+    assert done.err.startswith(f"Error: Port {port} is in use by another program. Choose another with --port")
 
 
 def test_a_state_directory_in_use_is_a_plain_sentence(hub: Hub) -> None:
-    done = up(hub.state_dir, "--port", str(free_port()))
+    done = refused(hub.state_dir, "--port", str(free_port()))
     assert done.code == 1
     assert f"Another `springtide up` (process {hub.pid}) uses the state directory {hub.state_dir}" in done.err
 
@@ -89,7 +94,8 @@ def test_a_proxy_that_has_ended_is_waited_for_no_longer(tmp_path: Path, monkeypa
         assert proxy.poll() == -signal.SIGTERM
 
 
-def test_a_state_directory_of_a_newer_version_is_a_plain_sentence(tmp_path: Path) -> None:
+def test_what_the_service_says_when_it_cannot_start_is_the_plain_sentence(tmp_path: Path) -> None:
+    """Here that the store is of a newer version; what else it says is proven on the service itself."""
     state = tmp_path / "state"
     state.mkdir()
     with sqlite3.connect(state / "springtide.sqlite") as store:
@@ -102,24 +108,17 @@ def test_a_state_directory_of_a_newer_version_is_a_plain_sentence(tmp_path: Path
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize(
-    ("config", "says"),
-    [
-        ("c.Springtide.no_such_thing = 1", "no setting Springtide.no_such_thing"),
-        ("this is no Python", "SyntaxError"),
-    ],
-)
-def test_a_configuration_that_cannot_be_meant_is_named(tmp_path: Path, config: str, says: str) -> None:
+def test_a_configuration_that_is_no_python_is_named(tmp_path: Path) -> None:
     file = tmp_path / "config.py"
-    file.write_text(config)
+    file.write_text("this is no Python")
     done = up(tmp_path / "state", "--port", str(free_port()), "--config", str(file))
     assert done.code == 1
-    assert says in done.err
+    assert "SyntaxError" in done.err
 
 
 def test_options_that_cannot_be_meant_are_bad_input(tmp_path: Path) -> None:
     for words in (["--port", "0"], ["--port", "x"], ["--simulated-gpus", "0"], ["--config", "none.py"]):
-        done = up(tmp_path / "state", *words)
+        done = refused(tmp_path / "state", *words)
         assert done.code == 2, words
         assert words[0] in done.err
 
