@@ -14,7 +14,7 @@ from histories.world import World
 from springtide.scheduler.model import Node, Order, Project, Settings
 
 BATCHES = 4
-SAMPLE = 2_500
+SAMPLE = 1_500
 LAYOUTS = ((4,), (2, 2))
 QUOTAS = [quotas for quotas in product(range(5), repeat=3) if sum(quotas) <= 4]
 SHAPES = (0, 2, 4)

@@ -22,7 +22,8 @@ class FaultyApi:
 
     ``before`` answers a request with a status before it reaches the server, ``after`` once the server has
     processed it: the sender cannot tell the difference. None forwards the request. Watches that are open while
-    ``mute`` is set stay open and send no further events; `expire` ends all watches as too old.
+    ``mute`` is set stay open and send no further events, ``withheld`` counts those; `expire` ends all watches as
+    too old.
     """
 
     def __init__(self, cluster: Cluster, kubeconfig: Path) -> None:
@@ -31,6 +32,7 @@ class FaultyApi:
         self.before: Fault = lambda _: None
         self.after: Fault = lambda _: None
         self.mute = False
+        self.withheld = 0
         self.expired = 0
         self.requests: list[tuple[str, str]] = []
         self._ending = asyncio.Event()
@@ -92,6 +94,7 @@ class FaultyApi:
                 break
             muted = muted or self.mute
             if muted:
+                self.withheld += bool(chunk)
                 continue
             if chunk == b"":
                 break

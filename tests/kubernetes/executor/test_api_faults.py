@@ -87,7 +87,7 @@ async def test_a_watch_that_died_without_a_word_is_noticed(bench: KubeBench, fau
     await bench.up(bench.job())
     faults.mute = True
     bench.end_pod(3)
-    await asyncio.sleep(1)
+    await eventually(lambda: faults.withheld, "the end is on its way and does not arrive")
     assert [each.phase for each in await bench.executor.attempts()] == [AttemptPhase.RUNNING]
     faults.mute = False
     ended = (await bench.gone(KEY)).exit
@@ -136,7 +136,7 @@ async def test_a_server_that_dies_and_comes_back_changes_nothing(bench: KubeBenc
     running = await bench.up(bench.job("before", slot=7))
     bench.cluster.stop_api()
     launch = asyncio.create_task(bench.executor.launch(bench.job(size=2)))
-    await asyncio.sleep(2)
+    await eventually(lambda: bench.executor._stalls.waiting, "the launch waits")
     with pytest.raises(ExecutorError, match="cannot be asked"):
         await bench.executor.pause(AttemptKey("before", 1))
     await asyncio.to_thread(bench.cluster.start_api)
