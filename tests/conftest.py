@@ -49,10 +49,14 @@ MARKER_OF_FOLDER = {
     "server_extension/test_sending.py": "process",
     "server_extension/test_server.py": "process",
     "simulate/test_generated_files.py": "slow",
+    "training/test_gang.py": "process",
+    "training/test_optuna.py": "slow",
     "training/test_run.py": "process",
     "widgets/test_digits_example.py": "slow",
     "widgets/test_images.py": "process",
     "widgets/test_kernel.py": "process",
+    "widgets/test_sweep_story.py": "slow",
+    "widgets/test_sweeps.py": "process",
 }
 
 # Groups of tests that run for minutes on one worker, longest first: they start first, so that none is left over.

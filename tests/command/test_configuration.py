@@ -11,14 +11,12 @@ import pytest
 from jupyterhub import roles
 from jupyterhub.scopes import define_custom_scopes, scope_definitions
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
-from kubespawner import KubeSpawner
 from traitlets.config import Config
 
 from springtide.hub_extension import configure
 from springtide.hub_extension.configuration import ACCESS, grant_to_users
 from springtide.hub_extension.web.auth import ADMIN_SCOPE
 from springtide.spawner.choice import with_quota
-from springtide.spawner.kube import KubeBuildSpawner
 from springtide.spawner.local import LocalBuildSpawner, SimpleBuildSpawner
 from springtide.spawner.quota import BuildQuota
 
@@ -321,10 +319,6 @@ class TestUsersOnJupyterHub5:
 
 
 class OwnSpawner(LocalProcessSpawner):
-    """A spawner of an admin's own."""
-
-
-class OwnKubeSpawner(KubeSpawner):
     """A spawner of pods of an admin's own."""
 
 
@@ -382,9 +376,16 @@ class TestHubOnKubernetes:
         c.KubeSpawner.image = "lab/notebook:1"
         return c
 
-    def test_notebooks_are_pods_with_a_build_quota(self, z2jh: Config) -> None:
+    @pytest.fixture
+    def pods(self) -> type:
+        """The spawner of notebooks as pods; it takes a second to import, which no other test here needs."""
+        from springtide.spawner.kube import KubeBuildSpawner  # noqa: PLC0415
+
+        return KubeBuildSpawner
+
+    def test_notebooks_are_pods_with_a_build_quota(self, z2jh: Config, pods: type) -> None:
         configure(z2jh)
-        assert z2jh.JupyterHub.spawner_class is KubeBuildSpawner
+        assert z2jh.JupyterHub.spawner_class is pods
 
     def test_notebooks_learn_where_the_pool_is_from_the_section_that_counts(self, z2jh: Config) -> None:
         configure(z2jh)
@@ -398,11 +399,16 @@ class TestHubOnKubernetes:
         assert z2jh.KubeSpawner.server_token_scopes == ["users:activity!user", ACCESS]
 
     @pytest.mark.parametrize("name", ["kubespawner.KubeSpawner", "springtide-kube"])
-    def test_the_spawner_has_a_name(self, name: str) -> None:
-        assert with_quota(name) is KubeBuildSpawner
+    def test_the_spawner_has_a_name(self, name: str, pods: type) -> None:
+        assert with_quota(name) is pods
 
-    def test_a_special_kubespawner_stays_what_it_is(self) -> None:
+    def test_a_special_kubespawner_stays_what_it_is(self, pods: type) -> None:
+        from kubespawner import KubeSpawner  # noqa: PLC0415
+
+        class OwnKubeSpawner(KubeSpawner):
+            """A spawner of pods of an admin's own."""
+
         made = with_quota(OwnKubeSpawner)
-        assert issubclass(made, KubeBuildSpawner)
-        assert made.__mro__.index(KubeBuildSpawner) < made.__mro__.index(OwnKubeSpawner)
+        assert issubclass(made, pods)
+        assert made.__mro__.index(pods) < made.__mro__.index(OwnKubeSpawner)
         assert made.__mro__.index(OwnKubeSpawner) < made.__mro__.index(KubeSpawner)
