@@ -18,13 +18,21 @@ from springtide.scheduler.model import Surplus
 from springtide.scheduler.policy import Planner
 
 STEPS = 200
-HISTORIES = 64
-IN_SUITE = 24
-"""Random histories without `--soak`: they and the others here take every branch of the policy that 64 take."""
+HISTORIES = (24, 64)
+"""Numbers of random histories in the suite, and in each unit of `--soak`; so also below.
+
+Those of the suite, with the ones that are worth repeating, take every branch of the policy that a unit takes.
+"""
+GROUPED = (8, 16)
+TYPED = (4, 8)
+LEAST_SERVED = (4, 4)
 BATCHES = 4
-GROUPED = 16
-TYPED = 8
-LEAST_SERVED = 4
+
+
+def seeds_of(number: tuple[int, int], first_seed: int, soak: int, batch: int = 0, batches: int = 1) -> range:
+    """Return the seeds of a batch of histories."""
+    in_suite, in_unit = number
+    return range(first_seed + batch, first_seed + (in_unit * soak or in_suite), batches)
 
 
 def prove(seed: int, *, twice: bool = False, **kind: Any) -> None:
@@ -40,26 +48,26 @@ def prove(seed: int, *, twice: bool = False, **kind: Any) -> None:
 
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_no_promise_is_broken_in_a_random_history(batch, first_seed, soak):
-    for seed in range(first_seed + batch, first_seed + (HISTORIES * soak or IN_SUITE), BATCHES):
+    for seed in seeds_of(HISTORIES, first_seed, soak, batch, BATCHES):
         prove(seed, twice=seed % 5 == 0)
 
 
 @pytest.mark.parametrize("batch", range(2))
 def test_no_promise_is_broken_where_jobs_require_islands_and_sockets(batch, first_seed, soak):
-    for seed in range(first_seed + batch, first_seed + GROUPED * (soak or 1), 2):
+    for seed in seeds_of(GROUPED, first_seed, soak, batch, 2):
         prove(seed, grouped=True)
 
 
 @pytest.mark.parametrize("batch", range(2))
 @pytest.mark.parametrize("grouped", [False, True])
 def test_no_promise_is_broken_with_several_gpu_types(batch, grouped, first_seed, soak):
-    for seed in range(first_seed + batch, first_seed + TYPED * (soak or 1), 2):
+    for seed in seeds_of(TYPED, first_seed, soak, batch, 2):
         prove(seed, twice=not grouped and seed % 3 == 0, typed=True, grouped=grouped)
 
 
 @pytest.mark.parametrize("typed", [False, True])
 def test_no_promise_is_broken_where_the_surplus_goes_to_the_least_served(typed, first_seed, soak):
-    for seed in range(first_seed, first_seed + LEAST_SERVED * (soak or 1)):
+    for seed in seeds_of(LEAST_SERVED, first_seed, soak):
         prove(seed, twice=not typed or seed % 4 == 0, typed=typed, surplus=Surplus.LEAST_SERVED)
 
 
