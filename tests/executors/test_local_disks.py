@@ -43,15 +43,21 @@ async def test_a_worker_that_prints_without_end_stays_killable(bench: LocalBench
 
 async def test_a_checkpoint_that_found_no_room_is_reported_until_one_is_saved(bench: LocalBench) -> None:
     spec = bench.code(
-        "import json, os, time\n"
+        "import json, os, pathlib, time\n"
         "for line in ({'step': 1, 'saved': True}, {'step': 2, 'unsaved': True}, {'step': 3}, {'saved': True}):\n"
+        "    while 'saved' in line and 'step' not in line and not pathlib.Path('go').exists(): time.sleep(0.01)\n"
         "    print(json.dumps(line), file=open(os.environ['SPRINGTIDE_REPORT'], 'a'))\n"
-        "    time.sleep(0.5)\n"
     )
-    await bench.run(spec)
-    told = [(each.last.step, each.unsaved_at is not None) for each in bench.of_kind(Reported)]
-    assert (3.0, True) in told
-    assert told[-1] == (None, False)
+
+    def told(step: float | None, *, unsaved: bool) -> bool:
+        *_, last = [None, *bench.of_kind(Reported)]
+        return last is not None and (last.last.step, last.unsaved_at is not None) == (step, unsaved)
+
+    await bench.executor.launch(spec)
+    await bench.until(lambda: told(3.0, unsaved=True), "the third report")
+    (bench.state / "jobs" / "job" / "work" / "go").touch()
+    await bench.until(lambda: told(None, unsaved=False), "the last report")
+    await bench.gone(spec.key)
 
 
 async def test_a_job_outlives_a_full_disk_and_its_end_is_recorded_when_there_is_room(bench: LocalBench) -> None:
