@@ -34,6 +34,7 @@ c.DummyAuthenticator.password = "{password}"
 c.Authenticator.allowed_users = {{"susan", "joe"}}
 c.JupyterHub.load_groups = {{"vision": {{"users": ["susan", "joe"]}}}}
 c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:{proxy}"
+c.ConfigurableHTTPProxy.pid_file = "{state}/proxy.pid"
 c.ConfigurableHTTPProxy.command = [{python!r}, "-m", "springtide.hub_extension.local_hub.proxy"]
 c.Spawner.cmd = [{python!r}, "-m", "jupyterhub.singleuser"]
 c.Springtide.state_dir = "{state}/springtide"
