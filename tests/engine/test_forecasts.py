@@ -180,6 +180,19 @@ async def test_nobody_waits_for_a_forecast_that_begins_too_late(pool, look, monk
     assert starts[first.id] is None
 
 
+async def test_of_more_jobs_than_can_be_forecast_those_asked_for_last_are(pool, monkeypatch):
+    monkeypatch.setattr(cache, "MAX_WANTED_JOBS", 2)
+    monkeypatch.setattr(cache, "MIN_PAUSE", 2 * EVERYTHING)
+    first = await pool.submit("susan", gpus=8, time_limit=1000.0, rotate=False)
+    await pool.state(first.id, "running")
+    waiting = [await pool.submit("susan", gpus=8, rotate=False) for _ in range(4)]
+
+    await pool.engine.request_starts([await pool.job(job.id) for job in waiting], EVERYTHING)
+
+    starts = [(await pool.job(job.id)).starts for job in waiting]
+    assert [start.why.code == "engine-starts-working" for start in starts] == [True, True, False, False]
+
+
 async def test_looking_again_costs_nothing_while_nothing_changes(pool, look):
     first = await pool.submit("susan", gpus=8, time_limit=1000.0, rotate=False)
     await pool.state(first.id, "running")

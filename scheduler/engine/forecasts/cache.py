@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 
 from springtide.scheduler import model, wire
@@ -25,6 +26,8 @@ MAX_WAITING_JOBS = 5_000
 """Maximum number of waiting jobs in a forecast, those next in line."""
 MAX_ASKED_JOBS = 500
 """Maximum number of jobs whose start is computed in one forecast; the others come in the next."""
+MAX_WANTED_JOBS = 5_000
+"""Maximum number of jobs that wait for their starts to be computed, those that were asked for last."""
 COMPUTING_TIME = 9.0
 """Maximum computing time of one forecast, in seconds."""
 MIN_PAUSE = 1.0
@@ -67,7 +70,7 @@ class ForecastCache:
         self._publish = publish
         self._record = record
         self._client = ForecastClient()
-        self._wanted: dict[str, None] = {}
+        self._wanted: OrderedDict[str, None] = OrderedDict()
         self._version_of: dict[str, int] = {}
         self._requested = asyncio.Event()
         self._renewed = asyncio.Event()
@@ -90,6 +93,8 @@ class ForecastCache:
         if not stale:
             return False
         self._wanted |= dict.fromkeys(stale[:MAX_ASKED_JOBS])
+        while len(self._wanted) > MAX_WANTED_JOBS:
+            self._wanted.popitem(last=False)
         self._requested.set()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="forecasts")
