@@ -119,7 +119,7 @@ class Job(Handle):
 
     def metrics(self) -> Metrics:
         """Return everything that the job has reported so far, over all its attempts; also as a frame of pandas."""
-        return Metrics(self._connection.ask(_all_points, self.id))
+        return Metrics(self._connection.ask(all_points, self.id))
 
     def notebook(self) -> dict[str, Any]:
         """Return the executed notebook of a notebook job, as far as it came, in the notebook format."""
@@ -180,7 +180,8 @@ class Job(Handle):
         return plain.job_text(info, now), plain.job_html(info, now)
 
 
-def _all_points(client: Client, job_id: str) -> list[wire.Point]:
+def all_points(client: Client, job_id: str) -> list[wire.Point]:
+    """Return everything that a job has reported so far."""
     return list(client.all_points(job_id))
 
 

@@ -18,12 +18,13 @@ from springtide.scheduler import wire
 from springtide.scheduler.capture import Captured, Here, submission
 from springtide.scheduler.client import Client
 from springtide.scheduler.client.times import prospect
+from springtide.widgets.comparison import Comparison
 from springtide.widgets.connection import Connection, connection
 from springtide.widgets.display import phrases, plain
 from springtide.widgets.display.output_types import jobs_output, pool_output
 from springtide.widgets.errors import SpringtideError
 from springtide.widgets.handle import show
-from springtide.widgets.job import Job
+from springtide.widgets.job import Job, all_points
 from springtide.widgets.results import frame, job_rows
 from springtide.widgets.submission.capture import Work, capture, capture_cell, capture_payload
 from springtide.widgets.submission.keywords import NAMES, check_names, check_own, split_keywords, takes_options
@@ -267,6 +268,16 @@ class Pool:
     def job(self, job_id: str) -> Job | Sweep:
         """Return the handle of one job, or of a sweep."""
         return handle_of(self.connection.ask(Client.job, job_id), self._way)
+
+    def compare(self, jobs: Iterable[Job | Sweep | str]) -> Comparison:
+        """Return 2 to `wire.MAX_COMPARED` jobs or trials side by side, given as handles or ids.
+
+        ``pool.compare(pool.jobs(tag="baseline", limit=5))``. Raise `PoolError` for other numbers of jobs, and
+        for one that you may not see.
+        """
+        ids = [job if isinstance(job, str) else job.id for job in jobs]
+        found = self.connection.ask(Client.compare, ids)
+        return Comparison(found, [self.connection.ask(all_points, job.id) for job in found.jobs])
 
     def form(self) -> JobForm:
         """Return a form to submit jobs with, offering what you may ask for."""

@@ -203,9 +203,9 @@ async def jobs(call: Call[JobsQuery, None]) -> JobPage:
     return page
 
 
-async def seen(call: Call[object, object]) -> Job:
-    """Return the job that the path names. Raises `Refusal` 404 if there is none or the caller may not see it."""
-    job_id = call.path["id"]
+async def seen(call: Call[object, object], job_id: str = "") -> Job:
+    """Return a job, by default that of the path. Raises `Refusal` 404 if there is none that the caller may see."""
+    job_id = job_id or call.path["id"]
     job = await call.pool.engine.job(job_id)
     if not permissions.may_see_job(call.caller, job):
         raise Refusal(404, "not_found", f"There is no job {job_id[:80]!r}.")

@@ -161,6 +161,7 @@ def page_handlers(
     return [
         (rf"{at}(?:jobs/?)?", Page, {"site": site, "page": "jobs"}),
         (rf"{at}jobs/([\w.~-]{{1,128}})", Page, {"site": site, "page": "job"}),
+        (rf"{at}compare", Page, {"site": site, "page": "compare"}),
         (rf"{at}pool", Page, {"site": site, "page": "pool"}),
         (rf"{at}workspaces", Page, {"site": site, "page": "workspaces"}),
         (rf"{at}notifications", Page, {"site": site, "page": "notifications"}),

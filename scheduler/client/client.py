@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
@@ -237,6 +237,10 @@ class Client:
         query = {"rank": rank, "offset": offset, "limit": limit, "wait": wait or None}
         path = _path("jobs", job_id, "log")
         return self._http.struct(wire.LogChunk, "GET", path, query=query, timeout=self._timeout + wait)
+
+    def compare(self, job_ids: Sequence[str]) -> wire.Comparison:
+        """Return 2 to `wire.MAX_COMPARED` jobs side by side, with what differs among them."""
+        return self._http.struct(wire.Comparison, "GET", "comparison", query={"jobs": ",".join(job_ids)})
 
     def points(self, job_id: str, *, after: int = 0, limit: int | None = None) -> wire.Points:
         """Return what the job reported after report number ``after``."""

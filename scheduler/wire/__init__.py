@@ -70,6 +70,7 @@ from springtide.scheduler.wire.pool import (
     UndrainRequest,
 )
 from springtide.scheduler.wire.ranges import JobRanges
+from springtide.scheduler.wire.reruns.comparison import MAX_COMPARED, Comparison, Difference
 from springtide.scheduler.wire.reruns.requests import Rerun, changes_of, rerun
 from springtide.scheduler.wire.reruns.views import OptionChange, RerunOf
 from springtide.scheduler.wire.shapes import (
@@ -112,6 +113,7 @@ from springtide.scheduler.wire.workspaces import (
 )
 
 __all__ = [
+    "MAX_COMPARED",
     "MAX_GPUS",
     "MAX_JOBS_PAGE",
     "MAX_NAME",
@@ -135,6 +137,8 @@ __all__ = [
     "BuildSums",
     "BuildUse",
     "ChannelView",
+    "Comparison",
+    "Difference",
     "DrainRequest",
     "DrainView",
     "Event",

@@ -1,15 +1,37 @@
-"""Jobs that are found by their tags on the pages of the real service."""
+"""Jobs that are found by their tags, and compared, on the pages of the real service."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from pages_service import Service
 from playwright.sync_api import Page, expect
 
+from springtide.scheduler import wire
+
 Visit = Callable[..., Page]
+
+TRAIN = """
+import json, os, sys, time
+for step in range(1, 6):
+    with open(os.environ["SPRINGTIDE_REPORT"], "a") as report:
+        values = {sys.argv[1]: float(sys.argv[2]) / step}
+        report.write(json.dumps({"at": time.time(), "step": step, "of": 5, "values": values}) + "\\n")
+"""
+WAITS = """
+import json, os, pathlib, sys, time
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.05)
+for step in (1, 2):
+    with open(os.environ["SPRINGTIDE_REPORT"], "a") as report:
+        report.write(json.dumps({"at": time.time(), "step": step, "values": {"loss": 1 / step}}) + "\\n")
+time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -48,3 +70,64 @@ def test_a_tag_that_no_job_has_says_so(visit: Visit) -> None:
     page = visit("susan", "?tag=nowhere")
     page.get_by_test_id("clear-filters").click()
     expect(page.get_by_test_id("clear-tag")).to_have_count(0)
+
+
+def trained(service: Service, name: str, metric: str, rate: str, **options: Any) -> wire.Job:
+    job = service.submit("susan", "python3", "-c", TRAIN, metric, rate, name=name, **options)
+    return service.until(job.id, lambda found: found.state == "succeeded")
+
+
+@pytest.fixture
+def runs(service: Service) -> list[wire.Job]:
+    """Three runs that have ended; the third one reports another metric."""
+    return [
+        trained(service, "first", "loss", "0.1", source="rate = 0.1\nfit(rate)", tags=["trio"]),
+        trained(service, "second", "loss", "0.2", source="rate = 0.2\nfit(rate)", gpus=2, tags=["trio"]),
+        trained(service, "third", "<i>accuracy</i>", "0.3", tags=["trio"]),
+    ]
+
+
+def compared(jobs: list[wire.Job]) -> str:
+    return "compare?" + "&".join(f"job={job.id}" for job in jobs)
+
+
+def test_selected_jobs_are_compared(visit: Visit, runs: list[wire.Job]) -> None:
+    page = visit("susan", "?show=all&tag=trio")
+    for job in runs:
+        page.locator(f"[data-testid=job-row][data-job='{job.id}']").get_by_test_id("select-job").check()
+    page.get_by_test_id("selected-compare").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Comparison of 3 jobs")
+    gpus = page.get_by_test_id("difference").filter(has=page.get_by_role("rowheader", name="gpus"))
+    expect(gpus.get_by_role("cell")).to_have_text(["1", "2", "1"])
+    loss = page.get_by_test_id("overlay-loss")
+    expect(loss.get_by_test_id("overlay-run")).to_have_count(2)
+    expect(loss).to_contain_text("step")
+    expect(page.get_by_test_id("code-change").first).to_contain_text("+rate = 0.2")
+    page.get_by_test_id("metrics-across").select_option("time")
+    expect(loss).to_contain_text("time since the first report")
+    assert not Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa"]}).response["violations"]
+    page.get_by_test_id("compare-without").nth(1).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Comparison of 2 jobs")
+    expect(page.get_by_test_id("none-in-common")).to_be_visible()
+    expect(page.get_by_test_id("overlay-<i>accuracy</i>")).to_be_visible()
+
+
+def test_the_curves_of_a_comparison_are_live(visit: Visit, service: Service, tmp_path: Path) -> None:
+    jobs = [
+        service.submit("susan", "python3", "-c", WAITS, str(tmp_path / "go"), name=name) for name in ("one", "two")
+    ]
+    page = visit("susan", compared(jobs))
+    expect(page.get_by_test_id("section-curves")).to_contain_text("None of these jobs has reported a metric yet.")
+    expect(page.get_by_test_id("alike")).to_be_visible()
+    (tmp_path / "go").touch()
+    expect(page.get_by_test_id("overlay-loss").get_by_test_id("overlay-run")).to_have_count(2)
+
+
+def test_too_few_too_many_and_unknown_jobs_are_told_in_words(visit: Visit, runs: list[wire.Job]) -> None:
+    page = visit("susan", "compare")
+    expect(page.locator("#page")).to_contain_text("Two jobs or more are compared.")
+    page = visit("susan", "compare?" + "&".join(f"job=j{n}" for n in range(25)))
+    expect(page.locator("#page")).to_contain_text("At most 20 jobs are compared at a time; these are 25.")
+    page = visit("jemma", compared(runs))
+    expect(page.locator("#message")).to_contain_text("There is no job")
+    expect(page.get_by_test_id("differences")).to_have_count(0)

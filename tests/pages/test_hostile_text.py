@@ -102,6 +102,13 @@ def test_on_the_page_of_a_job_with_its_log_metrics_files_and_notebook(visit: Vis
     expect_only_text(page)
 
 
+def test_on_the_page_that_compares_jobs(visit: Visit, jobs: list[wire.Job]) -> None:
+    page = visit("susan", "compare?" + "&".join(f"job={job.id}" for job in jobs))
+    expect(page.get_by_test_id("differences")).to_contain_text(f"last {SHOWN}")
+    expect(page.get_by_test_id("section-curves")).to_contain_text(SHOWN)
+    expect_only_text(page)
+
+
 def test_on_the_page_of_a_job_whose_program_is_not_there(visit: Visit, jobs: list[wire.Job]) -> None:
     page = visit("susan", f"jobs/{jobs[2].id}")
     expect(page.get_by_test_id("job-error").first).to_contain_text(MARKUP.partition(" ")[0])

@@ -59,6 +59,10 @@ def test_the_page_of_a_sweep_shows_its_trials_live_and_links_to_them(visit: Visi
     expect(page.get_by_test_id("job-trial")).to_contain_text("trial 2: lr=0.01, depth=2")
     page.get_by_test_id("sweep-link").click()
     expect(page.locator("h1")).to_have_text("rates")
+    page.get_by_test_id("trials-compare").click()
+    expect(page.locator("h1")).to_have_text("Comparison of 4 jobs")
+    depths = page.get_by_test_id("difference").filter(has=page.get_by_role("rowheader", name="depth"))
+    expect(depths.get_by_role("cell")).to_have_text(["0", "1", "2", "3"])
 
 
 def test_failed_trials_are_retried_and_the_rest_is_cancelled_on_the_page(visit: Visit, service: Service) -> None:

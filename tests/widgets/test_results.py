@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from springtide.widgets.connection import PoolError
 from springtide.widgets.errors import DownloadError, NoResultError
 from springtide.widgets.job import Job
 from springtide.widgets.shared_pool import Pool
@@ -83,3 +85,18 @@ def test_without_pandas_only_a_frame_is_missing() -> None:
         "The job has reported nothing. A training does so with job.report(step=…, of=…, loss=…).",
         "MissingPackageError A frame needs pandas, which is not installed here: %pip install pandas",
     ]
+
+
+def test_jobs_are_compared_side_by_side(pool: Pool, left: Job, workdir: Path) -> None:
+    other = pool.submit("python leaves.py --again", name="<i>other</i>", gpus=2).wait(60, quiet=True)
+    found = pool.compare([left, other.id])
+    text = repr(found)
+    assert re.search(r"gpus +1 +2", text)
+    assert re.search(r"loss +0.0833333 +0.0833333", text)
+    assert "&lt;i&gt;other&lt;/i&gt;" in found._repr_html_()
+    frame = found.to_frame()
+    assert frame["option.gpus"].tolist() == ["1", "2"]
+    reports = found.metrics()
+    assert reports.groupby("job")["loss"].count().tolist() == [12, 12]
+    with pytest.raises(PoolError, match="1 job cannot be compared"):
+        pool.compare([left])

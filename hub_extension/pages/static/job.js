@@ -8,7 +8,7 @@ import { Outputs } from "./jobs/outputs.js";
 import { UseCharts } from "./jobs/use_charts.js";
 import { drawAttempts, drawFacts, drawSource } from "./jobs/job_parts.js";
 import { LogKeeper } from "./visuals/live/log_keeper.js";
-import { call, calmly, followEvents, jobPath, oncePerFrame, showMessage, site } from "./site.js";
+import { call, calmly, comparePath, followEvents, jobPath, oncePerFrame, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { emptyState } from "./visuals/base/glyphs.js";
 import { renderWorkCard } from "./visuals/views/work_card.js";
@@ -175,7 +175,7 @@ function drawCard(job, data) {
   const may = job.user === site.user || site.administers(job.project);
   const acts = may ? { pause: act("pause"), resume: act("resume"), cancel: act("cancel"), retry: act("retry") } : {};
   const actions = job.user === site.user && !job.sweep ? { ...acts, rerun: () => editor.send(), edit: () => editor.open() } : acts;
-  const card = { job, now: clockNow(), colour: shown.colour, simulated: shown.simulated, notice: shown.notice, editor, pageOf: jobPath, ...data };
+  const card = { job, now: clockNow(), colour: shown.colour, simulated: shown.simulated, notice: shown.notice, editor, pageOf: jobPath, compareOf: comparePath, ...data };
   return h("article", { key: "card", class: "st-large", draw: (node) => renderWorkCard(node, card, actions) });
 }
 

@@ -6,7 +6,7 @@ import { Selection } from "./jobs/selection.js";
 import { CurveKeeper } from "./visuals/live/curves.js";
 import { RerunEditor } from "./visuals/live/rerun_editor.js";
 import { TrialKeeper } from "./visuals/live/trial_keeper.js";
-import { attempted, call, calmly, followEvents, jobPath, oncePerFrame, showMessage, site, tagPath } from "./site.js";
+import { attempted, call, calmly, comparePath, followEvents, jobPath, oncePerFrame, showMessage, site, tagPath } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { emptyState, isFinal } from "./visuals/base/glyphs.js";
 import { waits } from "./visuals/base/job_words.js";
@@ -170,7 +170,7 @@ function toggle(id) {
 function cardOf(job) {
   const colour = pool?.projects.find((project) => project.name === job.project)?.colour ?? null;
   const editor = job.user === site.user ? editorOf(job.id) : null;
-  const about = { job, now: clockNow(), colour, simulated: pool?.simulated, href: jobPath(job.id), notice: shown.notices.get(job.id), pageOf: jobPath, editor };
+  const about = { job, now: clockNow(), colour, simulated: pool?.simulated, href: jobPath(job.id), notice: shown.notices.get(job.id), pageOf: jobPath, compareOf: comparePath, editor };
   const data = job.trials ? { ...about, rows: rowsOf(job) } : { ...about, points: curves.of(job), log: null };
   const again = editor ? { rerun: () => editor.send(), edit: () => editor.open() } : {};
   return { data, actions: { ...(mayAct(job) ? actionsOf(job.id) : {}), ...again } };

@@ -55,6 +55,11 @@ export function jobPath(id) {
   return `${prefix}jobs/${encodeURIComponent(id)}`;
 }
 
+/** The address of the page that compares jobs. */
+export function comparePath(ids) {
+  return `${prefix}compare?${new URLSearchParams(ids.map((id) => ["job", id]))}`;
+}
+
 /** The address of the viewer's jobs that have a tag, ended ones too. */
 export function tagPath(tag) {
   return `${prefix}?${new URLSearchParams({ tag, show: "all" })}`;

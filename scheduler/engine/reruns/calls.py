@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.engine.reruns import changes
+from springtide.scheduler.engine.reruns import changes, comparison
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.store_threads import StoreThreads
@@ -18,7 +19,7 @@ from springtide.scheduler.store.records import JobRecord, JobSpec
 
 
 class RerunCalls:
-    """Makes the submissions of runs again from the records and files of earlier jobs."""
+    """Makes the submissions of runs again from the records and files of earlier jobs, and compares jobs."""
 
     def __init__(self, store: StoreThreads, jobs: JobLookup, settings: EngineSettings) -> None:
         self._threads = store
@@ -28,6 +29,12 @@ class RerunCalls:
     async def first(self, job_id: str) -> JobSpec:
         """Return what a job was submitted with. Raises `Refusal` if it cannot be run again by itself."""
         return (await self._first(job_id)).spec
+
+    async def compared(self, jobs: Sequence[wire.Job]) -> wire.Comparison:
+        """Return jobs side by side, with what differs among them. Raises `Refusal` for one that is gone."""
+        records = [await self._jobs.get(job.id) for job in jobs]
+        code = await asyncio.to_thread(comparison.code_changes, [record.spec for record in records])
+        return wire.Comparison(jobs=list(jobs), differences=comparison.differences(records), code=code)
 
     async def _first(self, job_id: str) -> JobRecord:
         job = await self._jobs.get(job_id)

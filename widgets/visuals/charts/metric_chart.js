@@ -4,7 +4,8 @@ import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
 import { amount, clean, count, duration } from "../base/words.js";
 
-const SIZE = { width: 600, height: 200, left: 64, right: 12, top: 10, bottom: 34 };
+/** Width and height of a chart and the margins of its plot, in units of the drawing. */
+export const SIZE = { width: 600, height: 200, left: 64, right: 12, top: 10, bottom: 34 };
 const TICKS = 4;
 const WIDEST_LABEL = 60;
 const STEPS = [1, 2, 2.5, 5, 10];
@@ -57,7 +58,8 @@ function metricWords(points, name) {
   return `now ${amount(values.at(-1))}, from ${amount(low)} to ${amount(high)}${pauses ? `, ${count(pauses, "pause")}` : ""}`;
 }
 
-function plotOf(points, name, along, bounds) {
+/** The scales of a plot that holds points and `bounds`: `x` and `y` of a value, and the marks `xs` and `ys`. */
+export function plotOf(points, name, along, bounds) {
   const range = (values) => [values.reduce((least, value) => Math.min(least, value)), values.reduce((most, value) => Math.max(most, value))];
   const [low, high] = range([...points.map((point) => point.values[name]), ...bounds]);
   const [from, to] = range(points.map(along));
@@ -85,7 +87,8 @@ export function ticks(low, high) {
   return Array.from({ length: last - first + 1 }, (_, place) => Number(((first + place) * step).toPrecision(12)));
 }
 
-function drawRow(value, { y }) {
+/** A mark of the vertical axis with its line. */
+export function drawRow(value, { y }) {
   return s(
     "g",
     { key: `row ${value}` },
@@ -94,7 +97,8 @@ function drawRow(value, { y }) {
   );
 }
 
-function drawColumn(value, { x }, stepped) {
+/** A mark of the horizontal axis, of steps or of seconds. */
+export function drawColumn(value, { x }, stepped) {
   return s(
     "g",
     { key: `column ${value}` },
@@ -114,11 +118,13 @@ function drawBreak({ attempt, at, before, first }, { x }) {
   return s("line", { key: `break ${attempt}`, class: "st-resume", x1: x(at), x2: x(at), y1: SIZE.top, y2: SIZE.height - SIZE.bottom, "data-testid": "metric-pause" }, s("title", {}, words));
 }
 
-function attemptLines(points) {
+/** The points of each attempt. */
+export function attemptLines(points) {
   return [...Map.groupBy(points, (point) => point.attempt).values()];
 }
 
-function lineOf(part, name, along, { x, y }) {
+/** The path of one attempt. */
+export function lineOf(part, name, along, { x, y }) {
   const every = Math.max(1, Math.ceil(part.length / MOST_DRAWN));
   const drawn = part.filter((_, place) => place % every === 0 || place === part.length - 1);
   const d = drawn.map((point, place) => `${place ? "L" : "M"}${x(along(point)).toFixed(1)} ${y(point.values[name]).toFixed(1)}`).join("");

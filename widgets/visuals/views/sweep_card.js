@@ -19,7 +19,7 @@ const NO_METRIC = 'No metric is named, so no trial is the best one. Name one wit
  * Draws a sweep's card.
  * @param data `job`: Job with `trials`; `rows`: list of TrialRow, or null while they are not known; `now`; `notice`;
  *   `colour`, `simulated`, `href`, `target`, `blocked`, `editor` as of a job's card; `pageOf` gives the address of a job's own
- *   page by its id, or null
+ *   page by its id, or null; `compareOf` the address of the comparison of jobs, left out where there is none
  * @param actions `pause()`, `resume()`, `cancel()`, `retry()`, `rerun()`, `edit()`, each left out where the viewer may not
  */
 export function renderSweepCard(element, data, actions = {}) {
@@ -32,7 +32,7 @@ export function renderSweepCard(element, data, actions = {}) {
     again();
   };
   const matching = rows && found(state, rows);
-  const shown = { rows, matching, metric: trials.metric || "value", goal: trials.goal, best: trials.best?.trial, colour, pageOf: data.pageOf, target: data.target };
+  const shown = { rows, matching, metric: trials.metric || "value", goal: trials.goal, best: trials.best?.trial, colour, pageOf: data.pageOf, compareOf: data.compareOf, target: data.target };
   stage(element, "st-card");
   element.dataset.testid = "job-card";
   element.dataset.job = job.id;

@@ -10,6 +10,7 @@ import { amount, clean, count } from "../base/words.js";
 const FIRST_TRIALS = 50;
 const MORE_TRIALS = 200;
 const MOST_PARAMETERS = 12;
+const MOST_COMPARED = 20;
 const DASH = "–";
 
 /** How the table begins: by number, unfiltered. */
@@ -18,7 +19,8 @@ export const TABLE_BEGIN = { column: "trial", down: false, state: "", text: "", 
 /**
  * The filters and the table, as descriptions.
  * @param data `rows`: all, `matching`: those that the filter leaves; `metric`, `goal`, `best`: number of the best one;
- *   `colour`; `pageOf` gives the address of a job's own page by its id, or null; `target`
+ *   `colour`; `pageOf` gives the address of a job's own page by its id, or null; `target`; `compareOf` gives the
+ *   address of the comparison of jobs by their ids, left out where there is none
  * @param view as `TABLE_BEGIN`
  * @param choose `choose(changes)` of the view
  */
@@ -35,8 +37,17 @@ export function trialTable(data, view, choose) {
     sorted.length > 0 && drawTrials(sorted.slice(0, view.shown), columns, data, view, choose),
     !sorted.length && emptyState("No trial matches.", "Try other words, or ", h("button", { key: "all", type: "button", class: "st-button", "data-testid": "trials-all", on: { click: () => choose({ state: "", text: "" }) } }, "show all")),
     parameters.length > MOST_PARAMETERS && h("p", { key: "left", class: "st-muted st-trials-note" }, `${count(parameters.length - MOST_PARAMETERS, "more parameter")} on the pages of the trials.`),
+    drawComparing(sorted, data.compareOf),
     left > 0 && h("button", { key: "more", type: "button", class: "st-button", "data-testid": "trials-more", on: { click: () => choose({ shown: view.shown + MORE_TRIALS }) } }, `Show more (${amount(left)} left)`),
   );
+}
+
+/** The way to the comparison of the first trials of the table that have begun. */
+function drawComparing(sorted, compareOf) {
+  const begun = sorted.filter(({ job }) => job).slice(0, MOST_COMPARED);
+  if (!compareOf || begun.length < 2) return null;
+  const words = sorted.length > begun.length ? `Compare the first ${begun.length} of these trials` : `Compare these ${begun.length} trials`;
+  return h("a", { key: "compare", class: "st-button", href: compareOf(begun.map(({ job }) => job)), "data-testid": "trials-compare" }, words);
 }
 
 function columnsOf(parameters, { rows, metric, goal }) {

@@ -76,7 +76,7 @@ function drawRows(about, columns, { toggle }) {
     h(
       "tr",
       { key: `row ${job.id}`, class: isFinal(job.state) ? "st-ended" : null, "data-testid": "job-row", "data-job": job.id, "data-state": job.state },
-      h("td", { key: "select", class: "st-check" }, h("input", { type: "checkbox", "aria-label": `Select ${name}`, checked: selection.has(job.id), disabled: !selection.may(job), "data-testid": "select-job", on: { change: (event) => selection.set(job.id, event.target.checked) } })),
+      h("td", { key: "select", class: "st-check" }, h("input", { type: "checkbox", "aria-label": `Select ${name}`, checked: selection.has(job.id), "data-testid": "select-job", on: { change: (event) => selection.set(job.id, event.target.checked) } })),
       columns.map((column) => drawCell(column, column.draw(about))),
       h("td", { key: "card", class: "st-fold" }, h("button", { type: "button", class: "st-button", "aria-expanded": String(opened), "aria-label": `${opened ? "Close" : "Open"} the card of ${name}`, "data-testid": "open-card", on: { click: () => toggle(job.id) } }, opened ? "▾" : "▸")),
     ),

@@ -1,6 +1,6 @@
 /** Several jobs selected at once: what can be done with them, what became of each, and the way back. */
 
-import { call } from "../site.js";
+import { call, comparePath } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { isFinal } from "../visuals/base/glyphs.js";
 import { clean, count, listed } from "../visuals/base/words.js";
@@ -8,6 +8,14 @@ import { clean, count, listed } from "../visuals/base/words.js";
 const DONE = { pause: "Paused", resume: "Resumed", cancel: "Cancelled" };
 const BACK = { pause: "resume", resume: "pause" };
 const MOST = 200;
+const MOST_COMPARED = 20;
+
+/** The way to the comparison of the selected jobs; of too many why there is none. */
+function comparing(jobs) {
+  if (jobs.length < 2) return null;
+  if (jobs.length > MOST_COMPARED) return h("span", { key: "compare", class: "st-muted" }, `At most ${MOST_COMPARED} jobs are compared at a time.`);
+  return h("a", { key: "compare", class: "st-button", href: comparePath(jobs.map(({ id }) => id)), "data-testid": "selected-compare" }, `Compare ${jobs.length}`);
+}
 
 export class Selection {
   /**
@@ -27,13 +35,12 @@ export class Selection {
     return this.ids.has(id);
   }
 
-  may(job) {
+  #may(job) {
     return this.page.mayAct(job) && !isFinal(job.state);
   }
 
   hasAll(jobs) {
-    const able = jobs.filter((job) => this.may(job));
-    return able.length > 0 && able.every(({ id }) => this.ids.has(id));
+    return jobs.length > 0 && jobs.every(({ id }) => this.ids.has(id));
   }
 
   set(id, chosen) {
@@ -45,7 +52,7 @@ export class Selection {
   }
 
   setAll(jobs, chosen) {
-    this.ids = new Set(chosen ? jobs.filter((job) => this.may(job)).map(({ id }) => id) : []);
+    this.ids = new Set(chosen ? jobs.map(({ id }) => id) : []);
     this.confirming = false;
     this.told = null;
     this.changed();
@@ -59,13 +66,14 @@ export class Selection {
 
   /** The bar over the table; nothing while nothing is selected and nothing was done. */
   draw(jobs) {
-    const chosen = jobs.filter((job) => this.ids.has(job.id) && this.may(job));
+    const chosen = jobs.filter((job) => this.ids.has(job.id));
+    const able = chosen.filter((job) => this.#may(job));
     if (!chosen.length && !this.told) return null;
     return h(
       "div",
       { key: "selection", class: "st-selection", role: "region", "aria-label": "Selected jobs", "data-testid": "selection" },
       chosen.length > 0 && h("strong", { key: "number" }, `${count(chosen.length, "job")} selected`),
-      chosen.length > 0 && (this.confirming ? this.#confirmation(chosen) : this.#choices(chosen)),
+      chosen.length > 0 && (this.confirming && able.length ? this.#confirmation(able) : [...this.#choices(able), comparing(chosen)]),
       this.told && this.#result(),
     );
   }
@@ -77,7 +85,7 @@ export class Selection {
     return [
       this.#button("pause", `Pause ${pausable.length}`, act("pause", pausable), !pausable.length),
       this.#button("resume", `Resume ${held.length}`, act("resume", held), !held.length),
-      this.#button("cancel", `Cancel ${jobs.length}…`, () => this.#confirm(true)),
+      this.#button("cancel", `Cancel ${jobs.length}…`, () => this.#confirm(true), !jobs.length),
     ];
   }
 

@@ -1,0 +1,35 @@
+"""What the API tells of several runs side by side."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from springtide.scheduler.wire.jobs import Job
+from springtide.scheduler.wire.shapes import Answer
+
+MAX_COMPARED: Final = 20
+"""Maximum number of jobs that are compared at a time."""
+
+
+class Difference(Answer, frozen=True, kw_only=True):
+    """What differs among the compared jobs, as a person reads it: a text for each job, in their order.
+
+    ``kind`` is ``parameter`` of a trial, ``option``, ``variable`` of the environment, ``command`` or ``files``. Of
+    variables and files only which of them are equal is told: equal ones have the same letter.
+    """
+
+    kind: str
+    name: str
+    values: list[str]
+
+
+class Comparison(Answer, frozen=True, kw_only=True):
+    """Jobs side by side, in the order that was asked for.
+
+    ``code`` has for each job how its source differs from that of the first one, as lines of a unified diff: empty
+    if it is the same or there is none, None if it is too long to compare.
+    """
+
+    jobs: list[Job]
+    differences: list[Difference]
+    code: list[list[str] | None]

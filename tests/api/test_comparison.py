@@ -1,0 +1,71 @@
+"""Jobs side by side: what differs among them, for those who may see each of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+async def comparison(running: Any, user: str, *ids: str) -> Any:
+    return await running.as_(user).get("/comparison", params={"jobs": ",".join(ids)})
+
+
+async def test_what_differs_is_told_with_a_value_for_each_job(running: Any) -> None:
+    source = "def train(lr):\n    return lr\n\ntrain(0.1)"
+    first = await running.submit(
+        "susan", "python3", "train.py", "0.1", source=source, env={"SEED": "1", "TOKEN": "hunter2"}, time_limit=60
+    )
+    second = await running.submit(
+        "susan",
+        "python3",
+        "train.py",
+        "0.2",
+        source=source.replace("(0.1)", "(0.2)"),
+        env={"SEED": "2", "TOKEN": "hunter2"},
+        tags=["seed-2"],
+    )
+    third = await running.submit("susan", "python3", "train.py", "0.2", source=source, env={"TOKEN": "hunter2"})
+    answer = await comparison(running, "susan", first["id"], second["id"], third["id"])
+    found = answer.json()
+    assert [job["id"] for job in found["jobs"]] == [first["id"], second["id"], third["id"]]
+    told = {(each["kind"], each["name"]): each["values"] for each in found["differences"]}
+    assert told == {
+        ("option", "time_limit"): ["1m", "none", "none"],
+        ("option", "tags"): ["none", "seed-2", "none"],
+        ("variable", "SEED"): ["A", "B", "none"],
+        ("command", "argument 2"): ["0.1", "0.2", "0.2"],
+    }
+    assert "hunter2" not in answer.text
+    assert [line for line in found["code"][1] if line[0] in "+-"] == ["-train(0.1)", "+train(0.2)"]
+    assert (found["code"][0], found["code"][2]) == ([], [])
+
+
+async def test_commands_of_different_length_are_told_from_where_they_differ(running: Any) -> None:
+    short = await running.submit("susan", "python3", "train.py", "--fast")
+    long = await running.submit("susan", "python3", "train.py", "--out", "my file")
+    none = await running.submit("susan", "python3", "train.py")
+    answer = await comparison(running, "susan", short["id"], long["id"], none["id"])
+    (found,) = answer.json()["differences"]
+    assert (found["name"], found["values"]) == ("arguments", ["--fast", "--out 'my file'", "none"])
+
+
+async def test_a_long_source_is_not_compared_line_by_line(running: Any) -> None:
+    ids = [(await running.submit("susan", source=f"{word}\n" * 1001))["id"] for word in ("one", "two")]
+    assert (await comparison(running, "susan", *ids)).json()["code"] == [[], None]
+
+
+async def test_a_job_of_somebody_elses_is_not_compared(running: Any) -> None:
+    own = await running.submit("susan", name="own")
+    hers = await running.submit("jemma", name="hers")
+    answer = await comparison(running, "susan", own["id"], hers["id"])
+    assert (answer.status_code, answer.json()["message"]) == (404, f"There is no job {hers['id']!r}.")
+    assert "hers" not in answer.text.replace(hers["id"], "")
+    assert (await comparison(running, "admin", own["id"], hers["id"])).status_code == 200
+
+
+@pytest.mark.parametrize("number", [1, 21])
+async def test_two_to_twenty_jobs_are_compared(running: Any, number: int) -> None:
+    answer = await comparison(running, "susan", *(f"job{n}" for n in range(number)), "job0")
+    assert (answer.status_code, answer.json()["field"]) == (422, "jobs")
+    assert answer.json()["hint"] == "Name 2 to 20 different jobs."

@@ -1,0 +1,94 @@
+"""Jobs side by side in a notebook: what differs among them, and what they reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from springtide.scheduler import wire
+from springtide.widgets.display import phrases
+from springtide.widgets.display.plain import html_table, text_table
+from springtide.widgets.results import frame, job_rows
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+class Comparison:
+    """Jobs side by side, shown as a table of what differs among them and what each last reported.
+
+    ``jobs`` are the jobs as they were when they were compared, ``differences`` what differs among them, with a
+    value for each. ``code`` has for each how its source differs from that of the first one, as lines of a unified
+    diff: empty if it does not, None if it is too long to compare.
+    """
+
+    def __init__(self, found: wire.Comparison, points: Sequence[Iterable[wire.Point]]) -> None:
+        self.jobs = found.jobs
+        self.differences = found.differences
+        self.code = found.code
+        self._reports = [
+            {
+                "job": job.id,
+                "name": job.name,
+                "attempt": point.attempt,
+                "at": point.at,
+                "step": point.step,
+                **point.values,
+            }
+            for job, reported in zip(found.jobs, points, strict=True)
+            for point in reported
+            if point.step is not None or point.values
+        ]
+
+    def to_frame(self) -> DataFrame:
+        """Return a frame of pandas with a row for each job, as `Jobs.to_frame`, and what differs among them.
+
+        What differs has columns such as ``parameter.lr`` and ``option.gpus``, as text. Raises
+        `MissingPackageError`.
+        """
+        rows = job_rows(self.jobs)
+        for different in self.differences:
+            for row, value in zip(rows, different.values, strict=True):
+                row[f"{different.kind}.{different.name}"] = value
+        return frame(rows)
+
+    def metrics(self) -> DataFrame:
+        """Return a frame of pandas with a row for each report: its job, attempt, time, step and values.
+
+        Times are in seconds since 1970. ``frame.pivot_table("loss", "step", "name").plot()`` draws the curves over
+        each other. Raises `MissingPackageError`.
+        """
+        return frame(self._reports)
+
+    def _heads(self) -> list[str]:
+        return ["", *(job.name or job.id for job in self.jobs)]
+
+    def _rows(self) -> list[list[str]]:
+        reported = dict.fromkeys(name for job in self.jobs for name in job.progress.values)
+        values = [[name, *(_last(job.progress.values.get(name)) for job in self.jobs)] for name in reported]
+        code = ["code", *map(_code_words, self.code)]
+        return [
+            ["id", *(job.id for job in self.jobs)],
+            ["state", *map(phrases.state, self.jobs)],
+            *([different.name, *different.values] for different in self.differences),
+            *([code] if any(change != [] for change in self.code) else []),
+            *values,
+        ]
+
+    def __repr__(self) -> str:
+        return text_table(self._heads(), self._rows(), "")
+
+    def _repr_html_(self) -> str:
+        return html_table(self._heads(), self._rows(), "")
+
+
+def _last(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def _code_words(change: Sequence[str] | None) -> str:
+    if change is None:
+        return "differs"
+    added = sum(line.startswith("+") for line in change)
+    removed = sum(line.startswith("-") for line in change)
+    return f"+{added} -{removed} lines" if change else "as the first"

@@ -1,0 +1,67 @@
+/** A metric of several runs in one plot: steps or time across, a line of its own colour and dashes for each run. */
+
+import { h, memory, patch, s } from "../base/dom.js";
+import { colourOf, stage } from "../base/glyphs.js";
+import { amount, clean } from "../base/words.js";
+import { attemptLines, drawColumn, drawRow, lineOf, plotOf, SIZE } from "./metric_chart.js";
+
+const COLOURS = 10;
+const DASHES = [null, "7 3", "2 3", "9 3 2 3"];
+
+/** How the line of a run looks by its place: no two of the first twenty look alike. */
+function lookOf(place) {
+  return { style: colourOf(place % COLOURS), "stroke-dasharray": DASHES[place % DASHES.length] };
+}
+
+/** The line of a run as a key, by its place. */
+export function runKey(place) {
+  return s("svg", { key: "key", class: "st-run-key", viewBox: "0 0 28 8", "aria-hidden": "true" }, s("path", { class: "st-line", d: "M1 4H27", ...lookOf(place) }));
+}
+
+/**
+ * Draws a metric of several runs.
+ * @param data `runs`: list of `place`, `name` and `points`: list of Point; `name`: which value; `across`: "step" or "time",
+ *   which each run counts from its first report
+ */
+export function renderOverlayChart(element, { runs, name, across }) {
+  const drawn = memory(element, { given: [] });
+  const given = [name, across, ...runs.flatMap((run) => [run.place, run.name, run.points])];
+  if (given.length === drawn.given.length && given.every((part, place) => part === drawn.given[place])) return;
+  drawn.given = given;
+  const reported = runs.map((run) => ({ ...run, points: run.points.filter((point) => Number.isFinite(point.values[name])) })).filter((run) => run.points.length > 0);
+  const stepped = across === "step" && reported.every((run) => run.points.every((point) => Number.isFinite(point.step)));
+  const lines = reported.map((run) => ({ ...run, points: run.points.map((point) => ({ attempt: point.attempt, values: point.values, along: stepped ? point.step : point.at - run.points[0].at })) }));
+  const along = (point) => point.along;
+  const plot = plotOf(lines.flatMap((run) => run.points), name, along, []);
+  const title = clean(name);
+  stage(element, "st-metric");
+  patch(
+    element,
+    h(
+      "figure",
+      { key: "figure", class: "st-metric-figure" },
+      h("figcaption", { key: "name" }, h("strong", {}, title), h("ul", { class: "st-run-keys" }, lines.map(drawKey(name)))),
+      s(
+        "svg",
+        { key: "plot", viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, role: "img", "aria-label": `${title} of ${lines.map((run) => clean(run.name)).join(", ")}, over ${stepped ? "steps" : "time"}`, "data-testid": `overlay-${title}` },
+        plot.ys.map((value) => drawRow(value, plot)),
+        plot.xs.map((value) => drawColumn(value, plot, stepped)),
+        s("text", { key: "across", class: "st-axis-name", x: SIZE.width - SIZE.right, y: SIZE.height - 2, "text-anchor": "end" }, stepped ? "step" : "time since the first report"),
+        lines.map((run) => drawRun(run, name, along, plot)),
+      ),
+    ),
+  );
+}
+
+function drawKey(name) {
+  return (run) => h("li", { key: run.place }, runKey(run.place), " ", h("bdi", {}, clean(run.name)), " ", h("span", { class: "st-muted" }, amount(run.points.at(-1).values[name])));
+}
+
+function drawRun(run, name, along, plot) {
+  return s(
+    "g",
+    { key: `run ${run.place}`, "data-testid": "overlay-run" },
+    s("title", {}, clean(run.name)),
+    attemptLines(run.points).map((part) => s("path", { key: part[0].attempt, class: "st-line", d: lineOf(part, name, along, plot), ...lookOf(run.place) })),
+  );
+}
