@@ -229,7 +229,8 @@ async def test_an_event_is_encoded_once_for_all_who_see_the_same_of_it(running, 
 
 async def test_other_work_has_its_turn_while_many_readers_are_sent_to(start, monkeypatch):
     running = await start(streams=50)
-    turn, turns_of_writes = 0, Counter()
+    turn = 0
+    turns_of_writes: Counter[int] = Counter()
     write = Reader.write
 
     async def count_turns():
