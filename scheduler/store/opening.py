@@ -108,11 +108,12 @@ def _prepare_sqlite(engine: Engine, begin: str, *, query_only: bool) -> None:
         if query_only:
             connection.execute("PRAGMA query_only=ON")
 
-    def on_begin(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
+    def do_begin(connection: Any) -> None:
+        connection.execute(begin)
 
     event.listen(engine, "connect", on_connect)
-    event.listen(engine, "begin", on_begin)
+    # No listener to "begin": an engine with listeners prepares the events of every statement, a tenth of a commit.
+    engine.dialect.do_begin = do_begin  # type: ignore[assignment, method-assign]
 
 
 class FileLock:
