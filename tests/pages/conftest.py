@@ -84,12 +84,12 @@ def shared_gallery(browser: Browser, usual_context: BrowserContext, gallery_url:
 
 
 @pytest.fixture
-def gallery(shared_gallery: Page) -> Page:
-    """The gallery as it was when it opened."""
+def gallery(shared_gallery: Page, request: pytest.FixtureRequest) -> Page:
+    """The gallery as it was when it opened, or the ``SECTIONS`` of it that the tests of a file draw with."""
     shared_gallery.set_viewport_size(WIDE)
-    shared_gallery.emulate_media(reduced_motion="no-preference")
+    shared_gallery.emulate_media(reduced_motion="reduce")  # else cards are painted sixty times a second
     shared_gallery.mouse.move(0, 0)
-    shared_gallery.evaluate("gallery.reset()")
+    shared_gallery.evaluate("gallery.reset", getattr(request.module, "SECTIONS", None))
     return shared_gallery
 
 

@@ -34,32 +34,44 @@ function sweepCard(name) {
   return h("article", { key: name, id: `sweep-${name}`, draw: (node) => renderSweepCard(node, { ...sweeps[name], now: NOW, colour: 0, simulated: true, pageOf }, acting(name)) });
 }
 
-/** Everything anew, as when the page was opened. */
-function reset() {
+let untouched = false;
+let shown = "";
+const touch = () => { untouched = false; };
+const changes = new MutationObserver(touch);
+for (const kind of ["focusin", "input", "scroll"]) addEventListener(kind, touch, { capture: true });
+
+const frame = () => new Promise((shown) => requestAnimationFrame(shown));
+
+/** All, or the sections of these ids, anew; drawn again only if anything has happened to them since. */
+async function reset(wanted) {
+  if (untouched && calls.length === 0 && String(wanted) === shown) return;
+  changes.disconnect();
   document.body.replaceChildren(document.createElement("main"));
   delete document.documentElement.dataset.bsTheme;
   calls.length = 0;
-  draw(document.querySelector("main"));
+  draw(document.querySelector("main"), wanted);
+  shown = String(wanted);
+  await frame().then(frame); // what is drawn by its width follows
+  changes.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
+  untouched = true;
 }
 
-function draw(main) {
-  patch(
-    main,
-    section("glance", "The pool at a glance", (node) => renderPoolGlance(node, { pool: pool(), mine: ["nlp"] })),
-    section("bar", "Pool bar", (node) => renderPoolBar(node, { pool: pool(), usage: gpuUsage(0.97, 0.94, 0.4, 0.03, 0, 0) }, { open: (id) => calls.push(["open", id]) })),
-    section("tide", "Tide chart", (node) => renderTideChart(node, { history, colours: COLOURS })),
-    h("h2", { key: "title cards" }, "Job cards"),
-    h("div", { key: "cards", id: "cards" }, Object.keys(jobs).map((name) => card(name))),
-    h("h2", { key: "title sweeps" }, "Sweeps"),
-    h("div", { key: "sweeps", id: "sweeps" }, Object.keys(sweeps).map(sweepCard)),
-    section("rows", "Jobs as rows", (node) => renderJobRows(node, { jobs: [jobs.running, sweeps.running.job, sweeps.one.job], now: NOW, colours: new Map([["vision", 0]]), more: 0, stale: null }, () => null)),
-    section("project", "Project bar", (node) => renderProjectBar(node, { project: pool().projects[0] })),
-    section("log", "Log", (node) => renderLog(node, { text: log, ended: false, ranks: 2, rank: 0 })),
-    section("big", "A larger pool", (node) => renderPoolBar(node, { pool: bigPool() })),
-    section("none", "Empty", (node) => renderPoolGlance(node, { pool: pool({ projects: [] }) })),
-  );
+function draw(main, wanted) {
+  const sections = {
+    glance: ["The pool at a glance", (node) => renderPoolGlance(node, { pool: pool(), mine: ["nlp"] })],
+    bar: ["Pool bar", (node) => renderPoolBar(node, { pool: pool(), usage: gpuUsage(0.97, 0.94, 0.4, 0.03, 0, 0) }, { open: (id) => calls.push(["open", id]) })],
+    tide: ["Tide chart", (node) => renderTideChart(node, { history, colours: COLOURS })],
+    cards: ["Job cards", (node) => patch(node, Object.keys(jobs).map((name) => card(name)))],
+    sweeps: ["Sweeps", (node) => patch(node, Object.keys(sweeps).map(sweepCard))],
+    rows: ["Jobs as rows", (node) => renderJobRows(node, { jobs: [jobs.running, sweeps.running.job, sweeps.one.job], now: NOW, colours: new Map([["vision", 0]]), more: 0, stale: null }, () => null)],
+    project: ["Project bar", (node) => renderProjectBar(node, { project: pool().projects[0] })],
+    log: ["Log", (node) => renderLog(node, { text: log, ended: false, ranks: 2, rank: 0 })],
+    big: ["A larger pool", (node) => renderPoolBar(node, { pool: bigPool() })],
+    none: ["Empty", (node) => renderPoolGlance(node, { pool: pool({ projects: [] }) })],
+  };
+  patch(main, (wanted ?? Object.keys(sections)).map((id) => section(id, ...sections[id])));
 }
 
-reset();
+await reset();
 
 window.gallery = { reset, bigPool, calls, countsOf, sweep, sweeps, trialRow, trialRows, renderSweepCard, renderJobRows, TrialKeeper, gpuUsage, history, job, jobs, log, NOW, points, pool, priorityWords, renderJobCard, renderLog, renderPoolBar, renderPoolGlance, renderTideChart, use, words };

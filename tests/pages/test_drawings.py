@@ -11,6 +11,8 @@ from widget_host import WIDGET
 from springtide.scheduler.model import PRIORITIES
 from springtide.widgets import visuals
 
+SECTIONS = ["glance", "bar", "tide", "cards", "rows", "project", "log", "big", "none"]
+
 
 def draw_card(page: Page, changes: str = "{}", data: str = "{}") -> None:
     """Draw a card into ``#own``, again if it is there."""
@@ -307,9 +309,9 @@ def test_words_and_project_colours_stand_out_in_both_themes(gallery: Page, theme
 def test_nothing_moves_for_people_who_asked_for_that(gallery: Page) -> None:
     pulsing = gallery.locator("#card-pausing").get_by_test_id("held-gpu").first
     name = "(cell) => getComputedStyle(cell).animationName"
-    assert pulsing.evaluate(name) == "st-breathe"
-    gallery.emulate_media(reduced_motion="reduce")
     assert pulsing.evaluate(name) == "none"
+    gallery.emulate_media(reduced_motion="no-preference")
+    assert pulsing.evaluate(name) == "st-breathe"
 
 
 def test_it_fits_a_phone(gallery: Page) -> None:

@@ -11,6 +11,7 @@ from pages_service import Service
 from playwright.sync_api import Page, expect
 
 Visit = Callable[..., Page]
+SECTIONS = ["bar", "cards"]
 REPORTING = """
 import time
 from springtide.training import current_job

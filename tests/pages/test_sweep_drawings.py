@@ -12,6 +12,7 @@ from widget_host import WIDGET
 
 from springtide.widgets import visuals
 
+SECTIONS = ["sweeps", "rows"]
 DASH = "\N{EN DASH}"
 
 
