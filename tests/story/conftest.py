@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,7 +19,8 @@ from springtide.scheduler.executors.local.executor import service_environment
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/digits"
-LONG_ENOUGH_S = 6
+EPOCHS = 24
+EPOCH_S = 0.75
 LOG_END = 6000
 
 
@@ -51,40 +51,50 @@ def told(hub: Hub, browser: Browser, tmp_path: Path) -> Iterator[None]:
     print((hub.state_dir / "hub/hub.log").read_text()[-LOG_END:])
 
 
-def trained_alone(directory: Path, name: str, epochs: int) -> Iterator[str]:
-    """Yield the lines that a training of the example prints when it runs by itself, outside any pool.
+def example(*, pause_s: float = 0) -> str:
+    """Return the example's script with small networks, whose epochs last at least so long, in seconds.
 
-    It has the environment of a job: settings of numerical libraries would change the last bits of its weights.
+    Its trainings last long enough for all that happens meanwhile, and leave the processor to that.
     """
-    variable = name.rsplit(maxsplit=1)[-1]
-    submitted = rf"{variable} = pool\.submit\(train, layers=\[([\d, ]+)\]"
-    found = re.search(submitted, (EXAMPLE / "digits.ipynb").read_text())
-    assert found, f"the example submits {name!r}"
-    command = [sys.executable, str(EXAMPLE / "train.py"), "--epochs", str(epochs)]
-    command += ["--layers", *found.group(1).split(", ")]
-    environment = service_environment()
-    with subprocess.Popen(command, cwd=directory, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        yield from process.stdout
-    assert process.returncode == 0
+    script = (EXAMPLE / "train.py").read_text()
+    for line, instead in (
+        ("MLPClassifier(layers,", "MLPClassifier([units // 8 for units in layers],"),
+        ("model.partial_fit(", f"__import__('time').sleep({pause_s}); model.partial_fit("),
+    ):
+        assert line in script
+        script = script.replace(line, instead)
+    return script
 
 
 @pytest.fixture(scope="session")
-def epochs(tmp_path_factory: pytest.TempPathFactory) -> int:
-    """How long susan trains: long enough on this machine for all that happens meanwhile, and no longer."""
-    directory = tmp_path_factory.mktemp("measured")
-    at = [time.monotonic() for line in trained_alone(directory, "digits deep", 3) if line.startswith("epoch")]
-    each = (at[-1] - at[0]) / (len(at) - 1)
-    return max(16, min(100, round(LONG_ENOUGH_S / each)))
+def epochs() -> int:
+    """Number of epochs of susan's trainings."""
+    return EPOCHS
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory, epochs: int) -> Callable[[str], str]:
+def slow_example() -> str:
+    """The script that susan trains by."""
+    return example(pause_s=EPOCH_S)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     """Tells the digest of the weights of a training of the example, by name, when nothing pauses it."""
 
     @functools.cache
     def weights(name: str) -> str:
-        *_, last = trained_alone(tmp_path_factory.mktemp("alone"), name, epochs)
-        return str(json.loads(last)["weights"])
+        """Train outside any pool, in a job's environment: other settings would change the last bits."""
+        variable = name.rsplit(maxsplit=1)[-1]
+        submitted = rf"{variable} = pool\.submit\(train, layers=\[([\d, ]+)\]"
+        found = re.search(submitted, (EXAMPLE / "digits.ipynb").read_text())
+        assert found, f"the example submits {name!r}"
+        script = tmp_path_factory.mktemp("alone") / "train.py"
+        script.write_text(example())
+        command = [sys.executable, str(script), "--epochs", str(EPOCHS), "--layers", *found.group(1).split(", ")]
+        done = subprocess.run(
+            command, cwd=script.parent, env=service_environment(), stdout=subprocess.PIPE, text=True, check=True
+        )
+        return str(json.loads(done.stdout.splitlines()[-1])["weights"])
 
     return weights

@@ -27,10 +27,11 @@ UNFINISHED = "queued,starting,running,pausing,paused"
 
 
 @pytest.fixture(scope="module")
-def susan(hub: Hub, browser: Browser, epochs: int) -> Person:
+def susan(hub: Hub, browser: Browser, epochs: int, slow_example: str) -> Person:
     """Susan in her notebook, whose trainings are short."""
     susan = Person.log_in(browser, hub, "susan")
     susan.start_notebook()
+    (hub.state_dir / "homes/susan/examples/digits/train.py").write_text(slow_example)
     susan.edit_line("EPOCHS = 100", f"EPOCHS = {epochs}")
     return susan
 
@@ -128,6 +129,8 @@ def expect_as_without_a_pause(susan: Person, paused: str, epochs: int, undisturb
     """Check that the paused training has the weights of one that was not, and trained each epoch once."""
     result = susan.tab.locator(".jp-OutputArea-executeResult").filter(has_text="weights").last
     expect(result).to_contain_text(undisturbed(paused), timeout=TRAINING_MS)
+    for training in TRAININGS:
+        expect(result).to_contain_text(re.compile(rf"'{training}': \{{'epochs': {epochs}"))
     susan.type_and_run(f"print({paused.rsplit(maxsplit=1)[-1]}.logs())")
     expect(susan.printed()).to_contain_text(f"epoch {epochs} of {epochs}")
     printed = re.findall(rf"epoch (\d+) of {epochs}", susan.printed().inner_text())
