@@ -56,7 +56,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def window(browser: Browser) -> Iterator[BrowserContext]:
     """The browser window of a file's tests: what JupyterLab loads is kept from one to the next."""
-    window = browser.new_context(viewport={"width": 1300, "height": 1000})
+    window = browser.new_context(viewport={"width": 1300, "height": 1000}, reduced_motion="reduce")
     window.set_default_timeout(PATIENCE_S * 1000)
     yield window
     window.close()

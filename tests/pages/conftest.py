@@ -48,7 +48,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def usual_context(browser: Browser) -> Iterator[BrowserContext]:
     """Where windows without wishes of their own open: what pages load is kept from one to the next."""
-    context = browser.new_context(viewport=WIDE)
+    context = browser.new_context(viewport=WIDE, reduced_motion="reduce")
     yield context
     context.close()
 

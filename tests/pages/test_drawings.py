@@ -309,9 +309,13 @@ def test_words_and_project_colours_stand_out_in_both_themes(gallery: Page, theme
 def test_nothing_moves_for_people_who_asked_for_that(gallery: Page) -> None:
     pulsing = gallery.locator("#card-pausing").get_by_test_id("held-gpu").first
     name = "(cell) => getComputedStyle(cell).animationName"
+    gliding = """() => [...document.querySelectorAll("main *")]
+        .filter((each) => parseFloat(getComputedStyle(each).transitionDuration) > 0).length"""
     assert pulsing.evaluate(name) == "none"
+    assert gallery.evaluate(gliding) == 0
     gallery.emulate_media(reduced_motion="no-preference")
     assert pulsing.evaluate(name) == "st-breathe"
+    assert gallery.evaluate(gliding) > 10
 
 
 def test_it_fits_a_phone(gallery: Page) -> None:

@@ -29,7 +29,8 @@ class Person:
         cls, browser: Browser, hub: HubProcess, name: str, *, width: int = 1400, scale: float = 1
     ) -> Person:
         size: ViewportSize = {"width": width, "height": 2600}
-        tab = browser.new_context(viewport=size, device_scale_factor=scale).new_page()
+        context = browser.new_context(viewport=size, device_scale_factor=scale, reduced_motion="reduce")
+        tab = context.new_page()
         tab.set_default_timeout(PATIENCE_S * 1000)
         tab.goto(f"{hub.url}/hub/login")
         tab.get_by_label("Username").fill(name)
