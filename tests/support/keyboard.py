@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from playwright.sync_api import Locator, Page
 
-MOST_STEPS = 150
-REACHED = """
-(element) => {
-  if (document.activeElement !== element) return "";
-  const { outlineStyle, boxShadow } = getComputedStyle(element);
+TRIES = 5
+AWAY = """
+(wanted) => {
+  const controls = "a[href], button, input, select, textarea, summary, [tabindex]";
+  const isReached = (each) => each.tabIndex >= 0 && !each.matches(":disabled") && each.checkVisibility();
+  const reached = [...document.querySelectorAll(controls)].filter(isReached);
+  return reached.indexOf(wanted) - reached.indexOf(document.activeElement);
+}
+"""
+"""Number of controls from the one with the focus to the wanted one, negative if that comes before it."""
+HAS_FOCUS = """
+(wanted) => {
+  if (document.activeElement !== wanted) return "";
+  const { outlineStyle, boxShadow } = getComputedStyle(wanted);
   return outlineStyle === "none" && boxShadow === "none" ? "without a sign of it" : "with a ring";
 }
 """
@@ -21,14 +30,14 @@ class Keyboard:
         self._page = page
 
     def reach(self, control: Locator) -> None:
-        """Press the tabulator until the control has the focus; fail if it never does, or does not show it."""
-        control.wait_for()
-        for _ in range(MOST_STEPS):
-            reached = control.evaluate(REACHED)
-            if reached:
-                assert reached == "with a ring", f"{control} has the focus {reached}"
+        """Go to the control with the tabulator; fail if it never has the focus, or does not show it."""
+        for _ in range(TRIES):
+            away = control.evaluate(AWAY)
+            for _ in range(abs(away)):
+                self._page.keyboard.press("Tab" if away > 0 else "Shift+Tab")
+            if focus := control.evaluate(HAS_FOCUS):
+                assert focus == "with a ring", f"{control} has the focus {focus}"
                 return
-            self._page.keyboard.press("Tab")
         raise AssertionError(f"the tabulator does not reach {control}")
 
     def press(self, control: Locator, key: str = "Enter") -> None:
