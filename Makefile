@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 MYPY   := $(BIN)/mypy --cache-dir "$(CACHE)/mypy"
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test lint types unit docs generate frameworks soak reliability bench constraints oldest install tools clean
+.PHONY: help run check test lint types unit docs generate pictures frameworks soak reliability bench constraints oldest install tools clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ docs: $(VENV)/dev.stamp install ## Build the documentation site into build/docs
 
 generate: $(VENV)/dev.stamp install ## Write the parts of docs and chart that come from code
 	$(BIN)/python docs/generate.py
+
+pictures: $(VENV)/dev.stamp install ## Take the pictures of README and docs anew, in a real hub with simulated GPUs
+	$(BIN)/python docs/pictures/make.py
 
 frameworks: $(VENV)/dev.stamp install ## Gangs of real frameworks, paused and resumed
 	$(BIN)/python tests/support/framework_tools.py

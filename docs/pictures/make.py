@@ -1,7 +1,8 @@
-"""Makes the pictures of the README from a real hub: ``python docs/pictures/make.py``.
+"""Makes the pictures of README and documentation from a real hub: ``make pictures``.
 
-Takes about four minutes and needs Chromium and what the tests need. The story is that of `tests/story`: susan's
-two trainings fill the pool, joe asks for his GPUs, jemma comes by, an admin asks for more than there is.
+Takes about six minutes and needs Chromium, which ``make tools`` installs. The GPUs are simulated, and say so. The
+story is that of `tests/story`: susan's two trainings fill the pool, joe asks for his GPUs, jemma comes by, an
+admin asks for more than there is. At last the admin drains a node.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from playwright.sync_api import FloatRect, Locator, expect
 
@@ -25,11 +25,11 @@ from browser import running_browser  # noqa: E402 - found by the line above
 from browser_people import Person, expect_state  # noqa: E402 - found by the line above
 from hub_process import HubProcess  # noqa: E402
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
 WIDTH = 1080
+SCALE = 1.5
 MARGIN = 16
+BETWEEN_CELLS = 4
+UNFINISHED = "queued,starting,running,pausing,paused"
 LATER = (
     (0, "jemma", 2, "speech", 70),
     (15, "joe", 3, "sweep", 35),
@@ -46,18 +46,22 @@ def main() -> None:
         hub = HubProcess(Path(directory) / "state", settings={"min_runtime": 1.0})
         try:
             hub.start()
-            picture_of_the_notebook(hub, browser)
+            susan = Person.log_in(browser, hub, "susan", width=WIDTH, scale=SCALE)
+            joe = Person.log_in(browser, hub, "joe", width=WIDTH, scale=SCALE)
+            admin = Person.log_in(browser, hub, "admin", width=WIDTH + 200, scale=SCALE)
+            picture_of_the_notebook(susan, joe)
+            picture_of_the_form(joe)
             go_on(hub)
-            picture_of_the_pool(hub, browser)
-            picture_of_the_admin_page(hub, browser)
+            picture_of_the_pool(susan)
+            picture_of_the_admin_page(admin)
+            cancel_all(hub)
+            picture_of_the_drained_node(hub, admin)
         finally:
             hub.stop()
 
 
-def picture_of_the_notebook(hub: HubProcess, browser: Browser) -> None:
+def picture_of_the_notebook(susan: Person, joe: Person) -> None:
     """Susan's notebook right after joe has got his GPUs back."""
-    susan = Person.log_in(browser, hub, "susan", width=WIDTH, scale=2)
-    joe = Person.log_in(browser, hub, "joe")
     susan.start_notebook()
     susan.tab.keyboard.press("Control+b")
     susan.run_all()
@@ -65,6 +69,7 @@ def picture_of_the_notebook(hub: HubProcess, browser: Browser) -> None:
     for card in cards:
         expect_state(card, "running", 60)
     joe.start_notebook()
+    joe.tab.keyboard.press("Control+b")
     for card in cards:
         expect(card.get_by_test_id("job-progress")).to_contain_text(re.compile(r"[2-9]\d of 100"), timeout=60_000)
     joe.type_and_run(
@@ -79,6 +84,19 @@ def picture_of_the_notebook(hub: HubProcess, browser: Browser) -> None:
     take("notebook", heading, cards[1], beside=susan.tab.locator(".jp-NotebookPanel .jp-Cell").nth(4))
 
 
+def picture_of_the_form(joe: Person) -> None:
+    """A form that says what to expect of a job which borrows."""
+    joe.type_and_run("pool.form()")
+    form = joe.tab.get_by_test_id("job-form")
+    form.get_by_label("Command").check()
+    form.get_by_test_id("form-command").fill("python train.py --epochs 10")
+    form.get_by_label("GPUs", exact=True).fill("2")
+    expect(form.get_by_test_id("form-estimate")).to_contain_text("It would start now on 2 GPUs")
+    expect(form.get_by_test_id("form-submit")).to_be_enabled()
+    cell = joe.tab.locator(".jp-NotebookPanel .jp-CodeCell").nth(1)
+    take("form", cell, form, beside=cell)
+
+
 def go_on(hub: HubProcess) -> None:
     """Some minutes of life in the pool."""
     tokens = {name: hub.token(name) for name in ("susan", "joe", "jemma")}
@@ -89,23 +107,45 @@ def go_on(hub: HubProcess) -> None:
     time.sleep(10)
 
 
-def picture_of_the_pool(hub: HubProcess, browser: Browser) -> None:
+def picture_of_the_pool(susan: Person) -> None:
     """The pool page with all that happened."""
-    susan = Person.log_in(browser, hub, "susan", width=WIDTH, scale=2)
     susan.goto("pool")
     susan.tab.get_by_test_id("section-tide").locator("svg").first.wait_for()
     susan.tab.wait_for_timeout(2000)
-    take("pool", susan.tab.locator("main h1"), susan.tab.get_by_test_id("section-holders"))
+    take("pool", susan.tab.locator("main h1"), susan.tab.get_by_test_id("section-tide"))
 
 
-def picture_of_the_admin_page(hub: HubProcess, browser: Browser) -> None:
+def picture_of_the_admin_page(admin: Person) -> None:
     """A quota that the sums refuse."""
-    admin = Person.log_in(browser, hub, "admin", width=WIDTH + 200, scale=2)
     admin.goto("admin")
     admin.change_quota("joe", 6)
     expect(admin.tab.get_by_test_id("refusal-joe")).to_be_visible()
     admin.tab.mouse.move(0, 0)
-    take("admin", admin.tab.locator("main h1"), admin.tab.get_by_test_id("audit-row").last)
+    take("admin", admin.tab.locator("main h1"), admin.tab.get_by_test_id("new-project"))
+
+
+def cancel_all(hub: HubProcess) -> None:
+    """End all jobs, and wait until the pool is empty."""
+    with Client(f"{hub.url}/services/springtide/", hub.token("admin")) as admin:
+        for job in list(admin.all_jobs(state=UNFINISHED)):
+            admin.cancel(job.id)
+        while admin.jobs(state=UNFINISHED).items:
+            time.sleep(0.5)
+
+
+def picture_of_the_drained_node(hub: HubProcess, admin: Person) -> None:
+    """The pool page while a node is out of service."""
+    with Client(f"{hub.url}/services/springtide/", hub.token("joe")) as joe:
+        joe.submit(Submission(argv=["sleep", "600"], gpus=2, name="faces"))
+    admin.goto("pool")
+    row = admin.tab.get_by_test_id("node-row").filter(has_text="train")
+    row.get_by_test_id("node-drain").click()
+    row.get_by_test_id("node-why").fill("A fan is to be replaced.")
+    row.get_by_test_id("node-confirm").click()
+    expect(row).to_contain_text("no jobs: drained")
+    admin.tab.mouse.move(0, 0)
+    nodes = admin.tab.get_by_test_id("section-nodes")
+    take("drain", nodes, nodes)
 
 
 def take(name: str, first: Locator, last: Locator, *, beside: Locator | None = None) -> None:
@@ -113,11 +153,12 @@ def take(name: str, first: Locator, last: Locator, *, beside: Locator | None = N
     page = first.page
     top, bottom = box(first), box(last)
     wide = box(beside or page.locator("main"))
+    margin = BETWEEN_CELLS if beside else MARGIN
     area: FloatRect = {
         "x": max(0, wide["x"] - (0 if beside else MARGIN)),
-        "y": max(0, top["y"] - MARGIN),
+        "y": max(0, top["y"] - margin),
         "width": wide["width"] + (0 if beside else 2 * MARGIN),
-        "height": bottom["y"] + bottom["height"] - top["y"] + 2 * MARGIN,
+        "height": bottom["y"] + bottom["height"] - top["y"] + 2 * margin,
     }
     page.screenshot(path=HERE / f"{name}.png", clip=area)
 
