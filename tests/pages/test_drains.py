@@ -26,7 +26,7 @@ def test_an_admin_drains_a_node_with_a_reason_that_everybody_sees_and_undrains_i
     expect(row).to_contain_text("no jobs: drained")
     paused = service.until(running.id, lambda job: job.state == "paused")
     assert paused.reason.code
-    other = visit("joe", "pool", color_scheme="dark")
+    other = visit("joe", "pool", color_scheme="dark", apart=True)
     theirs = other.get_by_test_id("node-row").filter(has_text="train")
     expect(theirs).to_contain_text("by admin")
     expect(theirs).to_contain_text("A fan is to be replaced.")

@@ -400,7 +400,7 @@ def test_who_is_no_admin_finds_no_page_of_admins_in_the_navigation(visit: Visit)
 
 
 def test_pages_take_the_theme_of_the_hub(visit: Visit) -> None:
-    page = visit("joe", "pool", color_scheme="dark")
+    page = visit("joe", "pool", color_scheme="dark", apart=True)
     background = "getComputedStyle(document.body).backgroundColor"
     expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
     assert page.evaluate(background) == "rgb(33, 37, 41)"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from browser import PATIENCE_S
 from jupyterhub._data import DATA_FILES_PATH
@@ -51,13 +51,21 @@ class Windows:
         self._contexts: list[BrowserContext] = []
         self.errors: list[str] = []
 
-    def open(self, **options: Any) -> Page:
-        """Open a window and return it; with ``options`` in a browser context of its own."""
+    def open(
+        self,
+        viewport: ViewportSize = WIDE,
+        color_scheme: Literal["light", "dark"] = "light",
+        *,
+        apart: bool = False,
+    ) -> Page:
+        """Open a window and return it; ``apart`` from all others, which know of somebody else who is logged in."""
         context = self._usual
-        if options:
-            context = self._browser.new_context(**{"viewport": WIDE, **options})
+        if apart:
+            context = self._browser.new_context(reduced_motion="reduce")
             self._contexts.append(context)
         page = context.new_page()
+        page.set_viewport_size(viewport)
+        page.emulate_media(color_scheme=color_scheme)
         self._pages.append(page)
         page.set_default_timeout(PATIENCE_S * 1000)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
