@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-COMPLETE_INTERVAL: Final = 3600.0
+COMPLETE_INTERVAL: Final = 600.0
 """Minimum time between two collections of everything, in seconds."""
 OLDEST: Final = 2
 """The generation that a full collection collects, with all younger ones."""
