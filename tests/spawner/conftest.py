@@ -18,7 +18,7 @@ c.Spawner.default_url = "/api"
 c.Spawner.args.extend(["--ServerApp.jpserver_extensions={off!r}"])
 """
 WITHOUT_PAGES = dict.fromkeys(("jupyterlab", "jupyter_lsp", "notebook"), False)
-"""What notebook servers do without here, where nobody opens one: they start in half the time."""
+"""Extensions of notebook servers that are off, as no test opens a page of them: a start takes half the time."""
 
 
 @pytest.fixture(scope="session")

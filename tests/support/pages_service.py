@@ -58,7 +58,7 @@ class Windows:
         *,
         apart: bool = False,
     ) -> Page:
-        """Open a window and return it; ``apart`` from all others, which know of somebody else who is logged in."""
+        """Open a window and return it; with ``apart`` in a context of its own, without others' cookies."""
         context = self._usual
         if apart:
             context = self._browser.new_context(reduced_motion="reduce")
