@@ -26,7 +26,7 @@ from springtide.hub_extension.service.runtime import serve
 from springtide.hub_extension.service.site import Site
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Groups
-from springtide.scheduler.engine import EngineSettings, garbage, open_engine
+from springtide.scheduler.engine import EngineSettings, garbage, open_engine, thread_switches
 from springtide.scheduler.executors.base import LogGrew
 from springtide.scheduler.model import Environment, Gpu, JobState, Node, Reason, Settings, Worker
 from springtide.scheduler.store import Store
@@ -189,6 +189,7 @@ async def serve_pool(state: Path) -> None:
         with garbage.loading():
             engine, executor = await started(state, store)
         stack.enter_context(garbage.short_full_collections(time.monotonic))
+        stack.enter_context(thread_switches.short_interval())
         stack.push_async_callback(engine.stop)
         buckets = Buckets(PERSONAL_RATE, BURST, asyncio.get_running_loop().time)
         pool = Pool(

@@ -34,7 +34,14 @@ from springtide.hub_extension.web.hub import HubGroups
 from springtide.hub_extension.web.server import Server
 from springtide.scheduler import model
 from springtide.scheduler.clock import Clock
-from springtide.scheduler.engine import ConfigurationError, Engine, EngineSettings, garbage, open_engine
+from springtide.scheduler.engine import (
+    ConfigurationError,
+    Engine,
+    EngineSettings,
+    garbage,
+    open_engine,
+    thread_switches,
+)
 from springtide.scheduler.executors.accounts import Accounts
 from springtide.scheduler.executors.base import Executor, ExecutorError
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -253,6 +260,7 @@ class Runtime:
                 store, executor, setup.engine_settings, projects=setup.projects, clock=Clock(self._clock)
             )
         self._stack.enter_context(garbage.short_full_collections(time.monotonic))
+        self._stack.enter_context(thread_switches.short_interval())
         self._stack.push_async_callback(engine.stop)
         if cluster is not None and setup.train_jobs:
             await self._stack.enter_async_context(cluster.train_jobs(engine, setup.train_jobs))

@@ -116,6 +116,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "messages": (),
         "store_threads": (),
         "garbage": (),
+        "thread_switches": (),
         "state": (),
         "notifications": ("state",),
         "sweeps": ("state",),
