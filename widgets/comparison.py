@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from springtide.scheduler import wire
 from springtide.widgets.display import phrases
 from springtide.widgets.display.plain import html_table, text_table
-from springtide.widgets.results import frame, job_rows
+from springtide.widgets.results import frame, job_rows, with_reported
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -27,14 +27,16 @@ class Comparison:
         self.differences = found.differences
         self.code = found.code
         self._reports = [
-            {
-                "job": job.id,
-                "name": job.name,
-                "attempt": point.attempt,
-                "at": point.at,
-                "step": point.step,
-                **point.values,
-            }
+            with_reported(
+                {
+                    "job": job.id,
+                    "name": job.name,
+                    "attempt": point.attempt,
+                    "at": point.at,
+                    "step": point.step,
+                },
+                point.values,
+            )
             for job, reported in zip(found.jobs, points, strict=True)
             for point in reported
             if point.step is not None or point.values
@@ -55,8 +57,9 @@ class Comparison:
     def metrics(self) -> DataFrame:
         """Return a frame of pandas with a row for each report: its job, attempt, time, step and values.
 
-        Times are in seconds since 1970. ``frame.pivot_table("loss", "step", "name").plot()`` draws the curves over
-        each other. Raises `MissingPackageError`.
+        A value that is called like another column has the column ``reported.NAME``. Times are in seconds since
+        1970. ``frame.pivot_table("loss", "step", "name").plot()`` draws the curves over each other. Raises
+        `MissingPackageError`.
         """
         return frame(self._reports)
 

@@ -51,12 +51,12 @@ class Metrics(list[dict[str, Any]]):
     """The reports of a job in their order, over all attempts, shown as a table.
 
     Each is a dictionary with ``attempt``, ``at`` (seconds since 1970), ``step`` (None where the report has none)
-    and the reported values.
+    and the reported values; one that is called like these three has the name ``reported.NAME``.
     """
 
     def __init__(self, points: Iterable[wire.Point]) -> None:
         super().__init__(
-            {"attempt": point.attempt, "at": point.at, "step": point.step, **point.values}
+            with_reported({"attempt": point.attempt, "at": point.at, "step": point.step}, point.values)
             for point in points
             if point.step is not None or point.values  # a message of a trial has neither
         )
@@ -132,10 +132,14 @@ def trial_rows(rows: Iterable[wire.TrialRow]) -> list[dict[str, Any]]:
             "error": row.error,
         }
         parameters = {_apart(name, own, "parameter"): value for name, value in (row.parameters or {}).items()}
-        taken = {**own, **parameters}
-        reported = {_apart(name, taken, "reported"): value for name, value in row.values.items()}
-        found.append({"trial": row.trial, "state": row.state, **parameters, **own, **reported})
+        row_so_far = {"trial": row.trial, "state": row.state, **parameters, **own}
+        found.append(with_reported(row_so_far, row.values))
     return found
+
+
+def with_reported(row: Mapping[str, Any], values: Mapping[str, float]) -> dict[str, Any]:
+    """Return the row with reported values; one that is called like a column has the column ``reported.NAME``."""
+    return {**row, **{_apart(name, row, "reported"): value for name, value in values.items()}}
 
 
 def _apart(name: str, taken: Mapping[str, Any], kind: str) -> str:
@@ -145,31 +149,32 @@ def _apart(name: str, taken: Mapping[str, Any], kind: str) -> str:
 def job_rows(jobs: Iterable[wire.Job]) -> list[dict[str, Any]]:
     """Return a row for each job: what it asked for, when it ran, and what it last reported.
 
-    Times are in seconds since 1970, ``gpu_hours`` are GPU-hours over all attempts.
+    A reported value that is called like a column has the column ``reported.NAME``. Times are in seconds since
+    1970, ``gpu_hours`` are GPU-hours over all attempts.
     """
-    return [
-        {
-            "id": job.id,
-            "name": job.name,
-            "state": job.state,
-            "user": job.user,
-            "project": job.project,
-            "tags": job.tags,
-            "gpus": job.gpus,
-            "workers": job.workers,
-            "gpu_type": job.gpu_type,
-            "priority": job.priority,
-            "submitted": job.submitted,
-            "started": job.started,
-            "ended": job.ended,
-            "attempts": job.attempt,
-            "gpu_hours": job.gpu_seconds / 3600,
-            "exit_code": job.exit_code,
-            "step": job.progress.step,
-            **job.progress.values,
-        }
-        for job in jobs
-    ]
+    return [with_reported(_job_row(job), job.progress.values) for job in jobs]
+
+
+def _job_row(job: wire.Job) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "name": job.name,
+        "state": job.state,
+        "user": job.user,
+        "project": job.project,
+        "tags": job.tags,
+        "gpus": job.gpus,
+        "workers": job.workers,
+        "gpu_type": job.gpu_type,
+        "priority": job.priority,
+        "submitted": job.submitted,
+        "started": job.started,
+        "ended": job.ended,
+        "attempts": job.attempt,
+        "gpu_hours": job.gpu_seconds / 3600,
+        "exit_code": job.exit_code,
+        "step": job.progress.step,
+    }
 
 
 def _shown(value: float | None) -> str:

@@ -52,7 +52,8 @@ class Jobs(list[Job | Sweep]):
     def to_frame(self) -> DataFrame:
         """Return a frame of pandas with a row for each job, as it was when it was listed.
 
-        Times are in seconds since 1970, ``gpu_hours`` are GPU-hours. Raises `MissingPackageError`.
+        A reported value that is called like a column has the column ``reported.NAME``. Times are in seconds since
+        1970, ``gpu_hours`` are GPU-hours. Raises `MissingPackageError`.
         """
         return frame(job_rows(self.infos))
 

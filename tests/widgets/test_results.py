@@ -20,7 +20,7 @@ LEAVES = """
 from springtide.training import current_job
 job = current_job()
 for step in range(12):
-    job.report(step=step + 1, of=12, loss=1 / (step + 1))
+    job.report(step=step + 1, of=12, loss=1 / (step + 1), gpus=0.5, attempt=7)
 (job.output_directory / "plots").mkdir()
 (job.output_directory / "plots/loss.csv").write_text("step,loss\\n1,1.0\\n")
 (job.output_directory / "<b>.txt").write_bytes(bytes(3000))
@@ -60,7 +60,7 @@ def test_metrics_are_rows_and_a_frame(left: Job) -> None:
     assert [(row["step"], row["loss"]) for row in metrics[:2]] == [(1, 1.0), (2, 0.5)]
     assert repr(metrics).endswith("The last 10 of 12 reports.")
     frame = metrics.to_frame()
-    assert list(frame.columns) == ["attempt", "at", "step", "loss"]
+    assert list(frame.columns) == ["attempt", "at", "step", "loss", "gpus", "reported.attempt"]
     assert frame["loss"].iloc[-1] == pytest.approx(1 / 12)
 
 
@@ -70,6 +70,16 @@ def test_jobs_are_searched_and_become_a_frame(pool: Pool, left: Job) -> None:
     assert (frame["state"].iloc[0], frame["step"].iloc[0]) == ("succeeded", 12)
     assert pool.jobs(search=left.id, since=datetime.now(UTC)) == []
     assert pool.jobs(search=left.id, since=time.time() - 3600) == [left]
+
+
+def test_reported_values_that_are_called_like_columns_have_columns_of_their_own(pool: Pool, left: Job) -> None:
+    last = pool.jobs(search=left.id).to_frame().iloc[0]
+    assert (last["gpus"], last["reported.gpus"]) == (1, 0.5)
+    assert (last["attempts"], last["attempt"]) == (1, 7)
+    report = left.metrics()[-1]
+    assert (report["attempt"], report["reported.attempt"], report["gpus"]) == (1, 7, 0.5)
+    both = pool.compare([left, left.rerun().wait(60, quiet=True)]).metrics()
+    assert (both["attempt"].max(), both["reported.attempt"].min()) == (1, 7)
 
 
 def test_without_pandas_only_a_frame_is_missing() -> None:
