@@ -77,4 +77,4 @@ def _cell(cell: GpuCell, seen: frozenset[Whose]) -> GpuCell:
     holder = cell.holder
     if holder is None or (holder.user, holder.project) in seen:
         return cell
-    return replace(cell, holder=replace(holder, job="", name=""))
+    return replace(cell, holder=replace(holder, job="", sweep="", name=""))

@@ -19,6 +19,8 @@ class Holder(Answer, frozen=True, kw_only=True):
     project: str = ""
     job: str = ""
     """Id of the job, for those who may see it."""
+    sweep: str = ""
+    """Id of the sweep that the job is a trial of, for those who may see it."""
     name: str = ""
     state: str = ""
     borrowed: bool = False

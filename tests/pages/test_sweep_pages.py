@@ -65,6 +65,21 @@ def test_the_page_of_a_sweep_shows_its_trials_live_and_links_to_them(visit: Visi
     expect(depths.get_by_role("cell")).to_have_text(["0", "1", "2", "3"])
 
 
+def test_who_holds_what_has_one_line_for_a_sweep(visit: Visit, service: Service) -> None:
+    trials = wire.Trials(number=6, at_least=6, parameters=[{"lr": number} for number in range(6)])
+    sweep = service.submit("susan", "sleep", "600", name="rates", trials=trials)
+    service.submit("susan", "sleep", "600", name="alone")
+    pool = visit("susan", "pool")
+    rows = pool.get_by_test_id("holder-row")
+    expect(rows).to_have_count(2)
+    expect(rows.first.get_by_test_id("holder-what")).to_have_text("rates, 6 trials")
+    expect(rows.first.get_by_role("link")).to_have_attribute("href", f"/services/springtide/jobs/{sweep.id}")
+    expect(rows.first.get_by_test_id("holder-gpus")).to_have_text("6 GPUs, 4 borrowed, simulated")
+    stranger = visit("joe", "pool").get_by_test_id("holder-row")
+    expect(stranger).to_have_count(1)
+    expect(stranger).to_contain_text("a job of another project")
+
+
 def test_failed_trials_are_retried_and_the_rest_is_cancelled_on_the_page(visit: Visit, service: Service) -> None:
     sweep = submit_sweep(service)
     service.until(sweep.id, ended)

@@ -1,11 +1,11 @@
 /** The pool, live: projects as a tree, who holds which GPU, who waits, why GPUs are idle, and the tide. */
 
 import { NodeDrains } from "./pool/drains.js";
+import { drawHolders } from "./pool/holders.js";
 import { drawNodes } from "./pool/nodes.js";
 import { drawQueue } from "./pool/queue.js";
 import { attempted, call, calmly, followEvents, jobPath, oncePerFrame, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
-import { emptyState, projectMark, stateMark } from "./visuals/base/glyphs.js";
 import { meanUse, percentWords, readingsOf } from "./visuals/base/gpu_use.js";
 import { renderPoolBar } from "./visuals/charts/pool_bar.js";
 import { renderPoolGlance } from "./visuals/views/pool_glance.js";
@@ -15,8 +15,6 @@ import { clean, clockNow, count } from "./visuals/base/words.js";
 const SPANS = { "1 hour": 3600, "6 hours": 6 * 3600, "1 day": 86400, "7 days": 7 * 86400 };
 const HISTORY_EVERY_S = 5;
 const HISTORY_ANYWAY_MS = 30_000;
-
-const HOLDER_HEADS = ["who", "what", "state", "GPUs held", "used", "where"];
 
 const QUEUE_EVERY_S = 2;
 const QUEUE_MOST = 200;
@@ -92,7 +90,7 @@ function draw() {
     section("queue", "The queue", drawQueue(pool, shown.queue, clockNow())),
     section("gpus", "GPUs", drawUsed(pool, shown.usage), h("div", { key: "bar", draw: (node) => renderPoolBar(node, { pool, usage: shown.usage }, { open }) })),
     section("tide", "Tide", drawSpans(), history && h("div", { key: "chart", draw: (node) => renderTideChart(node, { history, colours }) })),
-    section("holders", "Who holds what", drawHolders(pool, colours)),
+    section("holders", "Who holds what", drawHolders(pool, readingsOf(shown.usage), colours)),
     section("nodes", "Nodes", drawNodes(pool.nodes, readingsOf(shown.usage), drains, clockNow())),
   );
 }
@@ -130,64 +128,4 @@ function drawSpans() {
     "Last ",
     h("select", { class: "form-select form-select-sm", "data-testid": "tide-span", on: { change: choose } }, Object.keys(SPANS).map((span) => h("option", { key: span, value: span }, span))),
   );
-}
-
-function drawHolders(pool, colours) {
-  const holders = holdersOf(pool);
-  if (!holders.length) return emptyState("Every GPU is idle.", "A job submitted now starts at once, even beyond its project's quota.");
-  return h(
-    "div",
-    { class: "table-responsive" },
-    h(
-      "table",
-      { class: "table st-table", "data-testid": "holders" },
-      h("thead", {}, h("tr", {}, HOLDER_HEADS.map((head) => h("th", { key: head, scope: "col" }, head)))),
-      h("tbody", {}, holders.map((entry) => drawHolder(entry, colours))),
-    ),
-  );
-}
-
-function holdersOf(pool) {
-  const found = new Map();
-  for (const node of pool.nodes) {
-    for (const { index, uuid, holder } of node.gpus) {
-      if (!holder) continue;
-      const key = [holder.kind, holder.user, holder.project, holder.job, holder.name, holder.kind === "job" && !holder.job ? node.name : ""].join("\n");
-      const entry = found.get(key) ?? { key, holder, places: new Map(), uuids: [], gpus: 0, borrowed: 0, simulated: false };
-      entry.gpus += 1;
-      entry.uuids.push(uuid);
-      entry.borrowed += holder.borrowed ? 1 : 0;
-      entry.simulated ||= node.simulated;
-      entry.places.set(node.name, [...(entry.places.get(node.name) ?? []), index]);
-      found.set(key, entry);
-    }
-  }
-  return [...found.values()].sort((one, other) => other.gpus - one.gpus);
-}
-
-function drawHolder({ key, holder, places, uuids, gpus, borrowed, simulated }, colours) {
-  const readings = readingsOf(shown.usage);
-  const where = [...places].map(([node, indices]) => `${clean(node)}: ${indices.join(", ")}`).join("; ");
-  return h(
-    "tr",
-    { key, "data-testid": "holder-row" },
-    h("td", { "data-label": HOLDER_HEADS[0] }, whoWords(holder, colours)),
-    h("td", { "data-label": HOLDER_HEADS[1] }, whatWords(holder)),
-    h("td", { "data-label": HOLDER_HEADS[2] }, holder.state && holder.kind === "job" ? stateMark(holder.state) : ""),
-    h("td", { "data-label": HOLDER_HEADS[3] }, count(gpus, "GPU"), borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, `, ${borrowed} borrowed`), simulated && h("span", { key: "simulated", class: "st-muted" }, ", simulated")),
-    h("td", { "data-label": HOLDER_HEADS[4], "data-testid": "holder-used" }, percentWords(meanUse(uuids.map((uuid) => readings.get(uuid))))),
-    h("td", { "data-label": HOLDER_HEADS[5] }, where),
-  );
-}
-
-function whoWords({ kind, project, user }, colours) {
-  if (kind !== "job") return clean(user) || "–";
-  return [projectMark(project, colours[project] ?? null), user && user !== project ? ` · ${clean(user)}` : ""];
-}
-
-function whatWords(holder) {
-  if (holder.kind === "workspace") return "workspace";
-  if (holder.kind === "foreign") return "something outside the pool";
-  if (holder.job) return h("a", { href: jobPath(holder.job) }, clean(holder.name) || holder.job);
-  return h("span", { class: "st-muted" }, holder.user === site.user ? "a job" : "a job of another project");
 }

@@ -125,6 +125,7 @@ def _holder(job: JobRecord, *, borrowed: bool) -> wire.Holder:
         user=job.spec.user,
         project=job.spec.project,
         job=job.id,
+        sweep=job.sweep or "",
         name=job.spec.name,
         state=job.state.value,
         borrowed=borrowed,
