@@ -39,6 +39,9 @@ COMMANDS = {
     "projects": Entry(
         f"{HERE}.pool:projects", "", "Show each project's quota and what it holds, borrows, waits for."
     ),
+    "default-project": Entry(
+        f"{HERE}.pool:default_project", "", "Choose the project of your jobs that name none."
+    ),
     "nodes": Entry(f"{HERE}.pool:nodes", "", "Show each node's GPUs and who holds them."),
     "drain": Entry(f"{HERE}.pool:drain", "", "Let nothing new start on nodes; their jobs go on elsewhere."),
     "undrain": Entry(f"{HERE}.pool:undrain", "", "Let jobs start on nodes again."),

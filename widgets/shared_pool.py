@@ -296,6 +296,20 @@ class Pool:
         return self.connection.ask(Client.me)
 
     @property
+    def default_project(self) -> str | None:
+        """The project of your jobs that name none, which you choose by setting it: None removes the choice.
+
+        It holds wherever you submit, until you change it. Without it that is your only project, or that of your
+        latest job. Once you have left it, such jobs are refused with the way out. Raise `PoolError` for a project
+        that you are not in.
+        """
+        return self.me.default_project
+
+    @default_project.setter
+    def default_project(self, name: str | None) -> None:
+        self.connection.ask(Client.edit_me, wire.MeEdit(default_project=name))
+
+    @property
     def connection(self) -> Connection:
         """The way to the pool."""
         return self._way or connection()

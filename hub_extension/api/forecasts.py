@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from springtide.hub_extension.api import permissions
-from springtide.hub_extension.api.jobs import project_for, take
+from springtide.hub_extension.api.jobs import take
+from springtide.hub_extension.api.project_choice import project_for
 from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import Forecast, ForecastAccuracy, WhatIf

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from msgspec import Meta, Struct
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.limits import Buckets
 from springtide.hub_extension.api.permissions import Action
+from springtide.hub_extension.api.project_choice import own_projects, project_for, unknown_project
 from springtide.hub_extension.api.routes import Call, File, NoQuery, Pool, Reply, Route, Who
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.problems import Busy, problem_of
@@ -23,7 +23,6 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import ORDERS
 from springtide.scheduler.wire import (
     MAX_JOBS_PAGE,
-    MAX_NAME,
     MAX_TRIALS_PAGE,
     Job,
     JobActed,
@@ -135,43 +134,6 @@ def take(buckets: Buckets, caller: Caller, message: str, number: float = 1) -> N
         raise Busy("too_fast", message, retry_after=seconds, hint=f"Try again in {seconds} s.")
 
 
-async def project_for(pool: Pool, caller: Caller, named: str | None) -> str:
-    """Return the project to submit for: the named one, the caller's only one, or that of her latest job.
-
-    Raises `Refusal` if the project does not exist, is not permitted, or cannot be told.
-    """
-    if named is not None and permissions.may(caller, Action.SUBMIT, named):
-        return named
-    own = _own_projects(pool, caller)
-    yours = f"Yours: {', '.join(own)}." if own else "You are in no project; an administrator can change that."
-    if named is None:
-        found = own if len(own) == 1 else await _latest_project(pool, caller, own)
-        if found:
-            return found[0]
-        hint = f'Name it: project="{own[0]}", or --project {own[0]} in a terminal. {yours}' if own else yours
-        raise Refusal(422, "missing", "The job does not say for which project it is.", field="project", hint=hint)
-    if not pool.engine.has_project(named):
-        raise unknown_project(named, own)
-    raise Refusal(403, "forbidden", f"You are not in project {named!r}.", field="project", hint=yours)
-
-
-async def _latest_project(pool: Pool, caller: Caller, own: Sequence[str]) -> list[str]:
-    """Return the project of the caller's latest job if she is in it still: joining another changes nothing."""
-    latest = await pool.engine.jobs(JobFilter(user=caller.name), None, 1)
-    return [job.project for job in latest.items if job.project in own]
-
-
-def unknown_project(name: str, own: Sequence[str]) -> Refusal:
-    """Return the refusal of a project that does not exist, with the caller's own as the way out."""
-    hint = f"Yours: {', '.join(own)}." if own else ""
-    message = f"There is no project {name[:MAX_NAME]!r}."
-    return Refusal(422, "unknown_project", message, field="project", hint=hint)
-
-
-def _own_projects(pool: Pool, caller: Caller) -> list[str]:
-    return sorted(filter(pool.engine.has_project, caller.groups))
-
-
 async def jobs(call: Call[JobsQuery, None]) -> JobPage:
     """Return a page of the jobs that the caller may see, newest first unless another order is asked for."""
     query, caller = call.query, call.caller
@@ -199,7 +161,7 @@ async def jobs(call: Call[JobsQuery, None]) -> JobPage:
     engine = call.pool.engine
     page = await engine.jobs(wanted, query.cursor, query.limit, starts=query.starts)
     if query.project is not None and not page.items and not engine.has_project(query.project):
-        raise unknown_project(query.project, _own_projects(call.pool, caller))
+        raise unknown_project(query.project, own_projects(call.pool, caller))
     return page
 
 

@@ -1,4 +1,4 @@
-"""Calls about the whole pool and the caller's account."""
+"""Calls about the whole pool."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from springtide.hub_extension.api.permissions import Action, may, may_see_of
+from springtide.hub_extension.api.permissions import may_see_of
 from springtide.hub_extension.api.routes import Call, Encoded, NoQuery, Route, Who
-from springtide.scheduler.model import PRIORITIES, Environment
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.wire import History, Idle, Me, PoolUsage, PoolView, UsageReport
+from springtide.scheduler.wire import History, Idle, PoolUsage, PoolView, UsageReport
 
 DAY_S = 86_400.0
 LONGEST_HISTORY_S = 400 * DAY_S
@@ -37,29 +36,6 @@ class Health(Struct, frozen=True):
     """Answer that the service is running."""
 
     status: str = "ok"
-
-
-async def me(call: Call[NoQuery, None]) -> Me:
-    """Return the caller's identity and the choices of the form for jobs."""
-    caller, pool = call.caller, call.pool
-    view = pool.engine.pool()
-    mine = [project.name for project in view.projects if may(caller, Action.SUBMIT, project.name)]
-    quota = pool.engine.build_quota(caller.name, sorted(caller.groups))
-    return Me(
-        name=caller.name,
-        admin=caller.admin,
-        service=caller.service,
-        projects=pool.engine.choices(mine),
-        priorities=dict(PRIORITIES),
-        gpu_types=sorted({node.gpu_type for node in view.nodes if node.environment == Environment.TRAIN} - {""}),
-        simulated=view.simulated,
-        build_quota=quota.quota,
-        build_held=quota.held,
-        max_body=pool.max_body,
-        grace=pool.grace,
-        version=pool.version,
-        images=list(pool.engine.settings.images or ()),
-    )
 
 
 async def pool(call: Call[NoQuery, None]) -> Encoded:
@@ -128,7 +104,6 @@ async def ready(call: Call[NoQuery, None]) -> Health:
 
 
 ROUTES = (
-    Route("GET", "/me", "Who the caller is and what she may ask for", Who.LOGGED_IN, me, answers=Me),
     Route("GET", "/pool", "Who holds what", Who.LOGGED_IN, pool, answers=PoolView),
     Route("GET", "/pool/idle", "Why GPUs are idle", Who.LOGGED_IN, idle, answers=Idle),
     Route(

@@ -1,4 +1,4 @@
-"""``springtide projects``, ``nodes``, ``drain``, ``undrain`` and ``top``."""
+"""``springtide projects``, ``default-project``, ``nodes``, ``drain``, ``undrain`` and ``top``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, table
 from springtide.scheduler.client import Client
-from springtide.scheduler.wire import GpuCell, NodeView, PoolView, ProjectView, TypeNumbers
+from springtide.scheduler.wire import GpuCell, MeEdit, NodeView, PoolView, ProjectView, TypeNumbers
 
 PROJECT_HEADER = (
     "PROJECT",
@@ -23,6 +23,7 @@ PROJECT_HEADER = (
     "ITS JOBS",
 )
 BAR = 40
+NO_DEFAULT = "A job that names no project is for your only one, or for that of your latest job."
 
 
 @click.command()
@@ -36,6 +37,23 @@ def projects(*, as_json: bool) -> None:
         return
     rows = [row for path, project in as_tree(pool.projects) for row in project_rows(path, project, pool)]
     print_table(header(pool), rows, empty="No projects. An admin makes them on Springtide's admin page.")
+
+
+@click.command("default-project")
+@click.argument("name", metavar="[PROJECT]", required=False)
+@click.option("--none", "remove", is_flag=True, help="Remove the choice.")
+@json_option
+def default_project(*, name: str | None, remove: bool, as_json: bool) -> None:
+    """Choose the project of your jobs that name none, or show which it is."""
+    if name is not None and remove:
+        msg = "Give a project, or --none to remove the choice."
+        raise click.UsageError(msg)
+    with Client() as client:
+        me = client.edit_me(MeEdit(default_project=name)) if name is not None or remove else client.me()
+    if as_json:
+        print_json({"default_project": me.default_project})
+    else:
+        click.echo(one_line(me.default_project or f"None. {NO_DEFAULT}"))
 
 
 def header(pool: PoolView) -> tuple[str, ...]:

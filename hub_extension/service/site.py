@@ -16,12 +16,12 @@ from springtide.hub_extension.api import (
     administration,
     forecasts,
     jobs,
-    notifications,
     permissions,
     status,
     workspaces,
 )
 from springtide.hub_extension.api.endpoint import Endpoint
+from springtide.hub_extension.api.people import me, notifications
 from springtide.hub_extension.api.routes import Pool, Route, Who
 from springtide.hub_extension.api.runs import comparison, reruns
 from springtide.hub_extension.pages.pages import page_handlers
@@ -40,6 +40,7 @@ ROUTES: tuple[Route, ...] = (
     *jobs.ROUTES,
     *reruns.ROUTES,
     *comparison.ROUTES,
+    *me.ROUTES,
     *status.ROUTES,
     *forecasts.ROUTES,
     *administration.ROUTES,

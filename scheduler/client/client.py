@@ -76,6 +76,10 @@ class Client:
         """Return who the caller is and what the caller may ask for."""
         return self._http.struct(wire.Me, "GET", "me")
 
+    def edit_me(self, edit: wire.MeEdit) -> wire.Me:
+        """Change the caller's own settings: the default project."""
+        return self._http.struct(wire.Me, "PATCH", "me", body=edit)
+
     # ---------- jobs
 
     def submit(self, submission: wire.Submission) -> wire.Job:

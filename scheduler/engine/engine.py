@@ -54,6 +54,7 @@ class Engine:
         self.usage = parts.usage
         self.forecast_record = parts.forecast_record
         self.outbox = parts.outbox
+        self.default_projects = parts.default_projects
         self.sweeps = parts.sweeps
         self.reruns = parts.reruns
         self._loop_task = loop_task
@@ -235,11 +236,6 @@ class Engine:
     def choices(self, projects: Sequence[str]) -> list[wire.ProjectChoice]:
         """Return what a person may ask for in each of these projects."""
         return pool_view.choices(self._state, self._nodes, self._read_model.standing(), projects, self.settings)
-
-    @property
-    def simulated(self) -> bool:
-        """Whether any GPU of the pool is simulated."""
-        return pool_view.is_simulated(self._nodes.all)
 
     def has_project(self, name: str) -> bool:
         """Return whether there is a project of that name."""

@@ -13,6 +13,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.backoff import Jitter, equal_jitter
 from springtide.scheduler.clock import Clock
 from springtide.scheduler.engine import bootstrap
+from springtide.scheduler.engine.default_projects import DefaultProjects
 from springtide.scheduler.engine.engine import Engine
 from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
@@ -237,6 +238,7 @@ def _compose(
         ),
         usage=GpuUsage(executor, store, read_model, broadcast, jobs=usage, clock=clock.wall),
         outbox=outbox,
+        default_projects=DefaultProjects(state, mailbox.request),
         actuator=actuator,
         loop=loop,
     )

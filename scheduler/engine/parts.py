@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from springtide.scheduler.engine.default_projects import DefaultProjects
 from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
 from springtide.scheduler.engine.forecasts.questions import Questions
@@ -58,5 +59,6 @@ class EngineParts:
     events: EventSource
     usage: GpuUsage
     outbox: Outbox
+    default_projects: DefaultProjects
     actuator: Actuator
     loop: Loop

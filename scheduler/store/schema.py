@@ -160,6 +160,13 @@ events = Table(
     Column("data", Text, nullable=False),
 )
 
+default_projects = Table(
+    "default_projects",
+    metadata,
+    Column("user", String(255), primary_key=True),
+    Column("project", String(64), nullable=False),
+)
+
 notification_choices = Table(
     "notification_choices",
     metadata,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection, Table, and_, bindparam, delete, insert, or_, select, update
@@ -106,6 +107,7 @@ def _people(connection: Connection, batch: WriteBatch) -> None:
     if people:
         connection.execute(delete(schema.people).where(schema.people.c.name.in_(people)))
     _insert(connection, schema.people, [codec.person_row(record) for record in batch.people])
+    _default_projects(connection, batch.default_projects)
     table = schema.workspaces
     keys = [*batch.dropped_workspaces, *((record.user, record.server) for record in batch.workspaces)]
     if keys:
@@ -135,6 +137,14 @@ def _journals(connection: Connection, batch: WriteBatch) -> None:
         table = schema.audit
         connection.execute(update(table).where(table.c.id.in_(batch.undone)).values(undone=True))
     _insert(connection, schema.decisions, [codec.decision_row(record) for record in batch.decisions])
+
+
+def _default_projects(connection: Connection, chosen: Mapping[str, str | None]) -> None:
+    if chosen:
+        table = schema.default_projects
+        connection.execute(delete(table).where(table.c.user.in_(list(chosen))))
+        rows = [{"user": user, "project": project} for user, project in chosen.items() if project is not None]
+        _insert(connection, table, rows)
 
 
 def _set_meta(connection: Connection, values: dict[str, int]) -> None:

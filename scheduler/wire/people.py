@@ -48,6 +48,14 @@ class Me(Answer, frozen=True, kw_only=True):
     version: str
     images: list[str] = []
     """Images a job may run in, the default first; ``*`` stands for anything. None on one machine."""
+    default_project: str | None = None
+    """The project of the caller's jobs that name none, as chosen: it may be none of ``projects`` any more."""
+
+
+class MeEdit(Request, frozen=True, kw_only=True):
+    """A change of the caller's own settings: fields left out stay as they are. None removes the choice."""
+
+    default_project: ProjectName | UnsetType | None = UNSET
 
 
 class ProjectEdit(Request, frozen=True, kw_only=True):

@@ -49,7 +49,7 @@ class Wish(Request, frozen=True, kw_only=True):
         Option(
             kind=Kind.TEXT,
             help="Project whose quota the job uses.",
-            default_text="your only project",
+            default_text="your only or default project",
             offered=EVERYWHERE & ~Surface.TRAIN_JOB,
         ),
     ] = None

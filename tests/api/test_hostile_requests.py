@@ -31,7 +31,7 @@ async def test_an_unknown_address_is_a_problem_in_json(running, path):
     [
         ("DELETE", "/jobs", "GET, POST"),
         ("PUT", "/pool", "GET"),
-        ("HEAD", "/me", "GET"),
+        ("HEAD", "/me", "GET, PATCH"),
         ("POST", "/events", "GET"),
     ],
 )

@@ -164,6 +164,49 @@ async def test_whoever_has_several_projects_and_no_job_yet_is_told_how_to_name_o
     assert 'project="speech"' in answer["hint"]
 
 
+async def test_jobs_that_name_no_project_are_for_the_default_project_of_their_user(running):
+    running.people.join("joe", "speech")
+    joe = running.as_("joe")
+    assert (await joe.get("/me")).json()["default_project"] is None
+    await running.submit("joe", project="vision")
+    chosen = await joe.patch("/me", json={"default_project": "speech"})
+    assert (chosen.status_code, chosen.json()["default_project"]) == (200, "speech")
+    assert (await joe.post("/jobs", json={"argv": ["true"]})).json()["project"] == "speech"
+    await running.submit("joe", project="vision")
+    assert (await joe.patch("/me", json={})).json()["default_project"] == "speech"
+    await joe.patch("/me", json={"default_project": None})
+    assert (await joe.post("/jobs", json={"argv": ["true"]})).json()["project"] == "vision"
+
+
+async def test_somebody_who_left_the_default_project_is_told_and_nothing_is_submitted(running):
+    running.people.join("joe", "speech")
+    joe = running.as_("joe")
+    await joe.patch("/me", json={"default_project": "speech"})
+    running.people.leave("joe", "speech")
+    for path, body in (("/jobs", {"argv": ["true"]}), ("/forecast", {"job": {}})):
+        refused = await joe.post(path, json=body)
+        said = refused.json()
+        assert (refused.status_code, said["code"], said["field"]) == (403, "default_project", "project")
+        assert "'speech', and you are not in it any more. Nothing was submitted." in said["message"]
+        assert 'pool.default_project = "vision"' in said["hint"]
+    assert (await joe.get("/jobs?mine=true")).json()["items"] == []
+    assert (await joe.post("/jobs", json={"argv": ["true"], "project": "vision"})).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("name", "project", "status", "field"),
+    [
+        ("joe", "speech", 403, "default_project"),
+        ("joe", "nowhere", 422, "default_project"),
+        ("bot", "vision", 403, None),
+        ("springtide", "vision", 403, None),
+    ],
+)
+async def test_nobody_chooses_a_default_project_of_others(running, name, project, status, field):
+    answer = await running.as_(name).patch("/me", json={"default_project": project})
+    assert (answer.status_code, answer.json()["field"]) == (status, field)
+
+
 async def test_an_administrator_may_submit_for_any_project(running):
     job = await running.submit("admin", project="speech")
     assert (job["user"], job["project"]) == ("admin", "speech")

@@ -165,6 +165,17 @@ def test_projects_nodes_and_the_pool_are_shown(run: Run) -> None:
     assert run("top", "--once", "--json").json["train_gpus"] == 8
 
 
+def test_the_project_of_jobs_that_name_none_is_chosen(run: Run) -> None:
+    assert run("default-project").out.startswith("None. ")
+    assert run("default-project", "susan").out == "susan\n"
+    assert run("default-project", "--json").json == {"default_project": "susan"}
+    assert run("submit", "--json", "true").json["project"] == "susan"
+    refused = run("default-project", "joe")
+    assert (refused.code, "You are not in project 'joe'." in refused.err) == (2, True), refused
+    assert run("default-project", "susan", "--none").code == 2
+    assert run("default-project", "--none").out.startswith("None. ")
+
+
 def test_a_pool_that_does_not_answer_is_said_so() -> None:
     done = springtide("jobs", env={"SPRINGTIDE_URL": "http://127.0.0.1:9/services/springtide"})
     assert done.code == 1
@@ -193,8 +204,8 @@ def test_the_list_of_commands_is_that_of_the_manual() -> None:
     said = springtide("--help").out.split("Commands:")[1]
     commands = [line.split()[0] for line in said.splitlines() if line.startswith("  ") and line[2] != " "]
     assert " ".join(commands) == (
-        "up submit rerun jobs logs wait outputs download pause resume cancel projects nodes drain undrain "
-        "top explain replay doctor backup restore plan simulate"
+        "up submit rerun jobs logs wait outputs download pause resume cancel projects default-project nodes "
+        "drain undrain top explain replay doctor backup restore plan simulate"
     )
 
 

@@ -316,6 +316,29 @@ def test_the_pool_shows_who_holds_which_gpu_and_follows(visit: Visit, service: S
     expect(page.get_by_test_id("tide-reading")).to_contain_text("of 8 GPUs held")
 
 
+def test_whoever_is_in_several_projects_chooses_the_default_one_and_is_told_when_it_is_lost(
+    visit: Visit, service: Service
+) -> None:
+    page = visit("jemma", "pool")
+    expect(page.get_by_test_id("glance-speech")).to_be_visible()
+    expect(page.get_by_test_id("default-project")).to_have_count(0)
+    service.people.groups["nlp"].append("jemma")
+    page.reload()
+    choice = page.get_by_label("Project of my jobs that name none")
+    expect(choice).to_have_value("")
+    with page.expect_response(lambda answer: answer.request.method == "PATCH" and answer.ok):
+        choice.select_option("nlp")
+    page.reload()
+    expect(choice).to_have_value("nlp")
+    service.people.groups["nlp"].remove("jemma")
+    page.reload()
+    expect(page.get_by_test_id("default-lost")).to_contain_text("You are no longer in nlp")
+    choice.select_option("speech")
+    expect(page.get_by_test_id("default-lost")).to_have_count(0)
+    choice.select_option("my only project")
+    expect(choice).to_have_count(0)
+
+
 def test_the_pool_page_has_the_queue_in_its_order_and_says_why_gpus_are_idle(
     visit: Visit, service: Service
 ) -> None:

@@ -51,6 +51,7 @@ async def fill(path: Path) -> None:
     await engine.drain_node(wire.DrainRequest(node="build", why="a fan", finish=True), ADMIN)
     chosen = {channel: frozenset(JobEvent) for channel in Channel}
     await engine.outbox.choose(NotificationChoice("susan", chosen, "https://hooks.slack.com/services/secret"))
+    await engine.default_projects.choose("susan", "vision")
     succeeded = (await pool.submit(gpus=1, name="succeeded")).id
     failed = (await pool.submit(gpus=1, name="failed", retries=0)).id
     cancelled = (await pool.submit(gpus=1, name="cancelled")).id

@@ -16,7 +16,7 @@ STOP_TIMEOUT_S = 60
 
 
 class ServiceProcess:
-    """A real service: 4 simulated train GPUs; susan and joe in vision, jemma in speech.
+    """A real service: 4 simulated train GPUs; susan and joe in vision, jemma in speech, anna in both.
 
     A test may kill it, whose jobs go on, and start it again at the same address on the same state directory. Its
     store is SQLite in there, unless ``database`` is another URL. With ``projects``, quotas

@@ -34,7 +34,7 @@ from springtide.scheduler.telemetry import discover
 PREFIX = "/services/springtide/"
 BUILD = 2
 MAX_BODY = 4 << 20
-PROJECTS = {"vision": (2, ("susan", "joe")), "speech": (2, ("jemma",))}
+PROJECTS = {"vision": (2, ("susan", "joe", "anna")), "speech": (2, ("jemma", "anna"))}
 PROJECTS = json.loads(os.environ.get("POOL_PROJECTS", "null")) or PROJECTS
 """Quota and members of each project."""
 TRAIN = sum(quota for quota, _ in PROJECTS.values())

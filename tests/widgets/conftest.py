@@ -18,7 +18,7 @@ UNFINISHED = "queued,starting,running,pausing,paused"
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a real service: 4 simulated train GPUs; susan and joe in vision, jemma in speech."""
+    """The address of a real service: 4 simulated train GPUs; susan, joe, anna in vision, jemma, anna in speech."""
     with running_service(tmp_path_factory.mktemp("pool")) as url:
         yield url
 

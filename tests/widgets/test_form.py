@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import ipywidgets
+import msgspec
 import pytest
 
 from springtide.scheduler.wire import OPTIONS, Problem, Wish
-from springtide.scheduler.wire.forms.fields import COMMON, typed_options
+from springtide.scheduler.wire.forms.fields import COMMON, form_of, typed_options
 from springtide.widgets.display.output_types import FORM_TYPE
 from springtide.widgets.errors import OptionError
 from springtide.widgets.form.arguments import call_of, described, parse_arguments
@@ -65,6 +66,22 @@ def test_every_option_has_a_field_with_its_label_help_and_default(ask: Ask) -> N
         "high (75)",
         "critical (100)",
     ]
+
+
+def test_the_default_project_is_chosen_at_first_and_one_that_was_left_has_to_be_replaced(
+    pool_of: Callable[[str], Pool],
+) -> None:
+    anna = pool_of("anna").me
+    assert [each.name for each in anna.projects] == ["vision", "speech"]
+
+    def project(default: str | None) -> tuple[str, list[str]]:
+        form = form_of(msgspec.structs.replace(anna, default_project=default), [])
+        field = next(field for field in form.fields if field.name == "project")
+        return field.value, [choice.words for choice in field.choices]
+
+    assert project(None) == ("vision", ["vision", "speech"])
+    assert project("speech") == ("speech", ["vision", "speech"])
+    assert project("robots") == ("", ["choose one", "vision", "speech"])
 
 
 def test_what_is_typed_is_read_by_the_table_and_what_is_empty_stays_at_its_default() -> None:

@@ -164,6 +164,24 @@ def test_a_refusal_of_the_pool_is_one_sentence(pool, workdir):
         pool.job("nothing")
 
 
+def test_what_names_no_project_is_for_the_default_one(pool_of, workdir):
+    pool = pool_of("anna")
+    assert pool.default_project is None
+    with pytest.raises(PoolError, match="Name it"):
+        pool.submit("true")
+    pool.default_project = "speech"
+    assert pool.default_project == "speech"
+    cell = pool.submit_cell("6 * 7", {}, (), {})
+    sent = [pool.submit("true"), cell, pool.map(len, ["a"]), pool.sweep(dict, {"rate": [0.1]})]
+    assert [job.info.project for job in sent] == ["speech"] * 4
+    assert pool.submit("true", project="vision").info.project == "vision"
+    with pytest.raises(PoolError, match="There is no project 'nowhere'"):
+        pool.default_project = "nowhere"
+    assert pool.default_project == "speech"
+    pool.default_project = None
+    assert pool.submit("true").info.project == "vision", "that of the latest job"
+
+
 def test_a_job_that_is_too_large_is_refused_with_the_sizes(pool, workdir):
     data = os.urandom(5 << 20)
 

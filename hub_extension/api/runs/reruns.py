@@ -5,10 +5,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from springtide.hub_extension.api import permissions
-from springtide.hub_extension.api.jobs import hold_intake, parameters_size, project_for, seen, take
+from springtide.hub_extension.api.jobs import hold_intake, parameters_size, seen, take
+from springtide.hub_extension.api.people.me import me
 from springtide.hub_extension.api.permissions import Action
+from springtide.hub_extension.api.project_choice import project_for
 from springtide.hub_extension.api.routes import Call, NoQuery, Reply, Route, Who
-from springtide.hub_extension.api.status import me
 from springtide.scheduler.engine.reruns.changes import options_of
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobSpec

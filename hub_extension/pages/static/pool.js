@@ -1,5 +1,6 @@
 /** The pool, live: projects as a tree, who holds which GPU, who waits, why GPUs are idle, and the tide. */
 
+import { DefaultProject } from "./pool/default_project.js";
 import { NodeDrains } from "./pool/drains.js";
 import { drawHolders } from "./pool/holders.js";
 import { drawNodes } from "./pool/nodes.js";
@@ -22,6 +23,7 @@ const QUEUE_MOST = 200;
 const shown = { pool: null, usage: null, history: null, mine: [], queue: [], idle: null, span: "1 hour" };
 const redraw = oncePerFrame(draw);
 const drains = site.admin ? new NodeDrains(redraw) : null;
+const defaultProject = new DefaultProject(redraw);
 const rereadQueue = calmly(readQueue, QUEUE_EVERY_S);
 const rereadHistory = calmly(readHistory, HISTORY_EVERY_S);
 
@@ -29,6 +31,7 @@ start();
 
 async function start() {
   const me = await attempted(() => call("GET", "me"));
+  defaultProject.take(me);
   shown.mine = (me?.projects ?? []).map((project) => project.name);
   await readAll();
   followEvents({ pool: hear, gpus: hearUsage, admin: readAll, again: readAll });
@@ -85,7 +88,7 @@ function draw() {
   const open = (id) => window.location.assign(jobPath(id));
   patch(
     page,
-    section("glance", "Projects", h("div", { draw: (node) => renderPoolGlance(node, { pool, mine: shown.mine, tree: true }) })),
+    section("glance", "Projects", defaultProject.draw(), h("div", { key: "glance", draw: (node) => renderPoolGlance(node, { pool, mine: shown.mine, tree: true }) })),
     shown.idle && section("idle", "Idle GPUs", drawIdle(shown.idle)),
     section("queue", "The queue", drawQueue(pool, shown.queue, clockNow())),
     section("gpus", "GPUs", drawUsed(pool, shown.usage), h("div", { key: "bar", draw: (node) => renderPoolBar(node, { pool, usage: shown.usage }, { open }) })),

@@ -89,7 +89,7 @@ class State:
     ``trials`` are the ids of the unfinished trials by sweep, ``parameters`` those of all trials of an unfinished
     sweep, each as JSON, where they are known beforehand.
     ``drains`` are the drained nodes by name, ``types`` the pool's GPU types. ``unsaved`` are ids of jobs whose
-    latest reports are in memory only.
+    latest reports are in memory only. ``default_projects`` are the projects that people chose, by user.
     ``clock`` is the anchor of the system clock that all times refer to.
     """
 
@@ -103,6 +103,7 @@ class State:
     workspaces: dict[WorkspaceKey, WorkspaceRecord] = field(default_factory=dict)
     drains: dict[str, DrainRecord] = field(default_factory=dict)
     notification_choices: dict[str, NotificationChoice] = field(default_factory=dict)
+    default_projects: dict[str, str] = field(default_factory=dict)
     job_of_key: dict[SubmissionKey, str] = field(default_factory=dict)
     ended_keys: deque[SubmissionKey] = field(default_factory=deque)
     unfinished_by_user: Counter[str] = field(default_factory=Counter)
@@ -130,6 +131,7 @@ class State:
             workspaces={(record.user, record.server): record for record in loaded.workspaces},
             drains={record.node: record for record in loaded.drains},
             notification_choices={choice.user: choice for choice in loaded.notification_choices},
+            default_projects=dict(loaded.default_projects),
             clock=loaded.clock,
             next_project_age=loaded.next_age,
             last_job=loaded.last_job,

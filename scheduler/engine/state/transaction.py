@@ -63,6 +63,7 @@ class Transaction:
     workspaces: dict[WorkspaceKey, WorkspaceRecord | None] = field(default_factory=dict)
     drains: dict[str, DrainRecord | None] = field(default_factory=dict)
     notification_choices: dict[str, NotificationChoice] = field(default_factory=dict)
+    default_projects: dict[str, str | None] = field(default_factory=dict)
     audit: list[AuditRecord] = field(default_factory=list)
     undone_entries: list[int] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
@@ -92,6 +93,7 @@ class Transaction:
             workspaces=self.workspaces.copy(),
             drains=self.drains.copy(),
             notification_choices=self.notification_choices.copy(),
+            default_projects=self.default_projects.copy(),
             audit=self.audit.copy(),
             undone_entries=self.undone_entries.copy(),
             effects=self.effects.copy(),
@@ -279,6 +281,11 @@ class Transaction:
         self.must_commit = True
         self.notification_choices[choice.user] = choice
 
+    def put_default_project(self, user: str, project: str | None) -> None:
+        """Set the project of a person's jobs that name none; None removes the choice."""
+        self.must_commit = True
+        self.default_projects[user] = project
+
     def all_workspaces(self) -> dict[WorkspaceKey, WorkspaceRecord]:
         """Return every workspace by user and server name."""
         merged = {**self.state.workspaces, **self.workspaces}
@@ -318,6 +325,7 @@ class Transaction:
             audit=self.audit,
             undone=self.undone_entries,
             notification_choices=list(self.notification_choices.values()),
+            default_projects=self.default_projects,
             clock=self.clock,
             next_age=self.next_project_age,
             gpu_types={} if self.new_types is None else self.new_types.by_environment(),
@@ -363,6 +371,9 @@ class Transaction:
         if self.people:
             state.people = self.all_people()
         state.notification_choices.update(self.notification_choices)
+        if self.default_projects:
+            chosen = {**state.default_projects, **self.default_projects}
+            state.default_projects = {user: project for user, project in chosen.items() if project is not None}
         if self.workspaces:
             state.workspaces = self.all_workspaces()
         if self.drains:

@@ -60,6 +60,7 @@ def load(connection: Connection) -> Loaded:
         gpu_types=_gpu_types(connection),
         sweep_parameters=trials.parameters(connection),
         drains=tuple(codec.drain_record(row) for row in connection.execute(select(schema.drains))),
+        default_projects={row.user: row.project for row in connection.execute(select(schema.default_projects))},
     )
 
 

@@ -28,7 +28,8 @@ class WriteBatch:
 
     ``shifted_jobs`` are jobs whose spec is replaced too, because a step of the system clock has shifted its times.
     ``gpu_types`` are the complete types of the environments that it names, in the pool's order. ``superseded`` are
-    ids of failed jobs whose trial gets another.
+    ids of failed jobs whose trial gets another. ``default_projects`` are those that people chose, by user; None
+    removes a choice.
     """
 
     new_jobs: list[JobRecord] = field(default_factory=list)
@@ -40,6 +41,7 @@ class WriteBatch:
     dropped_projects: list[str] = field(default_factory=list)
     people: list[PersonRecord] = field(default_factory=list)
     dropped_people: list[str] = field(default_factory=list)
+    default_projects: Mapping[str, str | None] = field(default_factory=dict)
     workspaces: list[WorkspaceRecord] = field(default_factory=list)
     dropped_workspaces: list[tuple[str, str]] = field(default_factory=list)
     drains: list[DrainRecord] = field(default_factory=list)
@@ -67,7 +69,8 @@ class Loaded:
 
     ``fresh`` is true until the first commit: the configured projects are still to be created. ``clock`` is the
     anchor of the system clock that the times refer to, None in a fresh store. ``gpu_types`` are the types that the
-    pool knows, in its order, by environment. ``sweep_parameters`` are those of the unfinished sweeps.
+    pool knows, in its order, by environment. ``sweep_parameters`` are those of the unfinished sweeps,
+    ``default_projects`` the projects that people chose, by user.
     """
 
     projects: tuple[ProjectRecord, ...]
@@ -85,3 +88,4 @@ class Loaded:
     gpu_types: Mapping[Environment, tuple[str, ...]] = field(default_factory=dict)
     sweep_parameters: tuple[SweepParameters, ...] = ()
     drains: tuple[DrainRecord, ...] = ()
+    default_projects: Mapping[str, str] = field(default_factory=dict)

@@ -139,6 +139,8 @@ def _field(option: Option, me: Me) -> Field:
     begins = {"gpus": "1", "workers": "1"}.get(option.name, choices[0].value if choices else "")
     if option.kind is Kind.PRIORITY:
         begins = str(option.default)
+    elif option.name == "project" and me.default_project is not None and not _lost_default(me):
+        begins = me.default_project
     example = f"such as {option.example}" if option.example else ""
     return Field(
         name=option.name,
@@ -155,11 +157,17 @@ def _field(option: Option, me: Me) -> Field:
     )
 
 
+def _lost_default(me: Me) -> bool:
+    """Return whether the default project is none that the person may submit for any more."""
+    return me.default_project is not None and all(each.name != me.default_project for each in me.projects)
+
+
 def _choices(option: Option, me: Me) -> tuple[list[Choice], str]:
     """Return the values to choose from, and the label of any other; nothing of an option that is typed."""
     default = Choice("", option.default_words)
     if option.name == "project":
-        return [Choice(each.name, each.name) for each in me.projects], ""
+        own = [Choice(each.name, each.name) for each in me.projects]
+        return ([Choice("", "choose one"), *own] if _lost_default(me) else own), ""
     if option.kind is Kind.PRIORITY:
         names = sorted(me.priorities, key=lambda name: me.priorities[name])
         return [Choice(name, f"{name} ({me.priorities[name]})") for name in names], "another number"

@@ -74,7 +74,7 @@ function quoted(text) {
 /** Asks for GPUs and project; null if nothing is to be sent. */
 async function askOptions(what, shared, feed, server) {
   const { Dialog, showDialog } = shared["@jupyterlab/apputils"];
-  const me = feed.me ?? (await feed.call("GET", "me"));
+  const me = await feed.call("GET", "me");
   if (!me.projects.length) throw new Error("You are in no project yet, so there is nothing to send to. An admin puts you into one.");
   const body = new (optionsBody(shared["@lumino/widgets"].Widget))(me, server);
   const buttons = [Dialog.cancelButton(), Dialog.okButton({ label: "Send" })];
@@ -86,16 +86,20 @@ function optionsBody(Widget) {
   return class extends Widget {
     constructor(me, server) {
       super();
-      this.me = me;
       this.server = server;
       this.addClass("springtide");
       this.addClass("st-send");
       this.project = field("Project", "select");
-      for (const { name } of me.projects) this.project.append(new Option(clean(name), name));
+      const names = me.projects.map(({ name }) => name);
+      const lost = me.default_project !== null && !names.includes(me.default_project);
+      if (lost) this.project.append(new Option("choose one", ""));
+      for (const name of names) this.project.append(new Option(clean(name), name));
+      this.project.value = lost ? "" : (me.default_project ?? names[0]);
+      this.named = lost || names.length > 1;
       this.gpus = field("GPUs", "input");
       Object.assign(this.gpus, { type: "number", min: 1, step: 1, value: 1 });
       this.gpus.dataset.testid = "send-gpus";
-      const rows = me.projects.length > 1 ? [this.project, this.gpus] : [this.gpus];
+      const rows = this.named ? [this.project, this.gpus] : [this.gpus];
       this.node.append(...rows.map((input) => input.parentNode));
       this.node.append((this.words = document.createElement("p")));
       this.words.setAttribute("role", "status");
@@ -121,7 +125,7 @@ function optionsBody(Widget) {
 
     getValue() {
       const options = { gpus: Number(this.gpus.value) };
-      return this.me.projects.length > 1 ? { ...options, project: this.project.value } : options;
+      return this.named && this.project.value ? { ...options, project: this.project.value } : options;
     }
   };
 }

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET
 
+from springtide.hub_extension.api.people.person import person
 from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
 from springtide.hub_extension.notifications import webhook
 from springtide.hub_extension.notifications.failure import NotDelivered
@@ -14,7 +15,6 @@ from springtide.hub_extension.web.problems import Busy
 from springtide.scheduler import sentences
 from springtide.scheduler.model import Reason
 from springtide.scheduler.notifications import Channel, Delivery, DeliveryState, JobEvent, NotificationChoice
-from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import ChannelView, Notifications, NotificationsEdit, TrialSent
 
 UNDELIVERED = frozenset({DeliveryState.FAILED, DeliveryState.WAITING})
@@ -22,13 +22,13 @@ UNDELIVERED = frozenset({DeliveryState.FAILED, DeliveryState.WAITING})
 
 async def notifications(call: Call[NoQuery, None]) -> Notifications:
     """Return what the caller is told, and what became of the latest messages."""
-    user = _person(call)
+    user = person(call, "notifications")
     return _view(call, call.pool.engine.outbox.choice(user), await call.pool.engine.outbox.latest(user))
 
 
 async def edit_notifications(call: Call[NoQuery, NotificationsEdit]) -> Notifications:
     """Change what the caller is told. Raises `Refusal` for a webhook that is not allowed."""
-    user, edit, outbox = _person(call), call.body, call.pool.engine.outbox
+    user, edit, outbox = person(call, "notifications"), call.body, call.pool.engine.outbox
     before = outbox.choice(user)
     events = dict(before.events)
     for channel, chosen in (
@@ -49,7 +49,7 @@ async def edit_notifications(call: Call[NoQuery, NotificationsEdit]) -> Notifica
 
 async def send_trial(call: Call[NoQuery, None]) -> TrialSent:
     """Send the caller a test message and wait for what becomes of it."""
-    user, channel, pool = _person(call), Channel(call.path["channel"]), call.pool
+    user, channel, pool = person(call, "notifications"), Channel(call.path["channel"]), call.pool
     wait = pool.trials.take(user)
     if wait:
         message = "You have sent several test messages just now."
@@ -60,13 +60,6 @@ async def send_trial(call: Call[NoQuery, None]) -> TrialSent:
     except NotDelivered as failure:
         return TrialSent(delivered=False, problem=sentences.text(failure.why))
     return TrialSent(delivered=True)
-
-
-def _person(call: Call[NoQuery, object]) -> str:
-    """Return the caller's name. Raises `Refusal` 403 for a service, which has no notifications."""
-    if call.caller.service:
-        raise Refusal(403, "forbidden", "Only people have notifications.")
-    return call.caller.name
 
 
 def _view(

@@ -1,0 +1,1 @@
+"""Calls of people about themselves: who they are, their default project, their notifications."""

@@ -1,0 +1,52 @@
+"""Calls about the caller: who it is, what it may ask for, and its default project."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from springtide.hub_extension.api.people.person import person
+from springtide.hub_extension.api.permissions import Action, may
+from springtide.hub_extension.api.project_choice import check_may_submit, default_of
+from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
+from springtide.scheduler.model import PRIORITIES, Environment
+from springtide.scheduler.wire import Me, MeEdit
+
+
+async def me(call: Call[NoQuery, object]) -> Me:
+    """Return the caller's identity and the choices of the form for jobs."""
+    caller, pool = call.caller, call.pool
+    view = pool.engine.pool()
+    mine = [project.name for project in view.projects if may(caller, Action.SUBMIT, project.name)]
+    quota = pool.engine.build_quota(caller.name, sorted(caller.groups))
+    return Me(
+        name=caller.name,
+        admin=caller.admin,
+        service=caller.service,
+        projects=pool.engine.choices(mine),
+        priorities=dict(PRIORITIES),
+        gpu_types=sorted({node.gpu_type for node in view.nodes if node.environment == Environment.TRAIN} - {""}),
+        simulated=view.simulated,
+        build_quota=quota.quota,
+        build_held=quota.held,
+        max_body=pool.max_body,
+        grace=pool.grace,
+        version=pool.version,
+        images=list(pool.engine.settings.images or ()),
+        default_project=default_of(pool, caller),
+    )
+
+
+async def edit_me(call: Call[NoQuery, MeEdit]) -> Me:
+    """Change the caller's default project. Raises `Refusal` for one that the caller may not submit for."""
+    user, chosen, pool = person(call, "a default project"), call.body.default_project, call.pool
+    if chosen is not UNSET:
+        if chosen is not None:
+            check_may_submit(pool, call.caller, chosen, field="default_project")
+        await pool.engine.default_projects.choose(user, chosen)
+    return await me(call)
+
+
+ROUTES = (
+    Route("GET", "/me", "Who the caller is and what she may ask for", Who.LOGGED_IN, me, answers=Me),
+    Route("PATCH", "/me", "Choose one's default project", Who.LOGGED_IN, edit_me, takes=MeEdit, answers=Me),
+)

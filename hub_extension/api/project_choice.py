@@ -1,0 +1,92 @@
+"""The project that a job is submitted for: the one it names, or that of its user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from springtide.hub_extension.api import permissions
+from springtide.hub_extension.api.permissions import Action
+from springtide.hub_extension.api.routes import Pool
+from springtide.hub_extension.web.caller import Caller
+from springtide.scheduler.engine import JobFilter
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.wire import MAX_NAME
+
+
+async def project_for(pool: Pool, caller: Caller, named: str | None) -> str:
+    """Return the project to submit for: the named one, else the caller's default, only, or latest job's one.
+
+    Raises `Refusal` if the project does not exist, is not permitted, or cannot be told. A default project that the
+    caller may not submit for any more is refused, too: nothing is submitted for another one in its place.
+    """
+    if named is not None:
+        if not permissions.may(caller, Action.SUBMIT, named):
+            check_may_submit(pool, caller, named)
+        return named
+    own = own_projects(pool, caller)
+    chosen = default_of(pool, caller)
+    if chosen is not None:
+        if not may_submit(pool, caller, chosen):
+            raise _lost_default(pool, chosen, own)
+        return chosen
+    found = own if len(own) == 1 else await _latest_project(pool, caller, own)
+    if found:
+        return found[0]
+    hint = (
+        f'Name it: project="{own[0]}", or --project {own[0]} in a terminal. {_yours(own)}' if own else _yours(own)
+    )
+    raise Refusal(422, "missing", "The job does not say for which project it is.", field="project", hint=hint)
+
+
+def default_of(pool: Pool, caller: Caller) -> str | None:
+    """Return the project that the caller chose as the default, None if there is none."""
+    return None if caller.service else pool.engine.default_projects.of(caller.name)
+
+
+def may_submit(pool: Pool, caller: Caller, project: str) -> bool:
+    """Return whether there is such a project, and the caller may submit for it."""
+    return pool.engine.has_project(project) and permissions.may(caller, Action.SUBMIT, project)
+
+
+def check_may_submit(pool: Pool, caller: Caller, project: str, *, field: str = "project") -> None:
+    """Raise `Refusal` because of ``field`` if the caller may not submit for the project, or there is none."""
+    own = own_projects(pool, caller)
+    if not pool.engine.has_project(project):
+        raise unknown_project(project, own, field=field)
+    if not permissions.may(caller, Action.SUBMIT, project):
+        raise Refusal(403, "forbidden", f"You are not in project {project!r}.", field=field, hint=_yours(own))
+
+
+def own_projects(pool: Pool, caller: Caller) -> list[str]:
+    """Return the projects that the caller is a member of, by name."""
+    return sorted(filter(pool.engine.has_project, caller.groups))
+
+
+def unknown_project(name: str, own: Sequence[str], *, field: str = "project") -> Refusal:
+    """Return the refusal of a project that does not exist, with the caller's own as the way out."""
+    hint = f"Yours: {', '.join(own)}." if own else ""
+    message = f"There is no project {name[:MAX_NAME]!r}."
+    return Refusal(422, "unknown_project", message, field=field, hint=hint)
+
+
+async def _latest_project(pool: Pool, caller: Caller, own: Sequence[str]) -> list[str]:
+    """Return the project of the caller's latest job if she is in it still: joining another changes nothing."""
+    latest = await pool.engine.jobs(JobFilter(user=caller.name), None, 1)
+    return [job.project for job in latest.items if job.project in own]
+
+
+def _lost_default(pool: Pool, project: str, own: Sequence[str]) -> Refusal:
+    there = pool.engine.has_project(project)
+    why = "you are not in it any more" if there else "there is no such project any more"
+    message = f"Your default project is {project!r}, and {why}. Nothing was submitted."
+    hint = _yours(own)
+    if own:
+        hint = (
+            f'Choose another: pool.default_project = "{own[0]}", `springtide default-project {own[0]}` in a '
+            f"terminal, or the page of the pool. Or name the project of the job. {hint}"
+        )
+    return Refusal(403 if there else 422, "default_project", message, field="project", hint=hint)
+
+
+def _yours(own: Sequence[str]) -> str:
+    return f"Yours: {', '.join(own)}." if own else "You are in no project; an administrator can change that."

@@ -1,0 +1,25 @@
+"""Default projects: what people chose for their jobs that name no project."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.engine.state.transaction import Transaction
+
+
+class DefaultProjects:
+    """The default projects by user. One may have been deleted since, or its user may have left it."""
+
+    def __init__(self, state: State, change: Callable[[Callable[[Transaction], None]], Awaitable[None]]) -> None:
+        self._state = state
+        self._change = change
+
+    def of(self, user: str) -> str | None:
+        """Return the project that a person chose, None if there is no choice."""
+        return self._state.default_projects.get(user)
+
+    async def choose(self, user: str, project: str | None) -> None:
+        """Set a person's choice, None for no choice; on disk when this returns. Raises `Refusal`."""
+        if project != self.of(user):
+            await self._change(lambda transaction: transaction.put_default_project(user, project))
