@@ -55,7 +55,6 @@ MARKER_OF_FOLDER = {
     "widgets/test_digits_example.py": "slow",
     "widgets/test_images.py": "process",
     "widgets/test_kernel.py": "process",
-    "widgets/test_sweep_story.py": "slow",
     "widgets/test_sweeps.py": "process",
 }
 

@@ -1,129 +1,179 @@
-"""A sweep among colleagues: it shrinks to its project's quota, grows again, and survives kills of the service."""
+"""A sweep from a notebook among colleagues: it shrinks to its quota, grows again, and survives all that ends."""
 
 from __future__ import annotations
 
-import pickle
-import random
+import json
+import os
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
 import pytest
-from pool_process import ServiceProcess
+from hub_people import Hub, until
+from kernel_notebook import KernelNotebook
 
 from springtide.scheduler.client import Client
-from springtide.training import current_job
-from springtide.widgets.connection import Connection
-from springtide.widgets.shared_pool import Pool
+from springtide.scheduler.wire import ProjectEdit, Submission, TrialCounts
 from springtide.widgets.submission.spaces import points_of
-from springtide.widgets.sweep import Sweep
 
-PROJECTS = {"vision": (4, ("susan",)), "speech": (2, ("joe",)), "robots": (2, ("jemma",))}
+pytestmark = [pytest.mark.xdist_group("story"), pytest.mark.timeout(600)]
+
 GPUS, QUOTA = 8, 4
 SPACE = {"rate": [place / 40 for place in range(1, 21)], "layers": [1, 2, 3, 4, 5, 6]}
 TRIALS = 60
 SEED = 7
-PATIENCE_S = 90
-HOLD = [sys.executable, "-c", "import time; time.sleep(600)"]
+PATIENCE_S = 120
+UNFINISHED = "queued,starting,running,pausing,paused"
+LOG_END = 6000
+
+TRAIN = '''
+import random
+import time
+from pathlib import Path
+
+from springtide.training import current_job
+
+
+def train(rate, layers):
+    """Take ten steps by a state that a checkpoint has to bring back; wait while there is a file."""
+    job = current_job()
+    found = job.restore()
+    loss, done, chance = found.state if found else (10.0, 0, random.Random(layers))
+    for step in range(done, 10):
+        loss = loss * (1 - rate) + layers * chance.random() / 10
+        job.report(step=step + 1, of=10, loss=loss)
+        while Path("hold").exists() and not job.should_pause():
+            time.sleep(0.05)
+        if job.should_pause():
+            job.save((loss, step + 1, chance), step=step + 1)
+            job.exit_for_pause()
+    return float(loss)
+'''
+SUBMIT = f"""{TRAIN}
+from springtide.widgets import pool
+
+Path("hold").touch()
+sweep = pool.sweep(train, {SPACE}, trials={TRIALS}, seed={SEED}, metric="loss", name="disturbed")
+print(sweep.id, Path("hold").absolute())
+"""
+COME_BACK = f"""
+import json
+
+from springtide.widgets import pool
+
+assert "sweep" not in globals(), "the kernel has not restarted"
+(sweep,) = pool.jobs(search="disturbed", limit=1)
+sweep.wait({PATIENCE_S}, quiet=True)
+trials = [(row.state, row.parameters, row.value, row.attempt) for row in sweep.trials()]
+best = sweep.best
+print(json.dumps([sweep.state, trials, (best.trial, best.parameters, best.value)]))
+"""
+ALONE = f"""{TRAIN}
+import json
+import sys
+
+json.dump([train(**point) for point in json.load(sys.stdin)], sys.stdout)
+"""
+
+
+@pytest.fixture(autouse=True)
+def told(hub: Hub) -> Iterator[None]:
+    """Print the end of the hub's log, which shows why a story failed; no browser takes part."""
+    yield
+    print((hub.state_dir / "hub/hub.log").read_text()[-LOG_END:])
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[ServiceProcess]:
-    service = ServiceProcess(tmp_path, projects=PROJECTS)
-    service.start()
-    yield service
-    service.stop()
+def client_of(hub: Hub) -> Callable[[str], Client]:
+    """The pool as a person sees it, also while its service is away."""
+    return lambda user: Client(f"{hub.url}/services/springtide", hub.token(user), patience=60.0)
 
 
 @pytest.fixture
-def pool_of(service: ServiceProcess) -> Callable[[str], Pool]:
-    """The pool as a new kernel of a person sees it."""
-    return lambda user: Pool(Connection(Client(service.url, user, patience=30.0)))
+def susans_quota(client_of: Callable[[str], Client]) -> Iterator[int]:
+    """The quota that susan's project has meanwhile; in the end all jobs are ended."""
+    with client_of("admin") as admin:
+        (before,) = (project.quota for project in admin.pool().projects if project.name == "susan")
+        admin.edit_project("susan", ProjectEdit(quota=QUOTA))
+        yield QUOTA
+        for job in list(admin.all_jobs(state=UNFINISHED)):
+            admin.cancel(job.id)
+        until("the end of all jobs", lambda: not admin.jobs(state=UNFINISHED).items)
+        admin.edit_project("susan", ProjectEdit(quota=before))
 
 
 @pytest.fixture
-def train() -> Callable[..., float]:
-    """A training of ten steps, by a state that a checkpoint has to bring back; it waits while there is a file."""
-
-    def train(rate: float, layers: int) -> float:
-        job = current_job()
-        found = job.restore()
-        loss, done, chance = found.state if found else (10.0, 0, random.Random(layers))
-        for step in range(done, 10):
-            loss = loss * (1 - rate) + layers * chance.random() / 10
-            job.report(step=step + 1, of=10, loss=loss)
-            while Path("hold").exists() and not job.should_pause():
-                time.sleep(0.05)
-            if job.should_pause():
-                job.save((loss, step + 1, chance), step=step + 1)
-                job.exit_for_pause()
-        return float(loss)
-
-    return train
+def notebook(hub: Hub) -> Iterator[KernelNotebook]:
+    """A kernel of susan's, on her own notebook server."""
+    with KernelNotebook(hub.url, "susan", hub.token("susan")) as notebook:
+        if notebook.is_running():
+            notebook.start_kernel()
+        else:
+            notebook.start(gpus=0)
+        yield notebook
+        notebook.stop_kernel()
 
 
-def until(true: Callable[[], object]) -> None:
-    """Wait until something is true; ask seldom, for the trials need the processor."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.2)
-
-
-def found_alone(train: Callable[..., float], directory: Path) -> list[tuple[dict[str, Any], float]]:
+def found_alone(directory: Path) -> list[tuple[dict[str, Any], float]]:
     """Return the points of the same sweep with their values, as one process finds them without a pool."""
     points = points_of(SPACE, TRIALS, SEED)
-    script = "import pickle, sys; train, points = pickle.load(sys.stdin.buffer)\n"
-    script += "sys.stdout.buffer.write(pickle.dumps([train(**point) for point in points]))"
-    work = cloudpickle.dumps((train, points))
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=directory, input=work, capture_output=True, check=True
-    )
-    return list(zip(points, pickle.loads(done.stdout), strict=True))
+    command, asked = [sys.executable, "-c", ALONE], json.dumps(points)
+    done = subprocess.run(command, cwd=directory, input=asked, text=True, stdout=subprocess.PIPE, check=True)
+    return list(zip(points, json.loads(done.stdout), strict=True))
 
 
-def test_a_sweep_gives_gpus_back_takes_them_again_and_finds_the_same_through_two_kills(
-    service: ServiceProcess,
-    pool_of: Callable[[str], Pool],
-    train: Callable[..., float],
-    workdir: Path,
+def kill_service(hub: Hub) -> None:
+    """Kill the service, and wait until the hub has started another one."""
+    pid = hub.service_pid()
+    os.kill(pid, signal.SIGKILL)
+    hub.service_after(pid)
+
+
+def test_a_sweep_from_a_notebook_finds_the_same_through_colleagues_two_kills_and_a_restart_of_its_kernel(
+    hub: Hub,
+    notebook: KernelNotebook,
+    client_of: Callable[[str], Client],
+    susans_quota: int,
+    tmp_path: Path,
 ) -> None:
-    hold = workdir / "hold"
-    hold.touch()
-    sweep = pool_of("susan").sweep(train, SPACE, trials=TRIALS, seed=SEED, metric="loss", name="disturbed")
-    until(lambda: sweep.info.trials.gpus == GPUS)
+    sweep, file = notebook.run(SUBMIT).split()
+    hold, susan = Path(file), client_of("susan")
 
-    colleagues = [pool_of(user).submit(HOLD, gpus=2, name=user) for user in ("joe", "jemma")]
-    until(lambda: all(job.state == "running" for job in colleagues))
-    until(lambda: sweep.info.trials.gpus == QUOTA and sweep.info.trials.borrowed == 0)
-    assert 0 < sweep.info.trials.paused <= GPUS - QUOTA
+    def trials() -> TrialCounts:
+        counts = susan.job(sweep).trials
+        assert counts is not None
+        return counts
 
-    service.kill()
-    service.start()
-    assert sweep.info.trials.gpus == QUOTA
+    until("the whole pool for the sweep", lambda: trials().gpus == GPUS, seconds=PATIENCE_S)
+
+    colleagues = {name: client_of(name) for name in ("joe", "jemma")}
+    work = Submission(argv=["sleep", "600"], gpus=2)
+    jobs = {name: client.submit(work).id for name, client in colleagues.items()}
+    for name, client in colleagues.items():
+        until(f"{name}'s job", lambda: client.job(jobs[name]).state == "running", seconds=PATIENCE_S)  # noqa: B023
+    until("the quota alone", lambda: (trials().gpus, trials().borrowed) == (susans_quota, 0), seconds=PATIENCE_S)
+    assert 0 < trials().paused <= GPUS - susans_quota
+
+    kill_service(hub)
+    assert trials().gpus == susans_quota
     hold.unlink()
-    until(lambda: sweep.info.trials.succeeded > 10)
+    until("trials that end", lambda: trials().succeeded > 10, seconds=PATIENCE_S)
     hold.touch()
-    for job in colleagues:
-        job.cancel()
-    until(lambda: sweep.info.trials.gpus == GPUS)
+    for name, client in colleagues.items():
+        client.cancel(jobs[name])
+    until("the whole pool again", lambda: trials().gpus == GPUS, seconds=PATIENCE_S)
 
-    service.kill()
+    notebook.restart_kernel()
+    kill_service(hub)
     hold.unlink()
-    service.start()
-    again = pool_of("susan").job(sweep.id)
-    assert isinstance(again, Sweep)
-    again.wait(PATIENCE_S, quiet=True)
-    assert again.state == "succeeded"
-    assert max(row.attempt for row in again.trials()) > 1
+    state, rows, best = json.loads(notebook.run(COME_BACK))
+    assert state == "succeeded"
+    assert max(attempt for *_, attempt in rows) > 1
 
-    alone = found_alone(train, workdir)
-    assert [(row.state, row.parameters, row.value) for row in again.trials()] == [
-        ("succeeded", point, value) for point, value in alone
-    ]
-    best = min(range(TRIALS), key=lambda place: alone[place][1])
-    assert (again.best.trial, again.best.parameters, again.best.value) == (best, *alone[best])
+    alone = found_alone(tmp_path)
+    assert [row[:3] for row in rows] == [["succeeded", point, value] for point, value in alone]
+    first = min(range(TRIALS), key=lambda place: alone[place][1])
+    assert best == [first, *alone[first]]

@@ -5,25 +5,22 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-import httpx
-import websocket
 from chart import RELEASE, Helm
 from chart_machine import Person, logged_in
 from cluster import Cluster
 from control_plane import until
+from kernel_notebook import PATIENCE_S, KernelNotebook
 from node_images import image
 from real_node import RealNode, volume
 
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client, PoolError, Unreachable
 
-PATIENCE_S = 300
 ENVIRONMENT = "springtide.io/environment"
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
@@ -150,77 +147,13 @@ def _values(namespace: str, projects: Mapping[str, list[str]]) -> dict[str, Any]
     }
 
 
-class Notebook:
-    """A notebook server of a user, through the proxy, with one kernel."""
-
-    def __init__(self, url: str, person: Person, user: str) -> None:
-        self._user = user
-        self._authorization = f"Authorization: token {person.token}"
-        headers = {"Authorization": f"token {person.token}"}
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=PATIENCE_S, trust_env=False)
-        self._kernel = ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.close()
-
-    def start(self, gpus: int) -> None:
-        """Start the server as the page does, and wait until it answers; AssertionError has the page's content."""
-        server = f"/hub/api/users/{self._user}/server"
-        started = self._http.post(server, json={"gpus": gpus})
-        assert started.status_code in {201, 202}, started.text
-        with self._http.stream("GET", f"{server}/progress") as answer:
-            told = [line.removeprefix("data: ") for line in answer.iter_lines() if line.startswith("data: ")]
-        shown = [json.loads(each) for each in told]
-        assert shown, "the pending page shows nothing"
-        assert shown[-1].get("ready"), shown
-        made = self._http.post(f"/user/{self._user}/api/kernels", json={})
-        self._kernel = str(made.raise_for_status().json()["id"])
-
-    def run(self, code: str) -> str:
-        """Run a cell to completion and return its output; raise AssertionError with its error if it fails."""
-        base = str(self._http.base_url).rstrip("/").replace("http", "ws", 1)
-        address = f"{base}/user/{self._user}/api/kernels/{self._kernel}/channels"
-        header = {"msg_id": uuid.uuid4().hex, "msg_type": "execute_request", "version": "5.4", "username": ""}
-        header["session"] = uuid.uuid4().hex
-        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
-        request = {"channel": "shell", "header": header, "parent_header": {}, "metadata": {}, "content": content}
-        with contextlib.closing(
-            websocket.create_connection(address, timeout=PATIENCE_S, header=[self._authorization])
-        ) as channels:
-            channels.send(json.dumps(request))
-            return _printed(channels.recv, header["msg_id"])
-
-    def stop(self) -> None:
-        """Stop the server."""
-        self._http.delete(f"/hub/api/users/{self._user}/server").raise_for_status()
-
-
-def _printed(receive: Callable[[], str | bytes], request: str) -> str:
-    printed, failed = "", ""
-    while True:
-        message = json.loads(receive())
-        if message["parent_header"].get("msg_id") != request:
-            continue
-        content = message["content"]
-        if message["msg_type"] == "stream":
-            printed += content["text"]
-        elif message["msg_type"] == "error":
-            failed = "\n".join(content["traceback"])
-        elif message["msg_type"] == "status" and content["execution_state"] == "idle":
-            assert not failed, printed + failed
-            return printed
-
-
 class Member:
     """A member of a project, logged in at the hub."""
 
     def __init__(self, product: Product, user: str, person: Person) -> None:
         self._product = product
         self.pool = Client(f"{product.url}/services/springtide", person.token, timeout=60)
-        self.notebook = Notebook(product.url, person, user)
+        self.notebook = KernelNotebook(product.url, user, person.token)
 
     def until(self, what: str, job: str, holds: Callable[[wire.Job], bool]) -> wire.Job:
         """Return the job as soon as the condition holds; the service may be unavailable meanwhile."""
