@@ -1,9 +1,10 @@
 """The program that runs a submitted function or notebook, as ``python -m springtide.training.run``.
 
 ``function PAYLOAD.pkl`` calls a function: its result is written to ``result.pkl`` in the job's output directory,
-an exception to ``error.json``. Of a sweep the payload has the calls of all trials, or a study that chooses the
-arguments. ``notebook IN.ipynb`` executes a notebook and saves it in that directory under its
-own name, with the outputs of all cells that ran, after every cell.
+an exception to ``error.json``. A result that is a JSON value is written to ``result.json`` too, for programs that
+are not in Python. Of a sweep the payload has the calls of all trials, or a study that chooses the arguments.
+``notebook IN.ipynb`` executes a notebook and saves it in that directory under its own name, with the outputs of
+all cells that ran, after every cell.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from springtide.training.files import write_atomically
 from springtide.training.job import Job, current_job
 
 RESULT = "result.pkl"
+RESULT_AS_JSON = "result.json"
+MAX_JSON_BYTES = 1 << 20
+"""Maximum size of a pickled result that is written as JSON as well, in bytes."""
 ERROR = "error.json"
 HERE = Path(__file__).parent
 
@@ -54,6 +58,7 @@ def run_function(path: Path) -> None:
         text = "".join(traceback.format_exception(type(error), error, _own_part(error.__traceback__)))
         fail(job, type(error).__name__, str(error), text)
     if data is not None:
+        _save_as_json(result, len(data), job.output_directory / RESULT_AS_JSON)
         write_atomically(job.output_directory / RESULT, data)
     if job.rank == 0:
         _forget_error(job)
@@ -98,6 +103,24 @@ def _pickled(result: Any) -> bytes:
         import cloudpickle  # noqa: PLC0415 - only for results that pickle cannot handle
 
         return bytes(cloudpickle.dumps(result))
+
+
+def _save_as_json(result: Any, size: int, path: Path) -> None:
+    """Write a result as JSON if it can be. A file of that name that the function wrote itself stays."""
+    if size > MAX_JSON_BYTES or path.exists():
+        return
+    try:
+        text = json.dumps(result, allow_nan=False, default=_single_number)
+    except Exception:  # noqa: BLE001 - objects of users may raise anything
+        return
+    write_atomically(path, text.encode())
+
+
+def _single_number(value: Any) -> Any:
+    """Return the number in an array or a tensor that holds a single one. Raises `TypeError` for anything else."""
+    if getattr(value, "shape", None) != ():
+        raise TypeError(type(value).__name__)
+    return value.item()
 
 
 def _forget_error(job: Job) -> None:

@@ -1,4 +1,4 @@
-"""``springtide jobs``, ``logs``, ``pause``, ``resume`` and ``cancel``."""
+"""``springtide jobs``, ``show``, ``logs``, ``pause``, ``resume`` and ``cancel``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from collections.abc import Callable
 import click
 
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, printable
-from springtide.scheduler.client import Client
+from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.client.times import moment
+from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Job
 from springtide.scheduler.wording import ago
 
 FOLLOW_WAIT_S = 20.0
+UNFINISHED = ",".join(state for state in JobState if not state.final)
+ENDED = 409
+"""Status of the refusal to cancel a job that has ended: the job was faster."""
 
 
 @click.command()
@@ -96,6 +100,47 @@ def why(job: Job) -> str:
 
 @click.command()
 @click.argument("job_id", metavar="JOB")
+@json_option
+def show(*, job_id: str, as_json: bool) -> None:
+    """Show a job: how it stands, what it asked for, what it reported and what it left."""
+    with Client() as client:
+        job = client.job(job_id)
+        left = [] if job.trials is not None else client.outputs(job.id).items
+    if as_json:
+        print_json(job)
+        return
+    click.echo(one_line(f"{job.id} {job.name}: {job.state}. {why(job)}"))
+    facts = {**facts_of(job, time.time()), "files": ", ".join(file.name for file in left)}
+    for name, value in facts.items():
+        if value:
+            click.echo(f"  {name:<10} {one_line(value)}")
+
+
+def facts_of(job: Job, now: float) -> dict[str, str]:
+    """Return what is shown of a job, by what it is; a value is empty where there is none."""
+    values = ", ".join(f"{name}={value:g}" for name, value in job.progress.values.items())
+    best = None if job.trials is None else job.trials.best
+    return {
+        "project": job.project,
+        "user": job.user,
+        "GPUs": f"{asked(job)} {job.gpu_type or ' '.join(job.gpu_types)}".strip(),
+        "runs": " ".join(job.argv),
+        "tags": " ".join(job.tags),
+        "sent": ago(job.submitted, now),
+        "started": "" if job.started is None else ago(job.started, now),
+        "starts": starts(job, now),
+        "ended": "" if job.ended is None else ago(job.ended, now),
+        "exit code": "" if job.exit_code is None else str(job.exit_code),
+        "progress": progress(job),
+        "reported": values,
+        "best": "" if best is None else f"trial {best.trial}: {best.value:g}",
+        "attempts": str(job.attempt or ""),
+        "GPU-hours": f"{job.gpu_seconds / 3600:.2f}",
+    }
+
+
+@click.command()
+@click.argument("job_id", metavar="JOB")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
 @click.option("--rank", type=click.IntRange(0), default=0, show_default=True, help="Which worker's.")
 @json_option
@@ -119,6 +164,13 @@ def show_log(client: Client, job_id: str, *, rank: int = 0, follow: bool, as_jso
         offset = chunk.next
 
 
+def _print(job: Job, *, as_json: bool) -> None:
+    if as_json:
+        print_json(job)
+    else:
+        click.echo(one_line(f"{job.id} {job.name}: {job.state}. {why(job)}"))
+
+
 def _act(name: str, does: str, act: Callable[[Client, str], Job]) -> click.Command:
     @click.command(name, help=does)
     @click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
@@ -126,15 +178,36 @@ def _act(name: str, does: str, act: Callable[[Client, str], Job]) -> click.Comma
     def command(*, job_ids: tuple[str, ...], as_json: bool) -> None:
         with Client() as client:
             for job_id in job_ids:
-                job = act(client, job_id)
-                if as_json:
-                    print_json(job)
-                else:
-                    click.echo(one_line(f"{job.id} {job.name}: {job.state}. {why(job)}"))
+                _print(act(client, job_id), as_json=as_json)
 
     return command
 
 
 pause = _act("pause", "Pause jobs at their next checkpoint until you resume them.", Client.pause)
 resume = _act("resume", "Let jobs that you paused run again.", Client.resume)
-cancel = _act("cancel", "End jobs for good.", Client.cancel)
+
+
+@click.command()
+@click.argument("job_ids", metavar="[JOB...]", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All of your own jobs that have not ended.")
+@click.option("--project", help="With --all: only those of this project.")
+@click.option("--tag", help="With --all: only those with this tag.")
+@json_option
+def cancel(
+    *, job_ids: tuple[str, ...], everything: bool, project: str | None, tag: str | None, as_json: bool
+) -> None:
+    """End jobs for good. One that cannot be ended does not keep the others; then the exit code is 1."""
+    if bool(job_ids) == everything or ((project or tag) and not everything):
+        msg = "Name the jobs, or say --all, to which --project and --tag may be added."
+        raise click.UsageError(msg)
+    problems = []
+    with Client() as client:
+        found = client.all_jobs(state=UNFINISHED, mine=True, project=project, tag=tag) if everything else ()
+        for job_id in job_ids or [job.id for job in found]:
+            try:
+                _print(client.cancel(job_id), as_json=as_json)
+            except PoolError as error:
+                if not (everything and error.status == ENDED):
+                    problems.append(one_line(f"{job_id}: {error}"))
+    if problems:
+        raise click.ClickException("\n".join(problems))

@@ -1,18 +1,21 @@
-"""``springtide wait``, ``outputs`` and ``download``: what became of jobs, for people, scripts and CI."""
+"""``springtide wait``, ``result``, ``outputs``, ``download``: what became of jobs, for people, scripts and CI."""
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import click
+import msgspec
 
 from springtide.hub_extension.commands.jobs import why
-from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table
+from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, printable
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Job, durations
@@ -22,6 +25,14 @@ LOOK_EVERY_S = 30.0
 """Time after which a job is looked at although no event tells of it, in seconds: streams may not get through."""
 TIME_IS_OVER = 124
 """Exit code of a wait whose time is over, as that of ``timeout`` of the coreutils."""
+
+
+PATIENCE_S = 60.0
+"""Maximum time for which a wait goes on although the pool does not answer, in seconds: its service may restart."""
+RESULT = "result.json"
+NOT_FOUND = 404
+NO_JSON = "what it returned is no JSON value. In Python pool.job(…).result() returns it."
+NO_FILE = f"it has left no {RESULT}. `springtide outputs` lists what it left."
 
 
 class Duration(click.ParamType[float]):
@@ -47,18 +58,69 @@ def wait(*, job_ids: tuple[str, ...], timeout: float | None, as_json: bool) -> N
     Exits with 0 if all succeeded, with 1 if one failed or was cancelled, and with 124 if the time was over first.
     Interrupting it ends the waiting only.
     """
-    deadline = None if timeout is None else time.monotonic() + timeout
-    with Client() as client:
-        jobs = [_ended(client, job_id, deadline) for job_id in job_ids]
+    jobs = _wait(job_ids, timeout)
     for job in jobs:
         if as_json:
             print_json(job)
         else:
             click.echo(one_line(f"{job.id} {job.name}: {job.state}. {why(job)}"))
+    _check_time(jobs, timeout)
+    sys.exit(0 if all(job.state == JobState.SUCCEEDED for job in jobs) else 1)
+
+
+@click.command()
+@click.argument("job_id", metavar="JOB")
+@click.option("--timeout", type=Duration(), help="Longest time to wait for its end, such as 90 or 10m.")
+@json_option
+def result(*, job_id: str, timeout: float | None, as_json: bool) -> None:
+    """Print what a job came to, once it has ended, as JSON; a text as it is, unless --json is given.
+
+    Of a function that is what it returned, of a notebook the executed notebook, of a sweep its best trial, of a
+    command what it wrote to result.json in its output directory. Exits with 1 if the job failed, was cancelled or
+    has no result, and with 124 if the time was over first.
+    """
+    (job,) = jobs = _wait([job_id], timeout)
+    _check_time(jobs, timeout)
+    if job.state != JobState.SUCCEEDED:
+        msg = one_line(f"{job.id} {job.name}: {job.state}. {why(job)}")
+        raise click.ClickException(msg)
+    found = _result(job)
+    click.echo(printable(found) if isinstance(found, str) and not as_json else json.dumps(found))
+
+
+def _result(job: Job) -> Any:
+    """Return a succeeded job's result as plain data. Raise `click.ClickException` if it has none."""
+    if job.trials is not None:
+        if job.trials.best is None:
+            msg = f"No trial of {job.id} has a value, so none is the best: `springtide jobs --sweep {job.id}`."
+            raise click.ClickException(msg)
+        return msgspec.to_builtins(job.trials.best)
+    name = job.argv[-1].rpartition("/")[2] if job.kind == "notebook" else RESULT
+    try:
+        with Client() as client:
+            return json.loads(client.output(job.id, name))
+    except ValueError:
+        msg = f"{name} of {job.id} is no JSON: `springtide download {job.id} {name}` saves it as it is."
+        raise click.ClickException(msg) from None
+    except PoolError as error:
+        if error.status != NOT_FOUND:
+            raise
+        missing = NO_FILE if job.kind == "command" else NO_JSON
+        raise click.ClickException(one_line(f"{job.id} {job.name}: {missing}")) from None
+
+
+def _wait(job_ids: Sequence[str], timeout: float | None) -> list[Job]:
+    """Return the jobs as they are once all have ended, or after ``timeout`` seconds."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    with Client(patience=PATIENCE_S if timeout is None else min(PATIENCE_S, timeout)) as client:
+        return [_ended(client, job_id, deadline) for job_id in job_ids]
+
+
+def _check_time(jobs: Sequence[Job], timeout: float | None) -> None:
+    """Exit with `TIME_IS_OVER` if not all jobs have ended."""
     if not all(JobState(job.state).final for job in jobs):
         click.echo(f"After {exactly(timeout or 0.0)} not all have ended. They go on.", err=True)
         sys.exit(TIME_IS_OVER)
-    sys.exit(0 if all(job.state == JobState.SUCCEEDED for job in jobs) else 1)
 
 
 def _ended(client: Client, job_id: str, deadline: float | None) -> Job:
@@ -120,11 +182,17 @@ def outputs(*, job_id: str, as_json: bool) -> None:
     default=Path(),
     help="Directory for the files.  [default: the present one]",
 )
-def download(*, job_id: str, names: tuple[str, ...], to: Path) -> None:
+@json_option
+def download(*, job_id: str, names: tuple[str, ...], to: Path, as_json: bool) -> None:
     """Save files that a job left, all of them unless some are named, in the directories that they had there."""
     with Client() as client:
+        saved = []
         for name in names or _all_names(client, job_id):
-            click.echo(one_line(str(_saved(client, job_id, name, to))))
+            saved.append(str(_saved(client, job_id, name, to)))
+            if not as_json:
+                click.echo(one_line(saved[-1]))
+    if as_json:
+        print_json({"files": saved})
 
 
 def _all_names(client: Client, job_id: str) -> Sequence[str]:

@@ -196,7 +196,21 @@ def test_without_a_pool_the_way_out_is_told() -> None:
 
 
 def test_all_commands_take_json() -> None:
-    for command in ("up", "submit", "jobs", "logs", "pause", "resume", "cancel", "projects", "nodes", "top"):
+    for command in (
+        "up",
+        "submit",
+        "jobs",
+        "show",
+        "logs",
+        "result",
+        "download",
+        "pause",
+        "resume",
+        "cancel",
+        "projects",
+        "nodes",
+        "top",
+    ):
         assert "--json" in called(command, "--help").out, command
 
 
@@ -204,8 +218,8 @@ def test_the_list_of_commands_is_that_of_the_manual() -> None:
     said = springtide("--help").out.split("Commands:")[1]
     commands = [line.split()[0] for line in said.splitlines() if line.startswith("  ") and line[2] != " "]
     assert " ".join(commands) == (
-        "up submit rerun jobs logs wait outputs download pause resume cancel projects default-project nodes "
-        "drain undrain top explain replay doctor backup restore plan simulate"
+        "up submit rerun jobs show logs wait result outputs download pause resume cancel projects default-project "
+        "nodes drain undrain top explain replay doctor backup restore plan simulate"
     )
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from terminal import Run
+from hub_people import Hub
+from terminal import Done, Run
 
 from springtide.hub_extension.commands.results import LOOK_EVERY_S
+from springtide.scheduler.client import Client
+from springtide.widgets.connection import Connection
+from springtide.widgets.shared_pool import Pool
 
 pytestmark = [pytest.mark.xdist_group("hub-command"), pytest.mark.timeout(180)]
 
@@ -19,6 +26,13 @@ directory = current_job().output_directory
 (directory / "plots/loss.csv").write_text("1.0")
 (directory / "model.pt").write_text("weights")
 """
+
+
+@pytest.fixture
+def susans_pool(hub: Hub, tokens: Callable[[str], str], directory: Path, monkeypatch: pytest.MonkeyPatch) -> Pool:
+    """The pool as a notebook of susan's sees it."""
+    monkeypatch.chdir(directory)
+    return Pool(Connection(Client(f"{hub.url}/services/springtide", tokens("susan"))))
 
 
 def test_a_script_waits_for_a_job_and_saves_what_it_left(run: Run, directory: Path) -> None:
@@ -45,6 +59,71 @@ def test_a_wait_tells_by_its_exit_code_how_jobs_ended(run: Run) -> None:
     assert run("cancel", sleeping).code == 0
     assert run("wait", failing, sleeping).code == 1
     assert run("wait", sleeping, "--timeout", "soon").code == 2
+
+
+def test_a_wait_outlives_a_restart_of_the_pools_service(run: Run, hub: Hub) -> None:
+    job = run("submit", "--json", "--", "sleep", "2").json["id"]
+    service = hub.service_pid()
+    os.kill(service, signal.SIGKILL)
+    waited = run("wait", job)
+    assert (waited.code, waited.err) == (0, ""), waited
+    assert hub.service_pid() != service
+
+
+def test_a_script_prints_what_a_job_came_to(run: Run, directory: Path) -> None:
+    write = "echo '{\"loss\": 0.5}' > $SPRINGTIDE_OUTPUT_DIR/result.json; sleep 1"
+    job = run("submit", "--json", "--name", "one", "--tag", "baseline", "--", "sh", "-c", write).json["id"]
+    assert run("result", job, "--timeout", "0.1s").code == 124
+    assert run("result", job).json == {"loss": 0.5}
+    shown = run("show", job).out
+    assert f"{job} one: succeeded." in shown
+    for fact in (
+        "project    susan",
+        "GPUs       1",
+        "tags       baseline",
+        "exit code  0",
+        "files      result.json",
+    ):
+        assert fact in shown
+    assert run("show", "no-such-job").code == 1
+    silent = run("submit", "--json", "--", "true").json["id"]
+    refused = run("result", silent)
+    assert (refused.code, "has left no result.json" in refused.err) == (1, True), refused
+    failed = run("submit", "--json", "--", "false").json["id"]
+    assert (run("result", failed).code, run("show", failed).code) == (1, 0)
+
+
+def test_a_function_and_a_sweep_have_results_for_programs_that_are_not_in_python(
+    run: Run, susans_pool: Pool
+) -> None:
+    def double(number: int) -> int:
+        return 2 * number
+
+    function = susans_pool.submit(double, 21)
+    assert run("result", function.id).json == 42
+    text = susans_pool.submit("".join, ["a", "b"])
+    assert (run("result", text.id).out, run("result", text.id, "--json").out) == ("ab\n", '"ab"\n')
+    refused = run("result", susans_pool.submit(set).id)
+    assert (refused.code, "no JSON value" in refused.err) == (1, True), refused
+    sweep = susans_pool.sweep(double, {"number": [3, 1, 2]})
+    best = run("result", sweep.id).json
+    assert (best["trial"], best["value"], best["parameters"]) == (1, 2.0, {"number": 1})
+
+
+def test_all_jobs_of_ones_own_are_cancelled_at_once(run: Run) -> None:
+    asleep = ("--", "sleep", "600")
+    tagged = run("submit", "--json", "--tag", "nightly", *asleep).json["id"]
+    other = run("submit", "--json", *asleep).json["id"]
+    joes = run("submit", "--json", *asleep, user="joe").json["id"]
+    assert tagged in (done := run("cancel", "--all", "--tag", "nightly")).out
+    assert (done.code, other in done.out) == (0, False)
+    assert other in run("cancel", "--all").out
+    assert run("wait", tagged, other, "--timeout", "60").code == 1
+    assert run("cancel", "--all") == Done(0, "", "")
+    for words in ((), ("--all", other), (other, "--tag", "nightly")):
+        assert run("cancel", *words).code == 2
+    done = run("cancel", "no-such-job", joes, user="joe")
+    assert (done.code, joes in done.out, "no-such-job" in done.err) == (1, True, True), done
 
 
 def test_a_wait_hears_of_the_end_at_once(run: Run) -> None:

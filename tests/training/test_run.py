@@ -41,7 +41,33 @@ def test_the_result_of_a_function_is_kept(place, call) -> None:
     code, out, err = call(by_value("def f(a, b):\n    print('working')\n    return {'sum': a + b}"), 2, b=3)
     assert (code, out, err) == (0, "working\n", "")
     assert pickle.loads((place.output / "result.pkl").read_bytes()) == {"sum": 5}
-    assert [path.name for path in place.output.iterdir()] == ["result.pkl"]
+    assert json.loads((place.output / "result.json").read_text()) == {"sum": 5}
+    assert sorted(path.name for path in place.output.iterdir()) == ["result.json", "result.pkl"]
+
+
+@pytest.mark.parametrize(
+    ("returns", "kept"),
+    [
+        ("__import__('numpy').float32(0.5)", "0.5"),
+        ("[1, {'a': None}]", '[1, {"a": null}]'),
+        ("{1, 2}", None),
+        ("float('nan')", None),
+        ("__import__('numpy').zeros(3)", None),
+        ("bytes(2 << 20).decode()", None),
+    ],
+)
+def test_a_result_that_is_a_json_value_is_kept_for_other_programs_too(place, call, returns, kept) -> None:
+    assert call(by_value(f"def f(): return {returns}"))[0] == 0
+    file = place.output / "result.json"
+    assert (file.read_text() if file.exists() else None) == kept
+    assert (place.output / "result.pkl").exists()
+
+
+def test_a_file_of_the_functions_own_is_not_replaced_by_its_result(place, call) -> None:
+    text = "def f():\n    from springtide.training import current_job\n"
+    text += "    (current_job().output_directory / 'result.json').write_text('mine')\n    return 1"
+    assert call(by_value(text))[0] == 0
+    assert (place.output / "result.json").read_text() == "mine"
 
 
 def test_an_exception_is_kept_in_words(place, call) -> None:
@@ -58,7 +84,7 @@ def test_an_exception_is_kept_in_words(place, call) -> None:
 def test_a_later_success_takes_the_error_back(place, call) -> None:
     call(by_value("def f(): raise ValueError"))
     assert call(by_value("def f(): return 1"), attempt=2)[0] == 0
-    assert [path.name for path in place.output.iterdir()] == ["result.pkl"]
+    assert sorted(path.name for path in place.output.iterdir()) == ["result.json", "result.pkl"]
 
 
 def test_a_result_that_only_cloudpickle_can_take_is_kept(place, call) -> None:
