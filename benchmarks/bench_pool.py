@@ -29,12 +29,15 @@ from hub_process import HubProcess
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Job, Submission
+from springtide.widgets.connection import Connection
+from springtide.widgets.shared_pool import Pool
 
 ROUNDS = 15
 SUBMISSIONS = 1_600
 SUBMITTERS = 16
 SENDERS = 2
 """Number of processes that run the threads of the submitters, so that the pool is the limit and not its load."""
+TRIALS = 2_000
 IDLE_S = 20.0
 WAIT_S = 30.0
 
@@ -158,6 +161,33 @@ def submit_many(url: str, token: str, number: int) -> dict[str, float]:
         return {job: seconds for part in parts for job, seconds in part.items()}
 
 
+def product(rate: float, layers: int) -> float:
+    return rate * layers
+
+
+def sweep_to_the_pool(client: Client, other: Client) -> tuple[float, float]:
+    """Return the seconds until a sweep of `TRIALS` trials is accepted, and one job; both as from a notebook.
+
+    Raises `AssertionError` if it changes the places of jobs that wait in another project.
+    """
+    waiting = [other.submit(Submission(argv=["true"], gpus=8)).id for _ in range(3)]
+    before = [other.job(job).place for job in waiting]
+    assert None not in before
+    pool = Pool(Connection(client))
+    space = {"rate": [step / TRIALS for step in range(TRIALS // 2)], "layers": [1, 2]}
+    sweeps, jobs = [], []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        sweep = pool.sweep(product, space, gpus=8)
+        sweeps.append(time.perf_counter() - began)
+        assert len(sweep) == TRIALS
+        began = time.perf_counter()
+        pool.submit(product, 1.0, 2, gpus=8)
+        jobs.append(time.perf_counter() - began)
+    assert [other.job(job).place for job in waiting] == before
+    return statistics.median(sweeps), statistics.median(jobs)
+
+
 def idle_cost(pid: int) -> tuple[float, float]:
     """Return the share of one core (0 to 1) and the resident memory (MB) of an idle process."""
 
@@ -221,6 +251,10 @@ def measure(hub: HubProcess, folder: Path) -> None:
         rate, took = submissions_to_the_pool(susan, token)
         line("submissions accepted durably", rate, by_hand_rate, "/s", "500")
         print(f"  of which the slowest in a hundred took {percentile(took, 0.99):.3f} s with {SUBMITTERS} at once")
+
+        sweep, job = sweep_to_the_pool(susan, joe)
+        print(f"sweep of {TRIALS:,} trials accepted in {sweep:.3f} s (goal 1.000), one job in {job:.3f} s,")
+        print("  and the jobs of another project have the same places in line")
 
 
 if __name__ == "__main__":
