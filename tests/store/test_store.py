@@ -268,7 +268,7 @@ def five(store: Store) -> Store:
         state=JobState.RUNNING
     )
     jobs = [
-        job(1, name="alpha 100%"),
+        job(1, name="alpha 100%", tags=("Größe",)),
         running.with_standing(state=JobState.RUNNING),
         job(3, project="speech", name="bert", gpus=8, workers=2, submitted=500.0, tags=("baseline-2",)),
         ended(job(4, name="digits_1")),
@@ -298,6 +298,10 @@ def test_jobs_come_page_after_page_in_every_order(five: Store, order: str) -> No
         ({"search": "s_1"}, [4]),
         ({"search": "speech z"}, [2]),
         ({"search": "job3"}, [3]),
+        ({"search": "JEMMA bert"}, []),
+        ({"search": "jemma CAT"}, [5]),
+        ({"search": "größe"}, [1]),
+        ({"search": "GRößE"}, [1]),
         ({"search": "nothing"}, []),
         ({"since": 500.0}, [3]),
         ({"search": "BASELINE", "order": "name"}, [3, 2]),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bundles import save
@@ -68,6 +69,15 @@ def test_jobs_are_sorted_and_searched_within_an_index_that_has_no_trials(lite: S
         JobQuery(order=order, user="joe"),
     ):
         assert "USING COVERING INDEX ix_jobs_list" in way_of(lite, query)
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"search": "lr"}, {"tag": "lr"}, {"since": 5.0}, {"states": {"failed"}}, {"viewer": "joe"}], ids=str
+)
+def test_the_newest_jobs_of_which_few_may_match_are_found_within_the_index_too(
+    lite: Store, chosen: dict[str, Any]
+) -> None:
+    assert "USING COVERING INDEX ix_jobs_list" in way_of(lite, JobQuery(**chosen))
 
 
 def test_the_newest_jobs_are_read_from_the_end_of_an_index_without_sorting(lite: Store) -> None:

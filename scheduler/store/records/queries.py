@@ -9,10 +9,10 @@ from dataclasses import dataclass
 class JobQuery:
     """A selection of jobs in an order; a ``viewer`` restricts it to jobs of that user and of ``viewer_projects``.
 
-    ``search`` are words that the name, the user, the project, the id or a tag contains; ``since`` is the earliest
-    time of submission, ``tag`` one of the tags, ``order`` one of `ORDERS` of ``queries.listing``, reversed with a
-    minus before it. ``sweep`` selects the trials of that sweep; without it trials are left out, unless ``trials``
-    is true.
+    ``search`` are words that the name, the user, the project, the id or a tag contains, whatever the case of ASCII
+    letters; ``since`` is the earliest time of submission, ``tag`` one of the tags, ``order`` one of `ORDERS` of
+    ``queries.listing``, reversed with a minus before it. ``sweep`` selects the trials of that sweep; without it
+    trials are left out, unless ``trials`` is true.
     """
 
     states: frozenset[str] = frozenset()
