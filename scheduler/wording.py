@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 LISTED = 3
 """Maximum number of names that a list spells out."""
@@ -40,6 +40,11 @@ def plural(number: int, one: str, many: str = "") -> str:
 def gpus(number: int) -> str:
     """Return ``1 GPU``, ``4 GPUs``."""
     return count(number, "GPU")
+
+
+def free(counts: Mapping[str, int]) -> str:
+    """Return how many GPUs nothing holds, by what they are: ``2 idle, 4 drained``; without any ``none idle``."""
+    return ", ".join(f"{amount(number)} {what}" for what, number in counts.items()) or "none idle"
 
 
 def workers(number: int, each: int) -> str:

@@ -9,7 +9,8 @@ import msgspec
 
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, table
 from springtide.scheduler.client import Client
-from springtide.scheduler.wire import GpuCell, MeEdit, NodeView, PoolView, ProjectView, TypeNumbers
+from springtide.scheduler.wire import AWAY, DRAINED, GpuCell, MeEdit, NodeView, PoolView, ProjectView, TypeNumbers
+from springtide.scheduler.wording import free
 
 PROJECT_HEADER = (
     "PROJECT",
@@ -133,14 +134,13 @@ def nodes(*, as_json: bool) -> None:
 
 def node_row(node: NodeView) -> tuple[object, ...]:
     """Return one line of the nodes' table."""
-    state = "drained" if node.drain else "available" if node.available else "away"
-    free = sum(cell.holder is None for cell in node.gpus)
+    state = "available" if node.available else DRAINED if node.drain else AWAY
     return (
         node.name,
         node.environment,
         node.gpu_type,
         len(node.gpus),
-        free,
+        free(node.free),
         f"{state}, simulated" if node.simulated and node.gpu_type != "simulated" else state,
         node.limits,
         ", ".join(f"{who} {number}" for who, number in holders(node.gpus).items()),
@@ -213,7 +213,8 @@ def screen(pool: PoolView) -> Iterator[str]:
     kind = "simulated " if pool.simulated else ""
     uses = [f"{use.train_held} of {use.train_gpus} {kind}train {t} GPUs" for t, use in pool.by_type.items()]
     train = ", ".join(uses) or f"{pool.train_held} of {pool.train_gpus} {kind}train GPUs"
-    yield f"{train} held, {pool.build_held} of {pool.build_gpus} {kind}build GPUs in notebooks"
+    build = f"{pool.build_held} of {pool.build_gpus} {kind}build GPUs in notebooks"
+    yield f"{train} held, {free(pool.train_free)}; {build}"
     yield ""
     several = bool(pool.by_type)
     rows = []
@@ -230,13 +231,13 @@ def screen(pool: PoolView) -> Iterator[str]:
     yield ""
     for node in pool.nodes:
         bar = "".join(cell_mark(cell) for cell in node.gpus)
-        who = ", ".join(f"{name} {number}" for name, number in holders(node.gpus).items())
+        who = ", ".join(f"{name} {number}" for name, number in {**holders(node.gpus), **node.free}.items())
         name = node.name if node.name == node.environment else f"{node.name} ({node.environment})"
-        yield one_line(f"{name} [{bar}] {who or 'idle'}")
+        yield one_line(f"{name} [{bar}] {who}")
 
 
 def cell_mark(cell: GpuCell) -> str:
-    """Return the mark of one GPU: held, borrowed, reserved or idle."""
+    """Return the mark of one GPU: held, borrowed, reserved or free."""
     if cell.holder is None:
         return "+" if cell.reserved_for else "."
     return "/" if cell.holder.borrowed else "#"

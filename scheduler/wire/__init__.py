@@ -55,6 +55,10 @@ from springtide.scheduler.wire.people import (
     TrialSent,
 )
 from springtide.scheduler.wire.pool import (
+    AWAY,
+    DRAINED,
+    FREE,
+    IDLE,
     BuildUse,
     DrainRequest,
     DrainView,
@@ -114,6 +118,10 @@ from springtide.scheduler.wire.workspaces import (
 )
 
 __all__ = [
+    "AWAY",
+    "DRAINED",
+    "FREE",
+    "IDLE",
     "MAX_COMPARED",
     "MAX_GPUS",
     "MAX_JOBS_PAGE",

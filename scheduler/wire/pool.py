@@ -61,8 +61,15 @@ class UndrainRequest(Request, frozen=True, kw_only=True):
     node: Annotated[str, Meta(min_length=1, max_length=255)]
 
 
+IDLE, DRAINED, AWAY = FREE = ("idle", "drained", "lost or cordoned")
+"""What GPUs are that nothing holds: ``idle`` where something may start, else as their node is."""
+
+
 class NodeView(Answer, frozen=True, kw_only=True):
-    """A node and its GPUs, in order. ``available`` is false for a node that is drained or lost."""
+    """A node and its GPUs, in order. ``available`` is false for a node that is drained or lost.
+
+    ``free`` counts the GPUs that nothing holds, under one of `FREE`; it is empty where all are held.
+    """
 
     name: str
     environment: str
@@ -74,6 +81,7 @@ class NodeView(Answer, frozen=True, kw_only=True):
     limits: str = ""
     """What a job may take there besides GPUs, and who enforces it; empty where the cluster says."""
     drain: DrainView | None = None
+    free: dict[str, int] = {}
 
 
 class TypeNumbers(Answer, frozen=True, kw_only=True):
@@ -136,6 +144,7 @@ class PoolView(Answer, frozen=True, kw_only=True):
     """The pool at a glance. ``seq`` grows with each change.
 
     ``gpu_types`` are the types of train GPUs, cheapest first. The tables by type are empty where there is one.
+    ``train_free`` and ``build_free`` count the GPUs that nothing holds, by `FREE`.
     """
 
     seq: int
@@ -148,13 +157,18 @@ class PoolView(Answer, frozen=True, kw_only=True):
     simulated: bool
     quota_sum: int
     """The quotas of the top projects together, in GPUs."""
+    train_free: dict[str, int] = {}
+    build_free: dict[str, int] = {}
     gpu_types: list[str] = []
     by_type: dict[str, TypeUse] = {}
     build_by_type: dict[str, BuildUse] = {}
 
 
 class Idle(Answer, frozen=True, kw_only=True):
-    """Idle train GPUs, how many of them are reserved or on nodes that take no jobs, and why in sentences."""
+    """Idle train GPUs, how many of them are reserved, and why in sentences.
+
+    ``unavailable`` counts the GPUs beside these that nothing holds, on nodes that are drained, lost or cordoned.
+    """
 
     gpus: int
     reserved: int

@@ -9,11 +9,21 @@ from springtide.hub_extension.commands.pool import (
     cell_mark,
     header,
     holders,
+    node_row,
     project_bar,
     project_rows,
     screen,
 )
-from springtide.scheduler.wire import GpuCell, Holder, NodeView, PoolView, ProjectView, TypeNumbers, TypeUse
+from springtide.scheduler.wire import (
+    DrainView,
+    GpuCell,
+    Holder,
+    NodeView,
+    PoolView,
+    ProjectView,
+    TypeNumbers,
+    TypeUse,
+)
 
 
 def project(name: str, **changes: Any) -> ProjectView:
@@ -51,16 +61,30 @@ def test_a_screen_shows_who_holds_what() -> None:
         simulated=True,
         labels={},
         gpus=cells,
+        free={"idle": 2},
+    )
+    away = NodeView(
+        name="there",
+        environment="train",
+        gpu_type="simulated",
+        available=False,
+        simulated=True,
+        labels={},
+        gpus=cells[-1:],
+        drain=DrainView(by="admin", since=0.0, why="", finish=False),
+        free={"drained": 1},
     )
     pool = PoolView(
-        seq=1, nodes=[node], projects=[project("susan", held=2, borrowed=1)], train_gpus=4, train_held=2,
-        build_gpus=0, build_held=0, simulated=True, quota_sum=2,
+        seq=1, nodes=[node, away], projects=[project("susan", held=2, borrowed=1)], train_gpus=5, train_held=2,
+        build_gpus=0, build_held=0, simulated=True, quota_sum=2, train_free={"idle": 2, "drained": 1},
     )  # fmt: skip
     assert "".join(cell_mark(cell) for cell in cells) == "#/+."
     assert holders(cells) == {"susan": 2}
     lines = list(screen(pool))
-    assert lines[0] == "2 of 4 simulated train GPUs held, 0 of 0 simulated build GPUs in notebooks"
-    assert lines[-1] == "here (train) [#/+.] susan 2"
+    held = "2 of 5 simulated train GPUs held, 2 idle, 1 drained"
+    assert lines[0] == f"{held}; 0 of 0 simulated build GPUs in notebooks"
+    assert lines[-2:] == ["here (train) [#/+.] susan 2, idle 2", "there (train) [.] drained 1"]
+    assert node_row(away)[4:6] == ("1 drained", "drained")
 
 
 def test_several_gpu_types_have_a_line_each_and_one_type_has_none() -> None:
@@ -86,5 +110,7 @@ def test_several_gpu_types_have_a_line_each_and_one_type_has_none() -> None:
         ("", "a100", 0, 2, 2),
     ]
     lines = list(screen(pool))
-    assert lines[0] == "1 of 8 train t4 GPUs, 2 of 4 train a100 GPUs held, 0 of 0 build GPUs in notebooks"
+    assert lines[0] == (
+        "1 of 8 train t4 GPUs, 2 of 4 train a100 GPUs held, none idle; 0 of 0 build GPUs in notebooks"
+    )
     assert any("a100" in line and line.rstrip().endswith("|//") for line in lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import engine_worlds as worlds
@@ -65,11 +66,26 @@ async def test_nothing_starts_on_a_drained_node_until_it_is_undrained(two):
     waiting = await pool.submit(gpus=4)
     await pool.idle()
     assert (await pool.engine.job(waiting.id)).state == "queued"
-    assert f"4 GPUs are on a node that takes no new jobs: {node}." in pool.engine.idle_gpus().why
+    assert f"4 GPUs are on a node that is drained: {node}." in pool.engine.idle_gpus().why
     await pool.engine.undrain_node(node, "admin")
     await pool.state(waiting.id, "running")
     assert where(pool, waiting.id) == node
     assert node_view(pool, node).available
+
+
+async def test_gpus_of_a_drained_node_are_counted_apart_from_idle_ones(two):
+    pool, _, node = two
+    before = pool.engine.pool()
+    assert (before.train_free, before.build_free) == ({"idle": 6}, {"idle": 2})
+    await pool.engine.drain_node(request(node), "admin")
+    await pool.engine.drain_node(request("build"), "admin")
+    await pool.idle()
+    after = pool.engine.pool()
+    assert (after.train_free, after.build_free) == ({"idle": 2, "drained": 4}, {"drained": 2})
+    assert node_view(pool, node).free == {"drained": 4}
+    pool.executor.change_nodes(*(replace(each, available=False) for each in NODES))
+    await pool.idle()
+    assert pool.engine.pool().train_free == {"drained": 4, "lost or cordoned": 2}
 
 
 async def test_jobs_finish_on_a_node_if_the_admin_lets_them(two):

@@ -9,7 +9,7 @@ from springtide.scheduler.engine.views.idle_view import idle
 from springtide.scheduler.model import Node, Reason
 from springtide.scheduler.store.records import JobRecord, JobSpec
 
-NODES = (Node("a", 4), Node("b", 2, available=False))
+NODES = (Node("a", 4), Node("b", 2, available=False), Node("c", 3, available=False))
 
 
 def job(number, **fields: Any):
@@ -21,7 +21,7 @@ def job(number, **fields: Any):
 
 
 def told(jobs, reasons, reserved=None, occupied=frozenset()):
-    return idle(NODES, occupied, reserved or {}, jobs, reasons.get)
+    return idle(NODES, occupied, reserved or {}, jobs, reasons.get, drained={"c"})
 
 
 def test_every_idle_gpu_is_counted_and_explained():
@@ -29,17 +29,23 @@ def test_every_idle_gpu_is_counted_and_explained():
     jobs = [job(1), job(2), job(3), job(4, held=True)]
     found = told(jobs, reasons, reserved={("a", 3): "nlp team"}, occupied={("a", 0), ("b", 1)})
     assert found == wire.Idle(
-        gpus=4,
+        gpus=3,
         reserved=1,
-        unavailable=1,
+        unavailable=4,
         why=[
-            "1 GPU is on a node that takes no new jobs: b.",
+            "3 GPUs are on a node that is drained: c.",
+            "1 GPU is on a node that is lost or cordoned: b.",
             "1 GPU is reserved for jobs of “nlp team”.",
             "2 jobs need more GPUs than are free together.",
             "1 job waits for the limit of its project.",
             "1 job is paused by its user.",
         ],
     )
+
+
+def test_gpus_that_cannot_be_used_are_told_although_none_is_idle():
+    found = told([job(1)], {"j1": Reason("no-room")}, occupied={("a", index) for index in range(4)})
+    assert (found.gpus, found.unavailable, len(found.why)) == (0, 5, 2)
 
 
 def test_an_empty_pool_is_idle_because_no_job_waits():

@@ -131,6 +131,7 @@ export function pool(changes = {}) {
           cell(6, held("jemma", "speech", "sweep", false)),
           cell(7),
         ],
+        free: { idle: 1 },
       },
       {
         name: "build",
@@ -140,6 +141,7 @@ export function pool(changes = {}) {
         simulated: true,
         labels: {},
         gpus: [cell(0, { kind: "workspace", user: "susan", project: "vision", job: "", name: "", state: "", borrowed: false }), cell(1), cell(2, { kind: "foreign", user: "", project: "", job: "", name: "", state: "", borrowed: false })],
+        free: { idle: 1 },
       },
     ],
     projects: [
@@ -153,13 +155,15 @@ export function pool(changes = {}) {
     build_held: 1,
     simulated: true,
     quota_sum: 6,
+    train_free: { idle: 1 },
+    build_free: { idle: 1 },
     ...changes,
   };
 }
 
 export function bigPool() {
   const names = ["vision", "nlp", "speech", "robots", "maps", "search", "ads", "games", "music", "bio"];
-  const nodes = Array.from({ length: 20 }, (_, node) => ({
+  const nodes = Array.from({ length: 20 }, (_, node) => withFree({
     name: `dgx-${node + 1}`,
     environment: "train",
     gpu_type: "h100",
@@ -171,7 +175,12 @@ export function bigPool() {
       return cell(index, place % 11 === 0 ? null : held("u", names[Math.floor(place / 9) % 10], `job-${Math.floor(place / 9)}`, place % 9 > 4));
     }),
   }));
-  return { ...pool(), nodes, projects: names.map((name, colour) => project(name, colour, {})) };
+  return { ...pool(), nodes, projects: names.map((name, colour) => project(name, colour, {})), train_free: { idle: 14, "lost or cordoned": 1 } };
+}
+
+function withFree(node) {
+  const free = node.gpus.filter(({ holder }) => !holder).length;
+  return { ...node, free: free ? { [node.available ? "idle" : "lost or cordoned"]: free } : {} };
 }
 
 export const history = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from pages_service import Service
@@ -31,7 +32,16 @@ def test_an_admin_drains_a_node_with_a_reason_that_everybody_sees_and_undrains_i
     expect(theirs).to_contain_text("by admin")
     expect(theirs).to_contain_text("A fan is to be replaced.")
     expect(theirs.get_by_role("button")).to_have_count(0)
-    expect(other.get_by_test_id("section-gpus")).to_contain_text("drained: nothing new starts here")
+    bar = other.get_by_test_id("section-gpus")
+    expect(bar).to_contain_text("drained: nothing new starts here")
+    expect(bar.locator(".st-legend")).to_contain_text("drained 8")
+    expect(bar.get_by_test_id("pool-cell").first).to_have_attribute("data-tip", re.compile("Held by nobody"))
+    expect(other.get_by_test_id("section-glance")).to_contain_text("0 of 8 train GPUs held, 8 drained")
+    expect(other.get_by_test_id("idle")).to_have_text(
+        "No train GPU is idle.8 GPUs are on a node that is drained: train."
+    )
+    expect(theirs.locator("[data-label=free]")).to_have_text("8 drained")
+    expect(other.get_by_test_id("section-holders")).to_contain_text("waits until a node takes jobs again")
     row.get_by_test_id("node-undrain").click()
     expect(row.get_by_test_id("node-drain")).to_be_visible()
     service.until(running.id, lambda job: job.state == "running")

@@ -112,9 +112,10 @@ def test_the_pool_lists_quota_held_borrowed_and_waiting():
     view = PoolView(
         seq=1, nodes=[], projects=[project(held=5, borrowed=3, waiting=4), project(name="free", quota=None)],
         train_gpus=8, train_held=5, build_gpus=3, build_held=1, simulated=True, quota_sum=6,
+        train_free={"idle": 1, "drained": 2},
     )  # fmt: skip
     lines = plain.pool_text(view).splitlines()
-    assert lines[0] == "5 of 8 train GPUs (simulated) held"
+    assert lines[0] == "5 of 8 train GPUs (simulated) held, 1 idle, 2 drained"
     assert lines[2].split() == ["vision", "2", "5", "3", "4"]
     assert lines[3].split()[:2] == ["free", "unlimited"]
 

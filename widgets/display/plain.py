@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from springtide.scheduler.wire import Job, PoolView, ProjectView, TypeNumbers
-from springtide.scheduler.wording import count
+from springtide.scheduler.wording import count, free
 from springtide.widgets.display import phrases
 
 JOB_HEADS = ("id", "job", "project", "state", "progress", "GPUs", "why")
@@ -118,7 +118,7 @@ def _totals(pool: PoolView) -> str:
         f"{of.train_held} of {count(of.train_gpus, f'train {each} GPU')}" for each, of in pool.by_type.items()
     ]
     held = ", ".join(types) or f"{pool.train_held} of {count(pool.train_gpus, 'train GPU')}"
-    return f"{held}{simulated} held"
+    return f"{held}{simulated} held, {free(pool.train_free)}"
 
 
 def _rest(jobs: Sequence[Job]) -> str:

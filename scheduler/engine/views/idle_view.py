@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
 from springtide.scheduler import wire
+from springtide.scheduler.engine.views.node_views import free_as
 from springtide.scheduler.model import Node, Reason
 from springtide.scheduler.store.records import JobRecord
 from springtide.scheduler.wording import amount, count, gpus, listed, plural, quoted
@@ -45,30 +46,39 @@ def idle(
     reserved: Mapping[tuple[str, int], str],
     waiting: Iterable[JobRecord],
     reason_of: Callable[[str], Reason | None],
+    *,
+    drained: Collection[str],
 ) -> wire.Idle:
     """Return the idle GPUs of the train ``nodes`` and why they are idle.
 
-    ``occupied`` are nodes and indices of GPUs that something holds, ``reserved`` the project that gets a GPU next.
-    Reasons are counted of the first `MAX_JOBS` waiting jobs.
+    ``occupied`` are nodes and indices of GPUs that something holds, ``reserved`` the project that gets a GPU next,
+    ``drained`` the names of nodes. Reasons are counted of the first `MAX_JOBS` waiting jobs.
     """
     free = [(node, index) for node in nodes for index in range(node.gpus) if (node.name, index) not in occupied]
-    away = Counter(node.name for node, _ in free if not node.available)
-    aside = Counter(reserved[node.name, index] for node, index in free if (node.name, index) in reserved)
-    some = list(islice(waiting, MAX_JOBS + 1))
-    told = [*_away(away), *_aside(aside)]
-    if free:
+    of = {what: Counter[str]() for what in wire.FREE}
+    for node, _ in free:
+        of[free_as(node, drained=node.name in drained)][node.name] += 1
+    idle_gpus, away = of[wire.IDLE], of[wire.AWAY]
+    aside = Counter(
+        reserved[node.name, index]
+        for node, index in free
+        if node.name in idle_gpus and (node.name, index) in reserved
+    )
+    told = [*_away(of[wire.DRAINED], wire.DRAINED), *_away(away, wire.AWAY), *_aside(aside)]
+    if idle_gpus:
+        some = list(islice(waiting, MAX_JOBS + 1))
         told += _waits(some[:MAX_JOBS], reason_of, more=len(some) > MAX_JOBS)
-    return wire.Idle(gpus=len(free), reserved=aside.total(), unavailable=away.total(), why=told)
+    unavailable = of[wire.DRAINED].total() + away.total()
+    return wire.Idle(gpus=idle_gpus.total(), reserved=aside.total(), unavailable=unavailable, why=told)
 
 
-def _away(away: Counter[str]) -> list[str]:
+def _away(away: Counter[str], what: str) -> list[str]:
     if not away:
         return []
     names = listed([quoted(name) for name in sorted(away)])
     are = plural(away.total(), "is", "are")
-    node = plural(len(away), "a node", "nodes")
-    takes = plural(len(away), "takes", "take")
-    return [f"{gpus(away.total())} {are} on {node} that {takes} no new jobs: {names}."]
+    node = plural(len(away), "a node that is", "nodes that are")
+    return [f"{gpus(away.total())} {are} on {node} {what}: {names}."]
 
 
 def _aside(aside: Counter[str]) -> list[str]:

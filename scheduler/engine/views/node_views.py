@@ -89,6 +89,13 @@ class NodeViews:
         return found
 
 
+def free_as(node: Node, *, drained: bool) -> str:
+    """Return what the GPUs of a node are that nothing holds."""
+    if drained:
+        return wire.DRAINED
+    return wire.IDLE if node.available else wire.AWAY
+
+
 def reservations(state: State) -> dict[GpuKey, str]:
     """Return the project of the job that each reserved GPU is reserved for."""
     return {
@@ -136,6 +143,7 @@ def _view(
     node: Node, holders: Mapping[int, wire.Holder], reserved: Mapping[int, str], drain: DrainRecord | None
 ) -> wire.NodeView:
     uuids = {gpu.index: gpu.uuid for gpu in node.devices}
+    free = sum(index not in holders for index in range(node.gpus))
     return wire.NodeView(
         name=node.name,
         environment=node.environment.value,
@@ -147,6 +155,7 @@ def _view(
         drain=None
         if drain is None
         else wire.DrainView(by=drain.by, since=drain.since, why=drain.why, finish=drain.finish),
+        free={free_as(node, drained=drain is not None): free} if free else {},
         gpus=[
             wire.GpuCell(
                 index=index,

@@ -55,10 +55,19 @@ def pool(
         build_held=sum(len(record.gpus) for record in state.workspaces.values()),
         simulated=is_simulated(nodes.all),
         quota_sum=sums(state, nodes, {}).quota_sum,
+        train_free=_free(views, Environment.TRAIN),
+        build_free=_free(views, Environment.BUILD),
         gpu_types=[each for each in types if each],
         by_type=train_use(state, nodes, held),
         build_by_type=build_use(state, nodes),
     )
+
+
+def _free(views: Sequence[wire.NodeView], environment: Environment) -> dict[str, int]:
+    """Return how many GPUs of an environment nothing holds, by what they are."""
+    of = [view.free for view in views if view.environment == environment]
+    sums = {what: sum(free.get(what, 0) for free in of) for what in wire.FREE}
+    return {what: number for what, number in sums.items() if number}
 
 
 def is_simulated(nodes: Sequence[Node]) -> bool:

@@ -116,7 +116,8 @@ class ReadModel:
         state = self.state
         waiting = (job for job in state.jobs.values() if job.live is None and not job.is_sweep)
         held, reserved = node_views.occupied(state, self.nodes), node_views.reservations(state)
-        return idle_view.idle(self.nodes.train(state.drains), held, reserved, waiting, self._waiting_reason)
+        nodes, drained = self.nodes.train(state.drains), state.drains.keys()
+        return idle_view.idle(nodes, held, reserved, waiting, self._waiting_reason, drained=drained)
 
     def pool(self) -> wire.PoolView:
         """Return the view of the whole pool."""

@@ -46,6 +46,12 @@ export function amount(number) {
   return String(Number(number.toPrecision(4)));
 }
 
+/** How many GPUs nothing holds, by what they are: `2 idle, 4 drained`; without any `none idle`. */
+export function freeWords(counts = {}) {
+  const words = Object.entries(counts).map(([what, number]) => `${amount(number)} ${what}`);
+  return words.join(", ") || "none idle";
+}
+
 /** A number of bytes: `512 B`, `1.5 MB`. */
 export function size(bytes) {
   const units = ["B", "kB", "MB", "GB", "TB"];

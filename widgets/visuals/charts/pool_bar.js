@@ -32,7 +32,7 @@ export function renderPoolBar(element, data, actions = {}) {
           h("div", { key: `nodes ${title}`, class: `st-nodes st-${size}` }, of.map((node) => drawNode(node, scene))),
         ])
       : emptyState("This pool has no GPUs yet.", "They show here as soon as a node reports them."),
-    nodes.length > 0 && drawLegend(nodes, pool.projects, scene.readings),
+    nodes.length > 0 && drawLegend(data, nodes, scene.readings),
   );
 }
 
@@ -87,6 +87,11 @@ export function awayWord(node) {
   return node.drain ? "drained" : "lost or cordoned";
 }
 
+/** What the GPUs of a node are that nothing holds. */
+function freeWord({ free = { idle: 0 } }) {
+  return Object.keys(free)[0];
+}
+
 function runsOf(node) {
   const runs = [];
   for (const gpu of node.gpus) {
@@ -104,7 +109,7 @@ function sameHolder(one, other) {
 }
 
 function drawRun(node, run, place, scene) {
-  const caption = captionOf(run[0]);
+  const caption = captionOf(node, run[0]);
   return h(
     "div",
     { key: `from ${run[0].index}`, class: "st-run", style: { "--st-span": run.length }, role: "presentation" },
@@ -117,9 +122,9 @@ function drawRun(node, run, place, scene) {
   );
 }
 
-function captionOf(gpu) {
+function captionOf(node, gpu) {
   const { holder } = gpu;
-  if (!holder) return gpu.reserved_for ? `for ${clean(gpu.reserved_for)}` : "idle";
+  if (!holder) return gpu.reserved_for ? `for ${clean(gpu.reserved_for)}` : freeWord(node);
   if (holder.kind === "foreign") return "in use";
   return clean(holder.name && holder.kind === "job" ? holder.name : holder.user || holder.project);
 }
@@ -138,7 +143,7 @@ function drawCell(node, gpu, first, { colours, readings, actions }) {
     "data-tip": words,
     "data-testid": "pool-cell",
     "data-gpu": `${node.name}/${gpu.index}`,
-    "data-held": gpu.holder ? (gpu.holder.borrowed ? "borrowed" : gpu.holder.kind) : "idle",
+    "data-held": gpu.holder ? (gpu.holder.borrowed ? "borrowed" : gpu.holder.kind) : freeWord(node),
     "data-project": gpu.holder?.project || null,
     "data-open": job && actions.open ? "" : null,
     on: {
@@ -163,7 +168,8 @@ function cellClass({ holder, reserved_for: reserved }) {
 }
 
 function cellWords(node, gpu, reading) {
-  const lines = [`GPU ${gpu.index} of ${clean(node.name)}${node.simulated ? " (simulated)" : ""}`, holderWords(gpu.holder)];
+  const held = gpu.holder || node.available ? holderWords(gpu.holder) : "Held by nobody";
+  const lines = [`GPU ${gpu.index} of ${clean(node.name)}${node.simulated ? " (simulated)" : ""}`, held];
   const used = reading ? gpuWords(reading) : "";
   if (used) lines.push(used);
   if (gpu.reserved_for) lines.push(`Goes to ${clean(gpu.reserved_for)} next`);
@@ -181,13 +187,12 @@ function holderWords(holder) {
   return `${what}${whose}${borrowed}${holder.state ? ` (${stateWord(holder.state).toLowerCase()})` : ""}`;
 }
 
-function drawLegend(nodes, projects, readings) {
+function drawLegend({ pool, environment }, nodes, readings) {
   const cells = nodes.flatMap((node) => node.gpus);
-  const holding = projects
+  const holding = pool.projects
     .map((project) => ({ project, held: cells.filter((gpu) => gpu.holder?.kind === "job" && gpu.holder.project === project.name) }))
     .filter(({ held }) => held.length);
-  const idleOf = (environment) => nodes.filter((node) => (node.environment === "build") === (environment === "build")).flatMap((node) => node.gpus).filter((gpu) => !gpu.holder).length;
-  const idle = [["", idleOf("train")], [" for notebooks", idleOf("build")]].filter(([, number]) => number);
+  const free = [["train", "", pool.train_free], ["build", " for notebooks", pool.build_free]].filter(([of]) => !environment || environment === of);
   const build = cells.filter((gpu) => gpu.holder?.kind === "workspace").length;
   const borrowed = cells.some((gpu) => gpu.holder?.borrowed);
   return h(
@@ -196,7 +201,7 @@ function drawLegend(nodes, projects, readings) {
     holding.map(({ project, held }) => h("span", { key: `held ${project.name}` }, projectMark(project.name, project.colour), ` ${held.length}`)),
     build > 0 && legendKey("build", "st-built", `build notebooks ${build}`),
     borrowed && legendKey("borrowed", "st-hatched", "hatched: borrowed"),
-    idle.map(([whose, number]) => legendKey(`idle${whose}`, "st-idle st-idle-key", `idle${whose} ${number}`)),
+    free.map(([, whose, counts]) => Object.entries(counts ?? {}).map(([what, number]) => legendKey(`${what}${whose}`, "st-idle st-idle-key", `${what}${whose} ${number}`))),
     cells.some((gpu) => gpu.holder && Number.isFinite(readings.get(gpu.uuid)?.utilization)) && h("span", { key: "use" }, "bar in a cell: how much of the GPU is used"),
   );
 }

@@ -239,7 +239,7 @@ function readingWords(history, names, state) {
       const borrowed = Math.max(0, point.held[name] - (history.quotas[name] ?? Infinity));
       return `${clean(name)} ${point.held[name]}${borrowed ? ` (${borrowed} borrowed)` : ""}`;
     });
-  return `${clock(state.at, history.end)} · ${parts.join(", ") || "all idle"}`;
+  return `${clock(state.at, history.end)} · ${parts.join(", ") || "none held"}`;
 }
 
 function tideWords(history) {

@@ -3,7 +3,7 @@
 import { h, patch } from "../base/dom.js";
 import { emptyState, projectMark, simulatedMark, stage } from "../base/glyphs.js";
 import { barScale, byType, projectBar } from "../charts/project_bar.js";
-import { amount, clean, count } from "../base/words.js";
+import { amount, clean, count, freeWords } from "../base/words.js";
 
 /**
  * Draws the pool at a glance.
@@ -42,7 +42,6 @@ export function treeOrder(projects) {
 }
 
 function drawTotals(pool) {
-  const idle = Math.max(0, pool.train_gpus - pool.train_held);
   const types = Object.entries(pool.by_type ?? {});
   return h(
     "p",
@@ -50,7 +49,7 @@ function drawTotals(pool) {
     types.length > 0
       ? types.map(([type, of], at) => h("strong", { key: `of ${type}` }, `${at ? ", " : ""}${of.train_held} of ${count(of.train_gpus, `train ${clean(type)} GPU`)} held`))
       : h("strong", {}, `${pool.train_held} of ${count(pool.train_gpus, "train GPU")} held`),
-    `, ${idle ? `${idle} idle` : "none idle"}`,
+    `, ${freeWords(pool.train_free)}`,
     pool.build_gpus > 0 && ` · ${pool.build_held} of ${count(pool.build_gpus, "build GPU")} in workspaces `,
     simulatedMark(pool.simulated),
   );

@@ -12,7 +12,7 @@ const NUMBER_OF_TRIAL = / #\d+$/;
 /** The table of what holds GPUs, most GPUs first. `readings`: of the GPUs, by UUID; `colours`: of the projects, by name. */
 export function drawHolders(pool, readings, colours) {
   const entries = holdersOf(pool.nodes);
-  if (!entries.length) return emptyState("Every GPU is idle.", "A job submitted now starts at once, even beyond its project's quota.");
+  if (!entries.length) return emptyState("Nobody holds a GPU.", nextWords(pool));
   return h(
     "div",
     { class: "table-responsive" },
@@ -23,6 +23,11 @@ export function drawHolders(pool, readings, colours) {
       h("tbody", {}, entries.map((entry) => drawEntry(entry, readings, colours))),
     ),
   );
+}
+
+function nextWords(pool) {
+  if (pool.train_free.idle) return "A job submitted now starts at once, even beyond its project's quota.";
+  return "A job submitted now waits until a node takes jobs again.";
 }
 
 /** What holds GPUs; all trials of a sweep are one entry, and jobs that the viewer may not see one for each node. */

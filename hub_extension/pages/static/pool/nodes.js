@@ -4,9 +4,9 @@ import { h } from "../visuals/base/dom.js";
 import { simulatedMark, when } from "../visuals/base/glyphs.js";
 import { meanUse, percentWords } from "../visuals/base/gpu_use.js";
 import { awayWord } from "../visuals/charts/pool_bar.js";
-import { clean } from "../visuals/base/words.js";
+import { clean, freeWords } from "../visuals/base/words.js";
 
-const HEADS = ["node", "serves", "type", "GPUs", "held", "used", "idle", "takes new", "labels"];
+const HEADS = ["node", "serves", "type", "GPUs", "held", "used", "free", "takes new", "labels"];
 
 /**
  * The table of nodes. `readings`: of their GPUs, by UUID; `drains`: the `NodeDrains` of an admin, null for others;
@@ -38,7 +38,7 @@ function drawNode(node, readings, drains, now) {
     node.gpus.length,
     held,
     percentWords(meanUse(holding.map(({ uuid }) => readings.get(uuid)))),
-    node.gpus.length - held,
+    freeWords(node.free),
     takesWords(node, now),
     [h("span", { key: "labels" }, labels || "–"), node.limits && h("div", { key: "limits", class: "st-muted" }, `Limits of a job: ${clean(node.limits)}`)],
   ];
