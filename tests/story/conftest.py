@@ -12,16 +12,19 @@ from pathlib import Path
 
 import pytest
 from browser import running_browser
-from hub_people import Hub
+from hub_people import Hub, until
 from playwright.sync_api import Browser
 
+from springtide.scheduler.client import Client
 from springtide.scheduler.executors.local.executor import service_environment
+from springtide.scheduler.wire import ProjectEdit
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/digits"
 EPOCHS = 24
 EPOCH_S = 0.75
 LOG_END = 6000
+UNFINISHED = "queued,starting,running,pausing,paused"
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +52,20 @@ def told(hub: Hub, browser: Browser, tmp_path: Path) -> Iterator[None]:
         page.screenshot(path=tmp_path / f"window-{number}.png")
         print(f"window {number}, {page.url}:", *page.get_by_test_id("job-card").all_inner_texts(), sep="\n")
     print((hub.state_dir / "hub/hub.log").read_text()[-LOG_END:])
+
+
+@pytest.fixture
+def empty_pool(hub: Hub) -> Iterator[None]:
+    """A pool without jobs; those of the test are ended, and quotas put back."""
+    with Client(f"{hub.url}/services/springtide", hub.token("admin")) as admin:
+        quotas = {project.name: project.quota for project in admin.pool().projects}
+        yield
+        for job in list(admin.all_jobs(state=UNFINISHED)):
+            admin.cancel(job.id)
+        until("the end of all jobs", lambda: not admin.jobs(state=UNFINISHED).items)
+        projects = [project for project in admin.pool().projects if project.quota != quotas[project.name]]
+        for project in sorted(projects, key=lambda project: project.quota or 0, reverse=True):
+            admin.edit_project(project.name, ProjectEdit(quota=quotas[project.name]))
 
 
 def example(*, pause_s: float = 0) -> str:

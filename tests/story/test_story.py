@@ -12,18 +12,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from browser_people import Person, expect_state
-from hub_people import Hub, until
+from hub_people import Hub
 from playwright.sync_api import Browser, expect
 
-from springtide.scheduler.client import Client
-from springtide.scheduler.wire import ProjectEdit
-
-pytestmark = [pytest.mark.xdist_group("story"), pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.xdist_group("story"), pytest.mark.timeout(1200), pytest.mark.usefixtures("empty_pool")]
 
 TRAINING_MS = 300_000
 TRAININGS = ("digits wide", "digits deep")
 NO_TIME_LEFT = "const timeout = AbortSignal.timeout.bind(AbortSignal); AbortSignal.timeout = () => timeout(0);"
-UNFINISHED = "queued,starting,running,pausing,paused"
 
 
 @pytest.fixture(scope="module")
@@ -44,20 +40,6 @@ def joe(hub: Hub, browser: Browser) -> Person:
     joe.start_notebook()
     joe.type_and_run("from springtide.widgets import pool")
     return joe
-
-
-@pytest.fixture(autouse=True)
-def empty_pool(hub: Hub) -> Iterator[None]:
-    """A pool without jobs; those of the test are ended, and quotas put back."""
-    with Client(f"{hub.url}/services/springtide", hub.token("admin")) as admin:
-        quotas = {project.name: project.quota for project in admin.pool().projects}
-        yield
-        for job in list(admin.all_jobs(state=UNFINISHED)):
-            admin.cancel(job.id)
-        until("the end of all jobs", lambda: not admin.jobs(state=UNFINISHED).items)
-        projects = [project for project in admin.pool().projects if project.quota != quotas[project.name]]
-        for project in sorted(projects, key=lambda project: project.quota or 0, reverse=True):
-            admin.edit_project(project.name, ProjectEdit(quota=quotas[project.name]))
 
 
 class Killer:
