@@ -34,7 +34,7 @@ lint: $(VENV)/dev.stamp ## Check style and formatting
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/dev.stamp install ## Check types: strictly of the product, and of the tests
-	$(MYPY) -p springtide.scheduler -p springtide.hub_extension -p springtide.spawner -p springtide.widgets -p springtide.training
+	$(MYPY) -p springtide.scheduler -p springtide.hub_extension -p springtide.pipelines -p springtide.spawner -p springtide.widgets -p springtide.training
 	$(BIN)/mypy --cache-dir "$(CACHE)/mypy-tests" --config-file tests/mypy.ini tests
 
 unit: $(VENV)/dev.stamp install tools ## All tests; PYTEST_ARGS chooses among them
@@ -50,8 +50,9 @@ generate: $(VENV)/dev.stamp install ## Write the parts of docs and chart that co
 pictures: $(VENV)/dev.stamp install ## Take the pictures of README and docs anew, in a real hub with simulated GPUs
 	$(BIN)/python docs/pictures/make.py
 
-frameworks: $(VENV)/dev.stamp install ## Gangs of real frameworks, paused and resumed
+frameworks: $(VENV)/dev.stamp install ## Gangs of real frameworks, paused and resumed; tasks of the real Airflow
 	$(BIN)/python tests/support/framework_tools.py
+	$(BIN)/python tests/support/airflow_tools.py
 	$(BIN)/python -m pytest tests/frameworks --full --durations 0 $(PYTEST_ARGS)
 
 soak: $(VENV)/dev.stamp install ## Longer proofs of policy and engine than `make test` has time for

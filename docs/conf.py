@@ -17,6 +17,7 @@ exclude_patterns = ["pictures"]
 myst_heading_anchors = 4
 
 autodoc_member_order = "bysource"
+autodoc_mock_imports = ["airflow"]
 autodoc_typehints = "signature"
 default_role = "code"
 python_use_unqualified_type_names = True

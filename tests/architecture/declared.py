@@ -17,7 +17,7 @@ OWN_NAME = "springtide"
 # The packages that an import may come from.
 PROVIDERS = {
     name: frozenset(canonicalize_name(each) for each in names) for name, names in packages_distributions().items()
-}
+} | {"airflow": frozenset({"apache-airflow-core"})}  # which has an environment of its own
 
 
 def requirements(extras: Collection[str]) -> list[Requirement]:

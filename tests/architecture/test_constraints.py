@@ -11,8 +11,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-LINES = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
-PINNED = {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in LINES)}
+FILES = ("constraints.txt", "tests/support/airflow_packages.txt")
+"""The environment of everything but Airflow, which has one of its own."""
+LINES = [line for file in FILES for line in (ROOT / file).read_text().splitlines() if not line.startswith("#")]
+PINNED = {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in LINES[::-1])}
 DECLARED = [
     Requirement(text)
     for text in sorted(

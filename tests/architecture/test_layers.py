@@ -39,6 +39,15 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "scheduler.wording",
     ),
     "hub_extension": ("scheduler",),
+    "pipelines": (
+        "scheduler.client",
+        "scheduler.wire",
+        "scheduler.capture",
+        "widgets.connection",
+        "widgets.errors",
+        "widgets.job",
+        "widgets.submission",
+    ),
 }
 
 # The parts of each package, modules and sub-packages, from the lowest to the highest, and which of those below

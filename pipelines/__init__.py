@@ -1,0 +1,1 @@
+"""Jobs of the pool as parts of pipelines of other programs."""
