@@ -15,7 +15,7 @@ from springtide.hub_extension.service.gpu_metrics import gpu_metrics
 from springtide.hub_extension.web.handler import SiteHandler
 from springtide.hub_extension.web.problems import unknown_caller
 from springtide.scheduler.engine import Engine
-from springtide.scheduler.wire import PoolView
+from springtide.scheduler.wire import FREE, PoolView
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 FORWARDED: Final = ("X-Forwarded-For", "X-Real-Ip", "Forwarded")
@@ -61,9 +61,12 @@ class PoolCollector(Collector):
         gpus = GaugeMetricFamily(
             "springtide_gpus", "GPUs of the pool", labels=["environment", "state", "gpu_type"]
         )
-        for (environment, gpu_type), (total, held) in _gpus(view).items():
-            gpus.add_metric([environment, "held", gpu_type], held)
-            gpus.add_metric([environment, "idle", gpu_type], max(0, total - held))
+        for environment, held_by_type in _held(view).items():
+            for gpu_type, held in held_by_type.items():
+                gpus.add_metric([environment, "held", gpu_type], held)
+                only = gpu_type if len(held_by_type) > 1 else None
+                for state, number in _free(view, environment, only).items():
+                    gpus.add_metric([environment, state, gpu_type], number)
         yield gpus
         yield GaugeMetricFamily(
             "springtide_store_writable",
@@ -91,15 +94,21 @@ class PoolCollector(Collector):
                 )
 
 
-def _gpus(view: PoolView) -> dict[tuple[str, str], tuple[int, int]]:
-    """Return the numbers of all and of held GPUs by environment and type."""
+def _held(view: PoolView) -> dict[str, dict[str, int]]:
+    """Return the number of held GPUs by environment and type."""
     build_type = next((node.gpu_type for node in view.nodes if node.environment == "build" and node.gpus), "")
-    train = {each: (use.train_gpus, use.train_held) for each, use in view.by_type.items()}
-    build = {each: (use.build_gpus, use.build_held) for each, use in view.build_by_type.items()}
-    train = train or {next(iter(view.gpu_types), ""): (view.train_gpus, view.train_held)}
-    build = build or {build_type: (view.build_gpus, view.build_held)}
-    found = {("train", each): use for each, use in train.items()}
-    return found | {("build", each): use for each, use in build.items()}
+    train = {each: use.train_held for each, use in view.by_type.items()}
+    build = {each: use.build_held for each, use in view.build_by_type.items()}
+    return {
+        "train": train or {next(iter(view.gpu_types), ""): view.train_held},
+        "build": build or {build_type: view.build_held},
+    }
+
+
+def _free(view: PoolView, environment: str, gpu_type: str | None) -> dict[str, int]:
+    """Return how many GPUs of an environment and type nothing holds, by what they are; None is any type."""
+    of = [node for node in view.nodes if node.environment == environment and gpu_type in (None, node.gpu_type)]
+    return {what: sum(node.free.get(what, 0) for node in of) for what in FREE}
 
 
 def _fields(stats: Any) -> Iterable[tuple[str, Any]]:

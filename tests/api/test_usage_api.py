@@ -145,3 +145,15 @@ async def test_metrics_have_the_names_and_units_of_the_dcgm_exporter(running: An
     assert not of_poor & {"DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL"}
     [used] = found["springtide_project_used_gpus"]
     assert (used.labels["project"], used.value) == ("vision", 0.25)
+
+
+async def test_metrics_count_the_gpus_that_nothing_holds_by_what_they_are(running: Any) -> None:
+    async def free() -> dict[str, float]:
+        text = (await running.as_("admin").get("/metrics")).text
+        (gpus,) = (each for each in text_string_to_metric_families(text) if each.name == "springtide_gpus")
+        of = {one.labels["state"]: one.value for one in gpus.samples if one.labels["environment"] == "train"}
+        return {state: number for state, number in of.items() if number}
+
+    assert await free() == {"idle": 4}
+    await running.pool.engine.drain_node(wire.DrainRequest(node="train"), "admin")
+    assert await free() == {"drained": 4}
