@@ -96,11 +96,15 @@ def test_jobs_are_shown_by_whether_they_have_ended(visit: Visit, service: Servic
     page = visit("jemma")
     expect(row(page, going)).to_be_visible()
     expect(row(page, done)).to_have_count(0)
+    paddings = "(group) => [...group.children].map((button) => getComputedStyle(button).padding)"
+    chosen, *others = page.get_by_role("group", name="Which jobs").evaluate(paddings)
+    assert set(others) == {chosen}
     page.get_by_test_id("filter-ended").click()
     expect(row(page, done).get_by_test_id("row-state")).to_have_text("Succeeded")
     expect(row(page, going)).to_have_count(0)
     page.reload()
-    expect(row(page, done)).to_be_visible()
+    row(page, done).get_by_role("link", name="done").click()
+    expect(page.get_by_test_id("log-text")).to_have_text("Nothing was written.")
 
 
 def test_jobs_are_searched_sorted_and_paged_by_the_server(visit: Visit, service: Service) -> None:

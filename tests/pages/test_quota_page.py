@@ -261,3 +261,12 @@ def test_an_admin_of_a_project_changes_who_is_in_it_and_the_projects_inside(
         expect(page.get_by_test_id("message")).to_be_empty()
     finally:
         projects.people.administers.clear()
+
+
+def test_the_table_of_projects_fits_with_its_buttons_on_1000_pixels(admin: Page) -> None:
+    admin.set_viewport_size({"width": 1000, "height": 900})
+    beyond = "(table) => table.scrollWidth - table.closest('main').clientWidth"
+    assert admin.get_by_test_id("projects").evaluate(beyond) <= 0
+    delete = admin.get_by_test_id("delete-nlp").bounding_box()
+    assert delete is not None
+    assert delete["x"] + delete["width"] <= 1000 - 16

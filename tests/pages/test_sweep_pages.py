@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from axe import violations_in_all_states
 from hostile_text import HOSTILE, MARKUP, expect_only_text
 from pages_service import Service
 from playwright.sync_api import Page, expect
@@ -54,6 +55,12 @@ def test_the_page_of_a_sweep_shows_its_trials_live_and_links_to_them(visit: Visi
     expect(card.locator("[data-trial='3']")).to_have_attribute("data-state", "running")
     expect(card.get_by_test_id("sweep-gpus")).to_contain_text("1 GPU within quota")
     expect(card.get_by_test_id("sweep-parallel")).to_be_visible()
+    table, compare = page.locator(".st-trials-scroll"), page.get_by_test_id("trials-compare")
+    below, after = table.bounding_box(), compare.bounding_box()
+    assert below is not None
+    assert after is not None
+    assert after["y"] >= below["y"] + below["height"]
+    assert violations_in_all_states(page) == []
     card.locator("[data-trial='2']").get_by_test_id("trial-link").click()
     expect(page.locator("h1")).to_have_text("rates #2")
     expect(page.get_by_test_id("job-trial")).to_contain_text("trial 2: lr=0.01, depth=2")

@@ -24,6 +24,17 @@ CODES = {
     *("sweep", "engine-held", "engine-failed", "engine-succeeded", "engine-cancelled"),
 }
 """Reasons that some job of the busy pool has to have: what its sentences are about."""
+CASES = {
+    "a limit": r"may hold at most 3 t4 GPUs: it holds 1, and the job needs 3\.",
+    "a gang": r"Waiting for 4 workers with 2 t4 GPUs each",
+    "an elastic job": r"It runs with [12] of at most 3 workers\.",
+    "a reservation": r"It has a reservation for 2 GPUs\.",
+    "reservations of others": r"Other jobs have reservations for 2 t4 GPUs\.",
+    "borrowed GPUs of one type": r"holds \d t4 GPUs: its 2 and \d borrowed\.",
+    "borrowed GPUs of the other type": r"holds \d a100 GPUs: its 1 and \d borrowed\.",
+    "a quota of one type": r"The quota of speech is 2 t4 GPUs",
+}
+"""What some reason of the busy pool has to say, so that it is among the sentences that are compared with it."""
 TOLD_IN_FULL = ("elastic", "ended badly", "lender", "slow to save", "sweep", "tries again")
 NONE = "\N{EN DASH}"
 LINGER = "trap '' TERM; while [ ! -e {flag} ]; do sleep 0.2; done"
@@ -161,6 +172,8 @@ def test_the_pool_is_busy_in_every_way(busy: BusyPool) -> None:
     assert {job.state for job in busy.jobs.values()} == STATES
     told = {str(job.reason and job.reason.code) for job in busy.jobs.values()}
     assert told >= CODES
+    reasons = " ".join(job.reason.text for job in busy.jobs.values() if job.reason)
+    assert [case for case, words in CASES.items() if not re.search(words, reasons)] == []
     assert busy.pool.by_type["t4"].train_held == 8
     assert any(job.place == 1 for job in busy.jobs.values())
 

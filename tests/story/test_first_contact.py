@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 
 import pytest
 from axe import violations_in_all_states
 from browser_people import Person
-from hub_people import Hub
+from hub_people import Hub, notebook_pid, until
 from playwright.sync_api import Browser, expect
 
 pytestmark = [pytest.mark.xdist_group("story"), pytest.mark.timeout(240)]
 
 ORANGE = "rgb(243, 117, 36)"
 """Colour of the hub's own buttons, on which white text has too little contrast."""
+
+NEVER_RELOAD = "() => { for (let timer = 0; timer < 10000; timer += 1) clearTimeout(timer); }"
+"""Ends the timers of a page that would load it again while it is looked at."""
 
 
 def test_the_first_pages_carry_the_products_name_and_one_word_for_workspaces(hub: Hub, browser: Browser) -> None:
@@ -42,8 +47,23 @@ def test_the_first_pages_carry_the_products_name_and_one_word_for_workspaces(hub
     row = jemma.tab.get_by_test_id("workspace-row")
     expect(row).to_contain_text("Running")
     row.get_by_test_id("workspace-stop").click()
+    notebook = notebook_pid(hub.state_dir, "jemma")
+    os.kill(notebook, signal.SIGSTOP)  # so that it is still stopping while the next page is looked at
     row.get_by_test_id("workspace-confirm").click()
+    expect(row).to_contain_text("Stopping")
+    jemma.tab.goto(f"{hub.url}/hub/spawn-pending/jemma")
+    jemma.tab.evaluate(NEVER_RELOAD)
+    expect(jemma.tab.locator("main h1")).to_have_text("Your workspace is stopping")
+    assert violations_in_all_states(jemma.tab) == []
+    os.kill(notebook, signal.SIGCONT)
+    until("the end of the notebook", lambda: notebook_pid(hub.state_dir, "jemma") is None)
+    jemma.goto("workspaces")
     expect(jemma.tab.get_by_test_id("empty")).to_contain_text("You have no workspace now.")
+    jemma.tab.goto(f"{hub.url}/user/jemma/lab")
+    expect(jemma.tab.locator("main h1")).to_have_text("Your workspace is not running")
+    expect(jemma.tab.get_by_role("button", name="Start the workspace")).to_be_visible()
+    assert "server" not in jemma.tab.locator("main").inner_text().lower()
+    assert violations_in_all_states(jemma.tab) == []
 
 
 def test_axe_finds_nothing_on_the_hubs_own_pages_in_both_themes_and_in_any_state_of_a_control(

@@ -100,7 +100,7 @@ function draw() {
 
 function drawIdle({ gpus, why }) {
   const title = gpus ? `${count(gpus, "train GPU")} ${gpus === 1 ? "is" : "are"} idle.` : "No train GPU is idle.";
-  return h("div", { key: "idle", "data-testid": "idle" }, h("p", { class: "mb-1" }, title), gpus > 0 && h("ul", { class: "st-plain" }, why.map((words) => h("li", { key: words }, clean(words)))));
+  return h("div", { key: "idle", "data-testid": "idle" }, h("p", { class: "mb-1" }, title), why.length > 0 && h("ul", { class: "st-plain" }, why.map((words) => h("li", { key: words }, clean(words)))));
 }
 
 /** How much of the held train GPUs is used; nothing where GPUs are not measured. */

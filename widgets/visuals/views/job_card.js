@@ -40,7 +40,7 @@ export function renderJobCard(element, data, actions = {}) {
     drawUse(job.usage, data.colour),
     h("div", { key: "curve", draw: (node) => renderLossCurve(node, { points: data.points ?? [], colour: data.colour }) }),
     job.attempts.length > 0 && h("div", { key: "life", draw: (node) => renderJobLife(node, { job, now, colour: data.colour }) }),
-    Boolean(data.log || (data.log === "" && job.attempts.length)) && drawLog(shownLog(state, data.log)),
+    Boolean(data.log || (data.log === "" && job.attempts.length)) && drawLog(shownLog(state, data.log), job.ended !== null),
     rerunForm(data.editor),
     cardActions(data, actions, state, again, buttonWords(job)),
   );
@@ -138,13 +138,13 @@ function drawHeldGpu(gpu, state) {
   );
 }
 
-function drawLog(log) {
+function drawLog(log, ended) {
   const lines = log ? log.replace(/\n$/, "").split("\n").length : 0;
   return h(
     "details",
     { key: "log", class: "st-log-fold", "data-testid": "job-log", on: { toggle: (event) => showEnd(event.target) } },
     h("summary", { key: "summary" }, "Log", h("span", { class: "st-muted" }, lines ? ` · last ${count(lines, "line")}` : " · empty")),
-    logTail(log),
+    logTail(log, ended),
   );
 }
 

@@ -13,8 +13,12 @@ export function shownLog(state, text) {
   return state.shown;
 }
 
-/** A log as a description for other drawings; it keeps its end in sight while it is there. `text`: `shownLog`'s. */
-export function logTail(text) {
+/**
+ * A log as a description for other drawings; it keeps its end in sight while it is there.
+ * @param text `shownLog`'s
+ * @param ended whether no more will come
+ */
+export function logTail(text, ended) {
   return h(
     "pre",
     {
@@ -27,7 +31,7 @@ export function logTail(text) {
       "data-testid": "log-text",
       hook: follow,
     },
-    text || h("span", { key: "none", class: "st-muted" }, "Nothing has been written yet."),
+    text || h("span", { key: "none", class: "st-muted" }, ended ? "Nothing was written." : "Nothing has been written yet."),
   );
 }
 
@@ -46,9 +50,9 @@ export function renderLog(element, data, actions = {}) {
   };
   stage(element, "st-log-view");
   const text = shownLog(state, data.text);
-  patch(element, drawTools(data, actions, state, go), logTail(text));
+  patch(element, drawTools(data, actions, state, go), logTail(text, data.ended));
   search(element, state);
-  patch(element, drawTools(data, actions, state, go), logTail(text));
+  patch(element, drawTools(data, actions, state, go), logTail(text, data.ended));
 }
 
 function drawTools(data, actions, state, go) {

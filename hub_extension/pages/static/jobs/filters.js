@@ -54,7 +54,7 @@ export function drawFilters(filters, projects, choose) {
       "div",
       { key: "shown", class: "btn-group", role: "group", "aria-label": "Which jobs" },
       Object.keys(STATES).map((name) =>
-        h("button", { key: name, type: "button", class: `btn btn-sm ${show === name ? "st-chosen" : "st-choice"}`, "aria-pressed": String(show === name), "data-testid": `filter-${name}`, on: { click: () => choose({ show: name, state: "" }) } }, name),
+        h("button", { key: name, type: "button", class: `btn btn-sm ${show === name ? "st-chosen" : "st-offered"}`, "aria-pressed": String(show === name), "data-testid": `filter-${name}`, on: { click: () => choose({ show: name, state: "" }) } }, name),
       ),
     ),
     drawSearch(filters.search, choose),

@@ -38,7 +38,7 @@ function drawNode(node, readings, drains, now) {
     node.gpus.length,
     held,
     percentWords(meanUse(holding.map(({ uuid }) => readings.get(uuid)))),
-    freeWords(node.free),
+    h("span", { key: "free", class: "st-one-line" }, freeWords(node.free)),
     takesWords(node, now),
     [h("span", { key: "labels" }, labels || "–"), node.limits && h("div", { key: "limits", class: "st-muted" }, `Limits of a job: ${clean(node.limits)}`)],
   ];
