@@ -186,6 +186,16 @@ def test_several_parameters_are_drawn_as_parallel_coordinates(gallery: Page) -> 
     assert marks == ["adam", "adamw", "sgd"]
 
 
+def test_a_running_trial_that_is_better_so_far_is_not_marked_as_the_best_one(gallery: Page) -> None:
+    rows = """[["running", 0.1], ["succeeded", 0.5], ["succeeded", 0.9]].map(([state, value], n) =>
+        gallery.trialRow(n, { state, job: `j${n}`, value, parameters: { n, kind: n ? "a" : "b" } }))"""
+    card = draw_sweep(gallery, rows)
+    expect(card.get_by_test_id("sweep-standing")).to_contain_text("best 0.5 (trial 1: ")
+    chart = card.get_by_test_id("sweep-parallel")
+    expect(chart).to_have_attribute("aria-label", re.compile("the best is trial 1: "))
+    expect(chart.locator(".st-best")).to_have_attribute("data-tip", re.compile("^trial 1: "))
+
+
 def test_one_parameter_is_drawn_against_the_metric(gallery: Page) -> None:
     card = gallery.locator("#sweep-one")
     expect(card.get_by_test_id("trial-dot")).to_have_count(40)

@@ -10,15 +10,16 @@ import { axisOf, differingParameters } from "./parameter_axes.js";
 
 const MOST_AXES = 7;
 const MOST_LINES = 500;
-const FAINTEST = 0.12;
+const FAINTEST = 0.3;
 
 /**
  * Draws the chart; nothing where fewer than two trials have a value, or where no parameter differs among them.
- * @param data `rows`: list of TrialRow; `metric`: its name; `goal`: "minimize" or "maximize"; `colour`: of the project
+ * @param data `rows`: list of TrialRow; `metric`: its name; `goal`: "minimize" or "maximize"; `best`: number of the trial
+ *   that is marked, which a running one can surpass; `colour`: of the project
  */
 export function renderParameterChart(element, data) {
   const drawn = memory(element, {});
-  if (drawn.rows === data.rows && drawn.metric === data.metric && drawn.colour === data.colour) return;
+  if (drawn.rows === data.rows && drawn.metric === data.metric && drawn.best === data.best && drawn.colour === data.colour) return;
   Object.assign(drawn, data);
   stage(element, "st-parameters");
   tips(element);
@@ -26,16 +27,16 @@ export function renderParameterChart(element, data) {
   patch(element, chart && drawChart(chart, data));
 }
 
-function chartOf({ rows, metric, goal }) {
+function chartOf({ rows, metric, goal, best }) {
   const sign = goal === "maximize" ? -1 : 1;
   const valued = rows.filter(({ value, parameters }) => Number.isFinite(value) && parameters);
-  const ranked = valued.toSorted((one, other) => sign * (one.value - other.value) || one.trial - other.trial).slice(0, MOST_LINES);
+  const ranked = valued.toSorted((one, other) => (other.trial === best) - (one.trial === best) || sign * (one.value - other.value) || one.trial - other.trial).slice(0, MOST_LINES);
   const parameters = differingParameters(ranked, parameterNames(ranked));
   if (ranked.length < 2 || !parameters.length) return null;
   const values = ranked.map(({ value }) => value);
   const own = { name: metric, values, axis: axisOf(values) ?? levelAxis(values[0]) };
   const shown = parameters.slice(0, MOST_AXES);
-  return { ranked, own, shown, left: parameters.length - shown.length, hidden: valued.length - ranked.length };
+  return { ranked, best, own, shown, left: parameters.length - shown.length, hidden: valued.length - ranked.length };
 }
 
 function levelAxis(value) {
@@ -43,10 +44,10 @@ function levelAxis(value) {
 }
 
 function drawChart(chart, { colour }) {
-  const { ranked, own, shown, left, hidden } = chart;
+  const { ranked, best, own, shown, left, hidden } = chart;
   const single = shown.length === 1;
   const what = single ? `${clean(own.name)} by ${clean(shown[0].name)}` : `${shown.map(({ name }) => clean(name)).join(", ")} and ${clean(own.name)}`;
-  const label = `${what} of ${count(ranked.length, "trial")}; the best is ${trialWords(ranked[0])}, with ${amount(ranked[0].value)}`;
+  const label = `${what} of ${count(ranked.length, "trial")}${ranked[0].trial === best ? `; the best is ${trialWords(ranked[0])}, with ${amount(ranked[0].value)}` : ""}`;
   const notes = [left > 0 && `${count(left, "more parameter")} left out`, hidden > 0 && `the best ${amount(ranked.length)} of ${count(ranked.length + hidden, "trial")}`].filter(Boolean);
   return h(
     "figure",
@@ -61,7 +62,7 @@ function goodness(index, { length }) {
   return length > 1 ? 1 - index / (length - 1) : 1;
 }
 
-function drawParallel({ ranked, own, shown }) {
+function drawParallel({ ranked, best, own, shown }) {
   const axes = [...shown, own];
   const across = (place) => place / (axes.length - 1);
   const lines = ranked.map((row, index) => ({ row, index, d: lineThrough(axes, index, across) })).reverse();
@@ -70,7 +71,7 @@ function drawParallel({ ranked, own, shown }) {
       "svg",
       { key: "lines", viewBox: "0 0 1000 100", preserveAspectRatio: "none", "aria-hidden": "true" },
       axes.map(({ name }, place) => s("line", { key: `axis ${name} ${place}`, class: "st-axis", x1: 1000 * across(place), x2: 1000 * across(place), y1: 0, y2: 100 })),
-      lines.map(({ row, index, d }) => s("path", { key: row.trial, class: `st-trial-line${index ? "" : " st-best"}`, style: { opacity: FAINTEST + (1 - FAINTEST) * goodness(index, ranked) ** 2 }, d, "data-tip": tipOf(row, own.name), "data-testid": "trial-line" })),
+      lines.map(({ row, index, d }) => s("path", { key: row.trial, class: `st-trial-line${row.trial === best ? " st-best" : ""}`, style: { opacity: FAINTEST + (1 - FAINTEST) * goodness(index, ranked) ** 2 }, d, "data-tip": tipOf(row, own.name), "data-testid": "trial-line" })),
     ),
     axes.map((axis, place) => drawAxis(axis, place, across(place), axes.length)),
   ];
@@ -99,11 +100,11 @@ function drawAxis({ name, axis }, place, across, axes) {
   );
 }
 
-function drawScatter({ ranked, own, shown: [parameter] }) {
+function drawScatter({ ranked, best, own, shown: [parameter] }) {
   return [
     h("span", { key: "upright", class: "st-axis-title", "aria-hidden": "true" }, `${clean(own.name)}${own.axis.logarithmic ? " (log)" : ""}`),
     own.axis.marks.map(({ at, words }) => h("span", { key: `y ${at}`, class: "st-axis-mark st-left", style: { top: `${100 - 100 * at}%` }, "aria-hidden": "true" }, words)),
-    ranked.map((row, index) => ({ row, index, x: parameter.axis.place(parameter.values[index]) })).filter(({ x }) => x !== null).reverse().map(({ row, index, x }) => h("span", { key: row.trial, class: `st-trial-dot${index ? "" : " st-best"}`, style: { left: `${100 * x}%`, top: `${100 - 100 * own.axis.place(row.value)}%`, opacity: 0.25 + 0.75 * goodness(index, ranked) }, "data-tip": tipOf(row, own.name), "data-testid": "trial-dot" })),
+    ranked.map((row, index) => ({ row, index, x: parameter.axis.place(parameter.values[index]) })).filter(({ x }) => x !== null).reverse().map(({ row, index, x }) => h("span", { key: row.trial, class: `st-trial-dot${row.trial === best ? " st-best" : ""}`, style: { left: `${100 * x}%`, top: `${100 - 100 * own.axis.place(row.value)}%`, opacity: 0.25 + 0.75 * goodness(index, ranked) }, "data-tip": tipOf(row, own.name), "data-testid": "trial-dot" })),
     parameter.axis.marks.map(({ at, words }) => h("span", { key: `x ${at} ${words}`, class: "st-axis-mark st-below", style: { left: `${100 * at}%` }, title: words, "aria-hidden": "true" }, words)),
     h("span", { key: "flat", class: "st-axis-title st-below", "aria-hidden": "true" }, `${clean(parameter.name)}${parameter.axis.logarithmic ? " (log)" : ""}`),
   ];
