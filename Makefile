@@ -46,6 +46,7 @@ docs: $(VENV)/dev.stamp install ## Build the documentation site into build/docs
 
 generate: $(VENV)/dev.stamp install ## Write the parts of docs and chart that come from code
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/figures.py
 
 pictures: $(VENV)/dev.stamp install ## Take the pictures of README and docs anew, in a real hub with simulated GPUs
 	$(BIN)/python docs/pictures/make.py

@@ -1,4 +1,4 @@
-"""The parts of the docs and of the chart that are generated are what the code says."""
+"""The parts of the docs and of the chart that are generated are what the code says, figures among them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_generated_parts_are_up_to_date() -> None:
-    words = [sys.executable, str(ROOT / "docs/generate.py"), "--check"]
+@pytest.mark.parametrize("program", ["generate.py", "figures.py"])
+def test_the_generated_parts_are_up_to_date(program: str) -> None:
+    words = [sys.executable, str(ROOT / "docs" / program), "--check"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

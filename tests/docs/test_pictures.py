@@ -26,7 +26,7 @@ def shown() -> dict[Path, list[str]]:
 
 def test_every_picture_that_a_page_shows_is_there_and_each_is_shown_with_words() -> None:
     pages = shown()
-    assert sorted(pages) == sorted(PICTURES.glob("*.png"))
+    assert sorted(pages) == sorted([*PICTURES.glob("*.png"), *PICTURES.glob("*.svg")])
     assert [file.name for file, words in pages.items() if not all(words)] == []
 
 

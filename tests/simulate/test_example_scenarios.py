@@ -19,6 +19,7 @@ RUNNING = {
     "departments": {"v": 4, "a": 2, "s": 2},
     "elastic-gang": {"sweep": 2, "listen": 2},
     "reclaim": {"deep": 1, "wide": 0, "listen": 1},
+    "story": {"wide": 1, "deep": 0, "faces": 1, "speech": 1},
     "two-types": {"wide": 1, "deep": 1, "any": 1},
 }
 
