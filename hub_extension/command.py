@@ -45,8 +45,10 @@ COMMANDS = {
         f"{HERE}.pool:default_project", "", "Choose the project of your jobs that name none."
     ),
     "nodes": Entry(f"{HERE}.pool:nodes", "", "Show each node's GPUs and who holds them."),
-    "drain": Entry(f"{HERE}.pool:drain", "", "Let nothing new start on nodes; their jobs go on elsewhere."),
-    "undrain": Entry(f"{HERE}.pool:undrain", "", "Let jobs start on nodes again."),
+    "drain": Entry(
+        f"{HERE}.pool:drain", "", "Let nothing new start on nodes or GPUs; their jobs go on elsewhere."
+    ),
+    "undrain": Entry(f"{HERE}.pool:undrain", "", "Let jobs start on nodes or GPUs again."),
     "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
     "explain": Entry(f"{HERE}.explain:explain", "", "Tell why a job stands as it does, and what would change it."),
     "replay": Entry(

@@ -129,6 +129,7 @@ def _running_by_itself(c: Config) -> dict[str, Any] | None:
 
 def _managed(c: Config, address: str, token: str) -> dict[str, Any]:
     settings: dict[str, object] = {name: value for name, value in c.Springtide.items() if name != "notebook_url"}
+    settings.setdefault("caretakers", _admins(c))
     return {
         "name": SERVICE,
         "url": address,
@@ -136,6 +137,12 @@ def _managed(c: Config, address: str, token: str) -> dict[str, Any]:
         "environment": {"SPRINGTIDE_CONFIG": json.dumps(settings)},
         "api_token": token,
     }
+
+
+def _admins(c: Config) -> list[str]:
+    """Return the administrators that the file has named so far, whatever the class of the authenticator."""
+    sections = (section for name, section in c.items() if name.endswith("Authenticator"))
+    return sorted({user for section in sections for user in _value(section, "admin_users", set())})
 
 
 def _register(c: Config, service: dict[str, Any]) -> None:

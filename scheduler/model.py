@@ -97,7 +97,7 @@ class Node:
     socket; empty means that all are on one, or that the sockets are unknown. ``available`` is false while the node
     is lost or drained: running attempts may continue there, new ones do not start. ``devices`` may be empty where
     only counts matter (scenarios); otherwise it has ``gpus`` entries. ``taken`` are indices of GPUs that are used
-    outside the pool. ``limits`` describes for users what a job may use there besides GPUs, and what enforces it.
+    outside the pool or drained. ``limits`` tells users what a job may use besides GPUs, and what enforces it.
     ``resource`` is the extended resource by which pods request the GPUs, empty outside of clusters.
     """
 

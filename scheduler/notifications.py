@@ -1,4 +1,4 @@
-"""Notifications: what a person is told of the own jobs, through which channels, and what became of it."""
+"""Notifications: what a person is told of jobs and GPUs, through which channels, and what became of it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from enum import StrEnum
 from springtide.scheduler.model import Reason
 
 
-class JobEvent(StrEnum):
-    """What happens to a job and its user may want to be told."""
+class NotificationEvent(StrEnum):
+    """What happens and a person may want to be told: of the own jobs, and faults of GPUs."""
 
     PAUSED = "paused"
     RESUMED = "resumed"
@@ -20,6 +20,8 @@ class JobEvent(StrEnum):
     """It failed, or an attempt of it did and it is tried again."""
     TIME_LIMIT = "time-limit"
     """It is about to reach its time limit."""
+    FAULT = "fault"
+    """A GPU of the pool, whoever's job held it, was drained because of a fault."""
 
 
 class Channel(StrEnum):
@@ -31,20 +33,34 @@ class Channel(StrEnum):
     WEBHOOK = "webhook"
 
 
+FAULT_CHANNELS = frozenset({Channel.BROWSER, Channel.EMAIL})
+"""The channels through which caretakers are told of faults; a webhook needs an address first."""
 EVENT_KIND = "notification"
 """Kind of the events of the stream that are notifications."""
 
-Events = frozenset[JobEvent]
+Events = frozenset[NotificationEvent]
 ChannelEvents = Mapping[Channel, Events]
 """The events that a person is told, by channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotificationSettings:
-    """The channels that there are, and what people are told who have not chosen yet."""
+    """The channels that there are, and what people are told who have not chosen yet.
+
+    ``caretakers`` are names of people who are told of faults as well, through the channels of `FAULT_CHANNELS`.
+    """
 
     channels: frozenset[Channel] = frozenset({Channel.BROWSER})
     defaults: ChannelEvents = field(default_factory=dict)
+    caretakers: frozenset[str] = frozenset()
+
+    def choice_of(self, user: str) -> NotificationChoice:
+        """Return what a person is told who has not chosen yet."""
+        events = dict(self.defaults)
+        if user in self.caretakers:
+            for channel in FAULT_CHANNELS & self.channels:
+                events[channel] = events.get(channel, frozenset()) | {NotificationEvent.FAULT}
+        return NotificationChoice(user, events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +74,15 @@ class NotificationChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
-    """One notification. ``title`` and ``text`` are whole sentences; ``id`` is unique."""
+    """One notification. ``title`` and ``text`` are whole sentences; ``id`` is unique.
+
+    ``job`` is the id of the job that it is about, empty if it is about none.
+    """
 
     id: str
     user: str
     job: str
-    event: JobEvent
+    event: NotificationEvent
     title: str
     text: str
     channels: tuple[Channel, ...]

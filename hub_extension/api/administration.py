@@ -173,14 +173,14 @@ async def edit_person(call: Call[NoQuery, PersonEdit]) -> PersonView:
 
 
 async def drain(call: Call[NoQuery, DrainRequest]) -> NodeView:
-    """Drain a node: nothing new starts there, and the jobs there go on elsewhere, or finish if so asked."""
+    """Drain a node or a GPU: nothing new starts there, and the jobs there go on elsewhere, or finish."""
     await call.pool.engine.drain_node(call.body, call.caller.name)
     return next(view for view in call.pool.engine.pool().nodes if view.name == call.body.node)
 
 
 async def undrain(call: Call[NoQuery, UndrainRequest]) -> None:
-    """Let jobs start on a node again."""
-    await call.pool.engine.undrain_node(call.body.node, call.caller.name)
+    """Let jobs start on a node or GPU again."""
+    await call.pool.engine.undrain_node(call.body, call.caller.name)
 
 
 async def audit(call: Call[AuditQuery, None]) -> AuditPage:
@@ -278,8 +278,10 @@ ROUTES = (
         answers=PersonView,
         parts={"name": Person},
     ),
-    Route("POST", "/nodes/drain", "Drain a node", Who.ADMINS, drain, takes=DrainRequest, answers=NodeView),
-    Route("POST", "/nodes/undrain", "Undrain a node", Who.ADMINS, undrain, takes=UndrainRequest, status=204),
+    Route("POST", "/nodes/drain", "Drain a node or GPU", Who.ADMINS, drain, takes=DrainRequest, answers=NodeView),
+    Route(
+        "POST", "/nodes/undrain", "Undrain a node or GPU", Who.ADMINS, undrain, takes=UndrainRequest, status=204
+    ),
     Route("GET", "/audit", "Who changed what", Who.ADMINS, audit, query=AuditQuery, answers=AuditPage),
     Route("POST", "/audit/{id}/undo", "Take a change back", Who.ADMINS, undo, status=204, parts={"id": AuditId}),
 )

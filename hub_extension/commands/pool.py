@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -10,7 +12,7 @@ import msgspec
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, table
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import AWAY, DRAINED, GpuCell, MeEdit, NodeView, PoolView, ProjectView, TypeNumbers
-from springtide.scheduler.wording import free
+from springtide.scheduler.wording import count, free
 
 PROJECT_HEADER = (
     "PROJECT",
@@ -25,6 +27,13 @@ PROJECT_HEADER = (
 )
 BAR = 40
 NO_DEFAULT = "A job that names no project is for your only one, or for that of your latest job."
+GpuCommand = TypeVar("GpuCommand", bound=Callable[..., Any])
+
+
+def gpu_option(command: GpuCommand) -> GpuCommand:
+    """Add ``--gpu``, as the parameter ``gpus``."""
+    text = "Only this GPU of the node, by its number from 0; may be repeated."
+    return click.option("--gpu", "gpus", type=click.IntRange(min=0), multiple=True, help=text)(command)
 
 
 @click.command()
@@ -130,11 +139,30 @@ def nodes(*, as_json: bool) -> None:
         [node_row(node) for node in pool.nodes],
         empty="No nodes with GPUs.",
     )
+    for line in drain_lines(pool.nodes):
+        click.echo(one_line(line))
+
+
+def drain_lines(nodes: Iterable[NodeView]) -> Iterator[str]:
+    """Yield a line for each drained node and GPU: by whom, since when and why."""
+    for node in nodes:
+        drained = [
+            (node.name, node.drain),
+            *((f"GPU {cell.index} of {node.name}", cell.drain) for cell in node.gpus),
+        ]
+        for what, drain in drained:
+            if drain is not None:
+                since = datetime.fromtimestamp(drain.since).astimezone().isoformat(" ", "minutes")
+                why = f": {drain.why}" if drain.why else ""
+                yield f"{what} was drained by {drain.by} at {since}{why}"
 
 
 def node_row(node: NodeView) -> tuple[object, ...]:
     """Return one line of the nodes' table."""
     state = "available" if node.available else DRAINED if node.drain else AWAY
+    gpus = sum(cell.drain is not None for cell in node.gpus)
+    if gpus and not node.drain:
+        state += f", {count(gpus, 'GPU')} drained"
     return (
         node.name,
         node.environment,
@@ -159,29 +187,49 @@ def holders(cells: list[GpuCell]) -> dict[str, int]:
 
 @click.command()
 @click.argument("names", metavar="NODE...", nargs=-1, required=True)
+@gpu_option
 @click.option("--reason", default="", help="Why; shown to everybody whose job has to leave.")
 @click.option("--finish", is_flag=True, help="Let the jobs there run to their end instead of pausing them.")
 @json_option
-def drain(*, names: tuple[str, ...], reason: str, finish: bool, as_json: bool) -> None:
-    """Let nothing new start on nodes. Jobs there save their work and go on elsewhere; notebooks stay."""
+def drain(*, names: tuple[str, ...], gpus: tuple[int, ...], reason: str, finish: bool, as_json: bool) -> None:
+    """Let nothing new start on nodes, or on single GPUs of a node.
+
+    Jobs there save their work and go on elsewhere; notebooks stay.
+    """
     with Client() as client:
-        for name in names:
-            node = client.drain_node(name, reason, finish=finish)
+        for name, gpu in _drainable(names, gpus):
+            node = client.drain_node(name, reason, gpu=gpu, finish=finish)
             if as_json:
                 print_json(node)
                 continue
-            held = ", ".join(f"{who} {number}" for who, number in holders(node.gpus).items())
-            click.echo(one_line(f"{node.name} is drained. Held there now: {held or 'nothing'}."))
+            there = [cell for cell in node.gpus if gpu in {None, cell.index}]
+            held = ", ".join(f"{who} {number}" for who, number in holders(there).items())
+            click.echo(one_line(f"{_named(name, gpu)} is drained. Held there now: {held or 'nothing'}."))
+
+
+def _drainable(names: tuple[str, ...], gpus: tuple[int, ...]) -> list[tuple[str, int | None]]:
+    """Return the nodes, or the GPUs of the only node. Raises `click.UsageError` for GPUs of several nodes."""
+    if gpus and len(names) > 1:
+        raise click.UsageError("--gpu needs exactly one node.")
+    return [(name, gpu) for name in names for gpu in (gpus or (None,))]
+
+
+def _named(name: str, gpu: int | None) -> str:
+    return name if gpu is None else f"GPU {gpu} of {name}"
 
 
 @click.command()
 @click.argument("names", metavar="NODE...", nargs=-1, required=True)
-def undrain(*, names: tuple[str, ...]) -> None:
-    """Let jobs start on nodes again."""
+@gpu_option
+def undrain(*, names: tuple[str, ...], gpus: tuple[int, ...]) -> None:
+    """Let jobs start on nodes, or on single GPUs of a node, again."""
     with Client() as client:
-        for name in names:
-            client.undrain_node(name)
-            click.echo(one_line(f"{name} is not drained any more."))
+        for name, gpu in _drainable(names, gpus):
+            client.undrain_node(name, gpu=gpu)
+            click.echo(one_line(f"{_named(name, gpu)} is not drained any more."))
+        if not gpus:
+            for line in drain_lines(node for node in client.pool().nodes if node.name in names):
+                click.echo(one_line(f"Still drained: {line}"))
 
 
 @click.command()

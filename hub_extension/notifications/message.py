@@ -8,7 +8,7 @@ from typing import Final
 
 from springtide.scheduler import sentences
 from springtide.scheduler.model import Reason
-from springtide.scheduler.notifications import Channel, JobEvent, Notification
+from springtide.scheduler.notifications import Channel, Notification, NotificationEvent
 
 LISTED: Final = 20
 """Maximum number of notifications that one message spells out."""
@@ -26,8 +26,7 @@ def message_of(notifications: Sequence[Notification], pages_url: str = "") -> Me
     """Return the message with these notifications; ``pages_url`` is the address of the pool's pages, if known."""
     if len(notifications) == 1:
         only = notifications[0]
-        link = f"{pages_url}jobs/{only.job}" if pages_url and only.job else ""
-        return Message(plain(only.title), tuple(filter(None, (plain(only.text), link))))
+        return Message(plain(only.title), tuple(filter(None, (plain(only.text), _link(only, pages_url)))))
     told = [plain(f"{each.title} {each.text}") for each in notifications[:LISTED]]
     left = len(notifications) - LISTED
     more = [sentences.text(Reason("notify-more", {"count": left}))] if left > 0 else []
@@ -35,11 +34,26 @@ def message_of(notifications: Sequence[Notification], pages_url: str = "") -> Me
     return Message(title, (*told, *more, *([pages_url] if pages_url else [])))
 
 
+def _link(notification: Notification, pages_url: str) -> str:
+    """Return the address of the page that a notification is about, empty if there is none."""
+    if not pages_url:
+        return ""
+    if notification.job:
+        return f"{pages_url}jobs/{notification.job}"
+    return f"{pages_url}pool" if notification.event is NotificationEvent.FAULT else ""
+
+
 def trial_notification(user: str, channel: Channel) -> Notification:
     """Return the notification with which a person tries a channel."""
     title, *texts = (each.text for each in sentences.render(Reason("notify-test")))
     return Notification(
-        id="test", user=user, job="", event=JobEvent.ENDED, title=title, text=" ".join(texts), channels=(channel,)
+        id="test",
+        user=user,
+        job="",
+        event=NotificationEvent.ENDED,
+        title=title,
+        text=" ".join(texts),
+        channels=(channel,),
     )
 
 

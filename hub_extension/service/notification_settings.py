@@ -12,7 +12,7 @@ from traitlets import Enum, HasTraits, List, Unicode, default
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.notifications.mail import USER, MailSettings, Security, is_address
 from springtide.hub_extension.notifications.webhook import WebhookRules
-from springtide.scheduler.notifications import JobEvent
+from springtide.scheduler.notifications import NotificationEvent
 
 PORTS: Final[dict[str, int]] = {"starttls": 587, "tls": 465, "none": 25}
 
@@ -38,9 +38,15 @@ class NotificationTraits(HasTraits):
         "chooses another."
     ).tag(config=True)
     email_events = List(
-        Enum([event.value for event in JobEvent]),
-        [JobEvent.FAILED.value, JobEvent.TIME_LIMIT.value],
-        help="What people are told by e-mail who have not chosen: of paused, resumed, ended, failed, time-limit.",
+        Enum([event.value for event in NotificationEvent]),
+        [NotificationEvent.FAILED.value, NotificationEvent.TIME_LIMIT.value],
+        help="What people are told by e-mail who have not chosen: of paused, resumed, ended, failed, time-limit, "
+        "fault.",
+    ).tag(config=True)
+    caretakers = List(
+        Unicode(),
+        help="The users who are told of faults of GPUs, in their browsers and by e-mail, unless they choose "
+        "otherwise. By default the hub's Authenticator.admin_users, where the hub runs the service.",
     ).tag(config=True)
     webhook_hosts = List(
         Unicode(),
@@ -75,7 +81,8 @@ class NotificationTraits(HasTraits):
         return Channels(
             mail=self._mail() if self.smtp_server else None,
             webhooks=WebhookRules(tuple(self.webhook_hosts), tuple(networks)),
-            mail_defaults=frozenset(map(JobEvent, self.email_events)),
+            mail_defaults=frozenset(map(NotificationEvent, self.email_events)),
+            caretakers=frozenset(self.caretakers),
             pages_url=url if not url or url.endswith("/") else f"{url}/",
         )
 

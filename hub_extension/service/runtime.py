@@ -51,6 +51,7 @@ from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store, StoreError
 from springtide.scheduler.telemetry import GpuCount, TelemetryError, discover
+from springtide.scheduler.telemetry.faults import FaultRules
 
 if TYPE_CHECKING:
     from springtide.hub_extension.cluster.backend import Cluster
@@ -111,6 +112,7 @@ class Setup:
     takeover_wait: float
     version: str
     channels: Channels
+    faults: FaultRules
     cluster: KubernetesSettings | None = None
     train_jobs: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
@@ -123,6 +125,7 @@ class Setup:
             policy=policy,
             types=self.gpu_types,
             notifications=self.channels.settings,
+            faults=self.faults,
             images=None if self.cluster is None else self.cluster.images,
             keep_jobs=self.keep,
             keep_files=self.keep_files,

@@ -23,6 +23,7 @@ from traitlets.config import Application, Config
 from springtide.hub_extension.accounts import whose_accounts
 from springtide.hub_extension.api.routes import STREAMS
 from springtide.hub_extension.cluster.settings import ClusterSettingsError, cluster_settings
+from springtide.hub_extension.faults import FaultTraits
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.service.logs import FORMATS, log_to_stderr
 from springtide.hub_extension.service.notification_settings import ChannelError, NotificationTraits
@@ -41,7 +42,7 @@ LIMITS: Final = ("job_memory", "job_processes", "job_cores", "job_disk", "job_cg
 MIB: Final = 1024 * 1024
 
 
-class Springtide(NotificationTraits, Application):
+class Springtide(NotificationTraits, FaultTraits, Application):
     """The pool's service. The hub starts it; `configure` hands its settings over in ``SPRINGTIDE_CONFIG``."""
 
     name = "springtide-service"
@@ -283,6 +284,7 @@ class Springtide(NotificationTraits, Application):
             takeover_wait=self.takeover_wait,
             version=str(self.version),
             channels=self._channels(),
+            faults=self.fault_rules(),
             cluster=cluster,
             train_jobs=tuple(self.train_jobs),
         )

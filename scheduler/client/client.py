@@ -353,14 +353,16 @@ class Client:
         """Take a change back."""
         self._http.raw("POST", _path("audit", str(audit_id), "undo"))
 
-    def drain_node(self, node: str, why: str = "", *, finish: bool = False) -> wire.NodeView:
-        """Let nothing new start on a node; its jobs are paused and resume elsewhere, or ``finish`` there."""
-        body = wire.DrainRequest(node=node, why=why, finish=finish)
+    def drain_node(
+        self, node: str, why: str = "", *, gpu: int | None = None, finish: bool = False
+    ) -> wire.NodeView:
+        """Let nothing new start on a node or a GPU; jobs there are paused and resume elsewhere, or ``finish``."""
+        body = wire.DrainRequest(node=node, gpu=gpu, why=why, finish=finish)
         return self._http.struct(wire.NodeView, "POST", "nodes/drain", body=body)
 
-    def undrain_node(self, node: str) -> None:
-        """Let jobs start on a node again."""
-        self._http.raw("POST", "nodes/undrain", body=wire.UndrainRequest(node=node))
+    def undrain_node(self, node: str, *, gpu: int | None = None) -> None:
+        """Let jobs start on a node or a GPU again."""
+        self._http.raw("POST", "nodes/undrain", body=wire.UndrainRequest(node=node, gpu=gpu))
 
     # ---------- workspaces
 

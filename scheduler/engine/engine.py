@@ -306,12 +306,12 @@ class Engine:
         return await self._parts.mailbox.request(change)
 
     async def drain_node(self, request: wire.DrainRequest, by: str) -> None:
-        """Let nothing new start on a node; jobs there are paused and resume elsewhere, or finish if so asked."""
+        """Let nothing new start on a node or GPU; jobs there are paused and resume elsewhere, or finish."""
         await self._change(lambda transaction: drain(transaction, request, by))
 
-    async def undrain_node(self, node: str, by: str) -> None:
-        """Let jobs start on a node again."""
-        await self._change(lambda transaction: undrain(transaction, node, by))
+    async def undrain_node(self, request: wire.UndrainRequest, by: str) -> None:
+        """Let jobs start on a node or GPU again."""
+        await self._change(lambda transaction: undrain(transaction, request, by))
 
     # ---------- the audit trail
 

@@ -29,6 +29,11 @@ def node_drained(node: str, by: str, why: str) -> Reason:
     return Reason("engine-drained", {"node": node, "by": by, "detail": why})
 
 
+def gpu_drained(gpu: int, node: str, by: str, why: str) -> Reason:
+    """Return a GPU of the job was drained, as ``why`` says: by an admin, or for a fault if ``by`` is empty."""
+    return Reason("engine-gpu-drained", {"gpu": gpu, "node": node, "by": by, "detail": why})
+
+
 def cancelled_by(by: str) -> Reason:
     """Return a user cancelled the job."""
     return Reason("engine-cancelled", {"by": by})

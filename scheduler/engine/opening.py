@@ -40,6 +40,7 @@ from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.sweeps.calls import SweepCalls
+from springtide.scheduler.engine.usage.gpu_faults import GpuFaults
 from springtide.scheduler.engine.usage.gpu_usage import GpuUsage
 from springtide.scheduler.engine.views.broadcast import Broadcast
 from springtide.scheduler.engine.views.events import EventHub, EventSource
@@ -236,7 +237,15 @@ def _compose(
             first=broadcast.first_event,
             stats=stats,
         ),
-        usage=GpuUsage(executor, store, read_model, broadcast, jobs=usage, clock=clock.wall),
+        usage=GpuUsage(
+            executor,
+            store,
+            read_model,
+            broadcast,
+            faults=GpuFaults(settings.faults, mailbox.request),
+            jobs=usage,
+            clock=clock.wall,
+        ),
         outbox=outbox,
         default_projects=DefaultProjects(state, mailbox.request),
         actuator=actuator,

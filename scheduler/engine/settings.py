@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from springtide.scheduler import model
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.notifications import NotificationSettings
+from springtide.scheduler.telemetry.faults import FaultRules
 
 DAY = 86_400.0
 MIB = 1024 * 1024
@@ -31,7 +32,7 @@ class Retries:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Settings of planner (``policy``), GPU types, retries, notifications, and bounds of what is taken and kept.
+    """Settings of planner (``policy``), GPU types, retries, notifications, faults, and bounds of what is kept.
 
     ``images`` are patterns of the images that jobs may run in, the default first; None where jobs run without one.
     ``max_…_bytes…`` are in bytes; ``max_grace``, ``prune_every``, and how long jobs, their files and audit entries
@@ -43,6 +44,7 @@ class EngineSettings:
     types: DeclaredTypes = DeclaredTypes()  # noqa: RUF009 - frozen
     retries: Retries = field(default_factory=Retries)
     notifications: NotificationSettings = field(default_factory=NotificationSettings)
+    faults: FaultRules = field(default_factory=FaultRules)
     images: tuple[str, ...] | None = None
     max_unfinished: int = 10_000
     max_unfinished_per_user: int = 1_000

@@ -13,6 +13,7 @@ from springtide.scheduler.sentences.agreement import AT_ONCE_S, Expected, agreed
 from springtide.scheduler.sentences.attempts import ATTEMPTS, STARTS
 from springtide.scheduler.sentences.decisions import DECISIONS
 from springtide.scheduler.sentences.estimates import ESTIMATES
+from springtide.scheduler.sentences.faults import FAULTS
 from springtide.scheduler.sentences.notifications import NOTIFICATIONS
 from springtide.scheduler.sentences.reruns import rerun_text
 from springtide.scheduler.sentences.running import RUNNING
@@ -34,7 +35,17 @@ __all__ = [
     "text",
 ]
 
-_TABLE: Table = {**DECISIONS, **WAITING, **RUNNING, **SWEEPS, **ATTEMPTS, **STARTS, **ESTIMATES, **NOTIFICATIONS}
+_TABLE: Table = {
+    **DECISIONS,
+    **WAITING,
+    **RUNNING,
+    **SWEEPS,
+    **ATTEMPTS,
+    **STARTS,
+    **FAULTS,
+    **ESTIMATES,
+    **NOTIFICATIONS,
+}
 
 CODES = frozenset(_TABLE)
 """All codes that have sentences."""

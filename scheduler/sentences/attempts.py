@@ -30,6 +30,13 @@ def _drained(p: Params) -> Sentences:
     yield follows("It goes on by itself as soon as GPUs are free for it.")
 
 
+def _gpu_drained(p: Params) -> Sentences:
+    whose = f"by {quoted_name(p, 'by')}" if p.get("by") else "because of a fault"
+    yield cause(f"The GPU {number(p, 'gpu')} of {quoted_name(p, 'node')} was drained {whose}.")
+    yield from detail(p)
+    yield follows("It goes on by itself as soon as GPUs are free for it.")
+
+
 def _cancelled(p: Params) -> Sentences:
     yield cause(f"It was cancelled by {quoted_name(p, 'by')}.")
 
@@ -113,6 +120,7 @@ def _far(p: Params) -> Sentences:
 ATTEMPTS: Table = {
     "engine-held": _held,
     "engine-drained": _drained,
+    "engine-gpu-drained": _gpu_drained,
     "engine-cancelled": _cancelled,
     "engine-time-limit": _time_limit,
     "engine-succeeded": _succeeded,

@@ -15,7 +15,7 @@ from springtide.scheduler.sentences.sentence import (
     real,
     state,
 )
-from springtide.scheduler.wording import amount, count, duration, exactly
+from springtide.scheduler.wording import amount, count, duration, exactly, plural
 
 GONE = frozenset({401, 403, 404, 410})
 """Statuses with which a server says that a webhook address is not valid any more."""
@@ -49,11 +49,12 @@ def _ran(p: Params) -> Sentences:
 
 
 def _many(p: Params) -> Sentences:
-    yield state(f"There are {count(number(p, 'count'), 'notification')} of your jobs.")
+    many = number(p, "count")
+    yield state(f"There {plural(many, 'is', 'are')} {count(many, 'notification')} of the pool.")
 
 
 def _more(p: Params) -> Sentences:
-    yield state(f"Besides these there are {amount(number(p, 'count'))} more; the page of your jobs has them.")
+    yield state(f"Besides these there are {amount(number(p, 'count'))} more; the pages of the pool have them.")
 
 
 def _test(_: Params) -> Sentences:

@@ -15,6 +15,7 @@ from springtide.scheduler.store.records import (
     DecisionRecord,
     DrainRecord,
     EventRecord,
+    GpuDrainRecord,
     JobRanges,
     JobRecord,
     JobSpec,
@@ -168,20 +169,14 @@ def workspace_record(row: Row[Any]) -> WorkspaceRecord:
     return WorkspaceRecord(row.user, row.server, row.node, _gpus.decode(row.gpus), row.since, row.gpu_type)
 
 
-def drain_row(record: DrainRecord) -> dict[str, Any]:
-    """Return the columns of a drained node."""
-    return {
-        "node": record.node,
-        "by": record.by,
-        "since": record.since,
-        "why": record.why,
-        "finish": record.finish,
-    }
-
-
 def drain_record(row: Row[Any]) -> DrainRecord:
     """Return a drained node from its columns."""
     return DrainRecord(row.node, row.by, row.since, row.why, row.finish)
+
+
+def gpu_drain_record(row: Row[Any]) -> GpuDrainRecord:
+    """Return a drained GPU from its columns."""
+    return GpuDrainRecord(row.gpu, row.by, row.since, row.why, row.finish)
 
 
 def event_row(record: EventRecord) -> dict[str, Any]:

@@ -151,6 +151,16 @@ drains = Table(
     Column("finish", Boolean, nullable=False),
 )
 
+gpu_drains = Table(
+    "gpu_drains",
+    metadata,
+    Column("gpu", String(255), primary_key=True),
+    Column("by", String(255), nullable=False),
+    Column("since", Double, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("finish", Boolean, nullable=False),
+)
+
 events = Table(
     "events",
     metadata,

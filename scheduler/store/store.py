@@ -270,6 +270,10 @@ class Store:
         """Return attempts that held GPUs between ``start`` and ``end``."""
         return self._read(lambda connection: reading.gpu_use(connection, start, end))
 
+    def newest_usage(self) -> list[UsageRecord]:
+        """Return what was measured in the newest interval."""
+        return self._read(usage.newest)
+
     def usage_of_job(self, job: str, step: int, start: float, end: float) -> list[UsageRecord]:
         """Return the measured use of a job's GPUs in intervals of ``step`` seconds, in the order of time.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import Connection, Table, and_, bindparam, delete, insert, or_, select, update
@@ -117,7 +118,11 @@ def _people(connection: Connection, batch: WriteBatch) -> None:
     drained = [*batch.dropped_drains, *(record.node for record in batch.drains)]
     if drained:
         connection.execute(delete(schema.drains).where(schema.drains.c.node.in_(drained)))
-    _insert(connection, schema.drains, [codec.drain_row(record) for record in batch.drains])
+    _insert(connection, schema.drains, [asdict(record) for record in batch.drains])
+    gpus = [*batch.dropped_gpu_drains, *(record.gpu for record in batch.gpu_drains)]
+    if gpus:
+        connection.execute(delete(schema.gpu_drains).where(schema.gpu_drains.c.gpu.in_(gpus)))
+    _insert(connection, schema.gpu_drains, [asdict(record) for record in batch.gpu_drains])
     deliveries.put_choices(connection, batch.notification_choices)
     for environment, names in batch.gpu_types.items():
         connection.execute(delete(schema.gpu_types).where(schema.gpu_types.c.environment == environment.value))

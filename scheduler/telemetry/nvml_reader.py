@@ -95,10 +95,11 @@ class NvmlReader:
 
 
 class _XidEvents:
-    """The newest Xid error of each GPU. A partition of a GPU has those of the whole GPU."""
+    """The Xid errors of each GPU. A partition of a GPU has those of the whole GPU."""
 
     def __init__(self) -> None:
         self._newest: dict[str, int] = {}
+        self._new: dict[str, tuple[int, ...]] = {}
         self._whole: dict[str, str] = {}
         self._followed: set[str] = set()
         self._events: Any = None
@@ -118,16 +119,20 @@ class _XidEvents:
 
     def collect(self) -> None:
         """Take in the errors since the last call."""
+        self._new = {}
         if self._followed:
             with suppress(pynvml.NVMLError):
                 while True:
                     event = pynvml.nvmlEventSetWait_v2(self._events, 0)
-                    self._newest[text(pynvml.nvmlDeviceGetUUID(event.device))] = event.eventData
+                    uuid = text(pynvml.nvmlDeviceGetUUID(event.device))
+                    self._newest[uuid] = event.eventData
+                    self._new[uuid] = (*self._new.get(uuid, ()), event.eventData)
 
     def added_to(self, sample: GpuSample) -> GpuSample:
-        """Return the sample with its GPU's newest Xid error."""
-        xid = self._newest.get(self._whole.get(sample.uuid, sample.uuid))
-        return sample if xid is None else replace(sample, xid=xid)
+        """Return the sample with its GPU's newest Xid error, and those since the reading before."""
+        whole = self._whole.get(sample.uuid, sample.uuid)
+        xid = self._newest.get(whole)
+        return sample if xid is None else replace(sample, xid=xid, new_xids=self._new.get(whole, ()))
 
 
 def _ask(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -13,8 +13,9 @@ class GpuSample:
     ``utilization`` is the part of the time in which it computed, from 0 to 1; memory is in bytes, ``power`` in
     watts, ``temperature`` in degrees Celsius, traffic in bytes per second. ``processes`` counts the processes
     that compute on it. ECC errors are counted since the driver was loaded; ``xid`` is the number of the newest Xid
-    error since the service was started. ``lost`` says that the driver cannot reach the GPU any more. Of a
-    ``simulated`` GPU the readings are those of the processes that hold it.
+    error since the service was started, ``new_xids`` are those since the reading before. ``lost`` says that the
+    driver cannot reach the GPU any more. Of a ``simulated`` GPU the readings are those of the processes that hold
+    it.
     """
 
     uuid: str
@@ -29,6 +30,7 @@ class GpuSample:
     ecc_corrected: int | None = None
     ecc_uncorrected: int | None = None
     xid: int | None = None
+    new_xids: tuple[int, ...] = ()
     nvlink_received: float | None = None
     nvlink_sent: float | None = None
     pcie_received: float | None = None

@@ -26,19 +26,11 @@ class Holder(Answer, frozen=True, kw_only=True):
     borrowed: bool = False
 
 
-class GpuCell(Answer, frozen=True, kw_only=True):
-    """One cell of the pool bar. ``reserved_for`` is the project that gets it next."""
-
-    index: int
-    uuid: str
-    holder: Holder | None = None
-    reserved_for: str = ""
-
-
 class DrainView(Answer, frozen=True, kw_only=True):
-    """Who has drained a node, when (in seconds since the epoch) and why.
+    """Who has drained a node or a GPU, when (in seconds since the epoch) and why.
 
-    ``finish`` says that the jobs that ran there then may run to their end; without it they were paused.
+    ``by`` is ``springtide`` for a GPU that the pool has drained because of a fault. ``finish`` says that the jobs
+    that ran there then may run to their end; without it they were paused.
     """
 
     by: str
@@ -47,18 +39,37 @@ class DrainView(Answer, frozen=True, kw_only=True):
     finish: bool
 
 
+class GpuCell(Answer, frozen=True, kw_only=True):
+    """One cell of the pool bar. ``reserved_for`` is the project that gets it next.
+
+    ``drain`` is set if this GPU is drained by itself, whether its node is drained or not.
+    """
+
+    index: int
+    uuid: str
+    holder: Holder | None = None
+    reserved_for: str = ""
+    drain: DrainView | None = None
+
+
+GpuIndex = Annotated[int, Meta(ge=0, le=1_000_000)]
+"""Index of a GPU on its node, from 0."""
+
+
 class DrainRequest(Request, frozen=True, kw_only=True):
-    """A node that is to be drained; ``why`` is shown to everybody whose job has to leave it."""
+    """A node to drain, or one ``gpu`` of it; ``why`` is shown to everybody whose job has to leave."""
 
     node: Annotated[str, Meta(min_length=1, max_length=255)]
+    gpu: GpuIndex | None = None
     why: Annotated[str, Meta(max_length=500)] = ""
     finish: bool = False
 
 
 class UndrainRequest(Request, frozen=True, kw_only=True):
-    """A node on which jobs may start again."""
+    """A node, or one ``gpu`` of it, on which jobs may start again."""
 
     node: Annotated[str, Meta(min_length=1, max_length=255)]
+    gpu: GpuIndex | None = None
 
 
 IDLE, DRAINED, AWAY = FREE = ("idle", "drained", "lost or cordoned")
@@ -82,6 +93,8 @@ class NodeView(Answer, frozen=True, kw_only=True):
     """What a job may take there besides GPUs, and who enforces it; empty where the cluster says."""
     drain: DrainView | None = None
     free: dict[str, int] = {}
+    drains_gpus: bool = False
+    """Whether single GPUs of it can be drained: the pool, not the node, chooses which of them a job gets."""
 
 
 class TypeNumbers(Answer, frozen=True, kw_only=True):
@@ -167,7 +180,8 @@ class PoolView(Answer, frozen=True, kw_only=True):
 class Idle(Answer, frozen=True, kw_only=True):
     """Idle train GPUs, how many of them are reserved, and why in sentences.
 
-    ``unavailable`` counts the GPUs beside these that nothing holds, on nodes that are drained, lost or cordoned.
+    ``unavailable`` counts the GPUs beside these that nothing holds: drained ones, and those of lost or cordoned
+    nodes.
     """
 
     gpus: int

@@ -18,7 +18,7 @@ from springtide.hub_extension.notifications.mail import MailSettings
 from springtide.hub_extension.notifications.webhook import WebhookRules
 from springtide.hub_extension.service.logs import log_to_stderr
 from springtide.scheduler.backoff import no_jitter
-from springtide.scheduler.notifications import Channel, JobEvent, NotificationChoice
+from springtide.scheduler.notifications import Channel, NotificationChoice, NotificationEvent
 
 PAUSES = {Channel.EMAIL: 0.0, Channel.WEBHOOK: 0.0}
 HERE = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
@@ -66,7 +66,7 @@ class Delivering:
         self.deliverer: Deliverer | None = None
 
     async def choose(self, *channels: Channel) -> None:
-        events = dict.fromkeys(channels, frozenset(JobEvent))
+        events = dict.fromkeys(channels, frozenset(NotificationEvent))
         await self.outbox.choose(NotificationChoice("susan", events, self.url))
 
     def start(self, first_delay: float = 0.05) -> None:
@@ -141,7 +141,7 @@ async def test_what_waited_goes_out_as_one_message(pool: Delivering, mail: MailS
     await until(lambda: mail.taken)
     await pool.state("email", "sent")
     (letter,) = mail.taken
-    assert letter["Subject"] == "There are 3 notifications of your jobs."
+    assert letter["Subject"] == "There are 3 notifications of the pool."
     assert [name in letter.get_content() for name in ("first", "second", "third")] == [True] * 3
 
 

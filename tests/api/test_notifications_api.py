@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
 
@@ -14,12 +15,12 @@ from springtide.hub_extension.notifications.failure import NotDelivered
 from springtide.hub_extension.notifications.mail import MailSettings, mail_of
 from springtide.hub_extension.notifications.message import Message, message_of
 from springtide.hub_extension.notifications.webhook import WebhookRules, body_of, checked, is_public, resolved
-from springtide.scheduler.notifications import Channel, JobEvent, Notification
+from springtide.scheduler.notifications import Channel, Notification, NotificationEvent
 from springtide.scheduler.refusal import Refusal
 
 SLACK = "https://hooks.slack.com/services/T0/B0/very-secret"
 MAIL = MailSettings("127.0.0.1", 9, "pool@example.org", "{user}@example.org")
-CHANNELS = Channels(mail=MAIL, mail_defaults=frozenset({JobEvent.FAILED}))
+CHANNELS = Channels(mail=MAIL, mail_defaults=frozenset({NotificationEvent.FAILED}))
 
 
 @pytest.fixture
@@ -159,7 +160,7 @@ def notification(name: str) -> Notification:
         id="a.1.failed",
         user="susan",
         job="a",
-        event=JobEvent.FAILED,
+        event=NotificationEvent.FAILED,
         title=f"The job {name} failed.",
         text="It ended with exit code 1.",
         channels=(Channel.EMAIL,),
@@ -182,11 +183,19 @@ def test_no_name_of_a_job_makes_a_header_or_a_mention() -> None:
 
 def test_many_notifications_are_one_message_that_ends() -> None:
     message = message_of([notification(f"sweep {number}") for number in range(500)], "https://hub/pool/")
-    assert message.title == "There are 500 notifications of your jobs."
+    assert message.title == "There are 500 notifications of the pool."
     assert len(message.lines) == 22
     assert message.lines[-2].startswith("Besides these there are 480 more")
     alone = message_of([notification("digits")], "https://hub/pool/")
     assert alone.lines == ("It ended with exit code 1.", "https://hub/pool/jobs/a")
+
+
+def test_a_message_of_a_fault_leads_to_the_page_of_the_pool() -> None:
+    fault = replace(notification("x"), job="", event=NotificationEvent.FAULT)
+    assert (
+        message_of([fault], "https://hub/services/springtide/").lines[-1] == "https://hub/services/springtide/pool"
+    )
+    assert len(message_of([fault]).lines) == 1
 
 
 async def test_services_and_strangers_have_no_notifications(service: Any) -> None:

@@ -134,7 +134,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "reruns": ("state",),
         "views": ("state", "sweeps", "requests"),
         "bootstrap": ("state", "requests"),
-        "usage": ("state", "views"),
+        "usage": ("state", "requests", "views"),
         "forecasts": ("state", "requests", "views"),
         "loop": ("state", "notifications", "sweeps", "views", "forecasts"),
         "parts": (
@@ -168,6 +168,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "hub_extension": {
         "accounts": (),
+        "faults": (),
         "web": (),
         "notifications": ("web",),
         "api": ("web", "notifications"),
@@ -177,7 +178,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "local_hub": ("accounts", "web"),
         "backup": ("local_hub",),
         "configuration": ("accounts", "web", "local_hub"),
-        "service": ("accounts", "web", "notifications", "api", "pages", "cluster", "local_hub"),
+        "service": ("accounts", "faults", "web", "notifications", "api", "pages", "cluster", "local_hub"),
         "doctor": ("accounts", "web", "cluster", "local_hub", "backup", "service"),
         "commands": ("local_hub", "backup", "service", "doctor"),
         "command": ("commands",),

@@ -58,6 +58,19 @@ def test_what_the_caller_says_goes_before_the_file(c: Config) -> None:
     assert settings(c)["build_gpus"] == 1
 
 
+def test_the_admins_of_the_file_are_told_of_faults_unless_it_names_others(c: Config) -> None:
+    def caretakers() -> list[str]:
+        configure(c)
+        return list(settings(c)["caretakers"])
+
+    assert caretakers() == []
+    c.Authenticator.admin_users = {"jemma"}
+    c.DummyAuthenticator.admin_users.add("joe")
+    assert caretakers() == ["jemma", "joe"]
+    c.Springtide.caretakers = ["susan"]
+    assert caretakers() == ["susan"]
+
+
 def test_the_service_keeps_its_address_and_token(c: Config, tmp_path: Path) -> None:
     configure(c)
     again = Config()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from springtide.hub_extension.commands.pool import (
     as_tree,
     cell_mark,
+    drain_lines,
     header,
     holders,
     node_row,
@@ -85,6 +88,21 @@ def test_a_screen_shows_who_holds_what() -> None:
     assert lines[0] == f"{held}; 0 of 0 simulated build GPUs in notebooks"
     assert lines[-2:] == ["here (train) [#/+.] susan 2, idle 2", "there (train) [.] drained 1"]
     assert node_row(away)[4:6] == ("1 drained", "drained")
+
+
+def test_who_drained_a_node_or_a_gpu_is_told_with_the_reason() -> None:
+    by_admin = DrainView(by="admin", since=1_000_000.0, why="", finish=False)
+    by_pool = DrainView(by="springtide", since=1_000_000.0, why="It reported the Xid error 79.", finish=False)
+    cells = [GpuCell(index=0, uuid="u0"), GpuCell(index=1, uuid="u1", drain=by_pool)]
+    node = NodeView(
+        name="here", environment="train", gpu_type="t4", available=True, simulated=False, labels={}, gpus=cells
+    )
+    assert node_row(node)[5] == "available, 1 GPU drained"
+    assert node_row(replace(node, drain=by_admin))[5] == "drained"
+    first, second = drain_lines([node, replace(node, gpus=[], drain=by_admin)])
+    assert first.startswith("GPU 1 of here was drained by springtide at 1970-01-12 ")
+    assert first.endswith(": It reported the Xid error 79.")
+    assert second.startswith("here was drained by admin at 1970-01-12 ")
 
 
 def test_several_gpu_types_have_a_line_each_and_one_type_has_none() -> None:

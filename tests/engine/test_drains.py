@@ -67,7 +67,7 @@ async def test_nothing_starts_on_a_drained_node_until_it_is_undrained(two):
     await pool.idle()
     assert (await pool.engine.job(waiting.id)).state == "queued"
     assert f"4 GPUs are on a node that is drained: {node}." in pool.engine.idle_gpus().why
-    await pool.engine.undrain_node(node, "admin")
+    await pool.engine.undrain_node(wire.UndrainRequest(node=node), "admin")
     await pool.state(waiting.id, "running")
     assert where(pool, waiting.id) == node
     assert node_view(pool, node).available
@@ -124,12 +124,86 @@ async def test_a_drained_build_node_takes_no_workspace_and_keeps_those_it_has(tw
     assert [workspace.node for workspace in pool.engine.workspaces()] == [held.node]
 
 
+def gpu_of(pool, job: str) -> tuple[str, int]:
+    """Return node and index of the first GPU of a job."""
+    return next(
+        (view.name, cell.index)
+        for view in pool.engine.pool().nodes
+        for cell in view.gpus
+        if cell.holder is not None and cell.holder.job == job
+    )
+
+
+async def test_a_job_on_a_drained_gpu_goes_on_on_the_others_of_the_same_node(two):
+    pool, job, _ = two
+    node, gpu = gpu_of(pool, job)
+    await pool.engine.drain_node(request(node, gpu=gpu, why="It is hot."), "admin")
+    await pool.idle()
+    found = await pool.engine.job(job)
+    assert (found.state, len(found.attempts)) == ("running", 2)
+    assert gpu_of(pool, job) != (node, gpu)
+    why = found.attempts[0].ended_why.text
+    assert why.startswith(f"The GPU {gpu} of {node} was drained by admin. It is hot. It goes on by itself")
+    view = node_view(pool, node)
+    assert view.available
+    assert {cell.index: cell.drain.why for cell in view.gpus if cell.drain} == {gpu: "It is hot."}
+    assert f"1 GPU is drained: GPU {gpu} of {node}." in pool.engine.idle_gpus().why
+
+
+async def test_nothing_starts_on_a_drained_gpu_until_it_is_undrained(two):
+    pool, _, _ = two
+    for node in ("one", "two"):
+        await pool.engine.drain_node(request(node, gpu=3), "admin")
+    waiting = await pool.submit(gpus=4)
+    await pool.idle()
+    assert (await pool.engine.job(waiting.id)).state == "queued"
+    await pool.restart()
+    assert node_view(pool, "one").gpus[3].drain is not None
+    await pool.engine.undrain_node(wire.UndrainRequest(node="one"), "admin")
+    await pool.idle()
+    assert (await pool.engine.job(waiting.id)).state == "queued", "the node was not drained, its GPU was"
+    await pool.engine.undrain_node(wire.UndrainRequest(node="one", gpu=3), "admin")
+    await pool.state(waiting.id, "running")
+    assert where(pool, waiting.id) == "one"
+
+
+async def test_a_job_may_finish_on_a_drained_gpu_and_the_trail_names_it(two):
+    pool, job, _ = two
+    node, gpu = gpu_of(pool, job)
+    await pool.engine.drain_node(request(node, gpu=gpu, finish=True), "admin")
+    await pool.idle()
+    assert len((await pool.engine.job(job)).attempts) == 1
+    await pool.engine.undrain_node(wire.UndrainRequest(node=node, gpu=gpu), "admin")
+    trail = [(entry.what, entry.subject) for entry in (await pool.engine.audit(None, 2)).items]
+    subject = f"GPU {gpu} of {node} (GPU-{node}-{gpu})"
+    assert trail == [("gpu.undrain", subject), ("gpu.drain", subject)]
+
+
+async def test_a_drained_build_gpu_goes_to_no_workspace(two):
+    pool, _, _ = two
+    await pool.engine.drain_node(request("build", gpu=0), "admin")
+    held = await pool.engine.reserve_workspace("susan", "", 1, ["susan"])
+    assert held.uuids == ["GPU-build-1"]
+
+
+async def test_a_gpu_that_is_not_there_or_that_a_pods_node_chooses_is_refused(two):
+    pool, _, _ = two
+    with pytest.raises(Refusal, match="'one' has no GPU 4") as told:
+        await pool.engine.drain_node(request("one", gpu=4), "admin")
+    assert (told.value.status, told.value.field, told.value.hint) == (404, "gpu", "Its GPUs: from 0 to 3.")
+    pool.executor.change_nodes(worlds.node("one", 4, resource="nvidia.com/gpu"))
+    await pool.idle()
+    assert not node_view(pool, "one").drains_gpus
+    with pytest.raises(Refusal, match="no single one can be drained"):
+        await pool.engine.drain_node(request("one", gpu=0), "admin")
+
+
 async def test_the_trail_tells_who_drained_what_and_a_repeated_drain_is_no_change(two):
     pool, _, node = two
     for _ in range(2):
         await pool.engine.drain_node(request(node, why="fan"), "admin")
     for _ in range(2):
-        await pool.engine.undrain_node(node, "root")
+        await pool.engine.undrain_node(wire.UndrainRequest(node=node), "root")
     trail = [(entry.who, entry.what, entry.subject) for entry in (await pool.engine.audit(None, 10)).items]
     assert trail[:2] == [("root", "node.undrain", node), ("admin", "node.drain", node)]
     assert trail.count(("admin", "node.drain", node)) == 1
@@ -137,7 +211,11 @@ async def test_the_trail_tells_who_drained_what_and_a_repeated_drain_is_no_chang
 
 async def test_a_node_that_is_not_there_is_refused_by_name(two):
     pool, _, _ = two
-    for refused in (pool.engine.drain_node(request("three"), "admin"), pool.engine.undrain_node("three", "admin")):
+    engine = pool.engine
+    for refused in (
+        engine.drain_node(request("three"), "admin"),
+        engine.undrain_node(wire.UndrainRequest(node="three"), "admin"),
+    ):
         with pytest.raises(Refusal) as told:
             await refused
         assert (told.value.status, told.value.field) == (404, "node")

@@ -9,8 +9,10 @@ import pytest
 
 from springtide.scheduler import sentences
 from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.usage.unused import LONGEST_GAP, UNUSED_AFTER, Stretch, extended, stretch_of
 from springtide.scheduler.telemetry import GpuSample
+from springtide.scheduler.telemetry.faults import FaultRules
 
 GIB = 1 << 30
 
@@ -82,7 +84,8 @@ async def test_a_running_job_shows_its_use_and_a_paused_one_none(pool: Any) -> N
     assert (await pool.job(job.id)).usage is None
 
 
-async def test_what_is_not_reported_is_absent_and_a_lost_gpu_counts_for_nobody(pool: Any) -> None:
+async def test_what_is_not_reported_is_absent_and_a_lost_gpu_counts_for_nobody(make_pool: Any) -> None:
+    pool = await make_pool(settings=EngineSettings(faults=FaultRules(enabled=False)))
     job = await pool.submit(gpus=2)
     await pool.state(job.id, "running")
     first, second = uuids(await pool.job(job.id))
@@ -119,7 +122,7 @@ async def test_how_long_gpus_were_not_used_outlives_a_restart(pool: Any) -> None
     for _ in range(60):
         await sampled(pool)
     await pool.restart()
-    await pool.engine.usage._recall_stretches()
+    await pool.engine.usage.recall()
     await sampled(pool)
     assert "Its 1 GPU has been 0 % used for 10 min." in (await pool.job(job.id)).reason.text
 

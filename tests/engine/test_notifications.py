@@ -14,12 +14,12 @@ from springtide.scheduler.notifications import (
     ChannelEvents,
     Delivery,
     DeliveryState,
-    JobEvent,
     NotificationChoice,
+    NotificationEvent,
     NotificationSettings,
 )
 
-ALL = frozenset(JobEvent)
+ALL = frozenset(NotificationEvent)
 EMAIL: ChannelEvents = {Channel.EMAIL: ALL}
 SETTINGS = EngineSettings(
     policy=Settings(grace=5.0),
@@ -131,11 +131,14 @@ async def test_a_time_limit_is_told_once_before_it_ends_the_job(pool: Any) -> No
     assert await told(pool) == [told_once]
     await pool.later(300.0)
     await pool.state(key.job, "failed")
-    assert [each.notification.event for each in await waiting(pool)] == [JobEvent.TIME_LIMIT, JobEvent.FAILED]
+    assert [each.notification.event for each in await waiting(pool)] == [
+        NotificationEvent.TIME_LIMIT,
+        NotificationEvent.FAILED,
+    ]
 
 
 async def test_only_what_somebody_chose_is_told_and_only_where(pool: Any) -> None:
-    webhook = {Channel.WEBHOOK: ALL, Channel.BROWSER: ALL, Channel.EMAIL: frozenset({JobEvent.FAILED})}
+    webhook = {Channel.WEBHOOK: ALL, Channel.BROWSER: ALL, Channel.EMAIL: frozenset({NotificationEvent.FAILED})}
     await pool.engine.outbox.choose(NotificationChoice("susan", webhook))
     first = await running(pool, name="first")
     pool.executor.end(first, code=0)

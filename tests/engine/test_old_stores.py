@@ -74,6 +74,7 @@ def revision(old: Path) -> str:
 async def test_what_else_an_old_store_has_is_there(old, make_pool):
     drained = {"build": "a fan"} if revision(old) >= "0009" else {}
     default_project = "vision" if revision(old) >= "0012" else None
+    hot = {"GPU-build-2": "it is hot"} if revision(old) >= "0015" else {}
     pool = await make_pool(path=old)
     projects = {project.name: project for project in pool.engine.admin({"joe": ["joe"]}).projects}
     assert (projects["vision"].quota, projects["vision"].weight) == (2, 2.0)
@@ -82,6 +83,8 @@ async def test_what_else_an_old_store_has_is_there(old, make_pool):
     drains = {node.name: node.drain.why for node in pool.engine.pool().nodes if node.drain is not None}
     assert drains == drained
     assert pool.engine.default_projects.of("susan") == default_project
+    gpus = {cell.uuid: cell.drain.why for node in pool.engine.pool().nodes for cell in node.gpus if cell.drain}
+    assert gpus == hot
     assert {entry.subject for entry in (await pool.engine.audit(None, 50)).items} >= {"vision", "joe"}
     assert (await pool.engine.job_of_key("joe", "once")).name == "owner"
 

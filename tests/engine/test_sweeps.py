@@ -13,7 +13,7 @@ from engine_sweeps import counts, end_all, jobs_of, live, rows, sweep
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings, JobFilter
 from springtide.scheduler.engine.sweeps.calls import trial_query
-from springtide.scheduler.notifications import EVENT_KIND, Channel, JobEvent, NotificationSettings
+from springtide.scheduler.notifications import EVENT_KIND, Channel, NotificationEvent, NotificationSettings
 from springtide.scheduler.refusal import Refusal
 
 JOES = {"joe": {"quota": 8}, "susan": {}, "jemma": {}}
@@ -254,7 +254,7 @@ async def test_nothing_is_lost_or_begun_twice_when_a_commit_fails(make_pool):
 
 
 async def test_a_sweep_tells_its_user_of_its_end_and_not_of_every_trial(make_pool):
-    chosen = {Channel.BROWSER: frozenset(JobEvent)}
+    chosen = {Channel.BROWSER: frozenset(NotificationEvent)}
     settings = EngineSettings(notifications=NotificationSettings(frozenset(Channel), chosen))
     pool = await make_pool(settings=settings)
     one = await sweep(pool, 3, gpus=1, name="search")

@@ -47,6 +47,28 @@ def test_an_admin_drains_a_node_with_a_reason_that_everybody_sees_and_undrains_i
     service.until(running.id, lambda job: job.state == "running")
 
 
+def test_an_admin_drains_a_single_gpu_whose_node_goes_on(visit: Visit, service: Service) -> None:
+    page = visit("admin", "pool")
+    row = page.get_by_test_id("node-row").filter(has_text="train")
+    row.get_by_test_id("node-drain").click()
+    row.get_by_test_id("node-what").select_option("GPU 3")
+    row.get_by_test_id("node-why").fill("It is hot.")
+    row.get_by_test_id("node-confirm").click()
+    told = row.get_by_test_id("gpu-drained-3")
+    expect(told).to_contain_text("by admin")
+    expect(told).to_contain_text("It is hot.")
+    expect(row.get_by_test_id("node-drain")).to_be_visible()
+    cells = page.get_by_test_id("section-gpus").get_by_test_id("pool-cell")
+    drained = cells.and_(page.locator("[data-gpu='train/3']"))
+    expect(drained).to_have_attribute("aria-label", re.compile("Drained by admin: It is hot"))
+    expect(page.get_by_test_id("section-gpus")).to_contain_text("drained 1")
+    held = service.submit("susan", name="everywhere else", gpus=service.engine.pool().train_gpus)
+    service.until(held.id, lambda job: job.state == "queued")
+    row.get_by_test_id("gpu-undrain-3").click()
+    service.until(held.id, lambda job: job.state == "running")
+    expect(row.get_by_test_id("gpu-undrain-3")).to_have_count(0)
+
+
 def test_an_admin_reads_why_a_drain_was_refused_and_can_think_again(visit: Visit, service: Service) -> None:
     page = visit("admin", "pool")
     row = page.get_by_test_id("node-row").filter(has_text="train")

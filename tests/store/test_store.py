@@ -138,6 +138,7 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
             "sweep_parameters",
             "forecasts",
             "drains",
+            "gpu_drains",
         )
         for newer in later:
             connection.execute(text(f"DROP TABLE {newer}"))

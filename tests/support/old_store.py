@@ -18,7 +18,7 @@ from typing import Any
 
 from springtide.scheduler import wire
 from springtide.scheduler.executors.base import AttemptKey, TrialReport
-from springtide.scheduler.notifications import Channel, JobEvent, NotificationChoice, NotificationSettings
+from springtide.scheduler.notifications import Channel, NotificationChoice, NotificationEvent, NotificationSettings
 from springtide.scheduler.store.forecasts.shown import ShownForecast
 from springtide.scheduler.store.usage.record import FINE, UsageRecord
 
@@ -49,7 +49,8 @@ async def fill(path: Path) -> None:
     await engine.edit_person("joe", wire.PersonEdit(build_quota=0), ADMIN, members={"joe": ["joe"]})
     await engine.reserve_workspace("susan", "", 1, ["susan"])
     await engine.drain_node(wire.DrainRequest(node="build", why="a fan", finish=True), ADMIN)
-    chosen = {channel: frozenset(JobEvent) for channel in Channel}
+    await engine.drain_node(wire.DrainRequest(node="build", gpu=2, why="it is hot"), ADMIN)
+    chosen = {channel: frozenset(NotificationEvent) for channel in Channel}
     await engine.outbox.choose(NotificationChoice("susan", chosen, "https://hooks.slack.com/services/secret"))
     await engine.default_projects.choose("susan", "vision")
     succeeded = (await pool.submit(gpus=1, name="succeeded")).id

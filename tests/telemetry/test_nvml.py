@@ -107,7 +107,8 @@ def test_the_newest_xid_error_stays(driver: Driver) -> None:
     assert [sample.xid for sample in reading.read()] == [None, None]
     driver.raise_xid(1, 63)
     driver.raise_xid(1, 79)
-    assert [sample.xid for sample in reading.read()] == [None, 79]
+    assert [(sample.xid, sample.new_xids) for sample in reading.read()] == [(None, ()), (79, (63, 79))]
+    assert [(sample.xid, sample.new_xids) for sample in reading.read()] == [(None, ()), (79, ())]
     driver.fail(1, error=LOST)
     assert [sample.lost for sample in reading.read()] == [False, True]
     driver.fail(1, error=0)

@@ -14,7 +14,13 @@ from springtide.hub_extension.notifications.message import trial_notification
 from springtide.hub_extension.web.problems import Busy
 from springtide.scheduler import sentences
 from springtide.scheduler.model import Reason
-from springtide.scheduler.notifications import Channel, Delivery, DeliveryState, JobEvent, NotificationChoice
+from springtide.scheduler.notifications import (
+    Channel,
+    Delivery,
+    DeliveryState,
+    NotificationChoice,
+    NotificationEvent,
+)
 from springtide.scheduler.wire import ChannelView, Notifications, NotificationsEdit, TrialSent
 
 UNDELIVERED = frozenset({DeliveryState.FAILED, DeliveryState.WAITING})
@@ -37,7 +43,7 @@ async def edit_notifications(call: Call[NoQuery, NotificationsEdit]) -> Notifica
         (Channel.WEBHOOK, edit.webhook),
     ):
         if chosen is not UNSET:
-            events[channel] = frozenset(map(JobEvent, chosen))
+            events[channel] = frozenset(map(NotificationEvent, chosen))
     address = before.webhook
     if edit.webhook_url is not UNSET:
         address = str(webhook.checked(edit.webhook_url, call.pool.channels.webhooks)) if edit.webhook_url else ""

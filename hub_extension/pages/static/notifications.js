@@ -11,6 +11,7 @@ const EVENTS = [
   ["ended", "A job succeeded, or somebody else cancelled it"],
   ["failed", "A job or an attempt of it failed"],
   ["time-limit", "A job is near its time limit"],
+  ["fault", "A GPU of the pool has a fault and was drained"],
 ];
 const CHANNELS = [
   ["browser", "In this browser", "Shown while a page of the pool is open in it."],
@@ -43,7 +44,7 @@ function draw() {
   page.removeAttribute("aria-busy");
   patch(
     page,
-    h("p", { key: "about" }, "Choose what you are told of your jobs, and where. What you do to them yourself is not told."),
+    h("p", { key: "about" }, "Choose what you are told of your jobs and of the pool's GPUs, and where. What you do to them yourself is not told."),
     CHANNELS.map(([channel, title, about]) => drawChannel(channel, title, about, shown.view[channel])),
   );
 }

@@ -87,13 +87,14 @@ export function followEvents(on, only = null) {
 }
 
 /** Shows a notification of the browser if the person allowed that. Answers whether it did; tabs show one together. */
-export function notifyHere({ id, job: about, title, text }) {
+export function notifyHere({ id, job: about, event, title, text }) {
   if (!("Notification" in window) || Notification.permission !== "granted") return false;
   try {
     const notification = new Notification(clean(title), { body: clean(text), tag: id });
     notification.addEventListener("click", () => {
       window.focus();
       if (about) window.location.assign(jobPath(about));
+      else if (event === "fault") window.location.assign(`${prefix}pool`);
       notification.close();
     });
     return true;

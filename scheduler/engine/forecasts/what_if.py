@@ -94,7 +94,7 @@ def hypothesis_of(
     return Hypothesis(
         job,
         tuple(projects.values()) if question.projects or question.nodes else None,
-        nodes.train(state.drains) if question.nodes else None,
+        nodes.train(state.drained) if question.nodes else None,
         transaction.types.train,
     )
 

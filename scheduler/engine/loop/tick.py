@@ -238,8 +238,8 @@ class TickBuilder:
         if transaction.new_types is not None:
             settings = replace(self._settings.policy, gpu_types=transaction.types.train)
             self.planner.apply(SettingsChanged(settings))
-        if tick.nodes_changed or transaction.drains:
-            self.planner.apply(NodesChanged(self.nodes.train(transaction.all_drains())))
+        if tick.nodes_changed or transaction.drains or transaction.gpu_drains:
+            self.planner.apply(NodesChanged(self.nodes.train(transaction.drained())))
             tick.replan = True
         if transaction.projects:
             self.planner.apply(ProjectsChanged(tuple(transaction.policy_projects().values())))

@@ -12,10 +12,10 @@ from springtide.scheduler import sentences
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.model import JobState, Reason
-from springtide.scheduler.notifications import Channel, ChannelEvents, JobEvent, Notification
+from springtide.scheduler.notifications import Channel, ChannelEvents, Notification, NotificationEvent
 from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, JobRecord
 
-Told: TypeAlias = tuple[JobEvent, Reason, tuple[Reason, ...]]
+Told: TypeAlias = tuple[NotificationEvent, Reason, tuple[Reason, ...]]
 """An event, the reason that its title is made of, and those that its text is made of."""
 
 INTERRUPTED = frozenset({AttemptState.PAUSED, AttemptState.LOST})
@@ -62,7 +62,7 @@ def _events(before: JobRecord, after: JobRecord, now: float) -> Iterator[Told]:
         limit = after.spec.time_limit or 0.0
         left = max(0.0, (lifecycle.deadline(after) or now) - now)
         title = Reason("notify-limit-near", {"name": after.spec.name, "seconds": left})
-        yield JobEvent.TIME_LIMIT, title, (Reason("notify-limit", {"seconds": limit}),)
+        yield NotificationEvent.TIME_LIMIT, title, (Reason("notify-limit", {"seconds": limit}),)
 
 
 def _ended_attempt(before: JobRecord, after: JobRecord) -> AttemptRecord | None:
@@ -77,31 +77,31 @@ def _end(job: JobRecord) -> Iterator[Told]:
     ran = (Reason("notify-ran", {"seconds": job.standing.ran}),) if job.standing.ran >= 1 else ()
     why = (job.standing.reason,) if job.standing.reason is not None else ()
     if job.state is JobState.FAILED:
-        yield JobEvent.FAILED, _title("notify-failed", job), (*why, *ran)
+        yield NotificationEvent.FAILED, _title("notify-failed", job), (*why, *ran)
     elif job.state is JobState.SUCCEEDED:
-        yield JobEvent.ENDED, _title("notify-succeeded", job), (*why, *ran) if job.is_sweep else ran
+        yield NotificationEvent.ENDED, _title("notify-succeeded", job), (*why, *ran) if job.is_sweep else ran
     elif job.standing.by != job.spec.user:
-        yield JobEvent.ENDED, _title("notify-cancelled", job), (*why, *ran)
+        yield NotificationEvent.ENDED, _title("notify-cancelled", job), (*why, *ran)
 
 
 def _interruption(job: JobRecord, ended: AttemptRecord) -> Iterator[Told]:
     why = (ended.ended_why,) if ended.ended_why is not None else ()
     if ended.state is AttemptState.FAILED:
-        yield JobEvent.FAILED, _title("notify-attempt-failed", job), why
+        yield NotificationEvent.FAILED, _title("notify-attempt-failed", job), why
     elif ended.state in INTERRUPTED and not _asked_again(ended) and not _by_owner(job, ended):
-        yield JobEvent.PAUSED, _title("notify-paused", job), (*why, *_saved(job))
+        yield NotificationEvent.PAUSED, _title("notify-paused", job), (*why, *_saved(job))
 
 
 def _hold(job: JobRecord) -> Iterator[Told]:
     if job.standing.by != job.spec.user:
         why = messages.held_by(job.standing.by) if job.standing.by else job.standing.reason
-        yield JobEvent.PAUSED, _title("notify-paused", job), (*((why,) if why else ()), *_saved(job))
+        yield NotificationEvent.PAUSED, _title("notify-paused", job), (*((why,) if why else ()), *_saved(job))
 
 
 def _resumption(job: JobRecord) -> Iterator[Told]:
     *_, last, live = (None, None, *job.attempts)
     if last is not None and live is not None and last.state in INTERRUPTED and not _asked_again(last):
-        yield JobEvent.RESUMED, _title("notify-resumed", job), (live.why,)
+        yield NotificationEvent.RESUMED, _title("notify-resumed", job), (live.why,)
 
 
 def _asked_again(attempt: AttemptRecord) -> bool:

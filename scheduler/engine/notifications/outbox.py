@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
-from springtide.scheduler.engine.notifications import job_events
+from springtide.scheduler.engine.notifications import fault_events, job_events
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
@@ -56,7 +56,7 @@ class Outbox:
 
     def choice(self, user: str) -> NotificationChoice:
         """Return what a person wants to be told, or what people are told who have not chosen."""
-        return self._state.notification_choices.get(user) or NotificationChoice(user, dict(self.settings.defaults))
+        return self._state.notification_choices.get(user) or self.settings.choice_of(user)
 
     async def choose(self, choice: NotificationChoice) -> None:
         """Set what a person wants to be told; on disk when this returns. Raises `Refusal`."""
@@ -65,7 +65,7 @@ class Outbox:
     # ---------- written with the change
 
     def notifications(self, transaction: Transaction) -> list[Notification]:
-        """Return what a transaction tells people of their jobs."""
+        """Return what a transaction tells people of their jobs and of faults."""
         found: list[Notification] = []
         for job in transaction.jobs.values():
             before = self._state.jobs.get(job.id)
@@ -73,7 +73,15 @@ class Outbox:
                 chosen = self._wanted(job.spec.user)
                 if chosen:
                     found += job_events.notifications(before, job, chosen, transaction.now)
-        return found
+        return found + self._of_faults(transaction)
+
+    def _of_faults(self, transaction: Transaction) -> list[Notification]:
+        """Return what a transaction tells of faults: caretakers, and everybody else who has chosen to be told."""
+        faults = fault_events.faults(transaction)
+        if not faults:
+            return []
+        people = sorted({*self.settings.caretakers, *self._state.notification_choices})
+        return [told for user in people for told in fault_events.notifications(user, faults, self._wanted(user))]
 
     def _wanted(self, user: str) -> dict[Channel, Events]:
         choice, channels = self.choice(user), self.settings.channels

@@ -1,48 +1,90 @@
-"""Draining of nodes by an admin: nothing new starts there, and what runs there goes on elsewhere."""
+"""Draining of nodes and of single GPUs: nothing new starts there, and what runs there goes on elsewhere."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 
-from springtide.scheduler import wire, wording
+from springtide.scheduler import sentences, wire, wording
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.model import Environment, Node
+from springtide.scheduler.model import Environment, Gpu, Node, Reason, Worker
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import DrainRecord, JobRecord
+from springtide.scheduler.store.records import POOL, DrainRecord, GpuDrainRecord, JobRecord
 
 
 def drain(transaction: Transaction, request: wire.DrainRequest, by: str) -> None:
-    """Drain a node for the admin ``by``.
+    """Drain a node, or one of its GPUs, for the admin ``by``.
 
     The jobs that run there are paused and resume elsewhere by themselves; with ``finish`` they run to their end.
-    Workspaces there stay. A node that is drained already gets the new reason, and pauses its jobs if it let them
-    finish before. Raises `Refusal` (404) for an unknown node.
+    Workspaces there stay. What is drained already gets the new reason, and its jobs are paused if they were to
+    finish before. Raises `Refusal`: 404 for an unknown node or GPU, 409 for a GPU that the node itself gives out.
     """
-    name, why, finish = request.node, request.why.strip(), request.finish
-    node = _node(transaction, name)
-    before = transaction.all_drains().get(name)
-    since = transaction.now if before is None else before.since
-    record = DrainRecord(name, by, since, why, finish)
-    if before is not None and replace(before, by=by) == record:
-        return
-    transaction.put_drain(name, record)
-    transaction.add_audit_entry(by, "node.drain", name, _shown(before), _shown(record))
-    if not finish and node.environment is Environment.TRAIN:
-        reason = messages.node_drained(name, by, why)
-        for job in _running_on(transaction, name):
-            transaction.apply(lifecycle.pause(job, reason, transaction.now))
+    node, why, finish = _node(transaction, request.node), request.why.strip(), request.finish
+    if request.gpu is None:
+        _drain_node(transaction, node, DrainRecord(node.name, by, transaction.now, why, finish))
+    else:
+        gpu = _gpu(node, request.gpu)
+        _drain_gpu(transaction, node, gpu, GpuDrainRecord(gpu.uuid, by, transaction.now, why, finish))
 
 
-def undrain(transaction: Transaction, name: str, by: str) -> None:
-    """Let jobs start on a node again. Does nothing if it is not drained; raises `Refusal` for an unknown node."""
-    before = transaction.all_drains().get(name)
-    if before is None:
-        _node(transaction, name)
+def drain_faulty(transaction: Transaction, faults: Mapping[str, Reason]) -> None:
+    """Drain the GPUs with these UUIDs because of their faults, except unknown ones and those that are drained."""
+    drained = transaction.all_gpu_drains()
+    for node in transaction.nodes.all:
+        for gpu in node.devices:
+            if gpu.uuid in faults and gpu.uuid not in drained:
+                why = sentences.text(faults[gpu.uuid])
+                _drain_gpu(transaction, node, gpu, GpuDrainRecord(gpu.uuid, POOL, transaction.now, why))
+
+
+def undrain(transaction: Transaction, request: wire.UndrainRequest, by: str) -> None:
+    """Let jobs start again on a node, except on its GPUs that are drained by themselves, or on one of its GPUs.
+
+    Does nothing if it is not drained. Raises `Refusal` (404) for an unknown node or GPU.
+    """
+    if request.gpu is None:
+        before = transaction.all_drains().get(request.node)
+        if before is None:
+            _node(transaction, request.node)
+            return
+        transaction.put_drain(request.node, None)
+        transaction.add_audit_entry(by, "node.undrain", request.node, _shown(before), {})
         return
-    transaction.put_drain(name, None)
-    transaction.add_audit_entry(by, "node.undrain", name, _shown(before), {})
+    node = _node(transaction, request.node)
+    gpu = _gpu(node, request.gpu)
+    of_gpu = transaction.all_gpu_drains().get(gpu.uuid)
+    if of_gpu is not None:
+        transaction.put_gpu_drain(gpu.uuid, None)
+        transaction.add_audit_entry(by, "gpu.undrain", _subject(node, gpu), _shown(of_gpu), {})
+
+
+def _drain_node(transaction: Transaction, node: Node, record: DrainRecord) -> None:
+    before = transaction.all_drains().get(node.name)
+    if before is not None:
+        record = replace(record, since=before.since)
+        if replace(before, by=record.by) == record:
+            return
+    transaction.put_drain(node.name, record)
+    transaction.add_audit_entry(record.by, "node.drain", node.name, _shown(before), _shown(record))
+    if not record.finish and node.environment is Environment.TRAIN:
+        reason = messages.node_drained(node.name, record.by, record.why)
+        _pause(transaction, reason, lambda worker: worker.node == node.name)
+
+
+def _drain_gpu(transaction: Transaction, node: Node, gpu: Gpu, record: GpuDrainRecord) -> None:
+    before = transaction.all_gpu_drains().get(gpu.uuid)
+    if before is not None:
+        record = replace(record, since=before.since)
+        if replace(before, by=record.by) == record:
+            return
+    transaction.put_gpu_drain(gpu.uuid, record)
+    transaction.add_audit_entry(record.by, "gpu.drain", _subject(node, gpu), _shown(before), _shown(record))
+    if not record.finish and node.environment is Environment.TRAIN:
+        by = "" if record.by == POOL else record.by
+        reason = messages.gpu_drained(gpu.index, node.name, by, record.why)
+        _pause(transaction, reason, lambda worker: worker.node == node.name and gpu.index in worker.gpus)
 
 
 def _node(transaction: Transaction, name: str) -> Node:
@@ -56,18 +98,39 @@ def _node(transaction: Transaction, name: str) -> Node:
     return found
 
 
-def _running_on(transaction: Transaction, name: str) -> list[JobRecord]:
-    """Return the jobs with an attempt on the node that was not asked to stop."""
+def _gpu(node: Node, index: int) -> Gpu:
+    """Return a GPU of a node. Raises `Refusal` for an unknown one, and for one that the pool does not choose."""
+    if node.resource:
+        raise Refusal(
+            409,
+            "gpu_not_chosen",
+            f"The node {node.name!r} itself chooses the GPUs of a pod, so no single one can be drained.",
+            field="gpu",
+            hint="Drain the whole node.",
+        )
+    found = next((gpu for gpu in node.devices if gpu.index == index), None)
+    if found is None:
+        numbers = f"from 0 to {node.gpus - 1}" if node.gpus else "none"
+        message = f"The node {node.name!r} has no GPU {index}."
+        raise Refusal(404, "unknown_gpu", message, field="gpu", hint=f"Its GPUs: {numbers}.")
+    return found
+
+
+def _pause(transaction: Transaction, reason: Reason, concerns: Callable[[Worker], bool]) -> None:
+    """Pause the jobs with a worker that is concerned, unless they were asked to stop already."""
     live = (transaction.job(job.id) for job in list(transaction.state.live_jobs()))
-    return [
-        job
-        for job in live
-        if job is not None
-        and job.live is not None
-        and job.live.asked is None
-        and any(worker.node == name for worker in job.live.placement)
-    ]
+    for job in filter(None, live):
+        if _runs(job) and any(map(concerns, job.attempts[-1].placement)):
+            transaction.apply(lifecycle.pause(job, reason, transaction.now))
 
 
-def _shown(record: DrainRecord | None) -> dict[str, object]:
+def _runs(job: JobRecord) -> bool:
+    return job.live is not None and job.live.asked is None
+
+
+def _subject(node: Node, gpu: Gpu) -> str:
+    return f"GPU {gpu.index} of {node.name} ({gpu.uuid})"
+
+
+def _shown(record: DrainRecord | GpuDrainRecord | None) -> dict[str, object]:
     return {} if record is None else {key: asdict(record)[key] for key in ("why", "finish")}

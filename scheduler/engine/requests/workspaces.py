@@ -75,7 +75,7 @@ def _types_to_try(transaction: Transaction, gpu_type: str) -> tuple[str, ...]:
 def _nodes_of(transaction: Transaction, gpu_type: str) -> list[Node]:
     return [
         node
-        for node in transaction.nodes.build(transaction.all_drains())
+        for node in transaction.nodes.build(transaction.drained())
         if not gpu_type or node.gpu_type == gpu_type
     ]
 

@@ -9,6 +9,20 @@ from springtide.scheduler.executors.base import AttemptKey
 from springtide.scheduler.model import Environment, Node, Placement
 
 
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """The names of the drained ``nodes``, and the UUIDs of the ``gpus`` that are drained by themselves."""
+
+    nodes: Collection[str] = ()
+    gpus: Collection[str] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.gpus)
+
+
+NOTHING_DRAINED = Drained()
+
+
 @dataclass(slots=True)
 class ObservedNodes:
     """The nodes of the pool as last seen, and the GPUs that unexpected attempts occupy.
@@ -21,16 +35,16 @@ class ObservedNodes:
     quarantine: dict[AttemptKey, Placement] = field(default_factory=dict)
     _train: tuple[tuple[Node, ...], tuple[Node, ...]] = ((), ())
 
-    def train(self, drained: Collection[str] = ()) -> tuple[Node, ...]:
-        """Return the train nodes; those ``drained`` are not available, GPUs of quarantined attempts are taken."""
+    def train(self, drained: Drained = NOTHING_DRAINED) -> tuple[Node, ...]:
+        """Return the train nodes as `closed` has them, with the GPUs of quarantined attempts among the taken."""
         if self._train[0] is not self.all:
             train = tuple(node for node in self.all if node.environment is Environment.TRAIN)
             self._train = self.all, train
         train = self._train[1]
         return closed(tuple(map(self._without_quarantined, train)) if self.quarantine else train, drained)
 
-    def build(self, drained: Collection[str] = ()) -> tuple[Node, ...]:
-        """Return the build nodes; those ``drained`` are not available."""
+    def build(self, drained: Drained = NOTHING_DRAINED) -> tuple[Node, ...]:
+        """Return the build nodes as `closed` has them."""
         return closed(tuple(node for node in self.all if node.environment is Environment.BUILD), drained)
 
     def type_of(self, placement: Placement) -> str:
@@ -49,8 +63,20 @@ class ObservedNodes:
         return replace(node, taken=node.taken | occupied) if occupied else node
 
 
-def closed(nodes: tuple[Node, ...], drained: Collection[str]) -> tuple[Node, ...]:
-    """Return the nodes with those ``drained`` not available."""
-    if not drained:
-        return nodes
-    return tuple(replace(node, available=False) if node.name in drained else node for node in nodes)
+def closed(nodes: tuple[Node, ...], drained: Drained) -> tuple[Node, ...]:
+    """Return the nodes: those that are drained are not available, and GPUs that are drained are taken."""
+    return tuple(_closed(node, drained) for node in nodes) if drained else nodes
+
+
+def _closed(node: Node, drained: Drained) -> Node:
+    taken = (
+        node.taken.union(gpu.index for gpu in node.devices if gpu.uuid in drained.gpus)
+        if drained.gpus
+        else node.taken
+    )
+    available = node.available and node.name not in drained.nodes
+    return (
+        node
+        if (available, taken) == (node.available, node.taken)
+        else replace(node, available=available, taken=taken)
+    )

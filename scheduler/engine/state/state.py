@@ -16,13 +16,14 @@ from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.borrowing import Borrowing, Bound, filling_order, holds_the_same
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes
 from springtide.scheduler.engine.state.known_types import KnownTypes
-from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.gpu_types import quota_of
 from springtide.scheduler.model import Environment, JobState, Phase
 from springtide.scheduler.notifications import NotificationChoice
 from springtide.scheduler.store.records import (
     DrainRecord,
+    GpuDrainRecord,
     JobRecord,
     Loaded,
     PersonRecord,
@@ -88,8 +89,9 @@ class State:
     attempt, in the order in which they fill the project's quota, ``reserved`` those for which GPUs are reserved.
     ``trials`` are the ids of the unfinished trials by sweep, ``parameters`` those of all trials of an unfinished
     sweep, each as JSON, where they are known beforehand.
-    ``drains`` are the drained nodes by name, ``types`` the pool's GPU types. ``unsaved`` are ids of jobs whose
-    latest reports are in memory only. ``default_projects`` are the projects that people chose, by user.
+    ``drains`` are the drained nodes by name, ``gpu_drains`` the GPUs that are drained by themselves, by UUID,
+    ``types`` the pool's GPU types. ``unsaved`` are ids of jobs whose latest reports are in memory only.
+    ``default_projects`` are the projects that people chose, by user.
     ``clock`` is the anchor of the system clock that all times refer to.
     """
 
@@ -102,6 +104,7 @@ class State:
     people: dict[str, PersonRecord] = field(default_factory=dict)
     workspaces: dict[WorkspaceKey, WorkspaceRecord] = field(default_factory=dict)
     drains: dict[str, DrainRecord] = field(default_factory=dict)
+    gpu_drains: dict[str, GpuDrainRecord] = field(default_factory=dict)
     notification_choices: dict[str, NotificationChoice] = field(default_factory=dict)
     default_projects: dict[str, str] = field(default_factory=dict)
     job_of_key: dict[SubmissionKey, str] = field(default_factory=dict)
@@ -130,6 +133,7 @@ class State:
             people={record.name: record for record in loaded.people},
             workspaces={(record.user, record.server): record for record in loaded.workspaces},
             drains={record.node: record for record in loaded.drains},
+            gpu_drains={record.gpu: record for record in loaded.gpu_drains},
             notification_choices={choice.user: choice for choice in loaded.notification_choices},
             default_projects=dict(loaded.default_projects),
             clock=loaded.clock,
@@ -208,6 +212,11 @@ class State:
         """Return the projects as the planner sees them, by name."""
         return {record.name: record.project for record in self.projects.values()}
 
+    @property
+    def drained(self) -> Drained:
+        """The drained nodes and GPUs."""
+        return Drained(self.drains, self.gpu_drains)
+
     def live_jobs(self) -> Iterator[JobRecord]:
         """Iterate over the jobs with a live attempt."""
         return chain.from_iterable(self.live_by_project.values())
@@ -251,7 +260,7 @@ class State:
         jobs = tuple(job for record in self.jobs.values() if (job := policy_job(record)) is not None)
         settings = replace(settings, gpu_types=self.types.train)
         projects = tuple(self.policy_projects().values())
-        return model.Snapshot(now, nodes.train(self.drains), projects, jobs, settings)
+        return model.Snapshot(now, nodes.train(self.drained), projects, jobs, settings)
 
 
 def _count(counts: Counter[str], name: str, number: int) -> None:

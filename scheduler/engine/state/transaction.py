@@ -15,15 +15,17 @@ from springtide.scheduler.engine.state.borrowing import Borrowing, filling_order
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes, Owner
 from springtide.scheduler.engine.state.known_types import KnownTypes, Quantities
 from springtide.scheduler.engine.state.lifecycle import Effect, Transition
-from springtide.scheduler.engine.state.observed import ObservedNodes
+from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
 from springtide.scheduler.engine.state.state import State, SubmissionKey, WorkspaceKey
 from springtide.scheduler.gpu_types import quota_of
 from springtide.scheduler.model import Project
 from springtide.scheduler.notifications import NotificationChoice
 from springtide.scheduler.store.records import (
+    POOL,
     AuditRecord,
     Bundle,
     DrainRecord,
+    GpuDrainRecord,
     JobRecord,
     PersonRecord,
     ProjectRecord,
@@ -31,9 +33,6 @@ from springtide.scheduler.store.records import (
     WorkspaceRecord,
     WriteBatch,
 )
-
-POOL = "springtide"
-"""Author of changes that follow from the nodes, in the audit trail."""
 
 
 @dataclass(slots=True)
@@ -62,6 +61,7 @@ class Transaction:
     people: dict[str, PersonRecord | None] = field(default_factory=dict)
     workspaces: dict[WorkspaceKey, WorkspaceRecord | None] = field(default_factory=dict)
     drains: dict[str, DrainRecord | None] = field(default_factory=dict)
+    gpu_drains: dict[str, GpuDrainRecord | None] = field(default_factory=dict)
     notification_choices: dict[str, NotificationChoice] = field(default_factory=dict)
     default_projects: dict[str, str | None] = field(default_factory=dict)
     audit: list[AuditRecord] = field(default_factory=list)
@@ -92,6 +92,7 @@ class Transaction:
             people=self.people.copy(),
             workspaces=self.workspaces.copy(),
             drains=self.drains.copy(),
+            gpu_drains=self.gpu_drains.copy(),
             notification_choices=self.notification_choices.copy(),
             default_projects=self.default_projects.copy(),
             audit=self.audit.copy(),
@@ -306,6 +307,20 @@ class Transaction:
         self.must_commit = True
         self.drains[node] = record
 
+    def all_gpu_drains(self) -> dict[str, GpuDrainRecord]:
+        """Return every GPU that is drained by itself, by UUID."""
+        merged = {**self.state.gpu_drains, **self.gpu_drains}
+        return {gpu: record for gpu, record in merged.items() if record is not None}
+
+    def put_gpu_drain(self, gpu: str, record: GpuDrainRecord | None) -> None:
+        """Drain a GPU; None undrains it."""
+        self.must_commit = True
+        self.gpu_drains[gpu] = record
+
+    def drained(self) -> Drained:
+        """Return the drained nodes and GPUs."""
+        return Drained(self.all_drains(), self.all_gpu_drains())
+
     def add_audit_entry(
         self, who: str, what: str, subject: str, before: Mapping[str, object], after: Mapping[str, object]
     ) -> int:
@@ -350,6 +365,8 @@ class Transaction:
             batch.dropped_workspaces.append(key) if workspace is None else batch.workspaces.append(workspace)
         for node, drain in self.drains.items():
             batch.dropped_drains.append(node) if drain is None else batch.drains.append(drain)
+        for gpu, of_gpu in self.gpu_drains.items():
+            batch.dropped_gpu_drains.append(gpu) if of_gpu is None else batch.gpu_drains.append(of_gpu)
         return batch
 
     def apply_to_state(self) -> None:
@@ -378,6 +395,8 @@ class Transaction:
             state.workspaces = self.all_workspaces()
         if self.drains:
             state.drains = self.all_drains()
+        if self.gpu_drains:
+            state.gpu_drains = self.all_gpu_drains()
         if self.new_types is not None:
             state.types = self.new_types
         if self.clock is not None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from springtide.scheduler import wire
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.usage.attribution import attributed
+from springtide.scheduler.engine.usage.gpu_faults import GpuFaults
 from springtide.scheduler.engine.usage.unused import UNUSED_AFTER, Stretch, extended, stretch_of
 from springtide.scheduler.engine.views import usage_view
 from springtide.scheduler.engine.views.broadcast import Broadcast
@@ -46,6 +47,7 @@ class GpuUsage:
         read_model: ReadModel,
         broadcast: Broadcast,
         *,
+        faults: GpuFaults,
         jobs: dict[str, wire.JobUsage],
         clock: Callable[[], float],
     ) -> None:
@@ -54,6 +56,7 @@ class GpuUsage:
         self._store = store.store
         self._read_model = read_model
         self._broadcast = broadcast
+        self._faults = faults
         self._jobs = jobs
         self._clock = clock
         self._stretches: dict[str, Stretch] = {}
@@ -67,9 +70,9 @@ class GpuUsage:
         if not self._executor.measures_gpus:
             return
         try:
-            await self._recall_stretches()
+            await self.recall()
         except StoreError as error:
-            logger.warning("How long GPUs have not been used is not known: %s", error)
+            logger.warning("What was measured before is not known: %s", error)
         while True:
             now = self._clock()
             interval = int(now) // FINE * FINE
@@ -82,10 +85,11 @@ class GpuUsage:
                 logger.exception("The use of GPUs could not be measured.")
 
     async def sample(self, interval: int) -> None:
-        """Read all GPUs, tell subscribers, and store the readings as those of the interval that begins then."""
+        """Read all GPUs, drain faulty ones, tell subscribers, and store the readings of the interval from then."""
         samples = await self._executor.gpu_samples()
         now = self._clock()
         self._samples, self._at = samples, now
+        await self._faults.check(samples)
         records = attributed(samples, self._read_model.pool(), interval)
         retold = self._take_in(records, now)
         self._broadcast.publish_usage(self.pool(), self._jobs)
@@ -109,8 +113,9 @@ class GpuUsage:
         self._jobs.update(found)
         return [job for job in {*before, *found} if before.get(job) != _told(found.get(job))]
 
-    async def _recall_stretches(self) -> None:
-        """Continue the stretches from before a restart."""
+    async def recall(self) -> None:
+        """Continue from what was measured before a restart. Raises `StoreError`."""
+        self._faults.recall(await self._threads.read(self._store.newest_usage))
         now = self._clock()
         for job in list(self._read_model.state.live_jobs()):
             start = max(now - DAY, job.attempts[-1].created)

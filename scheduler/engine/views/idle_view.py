@@ -52,23 +52,26 @@ def idle(
     """Return the idle GPUs of the train ``nodes`` and why they are idle.
 
     ``occupied`` are nodes and indices of GPUs that something holds, ``reserved`` the project that gets a GPU next,
-    ``drained`` the names of nodes. Reasons are counted of the first `MAX_JOBS` waiting jobs.
+    ``drained`` the names of nodes. What nothing holds and is taken is drained by itself. Reasons are counted of the
+    first `MAX_JOBS` waiting jobs.
     """
     free = [(node, index) for node in nodes for index in range(node.gpus) if (node.name, index) not in occupied]
+    single = [(node.name, index) for node, index in free if node.name not in drained and index in node.taken]
     of = {what: Counter[str]() for what in wire.FREE}
-    for node, _ in free:
-        of[free_as(node, drained=node.name in drained)][node.name] += 1
+    for node, index in free:
+        if (node.name, index) not in single:
+            of[free_as(node, drained=node.name in drained)][node.name] += 1
     idle_gpus, away = of[wire.IDLE], of[wire.AWAY]
     aside = Counter(
         reserved[node.name, index]
         for node, index in free
         if node.name in idle_gpus and (node.name, index) in reserved
     )
-    told = [*_away(of[wire.DRAINED], wire.DRAINED), *_away(away, wire.AWAY), *_aside(aside)]
+    told = [*_away(of[wire.DRAINED], wire.DRAINED), *_drained(single), *_away(away, wire.AWAY), *_aside(aside)]
     if idle_gpus:
         some = list(islice(waiting, MAX_JOBS + 1))
         told += _waits(some[:MAX_JOBS], reason_of, more=len(some) > MAX_JOBS)
-    unavailable = of[wire.DRAINED].total() + away.total()
+    unavailable = of[wire.DRAINED].total() + len(single) + away.total()
     return wire.Idle(gpus=idle_gpus.total(), reserved=aside.total(), unavailable=unavailable, why=told)
 
 
@@ -79,6 +82,13 @@ def _away(away: Counter[str], what: str) -> list[str]:
     are = plural(away.total(), "is", "are")
     node = plural(len(away), "a node that is", "nodes that are")
     return [f"{gpus(away.total())} {are} on {node} {what}: {names}."]
+
+
+def _drained(drained: Sequence[tuple[str, int]]) -> list[str]:
+    if not drained:
+        return []
+    names = listed([f"GPU {index} of {quoted(name)}" for name, index in drained])
+    return [f"{gpus(len(drained))} {plural(len(drained), 'is', 'are')} drained: {names}."]
 
 
 def _aside(aside: Counter[str]) -> list[str]:

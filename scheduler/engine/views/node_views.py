@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from springtide.scheduler.engine.state.borrowing import Borrowing, Bound
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.model import Node
-from springtide.scheduler.store.records import DrainRecord, JobRecord
+from springtide.scheduler.store.records import DrainRecord, GpuDrainRecord, JobRecord
 
 GpuKey = tuple[str, int]
 """Node and index of a GPU."""
@@ -35,6 +35,7 @@ class _Seen:
     holders: Mapping[int, wire.Holder]
     reserved: Mapping[int, str]
     drain: DrainRecord | None
+    gpu_drains: Mapping[str, GpuDrainRecord]
     view: wire.NodeView
 
 
@@ -56,9 +57,14 @@ class NodeViews:
             known = self._seen.get(node.name)
             held, awaited = holders.get(node.name, {}), reserved.get(node.name, {})
             drain = state.drains.get(node.name)
-            made_of = (held, awaited, drain)
-            if known is None or known.node is not node or (known.holders, known.reserved, known.drain) != made_of:
-                known = _Seen(node, held, awaited, drain, _view(node, held, awaited, drain))
+            of_gpus = _drained_gpus(node, state.gpu_drains)
+            made_of = (held, awaited, drain, of_gpus)
+            if (
+                known is None
+                or known.node is not node
+                or (known.holders, known.reserved, known.drain, known.gpu_drains) != made_of
+            ):
+                known = _Seen(node, *made_of, _view(node, *made_of))
             seen[node.name] = known
         self._seen = seen
         return [each.view for each in seen.values()]
@@ -90,7 +96,7 @@ class NodeViews:
 
 
 def free_as(node: Node, *, drained: bool) -> str:
-    """Return what the GPUs of a node are that nothing holds."""
+    """Return what a GPU of a node is that nothing holds; ``drained`` if the node or this GPU is."""
     if drained:
         return wire.DRAINED
     return wire.IDLE if node.available else wire.AWAY
@@ -139,11 +145,30 @@ def _holder(job: JobRecord, *, borrowed: bool) -> wire.Holder:
     )
 
 
+def _drained_gpus(node: Node, drains: Mapping[str, GpuDrainRecord]) -> Mapping[str, GpuDrainRecord]:
+    """Return the drained GPUs of a node by UUID."""
+    return {gpu.uuid: drains[gpu.uuid] for gpu in node.devices if gpu.uuid in drains} if drains else {}
+
+
+def _drain_view(record: DrainRecord | GpuDrainRecord | None) -> wire.DrainView | None:
+    if record is None:
+        return None
+    return wire.DrainView(by=record.by, since=record.since, why=record.why, finish=record.finish)
+
+
 def _view(
-    node: Node, holders: Mapping[int, wire.Holder], reserved: Mapping[int, str], drain: DrainRecord | None
+    node: Node,
+    holders: Mapping[int, wire.Holder],
+    reserved: Mapping[int, str],
+    drain: DrainRecord | None,
+    gpu_drains: Mapping[str, GpuDrainRecord],
 ) -> wire.NodeView:
     uuids = {gpu.index: gpu.uuid for gpu in node.devices}
-    free = sum(index not in holders for index in range(node.gpus))
+    free = Counter(
+        free_as(node, drained=drain is not None or uuids.get(index) in gpu_drains)
+        for index in range(node.gpus)
+        if index not in holders
+    )
     return wire.NodeView(
         name=node.name,
         environment=node.environment.value,
@@ -152,16 +177,16 @@ def _view(
         simulated=any(gpu.simulated for gpu in node.devices),
         labels=dict(node.labels),
         limits=node.limits,
-        drain=None
-        if drain is None
-        else wire.DrainView(by=drain.by, since=drain.since, why=drain.why, finish=drain.finish),
-        free={free_as(node, drained=drain is not None): free} if free else {},
+        drain=_drain_view(drain),
+        free={what: number for what in wire.FREE if (number := free[what])},
+        drains_gpus=not node.resource,
         gpus=[
             wire.GpuCell(
                 index=index,
                 uuid=uuids.get(index, f"{node.name}/{index}"),
                 holder=holders.get(index),
                 reserved_for=reserved.get(index, ""),
+                drain=_drain_view(gpu_drains.get(uuids.get(index, ""))),
             )
             for index in range(node.gpus)
         ],

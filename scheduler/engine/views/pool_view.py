@@ -178,7 +178,7 @@ def choices(
     settings: EngineSettings,
 ) -> list[wire.ProjectChoice]:
     """Return what a person may ask for in each of the projects ``names``, oldest project first."""
-    train = nodes.train(state.drains)
+    train = nodes.train(state.drained)
     projects = state.policy_projects()
     rooms = [_Room(each, state, train) for each in state.types.train or ("",)]
     found = []

@@ -116,7 +116,7 @@ class ReadModel:
         state = self.state
         waiting = (job for job in state.jobs.values() if job.live is None and not job.is_sweep)
         held, reserved = node_views.occupied(state, self.nodes), node_views.reservations(state)
-        nodes, drained = self.nodes.train(state.drains), state.drains.keys()
+        nodes, drained = self.nodes.train(state.drained), state.drains.keys()
         return idle_view.idle(nodes, held, reserved, waiting, self._waiting_reason, drained=drained)
 
     def pool(self) -> wire.PoolView:

@@ -61,6 +61,7 @@ def load(connection: Connection) -> Loaded:
         sweep_parameters=trials.parameters(connection),
         drains=tuple(codec.drain_record(row) for row in connection.execute(select(schema.drains))),
         default_projects={row.user: row.project for row in connection.execute(select(schema.default_projects))},
+        gpu_drains=tuple(codec.gpu_drain_record(row) for row in connection.execute(select(schema.gpu_drains))),
     )
 
 

@@ -22,6 +22,13 @@ def between(connection: Connection, step: int, start: float, end: float) -> list
     return [_record(row) for row in connection.execute(wanted)]
 
 
+def newest(connection: Connection) -> list[UsageRecord]:
+    """Return the newest interval of `FINE` seconds; nothing where none is kept."""
+    at = select(func.max(_table.c.at)).where(_table.c.step == FINE).scalar_subquery()
+    rows = connection.execute(select(_table).where(_table.c.step == FINE, _table.c.at == at))
+    return [_record(row) for row in rows]
+
+
 def of_job(connection: Connection, job: str, step: int, start: float, end: float) -> list[UsageRecord]:
     """Return those of a job, in the order of time, and shorter ones since the last that is complete."""
     wanted = select(_table).where(_table.c.job == job, _during(connection, step, start, end))

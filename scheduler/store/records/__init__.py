@@ -17,7 +17,9 @@ from springtide.scheduler.store.records.jobs import (
 )
 from springtide.scheduler.store.records.journals import AuditRecord, DecisionRecord, EventRecord
 from springtide.scheduler.store.records.pool import (
+    POOL,
     DrainRecord,
+    GpuDrainRecord,
     JobRanges,
     PersonRecord,
     ProjectRecord,
@@ -41,6 +43,7 @@ from springtide.scheduler.store.records.writes import Bundle, Loaded, WriteBatch
 __all__ = [
     "KEPT_ATTEMPTS",
     "LIVE_ATTEMPT",
+    "POOL",
     "Asked",
     "AttemptRecord",
     "AttemptState",
@@ -51,6 +54,7 @@ __all__ = [
     "DrainRecord",
     "EventRecord",
     "FinishedTrial",
+    "GpuDrainRecord",
     "GpuUse",
     "JobQuery",
     "JobRanges",

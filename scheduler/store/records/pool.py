@@ -1,10 +1,13 @@
-"""Projects, people, workspaces and drained nodes."""
+"""Projects, people, workspaces, drained nodes and drained GPUs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from springtide.scheduler.model import PRIORITIES, Amount, Project
+
+POOL = "springtide"
+"""Author of what the pool does by itself, in the audit trail and of drains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,21 @@ class DrainRecord:
     """
 
     node: str
+    by: str
+    since: float
+    why: str = ""
+    finish: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GpuDrainRecord:
+    """A GPU that is drained by itself: nothing new starts on it until it is undrained; known by its UUID.
+
+    Otherwise as `DrainRecord`. ``by`` is `POOL` for one that was drained because of its errors, and ``why`` says
+    which.
+    """
+
+    gpu: str
     by: str
     since: float
     why: str = ""

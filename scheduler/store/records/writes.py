@@ -10,7 +10,13 @@ from springtide.scheduler.model import Environment
 from springtide.scheduler.notifications import Delivery, NotificationChoice
 from springtide.scheduler.store.records.jobs import AttemptRecord, JobRecord
 from springtide.scheduler.store.records.journals import AuditRecord, DecisionRecord, EventRecord
-from springtide.scheduler.store.records.pool import DrainRecord, PersonRecord, ProjectRecord, WorkspaceRecord
+from springtide.scheduler.store.records.pool import (
+    DrainRecord,
+    GpuDrainRecord,
+    PersonRecord,
+    ProjectRecord,
+    WorkspaceRecord,
+)
 from springtide.scheduler.store.records.sweeps import SweepParameters
 
 
@@ -46,6 +52,8 @@ class WriteBatch:
     dropped_workspaces: list[tuple[str, str]] = field(default_factory=list)
     drains: list[DrainRecord] = field(default_factory=list)
     dropped_drains: list[str] = field(default_factory=list)
+    gpu_drains: list[GpuDrainRecord] = field(default_factory=list)
+    dropped_gpu_drains: list[str] = field(default_factory=list)
     events: list[EventRecord] = field(default_factory=list)
     notification_choices: list[NotificationChoice] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
@@ -89,3 +97,4 @@ class Loaded:
     sweep_parameters: tuple[SweepParameters, ...] = ()
     drains: tuple[DrainRecord, ...] = ()
     default_projects: Mapping[str, str] = field(default_factory=dict)
+    gpu_drains: tuple[GpuDrainRecord, ...] = ()

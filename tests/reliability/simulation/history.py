@@ -112,7 +112,8 @@ class History:
         self.bed.trouble = ""
         for each in self.world.nodes:
             self.world.regain(each.name)
-            await self._undrain(each.name)
+            await self._undrain(each.name, None)
+            await self._undrain(each.name, 0)
         for job_id in self.jobs:
             await self.pool.resume(job_id)
 
@@ -238,15 +239,17 @@ class History:
 
     async def drain_node(self) -> None:
         name, finish = self._some_node(), self.rng.random() < 0.5
-        request = wire.DrainRequest(node=name, why="a fan", finish=finish)
+        gpu = self.rng.choice((None, 0))
+        request = wire.DrainRequest(node=name, gpu=gpu, why="a fan", finish=finish)
         with suppress(Refusal):
             await self.pool.ask(lambda engine: engine.drain_node(request, "admin"))
         await asyncio.sleep(self.rng.random() * 30)
-        await self._undrain(name)
+        await self._undrain(name, gpu)
 
-    async def _undrain(self, name: str) -> None:
+    async def _undrain(self, name: str, gpu: int | None) -> None:
+        request = wire.UndrainRequest(node=name, gpu=gpu)
         with suppress(Refusal):
-            await self.pool.ask(lambda engine: engine.undrain_node(name, "admin"))
+            await self.pool.ask(lambda engine: engine.undrain_node(request, "admin"))
 
     # ---------- what goes wrong
 

@@ -87,9 +87,10 @@ export function awayWord(node) {
   return node.drain ? "drained" : "lost or cordoned";
 }
 
-/** What the GPUs of a node are that nothing holds. */
-function freeWord({ free = { idle: 0 } }) {
-  return Object.keys(free)[0];
+/** What a GPU of a node is that nothing holds. */
+function freeWord(node, { drain }) {
+  if (drain) return "drained";
+  return node.available ? "idle" : awayWord(node);
 }
 
 function runsOf(node) {
@@ -103,7 +104,7 @@ function runsOf(node) {
 }
 
 function sameHolder(one, other) {
-  if (!one.holder || !other.holder) return !one.holder && !other.holder && one.reserved_for === other.reserved_for;
+  if (!one.holder || !other.holder) return !one.holder && !other.holder && one.reserved_for === other.reserved_for && !one.drain === !other.drain;
   const parts = ["kind", "user", "project", "job", "name"];
   return parts.every((part) => one.holder[part] === other.holder[part]);
 }
@@ -124,7 +125,7 @@ function drawRun(node, run, place, scene) {
 
 function captionOf(node, gpu) {
   const { holder } = gpu;
-  if (!holder) return gpu.reserved_for ? `for ${clean(gpu.reserved_for)}` : freeWord(node);
+  if (!holder) return gpu.reserved_for && !gpu.drain ? `for ${clean(gpu.reserved_for)}` : freeWord(node, gpu);
   if (holder.kind === "foreign") return "in use";
   return clean(holder.name && holder.kind === "job" ? holder.name : holder.user || holder.project);
 }
@@ -143,7 +144,7 @@ function drawCell(node, gpu, first, { colours, readings, actions }) {
     "data-tip": words,
     "data-testid": "pool-cell",
     "data-gpu": `${node.name}/${gpu.index}`,
-    "data-held": gpu.holder ? (gpu.holder.borrowed ? "borrowed" : gpu.holder.kind) : freeWord(node),
+    "data-held": gpu.holder ? (gpu.holder.borrowed ? "borrowed" : gpu.holder.kind) : freeWord(node, gpu),
     "data-project": gpu.holder?.project || null,
     "data-open": job && actions.open ? "" : null,
     on: {
@@ -159,8 +160,8 @@ function drawCellUse(reading) {
   return h("span", { key: "use", class: "st-cell-use", "data-testid": "cell-use", "aria-hidden": "true" }, h("span", { style: { width: `${Math.round(100 * reading.utilization)}%` } }));
 }
 
-function cellClass({ holder, reserved_for: reserved }) {
-  if (!holder) return reserved ? "st-waiting" : "st-idle";
+function cellClass({ holder, reserved_for: reserved, drain }) {
+  if (!holder) return drain ? "st-drained" : reserved ? "st-waiting" : "st-idle";
   if (holder.kind === "foreign") return "st-taken";
   const moving = holder.state === "pausing" || holder.state === "starting" ? ` st-${holder.state}` : "";
   if (holder.kind === "workspace") return `st-built${moving}`;
@@ -173,6 +174,7 @@ function cellWords(node, gpu, reading) {
   const used = reading ? gpuWords(reading) : "";
   if (used) lines.push(used);
   if (gpu.reserved_for) lines.push(`Goes to ${clean(gpu.reserved_for)} next`);
+  if (gpu.drain) lines.push(`Drained by ${clean(gpu.drain.by)}${gpu.drain.why ? `: ${clean(gpu.drain.why)}` : ""}`);
   if (!node.available) lines.push(`The node is ${awayWord(node)}`);
   return lines.join("\n");
 }
@@ -195,13 +197,14 @@ function drawLegend({ pool, environment }, nodes, readings) {
   const free = [["train", "", pool.train_free], ["build", " for notebooks", pool.build_free]].filter(([of]) => !environment || environment === of);
   const build = cells.filter((gpu) => gpu.holder?.kind === "workspace").length;
   const borrowed = cells.some((gpu) => gpu.holder?.borrowed);
+  const crossed = cells.some((gpu) => gpu.drain && !gpu.holder);
   return h(
     "div",
     { key: "legend", class: "st-legend" },
     holding.map(({ project, held }) => h("span", { key: `held ${project.name}` }, projectMark(project.name, project.colour), ` ${held.length}`)),
     build > 0 && legendKey("build", "st-built", `build notebooks ${build}`),
     borrowed && legendKey("borrowed", "st-hatched", "hatched: borrowed"),
-    free.map(([, whose, counts]) => Object.entries(counts ?? {}).map(([what, number]) => legendKey(`${what}${whose}`, "st-idle st-idle-key", `${what}${whose} ${number}`))),
+    free.map(([, whose, counts]) => Object.entries(counts ?? {}).map(([what, number]) => legendKey(`${what}${whose}`, crossed && what === "drained" ? "st-drained" : "st-idle st-idle-key", `${what}${whose} ${number}`))),
     cells.some((gpu) => gpu.holder && Number.isFinite(readings.get(gpu.uuid)?.utilization)) && h("span", { key: "use" }, "bar in a cell: how much of the GPU is used"),
   );
 }

@@ -1,8 +1,10 @@
-/** Draining of nodes, for admins: a question with a reason, and the way back. */
+/** Draining of nodes and GPUs, for admins: a question with a reason, and the way back. */
 
 import { attempted, call } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { clean } from "../visuals/base/words.js";
+
+const WHOLE = "";
 
 export class NodeDrains {
   /** @param changed called when there is something new to draw; the pool's own change comes by its stream */
@@ -14,18 +16,31 @@ export class NodeDrains {
 
   /** What an admin can do with a node. */
   draw(node) {
+    const drained = node.gpus.filter(({ drain }) => drain);
+    return [
+      node.drain ? this.#undrain(node, null) : this.#drain(node),
+      drained.map(({ index }) => this.#undrain(node, index)),
+    ];
+  }
+
+  #drain(node) {
     const name = clean(node.name);
-    const button = { type: "button", class: "st-button", disabled: this.busy.has(node.name) };
-    if (node.drain) {
-      const undrain = () => this.#send(node, "nodes/undrain", { node: node.name });
-      return h("button", { ...button, key: "undrain", "aria-label": `Undrain the node ${name}`, "data-testid": "node-undrain", on: { click: undrain } }, "Undrain");
-    }
     const asked = this.asking === node.name;
     const toggle = () => this.#ask(asked ? null : node.name);
     return [
-      h("button", { ...button, key: "drain", "aria-label": `Drain the node ${name}`, "aria-expanded": String(asked), "data-testid": "node-drain", on: { click: toggle } }, "Drain…"),
+      h("button", { key: "drain", type: "button", class: "st-button", disabled: this.busy.has(node.name), "aria-label": `Drain the node ${name}, or a GPU of it`, "aria-expanded": String(asked), "data-testid": "node-drain", on: { click: toggle } }, "Drain…"),
       asked && this.#question(node, name),
     ];
+  }
+
+  #undrain(node, gpu) {
+    const what = gpu === null ? `the node ${clean(node.name)}` : `GPU ${gpu} of ${clean(node.name)}`;
+    const undrain = () => this.#send(node, "nodes/undrain", { node: node.name, gpu });
+    return h(
+      "button",
+      { key: `undrain ${gpu}`, type: "button", class: "st-button", disabled: this.busy.has(node.name), "aria-label": `Undrain ${what}`, "data-testid": gpu === null ? "node-undrain" : `gpu-undrain-${gpu}`, on: { click: undrain } },
+      gpu === null ? "Undrain" : `Undrain GPU ${gpu}`,
+    );
   }
 
   #question(node, name) {
@@ -34,13 +49,15 @@ export class NodeDrains {
     const submit = (event) => {
       event.preventDefault();
       const form = new FormData(event.target);
-      this.#send(node, "nodes/drain", { node: node.name, why: form.get("why"), finish: form.has("finish") });
+      const what = form.get("what") ?? WHOLE;
+      this.#send(node, "nodes/drain", { node: node.name, gpu: what === WHOLE ? null : Number(what), why: form.get("why"), finish: form.has("finish") });
     };
     return h(
       "form",
       { key: "question", class: "st-ask", "data-testid": "node-question", on: { submit } },
       h("p", { key: "words", class: "mb-1" }, `Drain ${name}? ${words}`),
       h("label", { key: "why" }, "Reason, which the jobs' owners see ", h("input", { class: "form-control form-control-sm", name: "why", maxlength: 500, "data-testid": "node-why" })),
+      node.drains_gpus && node.gpus.length > 1 && this.#choice(node),
       !build && h("label", { key: "finish" }, h("input", { type: "checkbox", name: "finish", "data-testid": "node-finish" }), " Let its jobs finish there"),
       h(
         "div",
@@ -48,6 +65,21 @@ export class NodeDrains {
         h("button", { key: "keep", type: "button", class: "st-button", on: { click: () => this.#ask(null) } }, "Not now"),
         " ",
         h("button", { key: "confirm", type: "submit", class: "st-button st-danger", disabled: this.busy.has(node.name), "data-testid": "node-confirm" }, "Drain it"),
+      ),
+    );
+  }
+
+  #choice(node) {
+    const gpus = node.gpus.filter(({ drain }) => !drain);
+    return h(
+      "label",
+      { key: "what" },
+      "What ",
+      h(
+        "select",
+        { class: "form-select form-select-sm", name: "what", "data-testid": "node-what" },
+        h("option", { key: "whole", value: WHOLE }, "the whole node"),
+        gpus.map(({ index }) => h("option", { key: index, value: String(index) }, `GPU ${index}`)),
       ),
     );
   }

@@ -55,11 +55,12 @@ function cell(head, content) {
 
 function takesWords(node, now) {
   const what = node.environment === "build" ? "workspaces" : "jobs";
-  if (node.available) return what;
-  if (!node.drain) return h("strong", { key: "away" }, `no ${what}: ${awayWord(node)}`);
-  const { by, since, why, finish } = node.drain;
-  return [
-    h("strong", { key: "away" }, `no ${what}: drained`),
-    h("div", { key: "who", class: "st-muted", "data-testid": "node-drained" }, `by ${clean(by)} `, when(since, now), why && `: ${clean(why)}`, finish && ". Its jobs may finish."),
-  ];
+  const ofGpus = node.gpus.filter(({ drain }) => drain).map(({ index, drain }) => [h("strong", { key: `gpu ${index}` }, `GPU ${index}: drained`), drainWords(drain, now, `gpu-drained-${index}`)]);
+  if (!node.drain) return [node.available ? what : h("strong", { key: "away" }, `no ${what}: ${awayWord(node)}`), ofGpus.length > 0 && h("div", { key: "gpus" }, ofGpus)];
+  return [h("strong", { key: "away" }, `no ${what}: drained`), drainWords(node.drain, now, "node-drained"), h("div", { key: "gpus" }, ofGpus)];
+}
+
+/** Who drained a node or GPU, when and why. */
+function drainWords({ by, since, why, finish }, now, name) {
+  return h("div", { key: `who ${name}`, class: "st-muted", "data-testid": name }, `by ${clean(by)} `, when(since, now), why && `: ${clean(why)}`, finish && ". Its jobs may finish.");
 }

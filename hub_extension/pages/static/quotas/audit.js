@@ -21,6 +21,8 @@ const WORDS = {
   "undo.member.remove": "took back removing a member from",
   "node.drain": "drained the node",
   "node.undrain": "undrained the node",
+  "gpu.drain": "drained the",
+  "gpu.undrain": "undrained the",
   "pool.gpu_types": "found other GPU types in the",
   "job.cancel": "cancelled the job",
   "job.pause": "paused the job",

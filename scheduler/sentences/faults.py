@@ -1,0 +1,40 @@
+"""Faults of GPUs, and what is told to administrators of them."""
+
+from __future__ import annotations
+
+from springtide.scheduler.sentences.decisions import quoted_name
+from springtide.scheduler.sentences.sentence import Params, Sentences, Table, cause, change, follows, number, state
+from springtide.scheduler.wording import count
+
+
+def _xid(p: Params) -> Sentences:
+    what = str(p.get("what") or "")
+    yield cause(f"It reported the Xid error {number(p, 'xid')}{f': {what}' if what else ''}.")
+
+
+def _ecc(p: Params) -> Sentences:
+    new, errors = number(p, "new"), number(p, "errors")
+    before = f", {errors} since its driver was loaded" if errors > new else ""
+    yield cause(f"It reported {count(new, 'uncorrected ECC error')}{before}.")
+
+
+def _lost(_: Params) -> Sentences:
+    yield cause("Its driver cannot reach it any more.")
+
+
+def _drained(p: Params) -> Sentences:
+    yield state(f"The GPU {number(p, 'gpu')} of {quoted_name(p, 'node')} has a fault and was drained.")
+
+
+def _what_to_do(_: Params) -> Sentences:
+    yield follows("Nothing new starts on it; a job that held it goes on elsewhere.")
+    yield change("Reset or replace it, then undrain it on the page of the pool.")
+
+
+FAULTS: Table = {
+    "gpu-xid": _xid,
+    "gpu-ecc": _ecc,
+    "gpu-lost": _lost,
+    "notify-gpu-drained": _drained,
+    "notify-gpu-drained-next": _what_to_do,
+}

@@ -1,0 +1,75 @@
+"""What counts as a fault of a GPU's hardware; pure.
+
+`HARDWARE_XIDS` are the Xid errors after which a GPU must not be used before it was reset, or the machine was
+restarted or serviced. They follow the actions in NVIDIA's Xid catalog
+(https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html) and in the checks of NVIDIA's Health
+Validation (https://docs.nvidia.com/health-validation/reference/checks/xid). Left out are those that a program
+causes by itself (13, 31, 43, 45, 68, 109), the record of a repair (63), and the contained memory error (94), which
+is among the uncorrected ECC errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from springtide.scheduler.model import Reason
+from springtide.scheduler.telemetry.sample import GpuSample
+
+HARDWARE_XIDS: Mapping[int, str] = MappingProxyType(
+    {
+        46: "the GPU stopped processing",
+        48: "a double-bit ECC error",
+        62: "the GPU's internal micro-controller halted",
+        64: "a faulty row of its memory could not be replaced",
+        74: "an NVLink error",
+        79: "the GPU has fallen off the bus",
+        95: "an uncontained memory error",
+        119: "its system processor (GSP) does not answer",
+        120: "an error of its system processor (GSP)",
+        140: "an ECC error that it did not recover from",
+    }
+)
+"""Xid errors that mean a fault of the hardware, and what they say."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRules:
+    """Which readings count as a fault. A GPU that the driver has lost always counts.
+
+    ``xids`` are the Xid errors that count. A new uncorrected ECC error counts once there are ``ecc_errors`` since
+    the driver was loaded, or never if that is 0. Nothing counts unless ``enabled``.
+    """
+
+    enabled: bool = True
+    xids: frozenset[int] = frozenset(HARDWARE_XIDS)
+    ecc_errors: int = 1
+
+
+def fault(before: GpuSample | None, after: GpuSample, rules: FaultRules) -> Reason | None:
+    """Return the fault that a GPU shows in a reading and did not show in the one before, None if there is none.
+
+    Without a reading ``before``, everything that the GPU reports is new. A count that is lower than before began
+    anew, because the driver was loaded again.
+    """
+    if not rules.enabled:
+        return None
+    if after.lost and not (before is not None and before.lost):
+        return Reason("gpu-lost")
+    xid = next((each for each in after.new_xids if each in rules.xids), None)
+    if xid is not None:
+        return Reason("gpu-xid", {"xid": xid, "what": HARDWARE_XIDS.get(xid, "")})
+    errors = after.ecc_uncorrected or 0
+    known = (before.ecc_uncorrected or 0) if before is not None else 0
+    new = errors - known if errors >= known else errors
+    if new and rules.ecc_errors and errors >= rules.ecc_errors:
+        return Reason("gpu-ecc", {"new": new, "errors": errors})
+    return None
+
+
+def remembered(before: GpuSample | None, after: GpuSample) -> GpuSample:
+    """Return the reading to compare the next one with, with the last count of errors that was reported."""
+    if after.ecc_uncorrected is not None or before is None:
+        return after
+    return replace(after, ecc_uncorrected=before.ecc_uncorrected)
