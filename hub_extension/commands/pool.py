@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ PROJECT_HEADER = (
     "BUILD QUOTA",
     "ITS JOBS",
 )
+TOPOLOGY_HEADER = ("NODE", "FOR", "TYPE", "GPUS", "LINKED BY NVLINK", "ON A SOCKET", "LABELS")
 BAR = 40
 NO_DEFAULT = "A job that names no project is for your only one, or for that of your latest job."
 GpuCommand = TypeVar("GpuCommand", bound=Callable[..., Any])
@@ -126,13 +127,18 @@ def as_tree(views: list[ProjectView]) -> Iterator[tuple[str, ProjectView]]:
 
 
 @click.command()
+@click.option("--topology", is_flag=True, help="Show how the GPUs are linked, and the nodes' labels, instead.")
 @json_option
-def nodes(*, as_json: bool) -> None:
+def nodes(*, topology: bool, as_json: bool) -> None:
     """Show each node's GPUs and who holds them."""
     with Client() as client:
         pool = client.pool()
     if as_json:
         print_json(pool.nodes)
+        return
+    if topology:
+        rows = [topology_row(node) for node in pool.nodes]
+        print_table(TOPOLOGY_HEADER, rows, empty="No nodes with GPUs.")
         return
     print_table(
         ("NODE", "FOR", "TYPE", "GPUS", "FREE", "STATE", "LIMITS", "HELD BY"),
@@ -173,6 +179,24 @@ def node_row(node: NodeView) -> tuple[object, ...]:
         node.limits,
         ", ".join(f"{who} {number}" for who, number in holders(node.gpus).items()),
     )
+
+
+def topology_row(node: NodeView) -> tuple[object, ...]:
+    """Return one line of the topology's table: groups of GPUs with bars between, ``-`` where none is known."""
+    labels = ", ".join(f"{level} {domain}" for level, domain in sorted(node.labels.items()))
+    groups = (" | ".join(map(ranges, of)) or "-" for of in (node.islands, node.sockets))
+    return (node.name, node.environment, node.gpu_type, len(node.gpus), *groups, labels or "-")
+
+
+def ranges(indices: Sequence[int]) -> str:
+    """Return sorted numbers with those that follow each other as ranges: ``0-3,6``."""
+    runs: list[list[int]] = []
+    for index in indices:
+        if runs and index == runs[-1][-1] + 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def holders(cells: list[GpuCell]) -> dict[str, int]:

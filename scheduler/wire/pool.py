@@ -95,6 +95,10 @@ class NodeView(Answer, frozen=True, kw_only=True):
     free: dict[str, int] = {}
     drains_gpus: bool = False
     """Whether single GPUs of it can be drained: the pool, not the node, chooses which of them a job gets."""
+    islands: list[list[int]] = []
+    """Indices of its GPUs by the fastest link between them, NVLink; empty where all are alike or it is unknown."""
+    sockets: list[list[int]] = []
+    """Indices of its GPUs by processor socket; empty where all are on one or it is unknown."""
 
 
 class TypeNumbers(Answer, frozen=True, kw_only=True):

@@ -161,6 +161,7 @@ def test_projects_nodes_and_the_pool_are_shown(run: Run) -> None:
     }  # fmt: skip
     assert sum(len(node["gpus"]) for node in run("nodes", "--json").json) == 11
     assert "simulated" in run("nodes").out
+    assert "LINKED BY NVLINK" in run("nodes", "--topology").out
     assert "of 8 simulated train GPUs held" in run("top", "--once").out
     assert run("top", "--once", "--json").json["train_gpus"] == 8
 

@@ -16,6 +16,7 @@ from springtide.hub_extension.commands.pool import (
     project_bar,
     project_rows,
     screen,
+    topology_row,
 )
 from springtide.scheduler.wire import (
     DrainView,
@@ -103,6 +104,16 @@ def test_who_drained_a_node_or_a_gpu_is_told_with_the_reason() -> None:
     assert first.startswith("GPU 1 of here was drained by springtide at 1970-01-12 ")
     assert first.endswith(": It reported the Xid error 79.")
     assert second.startswith("here was drained by admin at 1970-01-12 ")
+
+
+def test_the_topology_of_a_node_is_its_groups_of_gpus_and_its_labels() -> None:
+    node = NodeView(
+        name="a", environment="train", gpu_type="h100", available=True, simulated=False, labels={"rack": "r1"},
+        gpus=[GpuCell(index=index, uuid=f"u{index}") for index in range(8)],
+        islands=[[0, 1, 2, 3], [4, 5], [6], [7]], sockets=[[0, 2, 3, 6], [1, 4, 5, 7]],
+    )  # fmt: skip
+    assert topology_row(node)[3:] == (8, "0-3 | 4-5 | 6 | 7", "0,2-3,6 | 1,4-5,7", "rack r1")
+    assert topology_row(replace(node, labels={}, islands=[], sockets=[]))[4:] == ("-", "-", "-")
 
 
 def test_several_gpu_types_have_a_line_each_and_one_type_has_none() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from springtide.scheduler import wire
 from springtide.scheduler.engine.views.node_views import NodeViews
 from springtide.scheduler.model import Environment, Node
@@ -28,6 +30,15 @@ async def test_only_the_node_of_which_something_has_changed_has_a_new_view(pool)
     pool.executor.report(pool.key(job.id), step=1)
     await pool.idle()
     assert all(view is views[view.name] for view in pool.engine.pool().nodes)
+
+
+async def test_the_view_of_a_node_has_the_groups_of_its_gpus(pool):
+    islands, sockets = ((0, 1), (2,), (3,)), ((0, 2), (1, 3))
+    pool.executor.change_nodes(replace(NODES[0], islands=islands, sockets=sockets), NODES[1])
+    await pool.idle()
+    linked, alike = pool.engine.pool().nodes
+    assert (linked.islands, linked.sockets) == ([[0, 1], [2], [3]], [[0, 2], [1, 3]])
+    assert (alike.islands, alike.sockets) == ([], [])
 
 
 async def test_gpus_are_marked_as_borrowed_when_the_quota_changes_under_a_running_job(pool, members):

@@ -180,6 +180,8 @@ def _view(
         drain=_drain_view(drain),
         free={what: number for what in wire.FREE if (number := free[what])},
         drains_gpus=not node.resource,
+        islands=list(map(list, node.islands)),
+        sockets=list(map(list, node.sockets)),
         gpus=[
             wire.GpuCell(
                 index=index,
