@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+import unicodedata
 from collections.abc import Mapping, Sequence
 
 LISTED = 3
@@ -14,6 +15,9 @@ LISTED = 3
 
 SOON = 10.0
 """Time below which a start is "any moment", in seconds."""
+
+UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+"""Unicode categories of control, direction and line characters, which names must not contain."""
 
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
@@ -60,6 +64,11 @@ def article(noun: str) -> str:
 def ordinal_place(place: int) -> str:
     """Return ``Next in line`` or ``Number 3 in line``."""
     return "Next in line" if place == 1 else f"Number {amount(place)} in line"
+
+
+def is_printable(text: str) -> bool:
+    """Return whether a text has no control, direction or line characters."""
+    return all(unicodedata.category(character) not in UNPRINTABLE for character in text)
 
 
 def quoted(name: str) -> str:

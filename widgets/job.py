@@ -16,6 +16,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.client import Client
 from springtide.widgets.connection import PoolError
 from springtide.widgets.display import phrases, plain
+from springtide.widgets.display.environment import Environment
 from springtide.widgets.display.live_job import FINAL
 from springtide.widgets.errors import (
     DownloadError,
@@ -52,6 +53,12 @@ class Job(Handle):
     def progress(self) -> wire.Progress:
         """What the job last reported."""
         return self.info.progress
+
+    @property
+    def environment(self) -> Environment | None:
+        """What the job runs with, as it was when it was submitted; None if nothing was kept."""
+        info = self.info
+        return None if info.environment is None else Environment(info.environment, info.image)
 
     # ---------- waiting
 

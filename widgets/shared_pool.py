@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from springtide.scheduler import wire
-from springtide.scheduler.capture import Captured, Here, submission
+from springtide.scheduler.capture import Captured, Here, environment_shown, submission
 from springtide.scheduler.client import Client
+from springtide.scheduler.client.environments import image_of, missing_words
 from springtide.scheduler.client.times import prospect
 from springtide.widgets.comparison import Comparison
 from springtide.widgets.connection import Connection, connection
 from springtide.widgets.display import phrases, plain
+from springtide.widgets.display.environment import Environment
 from springtide.widgets.display.output_types import jobs_output, pool_output
 from springtide.widgets.errors import SpringtideError
 from springtide.widgets.handle import show
@@ -201,8 +203,8 @@ class Pool:
 
     def send(self, captured: Captured, options: Mapping[str, Any]) -> Job:
         """Send what was captured."""
-        accepted = self._accepted(captured, options, None)
-        return Job(accepted.id, self._way, captured.notes)
+        accepted = self._accepted(_request(captured, options), captured)
+        return Job(accepted.id, self._way, (*captured.notes, *_missing(accepted)))
 
     def _send_sweep(
         self, plan: Plan, at_least: int, at_most: int | None, options: Mapping[str, Any], wanted: Wanted
@@ -217,15 +219,30 @@ class Pool:
             history=plan.history,
         )
         captured = capture_payload(plan.payload, wanted.function, here())
-        accepted = self._accepted(captured, options, trials)
-        return Sweep(accepted.id, self._way, captured.notes)
+        accepted = self._accepted(msgspec.structs.replace(_request(captured, options), trials=trials), captured)
+        return Sweep(accepted.id, self._way, (*captured.notes, *_missing(accepted)))
 
-    def _accepted(self, captured: Captured, options: Mapping[str, Any], trials: wire.Trials | None) -> wire.Job:
-        request = submission(captured, checked(options), uuid.uuid4().hex)
-        request = msgspec.structs.replace(request, trials=trials)
+    def _accepted(self, request: wire.Submission, captured: Captured) -> wire.Job:
         if sum(len(content) for content in request.files.values()) > UNCHECKED:
             check_size(request, self.me.max_body, captured.sizes)
         return self.connection.ask(Client.submit, request)
+
+    def environment(
+        self, work: Work, /, *args: Any, kwargs: Mapping[str, Any] | None = None, **keywords: Any
+    ) -> Environment:
+        """Return what a job would run with if it were submitted like this: Python, packages, files and variables.
+
+        Takes what `submit` takes and submits nothing: ``pool.environment(train, 0.1, gpus=4)``. Packages that the
+        code imports and the Python of the job does not have are named. Raise `CaptureError` and `OptionError`.
+        """
+        options, call = split_keywords(work, kwargs, keywords)
+        return self.environment_of(capture(work, args, call, here()), options)
+
+    def environment_of(self, captured: Captured, options: Mapping[str, Any]) -> Environment:
+        """Return what a job of this would run with."""
+        request = _request(captured, options)
+        image = image_of(request.image, self.me.images)
+        return Environment(environment_shown(request, image), image)
 
     @takes_options
     def when(self, **options: Any) -> Prospect:
@@ -348,7 +365,17 @@ def backend_of(pool: Pool, variables: Callable[[], Mapping[str, Any]] | None = N
     """Return what answers a form; ``variables`` gives those of the notebook unless it is another function."""
     from springtide.widgets.form.backend import FormBackend  # noqa: PLC0415 - few need it
 
-    return FormBackend(lambda: pool.connection, pool.submit, variables or namespace)
+    return FormBackend(lambda: pool.connection, pool.submit, pool.environment_of, variables or namespace)
+
+
+def _request(captured: Captured, options: Mapping[str, Any]) -> wire.Submission:
+    return submission(captured, checked(options), uuid.uuid4().hex)
+
+
+def _missing(accepted: wire.Job) -> list[str]:
+    """Return what to tell of packages that the job's Python does not have."""
+    words = "" if accepted.environment is None else missing_words(accepted.environment)
+    return [phrases.clean(words)] if words else []
 
 
 def _all_jobs(client: Client, /, **filters: Any) -> list[wire.Job]:

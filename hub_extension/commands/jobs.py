@@ -8,7 +8,7 @@ from collections.abc import Callable
 import click
 
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, printable
-from springtide.scheduler.client import Client, PoolError
+from springtide.scheduler.client import Client, PoolError, environments
 from springtide.scheduler.client.times import moment
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Job
@@ -102,7 +102,7 @@ def why(job: Job) -> str:
 @click.argument("job_id", metavar="JOB")
 @json_option
 def show(*, job_id: str, as_json: bool) -> None:
-    """Show a job: how it stands, what it asked for, what it reported and what it left."""
+    """Show a job: how it stands, what it asked for and runs with, what it reported and left."""
     with Client() as client:
         job = client.job(job_id)
         left = [] if job.trials is not None else client.outputs(job.id).items
@@ -114,6 +114,10 @@ def show(*, job_id: str, as_json: bool) -> None:
     for name, value in facts.items():
         if value:
             click.echo(f"  {name:<10} {one_line(value)}")
+    if job.environment is not None:
+        click.echo("It runs with")
+        for head, words in environments.facts(job.environment, job.image):
+            click.echo(one_line(f"{head}: {words}"))
 
 
 def facts_of(job: Job, now: float) -> dict[str, str]:

@@ -6,18 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from springtide.hub_extension.commands.jobs import show_log, why
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, say
-from springtide.scheduler.capture import Captured, CaptureError, Here, capture_words, submission
+from springtide.scheduler.capture import Captured, CaptureError, Here, capture_words, environment_shown, submission
 from springtide.scheduler.client import Client, flags
+from springtide.scheduler.client.environments import facts, image_of, missing_words
 from springtide.scheduler.client.times import prospect
 from springtide.scheduler.wire import Job, Submission, Surface
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option(
-    "--dry-run", is_flag=True, help="Do not send it: tell when it would start, and what would be paused."
+    "--dry-run",
+    is_flag=True,
+    help="Do not send it: tell when it would start, what would be paused, and what it would run with.",
 )
 @click.option("-f", "--follow", is_flag=True, help="Show its log until it has ended.")
 @json_option
@@ -37,6 +41,8 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
         return
     with Client() as client:
         job = client.submit(request)
+        if job.environment is not None and (missing := missing_words(job.environment)):
+            say(missing)
         if follow:
             job = watch(client, job, as_json=as_json)
     if as_json:
@@ -51,13 +57,17 @@ submit.params[:0] = flags.flags(Surface.COMMAND)
 
 
 def tell_when(request: Submission, *, as_json: bool) -> None:
-    """Say when the job would start if it were sent now."""
+    """Say when the job would start if it were sent now, and with which environment."""
     with Client() as client:
         told = client.when(request)
+        image = image_of(request.image, client.me().images)
+    environment = environment_shown(request, image)
     if as_json:
-        print_json(told)
-    else:
-        click.echo(one_line(f"{prospect(told)} Nothing was sent."))
+        print_json({**msgspec.to_builtins(told), "environment": environment, "image": image})
+        return
+    click.echo(one_line(f"{prospect(told)} Nothing was sent."))
+    for head, words in facts(environment, image):
+        click.echo(one_line(f"{head}: {words}"))
 
 
 def capture(command: tuple[str, ...]) -> Captured:

@@ -13,7 +13,7 @@ from springtide.scheduler.capture.command import (
     split_command,
 )
 from springtide.scheduler.capture.errors import CaptureError
-from springtide.scheduler.capture.request import submission
+from springtide.scheduler.capture.request import environment_shown, submission
 
 __all__ = [
     "RUNNER",
@@ -24,6 +24,7 @@ __all__ = [
     "capture_command",
     "capture_notebook",
     "capture_words",
+    "environment_shown",
     "split_command",
     "submission",
 ]

@@ -10,12 +10,13 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.errors import CaptureError
+from springtide.scheduler.capture.imports import Imports, imports_of_cells, reached_imports
 
 RUNNER = "springtide.training.run"
 SOURCE_CAP = 200_000
@@ -28,7 +29,7 @@ class Captured:
     """A piece of work ready to be sent: the parts of a `Submission` that say what runs.
 
     ``source`` is the text a person recognises it by, ``notes`` are remarks for that person,
-    ``sizes`` the bytes that its largest variables take.
+    ``sizes`` the bytes that its largest variables take, ``imports`` what it imports from outside of ``files``.
     """
 
     kind: str
@@ -40,6 +41,7 @@ class Captured:
     env: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
+    imports: Imports = Imports()  # noqa: RUF009 - frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,9 @@ def capture_notebook(path: Path, here: Here) -> Captured:
     _require(whole)
     content = sources.read(whole)
     cells = _code_cells(content, path)
-    files = dict(sources.imported_files(_cell_imports(cells), whole.parent))
-    files[path.name] = content
+    imports = imports_of_cells(cells)
+    modules = sources.imported_files(imports.all, whole.parent)
+    files = {**modules, path.name: content}
     notes = [f"Sent {path.name} as it was last saved."]
     if here.notebook is not None and here.notebook.resolve() == whole.resolve():
         notes = [f"Sent {path.name} as it was last saved: changes made after that are not part of the job."]
@@ -77,6 +80,7 @@ def capture_notebook(path: Path, here: Here) -> Captured:
         cwd=str(whole.parent),
         source="\n\n".join(cells)[:SOURCE_CAP],
         notes=tuple(notes),
+        imports=reached_imports(modules, (), imports),
     )
 
 
@@ -91,7 +95,7 @@ def capture_command(argv: Sequence[str], here: Here) -> Captured:
         raise CaptureError(msg)
     words = [_interpreter(argv[0], here), *argv[1:]]
     source = shlex.join(argv)[:SOURCE_CAP]
-    module = _module_option(words) if _is_python(words[0]) else None
+    module = _module_option(words) if is_python(words[0]) else None
     if module is not None and sources.module_path(module[1].split(".")[0], here.cwd) is not None:
         return _capture_module(words, module, here, source)
     place = _script_place(words, here.cwd)
@@ -104,7 +108,8 @@ def capture_command(argv: Sequence[str], here: Here) -> Captured:
         words[:1] = _launcher(script, here)
         place = len(words) - len(argv)
     words[place] = f"{{code}}/{script.name}"
-    return Captured("command", script.stem, tuple(words), files, str(here.cwd), source)
+    imports = reached_imports(files, [script.name])
+    return Captured("command", script.stem, tuple(words), files, str(here.cwd), source, imports=imports)
 
 
 def _capture_module(words: list[str], option: tuple[int, str], here: Here, source: str) -> Captured:
@@ -114,8 +119,9 @@ def _capture_module(words: list[str], option: tuple[int, str], here: Here, sourc
         note = f"{words[0]} reads the module {module} as it is when the job starts, not as it is now."
         return Captured("command", name, tuple(words), {}, str(here.cwd), source, notes=(note,))
     argv = (*words[:place], "-P", *words[place:])
-    env = {"PYTHONPATH": "{code}"}
-    return Captured("command", name, argv, sources.tree(here.cwd), str(here.cwd), source, env)
+    env, files = {"PYTHONPATH": "{code}"}, sources.tree(here.cwd)
+    imports = reached_imports(files, (), Imports(frozenset({module, f"{module}.__main__"})))
+    return Captured("command", name, argv, files, str(here.cwd), source, env, imports=imports)
 
 
 def split_command(command: str) -> list[str]:
@@ -143,7 +149,8 @@ def _interpreter(word: str, here: Here) -> str:
     return here.python if word in {"python", "python3", version} else word
 
 
-def _is_python(word: str) -> bool:
+def is_python(word: str) -> bool:
+    """Return whether a word of a command is a Python interpreter."""
     return re.fullmatch(r"(python|pypy)[0-9.]*", Path(word).name) is not None
 
 
@@ -166,7 +173,7 @@ def _first_operand(words: Sequence[str]) -> int | None:
 
 
 def _script_place(words: Sequence[str], cwd: Path) -> int | None:
-    if _is_python(words[0]):
+    if is_python(words[0]):
         first = _first_operand(words)
         if first is None or words[first] == "-c":
             return None
@@ -188,7 +195,7 @@ def _launcher(script: Path, here: Here) -> list[str]:
         if words and Path(words[0]).name == "env":
             words = words[1:]
         if words:
-            return [_interpreter(Path(words[0]).name, here) if _is_python(words[0]) else words[0], *words[1:], ""]
+            return [_interpreter(Path(words[0]).name, here) if is_python(words[0]) else words[0], *words[1:], ""]
     if script.suffix == ".py":
         return [here.python, ""]
     msg = f"{script.name} does not say what runs it. Begin it with a line such as #!/bin/bash."
@@ -213,8 +220,3 @@ def _code_cells(content: bytes, path: Path) -> list[str]:
         msg = f"{path.name} is not a notebook of format 4, such as JupyterLab saves."
         raise CaptureError(msg) from None
     return texts
-
-
-def _cell_imports(cells: Iterable[str]) -> set[str]:
-    pattern = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
-    return {name for cell in cells for name in pattern.findall(cell)}

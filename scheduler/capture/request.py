@@ -6,7 +6,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from springtide.scheduler.capture.command import Captured
-from springtide.scheduler.wire import Submission
+from springtide.scheduler.capture.environment import python_environment
+from springtide.scheduler.wire import JobEnvironment, Submission
+
+
+def environment_shown(request: Submission, image: str | None) -> JobEnvironment:
+    """Return the environment of a job as it is shown before it is submitted.
+
+    ``image`` is the container image that the job runs in, None on one machine: what an image lacks is not known.
+    """
+    told = request.environment
+    return JobEnvironment(
+        python="" if told is None else told.python,
+        path="" if told is None else told.path,
+        packages={} if told is None else told.packages,
+        missing=[] if image or told is None else told.missing,
+        files=sorted(request.files),
+        file_count=len(request.files),
+        file_bytes=sum(map(len, request.files.values())),
+        variables=sorted(request.env),
+    )
 
 
 def submission(captured: Captured, options: Mapping[str, Any], key: str | None = None) -> Submission:
@@ -26,4 +45,5 @@ def submission(captured: Captured, options: Mapping[str, Any], key: str | None =
         files=dict(captured.files),
         source=captured.source,
         key=key,
+        environment=python_environment(captured),
     )

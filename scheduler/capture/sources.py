@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import sys
 import sysconfig
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from springtide.scheduler.capture.errors import CaptureError
+from springtide.scheduler.capture.imports import imports_of_file
 from springtide.scheduler.wording import size
 
 CODE = frozenset({".py"})
@@ -99,7 +99,7 @@ def imported_files(names: Iterable[str], root: Path) -> dict[str, bytes]:
         content = read(path)
         files[path.relative_to(root).as_posix()] = content
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        pending.extend(_imports(content, package))
+        pending.extend(imports_of_file(content, package).all)
     return files
 
 
@@ -158,25 +158,3 @@ def _own_files(workdir: Path) -> Callable[[str], bool]:
         return not any(part.startswith(".") or part in SKIPPED for part in path.relative_to(root).parts[:-1])
 
     return is_own
-
-
-def _imports(content: bytes, package: str) -> Iterator[str]:
-    try:
-        parsed = ast.parse(content)
-    except (SyntaxError, ValueError):
-        return
-    for node in ast.walk(parsed):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = _absolute(node, package)
-            yield base
-            yield from (f"{base}.{alias.name}" for alias in node.names)
-
-
-def _absolute(node: ast.ImportFrom, package: str) -> str:
-    if not node.level:
-        return node.module or ""
-    parents = package.split(".")
-    kept = parents[: len(parents) - node.level + 1]
-    return ".".join([*kept, node.module] if node.module else kept)

@@ -15,6 +15,7 @@ import httpx
 import msgspec
 
 from springtide.scheduler import wire
+from springtide.scheduler.client.environments import IMAGE_VARIABLE
 from springtide.scheduler.client.errors import Unreachable
 from springtide.scheduler.client.stream import EventStream
 from springtide.scheduler.client.transport import Transport
@@ -89,7 +90,7 @@ class Client:
         without an image gets that of the notebook it is sent from (``SPRINGTIDE_IMAGE``), if that has one.
         """
         key = submission.key or uuid.uuid4().hex
-        image = os.environ.get("SPRINGTIDE_IMAGE") or None if submission.image is None else submission.image
+        image = os.environ.get(IMAGE_VARIABLE) or None if submission.image is None else submission.image
         body = msgspec.structs.replace(submission, key=key, image=image)
         return self._http.struct(wire.Job, "POST", "jobs", body=body, repeat=True)
 

@@ -6,6 +6,8 @@ Requests refuse unknown fields. Quantities are GPUs, times are seconds since the
 
 from __future__ import annotations
 
+from springtide.scheduler.wire.environments.requests import MAX_PACKAGES, PythonEnvironment
+from springtide.scheduler.wire.environments.views import JobEnvironment
 from springtide.scheduler.wire.events import Event, Problem
 from springtide.scheduler.wire.forecast import (
     MOST_STARTS,
@@ -126,6 +128,7 @@ __all__ = [
     "MAX_GPUS",
     "MAX_JOBS_PAGE",
     "MAX_NAME",
+    "MAX_PACKAGES",
     "MAX_PARAMETERS",
     "MAX_TAG",
     "MAX_TAGS",
@@ -162,6 +165,7 @@ __all__ = [
     "Idle",
     "Job",
     "JobActed",
+    "JobEnvironment",
     "JobPage",
     "JobRanges",
     "JobUsage",
@@ -192,6 +196,7 @@ __all__ = [
     "ProjectEdit",
     "ProjectOutlook",
     "ProjectView",
+    "PythonEnvironment",
     "Reason",
     "Request",
     "Rerun",

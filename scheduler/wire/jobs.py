@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from springtide.scheduler.wire.environments.views import JobEnvironment
 from springtide.scheduler.wire.events import Problem
 from springtide.scheduler.wire.reruns.views import RerunOf
 from springtide.scheduler.wire.shapes import MAX_JOBS_PAGE, Answer, Request, Word
@@ -163,6 +164,8 @@ class Job(Answer, frozen=True, kw_only=True):
     """Words of its user's by which it is found."""
     rerun: RerunOf | None = None
     """The run that the job repeats; None of a job that was submitted."""
+    environment: JobEnvironment | None = None
+    """What it runs with, of one job that is asked for; None in lists and events, and where nothing was kept."""
 
 
 class JobPage(Answer, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, inspect
 
 from springtide.scheduler.wire import durations
+from springtide.scheduler.wire.environments.requests import PythonEnvironment
 from springtide.scheduler.wire.options import EVERYWHERE, Kind, Option, Surface
 from springtide.scheduler.wire.shapes import (
     MAX_IMAGE,
@@ -164,7 +165,8 @@ class Submission(Wish, frozen=True, kw_only=True):
     ``argv`` is the command; in it and in ``env`` values, ``{code}`` stands for the directory that ``files``
     (relative path to content) are written to. ``cwd`` is the working directory (the job's own directory if
     None). ``key`` makes a submission safe to repeat: the same key of the same user answers the job that was
-    accepted first. With ``trials`` it is a sweep, and what it asks for is asked for each trial.
+    accepted first. With ``trials`` it is a sweep, and what it asks for is asked for each trial. ``environment`` is
+    what was found of the Python that runs it, where that is known.
     """
 
     argv: Annotated[list[str], Meta(min_length=1, max_length=4096)]
@@ -196,6 +198,7 @@ class Submission(Wish, frozen=True, kw_only=True):
     source: Annotated[str, Meta(max_length=200_000)] = ""
     key: Annotated[str, Meta(max_length=128)] | None = None
     trials: Trials | None = None
+    environment: PythonEnvironment | None = None
 
 
 def _table() -> Iterator[Option]:

@@ -229,9 +229,13 @@ def test_a_dry_run_tells_when_the_job_would_start_and_sends_nothing(run: Run, di
     before = run("jobs", "--json").json["items"]
     done = run("submit", "--dry-run", "--gpus", "1", "--", "python", "never.py")
     assert done.code == 0, done.err
-    assert done.out.startswith("It would ")
-    assert done.out.endswith("Nothing was sent.\n")
-    assert run("submit", "--dry-run", "--json", "--", "python", "never.py").json["job"]["likely"] is not None
+    first, *environment = done.out.splitlines()
+    assert first.startswith("It would ")
+    assert first.endswith("Nothing was sent.")
+    assert [line.partition(":")[0] for line in environment] == ["Python", "Files"]
+    told = run("submit", "--dry-run", "--json", "--", "python", "never.py").json
+    assert told["job"]["likely"] is not None
+    assert told["environment"]["files"] == ["never.py"]
     assert [job["id"] for job in run("jobs", "--json").json["items"]] == [job["id"] for job in before]
 
 
@@ -240,6 +244,18 @@ def test_a_dry_run_of_what_never_fits_is_refused_as_the_job_would_be(run: Run, d
     done = run("submit", "--dry-run", "--gpus", "1000", "--", "python", "never.py")
     assert done.code == 2
     assert "1000 GPUs per worker were asked for" in done.err
+
+
+def test_what_is_missing_is_told_at_submission_and_shown_with_the_job(run: Run, directory: Path) -> None:
+    (directory / "lacks.py").write_text("import nowhere_to_be_found\n")
+    sent = run("submit", "--json", "-e", "TOKEN=hunter2", "--", "python", "lacks.py")
+    assert "nowhere_to_be_found is imported by the code and not installed in" in sent.err
+    shown = run("show", sent.json["id"])
+    assert shown.code == 0, shown.err
+    assert "Missing: nowhere_to_be_found is imported" in shown.out
+    assert "Variables: TOKEN\n" in shown.out
+    assert "hunter2" not in shown.out
+    assert run("show", sent.json["id"], "--json").json["environment"]["missing"] == ["nowhere_to_be_found"]
 
 
 def test_the_list_says_when_a_waiting_job_likely_starts(run: Run, directory: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from springtide.scheduler import wire
+from springtide.scheduler import wire, wording
 from springtide.scheduler.engine import EngineSettings
 from springtide.scheduler.engine.requests import validation
 from springtide.scheduler.model import Node, Project
@@ -179,7 +179,7 @@ def test_whatever_is_sent_is_accepted_or_refused_and_files_stay_inside(files, ar
         spec = checked(files=files, argv=argv, env=env, name=name)
     except Refusal:
         return
-    assert validation.is_printable(spec.name)
+    assert wording.is_printable(spec.name)
     for file in files:
         assert not file.startswith("/")
         assert ".." not in file.split("/")

@@ -210,6 +210,26 @@ def test_the_job_page_follows_log_progress_and_attempts(visit: Visit, service: S
     expect(page.get_by_test_id("attempt-row").first).to_contain_text("Paused")
 
 
+def test_the_job_page_tells_what_the_job_runs_with(visit: Visit, service: Service) -> None:
+    told = wire.PythonEnvironment(
+        python="3.12.4",
+        path="/opt/lab/bin/python",
+        packages={"torch": "2.8.0", "numpy": "2.1.3"},
+        missing=["timm"],
+    )
+    files = {f"model/{name}.py": b"pass" for name in ("train", "data")}
+    job = service.submit("susan", "true", environment=told, files=files, env={"TOKEN": "hunter2"})
+    service.until(job.id, lambda found: found.state == "succeeded")
+    page = visit("susan", f"jobs/{job.id}")
+    shown = page.get_by_test_id("section-environment")
+    expect(shown).to_contain_text("3.12.4, /opt/lab/bin/python")
+    expect(shown).to_contain_text("numpy 2.1.3, torch 2.8.0")
+    expect(shown).to_contain_text("timm is imported by the code and not installed in /opt/lab/bin/python.")
+    expect(shown).to_contain_text("model/data.py, model/train.py (8 B)")
+    expect(shown).to_contain_text("TOKEN")
+    expect(page.get_by_text("hunter2")).to_have_count(0)
+
+
 LEAVING = """
 import json, os, time
 output = os.environ["SPRINGTIDE_OUTPUT_DIR"]

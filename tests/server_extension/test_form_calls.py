@@ -53,6 +53,21 @@ def test_a_command_is_sent_in_the_directory_of_its_notebook(server: NotebookServ
     assert (job.name, job.time_limit, job.kind) == ("typed", 600.0, "command")
 
 
+def test_the_environment_of_a_command_is_told_and_nothing_is_submitted(
+    server: NotebookServer, service: str
+) -> None:
+    (server.root / "lacking.py").write_text("import nowhere_to_be_found\nraise SystemExit('it was run')\n")
+    with server.client() as page, Client(service, "susan") as susan:
+        before = len(list(susan.all_jobs(mine=True)))
+        found = page.post("../../environment", json={"path": "lacking.py", "typed": {"env": "TOKEN=hunter2"}})
+        missing = page.post("../../environment", json={"command": "python nowhere.py"})
+        assert len(list(susan.all_jobs(mine=True))) == before
+    assert found.json()["environment"]["missing"] == ["nowhere_to_be_found"]
+    assert found.json()["environment"]["variables"] == ["TOKEN"]
+    assert "hunter2" not in found.text
+    assert (missing.status_code, missing.json()["code"]) == (422, "not_sent")
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "words"),
     [

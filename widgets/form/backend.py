@@ -10,16 +10,20 @@ from typing import Any
 
 import msgspec
 
+from springtide.scheduler.capture import Captured, Here
 from springtide.scheduler.client import Client
-from springtide.scheduler.wire import Problem
+from springtide.scheduler.wire import JobEnvironment, Problem
 from springtide.scheduler.wire.forms.fields import Form, form_of, typed_options
 from springtide.widgets.connection import Connection, PoolError, UnreachableError
+from springtide.widgets.display.environment import Environment
 from springtide.widgets.errors import OptionError, SpringtideError
 from springtide.widgets.form.arguments import Callee, call_of, described
 from springtide.widgets.form.review import Review, question, refused, reviewed
 from springtide.widgets.job import Job
+from springtide.widgets.submission.capture import capture, capture_sources
 
 Submit = Callable[..., Job]
+Describe = Callable[[Captured, Mapping[str, Any]], Environment]
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,6 +43,13 @@ class Sent(msgspec.Struct, frozen=True):
     notes: list[str]
 
 
+class Described(msgspec.Struct, frozen=True):
+    """What a job would run with; ``image`` is None on one machine."""
+
+    environment: JobEnvironment
+    image: str | None
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for, or why it cannot be had; ``field`` is the one that is wrong."""
 
@@ -48,15 +59,20 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FormBackend:
-    """Answers a form. ``submit`` is `Pool.submit`, ``namespace`` gives the notebook's variables."""
+    """Answers a form. ``namespace`` gives the notebook's variables.
+
+    ``submit`` is `Pool.submit`, ``describe`` tells what a job of something captured would run with.
+    """
 
     def __init__(
         self,
         connection: Callable[[], Connection],
         submit: Submit,
+        describe: Describe,
         namespace: Callable[[], Mapping[str, Any]],
     ) -> None:
-        self._connection, self._submit, self._namespace = connection, submit, namespace
+        self._connection, self._submit, self._describe = connection, submit, describe
+        self._namespace = namespace
 
     def answer(self, asked: object) -> dict[str, Any]:
         """Return the answer to what a page asks, as plain data. What it asks is not trusted to make sense."""
@@ -99,6 +115,17 @@ class FormBackend:
         except UnreachableError as error:
             return refused(unread, Problem(status=0, code="unreachable", message=str(error)))
 
+    def environment(self, request: Asked) -> Described:
+        """Return what the job would run with; options that cannot be read are left out."""
+        options, _ = typed_options(request.typed)
+        here = Here(Path.cwd())
+        if request.kind == "function":
+            captured = capture_sources(self._function(request.work, self._namespace()), here)
+        else:
+            captured = capture(Path(request.work) if request.kind == "notebook" else request.work, (), {}, here)
+        found = self._describe(captured, options)
+        return Described(found.told, found.image)
+
     def submit(self, request: Asked) -> Sent:
         """Submit what is filled in. Raise `SpringtideError` if it was not taken."""
         job = self.submitted(request)
@@ -130,6 +157,7 @@ class FormBackend:
         "functions": functions,
         "arguments": arguments,
         "review": review,
+        "environment": environment,
         "submit": submit,
     }
 

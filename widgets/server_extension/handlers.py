@@ -21,7 +21,7 @@ from springtide.widgets.connection import NOT_ON_HUB
 from springtide.widgets.server_extension import form
 from springtide.widgets.server_extension.allowed import EVENTS_QUERY, Target, last_event_id, query_text, target
 from springtide.widgets.server_extension.pool_gate import GateError, PoolGate
-from springtide.widgets.server_extension.sending import read, send
+from springtide.widgets.server_extension.sending import describe, read, send
 from springtide.widgets.shared_pool import Pool
 
 PREFIX: Final = "springtide"
@@ -200,6 +200,24 @@ class SendHandler(PoolHandler):
             self.answer(201, msgspec.json.encode(sent))
 
 
+class EnvironmentHandler(PoolHandler):
+    """What a job that the page would send runs with."""
+
+    @authenticated
+    @authorized
+    async def post(self) -> None:
+        """Answer the environment of a script, a notebook or a command. Nothing is submitted."""
+        try:
+            self.check_size()
+            _ = self.gate  # raises where there is no pool
+            root = Path(self.settings["server_root_dir"])
+            found = await asyncio.to_thread(describe, read(self.request.body), root, Pool())
+        except GateError as error:
+            self.refuse(error.problem)
+        else:
+            self.answer(200, msgspec.json.encode(found))
+
+
 class FormHandler(PoolHandler):
     """The form: what it is drawn of, and what the pool says of what is typed into it."""
 
@@ -235,6 +253,7 @@ def handlers(base_url: str, environment: Mapping[str, str] = os.environ) -> Hand
     return [
         (url_path_join(base_url, PREFIX, "send"), SendHandler, shared),
         (url_path_join(base_url, PREFIX, "form"), FormHandler, shared),
+        (url_path_join(base_url, PREFIX, "environment"), EnvironmentHandler, shared),
         (f"{at}/events", EventsHandler, shared),
         (f"{at}/(.*)", CallHandler, shared),
     ]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from springtide.scheduler.capture import CaptureError, Here
+from springtide.scheduler.capture import Captured, CaptureError, Here
 from springtide.scheduler.client import PoolError, Unreachable
 from springtide.scheduler.wire import Problem
 from springtide.scheduler.wire.forms.fields import typed_options
 from springtide.scheduler.wording import quoted
 from springtide.widgets.errors import OptionError, SpringtideError
+from springtide.widgets.form.backend import Described
 from springtide.widgets.job import Job
 from springtide.widgets.server_extension.pool_gate import GateError
 from springtide.widgets.shared_pool import Pool
@@ -53,17 +56,36 @@ def read(body: bytes) -> Sending:
 
 def send(request: Sending, root: Path, pool: Pool) -> Sent:
     """Send the file as it was last saved, or the command; return when the job is on disk. Raise `GateError`."""
+    typed, problems = typed_options(request.typed)
+    for name, words in problems.items():
+        raise GateError(Problem(status=422, code="invalid", message=words, field=name))
+    with _as_problems():
+        job: Job = pool.send(_captured(request, root), {**request.options, **typed})
+    return Sent(job.id, list(job.notes))
+
+
+def describe(request: Sending, root: Path, pool: Pool) -> Described:
+    """Return what a job of the file or the command would run with. Raise `GateError`."""
+    with _as_problems():
+        found = pool.environment_of(_captured(request, root), typed_options(request.typed)[0])
+    return Described(found.told, found.image)
+
+
+def _captured(request: Sending, root: Path) -> Captured:
     if request.command:
         work: str | Path = request.command
         place = locate_directory(request.directory, root)
     else:
         file = locate(request.path, root)
         work, place = Path(file.name), file.parent
-    typed, problems = typed_options(request.typed)
-    for name, words in problems.items():
-        raise GateError(Problem(status=422, code="invalid", message=words, field=name))
+    return capture(work, (), {}, Here(place, sys.executable))
+
+
+@contextmanager
+def _as_problems() -> Iterator[None]:
+    """Raise `GateError` for whatever a job is not sent for."""
     try:
-        job: Job = pool.send(capture(work, (), {}, Here(place, sys.executable)), {**request.options, **typed})
+        yield
     except PoolError as error:
         raise GateError(error.problem) from None
     except Unreachable as error:
@@ -72,7 +94,6 @@ def send(request: Sending, root: Path, pool: Pool) -> Sent:
         raise GateError(Problem(status=422, code="not_sent", message=str(error))) from None
     except SpringtideError as error:
         raise GateError(Problem(status=503, code="no_pool", message=str(error))) from None
-    return Sent(job.id, list(job.notes))
 
 
 def locate(path: str, root: Path) -> Path:

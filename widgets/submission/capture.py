@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from springtide.scheduler import capture as commands
-from springtide.scheduler.capture import RUNNER, SOURCE_CAP, Captured, Here, capture_words, split_command
+from springtide.scheduler.capture import RUNNER, SOURCE_CAP, Captured, Here, capture_words, sources, split_command
 from springtide.scheduler.wording import article
 from springtide.widgets.errors import CaptureError
-from springtide.widgets.submission.functions import Payload, called, pickle_call, pickle_cell
+from springtide.widgets.submission.functions import Payload, called, pickle_call, pickle_cell, sources_of
 
 PAYLOAD = "payload.pkl"
 
@@ -37,6 +38,13 @@ def capture(work: Work, args: Sequence[Any], kwargs: Mapping[str, Any], here: He
 def capture_payload(payload: Payload, function: Callable[..., Any], here: Here) -> Captured:
     """Capture a function whose payload is made."""
     return _pickled(payload, called(function), here)
+
+
+def capture_sources(function: Callable[..., Any], here: Here) -> Captured:
+    """Capture the files that a function is sent with, and what it imports, without what it is called with."""
+    modules = list(sources.local_modules(here.cwd))
+    files, imports = sources_of(function, (), here.cwd, modules)
+    return replace(_pickled(Payload(b"", files, "", imports=imports), called(function), here), files=files)
 
 
 def capture_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], here: Here) -> Captured:
@@ -66,6 +74,7 @@ def _pickled(payload: Payload, name: str, here: Here) -> Captured:
         source=payload.source[:SOURCE_CAP],
         notes=payload.notes,
         sizes=payload.sizes,
+        imports=payload.imports,
     )
 
 

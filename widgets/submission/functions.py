@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dis
 import functools
 import inspect
 import linecache
@@ -18,8 +17,10 @@ from typing import Any
 import cloudpickle
 
 from springtide.scheduler.capture import sources
+from springtide.scheduler.capture.imports import Imports, imports_of_tree, reached_imports
 from springtide.widgets.errors import CaptureError
 from springtide.widgets.submission.explain import find_culprit, parts, try_pickle, used_globals
+from springtide.widgets.submission.imports import lazy_imports, needed_modules
 from springtide.widgets.submission.names import imported_names, needed_names
 from springtide.widgets.submission.sent import Call, Cell, compile_cell
 
@@ -32,13 +33,14 @@ PLAIN = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozense
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What runs, pickled; the source files it may still import; and what the user should know."""
+    """What runs, pickled; the source files it may still import; what it imports from elsewhere; what to tell."""
 
     data: bytes
     files: Mapping[str, bytes]
     source: str
     notes: tuple[str, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
+    imports: Imports = Imports()  # noqa: RUF009 - frozen
 
 
 def pickle_call(
@@ -70,12 +72,24 @@ def pickle_payload(
     whole = {"function": Call(function, dict(_unfiled_sources(function))), **call}
     modules = list(sources.local_modules(workdir))
     data, notes = _pickle(whole, called(function), [("", function), *named], modules)
-    files = {
-        **sources.imported_files(_lazy_imports(function), workdir),
-        **sources.module_files(modules),
-    }
+    files, imports = sources_of(function, [value for _, value in named], workdir, modules)
     sizes = _sizes(data, {**dict(parts(_plain(function))), **dict(named)})
-    return Payload(data, files, f"{source_of(function)}{words}", notes, sizes)
+    return Payload(data, files, f"{source_of(function)}{words}", notes, sizes, imports)
+
+
+def sources_of(
+    function: Any, values: Iterable[Any], workdir: Path, modules: Sequence[types.ModuleType]
+) -> tuple[dict[str, bytes], Imports]:
+    """Return the files that a function may import from the directory, and what is imported from elsewhere.
+
+    ``values`` are those that it is called with, ``modules`` the ones that this process has from the directory.
+    """
+    plain = _plain(function)
+    lazy = lazy_imports(plain.__code__) if isinstance(plain, types.FunctionType) else ()
+    own = sources.module_files(modules)
+    files = {**sources.imported_files(lazy, workdir), **own}
+    needed = needed_modules([function, *values], {"__main__", *(module.__name__ for module in modules)})
+    return files, reached_imports(files, own, needed)
 
 
 def _call_words(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
@@ -110,9 +124,12 @@ def pickle_cell(text: str, namespace: dict[str, Any], hidden: Iterable[str], wor
     modules = list(sources.local_modules(workdir))
     named = [(f"variable `{name}`", value) for name, value in variables.items()]
     data, notes = _pickle(call, "the cell", named, modules)
-    files = {**sources.imported_files(imported_names(tree), workdir), **sources.module_files(modules)}
-    captured = ", ".join(variables) or "no variables"
-    return Payload(data, files, text, (f"Sent with the cell: {captured}.", *notes), _sizes(data, dict(named)))
+    own = sources.module_files(modules)
+    files = {**sources.imported_files(imported_names(tree), workdir), **own}
+    needed = needed_modules(variables.values(), {"__main__", *(module.__name__ for module in modules)})
+    imports = reached_imports(files, own, needed | imports_of_tree(tree))
+    note = f"Sent with the cell: {', '.join(variables) or 'no variables'}."
+    return Payload(data, files, text, (note, *notes), _sizes(data, dict(named)), imports)
 
 
 def check_arguments(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -184,17 +201,6 @@ def _unfiled_sources(function: Any) -> Iterator[tuple[str, str]]:
             yield file, "".join(cached[2])
         if value.__module__ == "__main__":
             pending.extend(used_globals(value).values())
-
-
-def _lazy_imports(function: Any) -> Iterator[str]:
-    pending: list[types.CodeType] = []
-    plain = _plain(function)
-    if isinstance(plain, types.FunctionType):
-        pending.append(plain.__code__)
-    while pending:
-        code = pending.pop()
-        pending.extend(constant for constant in code.co_consts if isinstance(constant, types.CodeType))
-        yield from (str(step.argval) for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME")
 
 
 def _plain(function: Any) -> Any:

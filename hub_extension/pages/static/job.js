@@ -10,6 +10,7 @@ import { drawAttempts, drawFacts, drawSource } from "./jobs/job_parts.js";
 import { LogKeeper } from "./visuals/live/log_keeper.js";
 import { call, calmly, comparePath, followEvents, jobPath, oncePerFrame, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
+import { environmentFacts } from "./visuals/base/environment.js";
 import { emptyState } from "./visuals/base/glyphs.js";
 import { renderWorkCard } from "./visuals/views/work_card.js";
 import { waits } from "./visuals/base/job_words.js";
@@ -71,7 +72,7 @@ function hearOfSweep(job) {
   if (job.sweep === site.job) trials.hear(job);
   if (job.id !== site.job) return;
   events += 1;
-  shown.job = { ...job, source: shown.job.source };
+  shown.job = { ...job, source: shown.job.source, environment: shown.job.environment };
   shown.notice = null;
   trials.follow(job.trials);
   if (waits(job) && !job.starts) reread();
@@ -120,7 +121,7 @@ function hearEvent(job) {
 function hear(job) {
   const first = job.attempts[0]?.number ?? Infinity;
   const earlier = shown.job.attempts.filter((attempt) => attempt.number < first);
-  shown.job = { ...job, source: shown.job.source, attempts: [...earlier, ...job.attempts] };
+  shown.job = { ...job, source: shown.job.source, environment: shown.job.environment, attempts: [...earlier, ...job.attempts] };
   shown.notice = null;
   if (waits(job) && !job.starts) reread();
   log.read();
@@ -167,6 +168,7 @@ function draw() {
     h("h2", { key: "now", class: "st-hidden" }, "Now"),
     job.trials ? drawSweep(job, now) : drawJob(job, now),
     section("what", job.trials ? "What each trial runs" : "What it runs", drawSource(job)),
+    job.environment && section("environment", "Environment", environmentFacts(job.environment, job.image)),
     section("facts", job.trials ? "What each trial asks for" : "What it asked for", drawFacts(job, now)),
   );
 }

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import UnsetType
 
-from springtide.scheduler import wire
+from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.forecasts.cache import starts_of, unknown_start
 from springtide.scheduler.engine.requests import project_admin, validation
 from springtide.scheduler.engine.settings import EngineSettings
@@ -133,7 +133,7 @@ def _edited_nodes(
 ) -> tuple[Node, ...]:
     found = {node.name: node for node in known}
     for name, edit in edits.items():
-        if not validation.is_printable(name):
+        if not wording.is_printable(name):
             raise validation.invalid_field("nodes", f"{name!r} cannot be a node's name.")
         before = found.get(name)
         if before is not None and before.environment is not Environment.TRAIN:

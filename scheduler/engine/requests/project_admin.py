@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from springtide.scheduler import wire
-from springtide.scheduler.engine.requests import quotas, ranges, validation
+from springtide.scheduler import wire, wording
+from springtide.scheduler.engine.requests import quotas, ranges
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import limit_of, quota_of
@@ -62,7 +62,7 @@ def create_project(
     """
     if transaction.project(name) is not None:
         raise Refusal(409, "exists", f"There is a project {name!r} already.", field="name")
-    if not name or len(name) > 64 or "/" in name or not validation.is_printable(name) or name != name.strip():
+    if not name or len(name) > 64 or "/" in name or not wording.is_printable(name) or name != name.strip():
         raise Refusal(
             422,
             "invalid",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -10,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from springtide.scheduler import wire, wording
+from springtide.scheduler.engine.environments.record import environment_of
 from springtide.scheduler.engine.requests import ranges
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.known_types import KnownTypes
@@ -17,9 +17,6 @@ from springtide.scheduler.gpu_types import limit_of, pool_types, quota_of
 from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES, WITHIN_NODES, Node, Project
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobSpec, ProjectRecord
-
-UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-"""Unicode categories that names must not contain: control, direction and line characters."""
 
 
 def invalid_field(field: str, message: str, hint: str = "") -> Refusal:
@@ -52,7 +49,9 @@ def validate_submission(
     spec = validate_resources(submission, user, project, context, job_id=job_id, now=now)
     _check_texts(submission, context.settings)
     _check_files(submission.files, context.settings)
-    lineage = ranges.lineage(project, context.records)
+    image = ranges.choose_image(
+        submission.image, ranges.lineage(project, context.records), context.settings.images
+    )
     return replace(
         spec,
         name=spec.name or _default_name(submission),
@@ -60,11 +59,12 @@ def validate_submission(
         argv=tuple(submission.argv),
         env=dict(submission.env),
         cwd=submission.cwd,
-        image=ranges.choose_image(submission.image, lineage, context.settings.images),
+        image=image,
         source=submission.source,
         key=submission.key,
         retries=_option("retries", submission.retries),
         tags=_tags(submission.tags),
+        environment=environment_of(submission, image),
     )
 
 
@@ -152,13 +152,8 @@ def _priority(value: object) -> int:
     return number
 
 
-def is_printable(text: str) -> bool:
-    """Return whether a text has no control, direction or line characters."""
-    return all(unicodedata.category(character) not in UNPRINTABLE for character in text)
-
-
 def _check_names(wish: wire.Wish) -> None:
-    if not is_printable(wish.name) or len(wish.name) > wire.MAX_NAME:
+    if not wording.is_printable(wish.name) or len(wish.name) > wire.MAX_NAME:
         raise invalid_field(
             "name",
             f"The name is longer than {wire.MAX_NAME} or has control characters.",
@@ -169,13 +164,13 @@ def _check_names(wish: wire.Wish) -> None:
         ("require", [wish.require or "-"]),
         ("prefer", [wish.prefer or "-"]),
     ):
-        if any(not word or not is_printable(word) or len(word) > wire.MAX_NAME for word in words):
+        if any(not word or not wording.is_printable(word) or len(word) > wire.MAX_NAME for word in words):
             raise invalid_field(field, f"{field} has a name that is empty, too long, or has control characters.")
 
 
 def _check_texts(submission: wire.Submission, settings: EngineSettings) -> None:
     if submission.key is not None and not (
-        is_printable(submission.key) and 0 < len(submission.key) <= wire.MAX_NAME
+        wording.is_printable(submission.key) and 0 < len(submission.key) <= wire.MAX_NAME
     ):
         raise invalid_field("key", f"The key is empty, longer than {wire.MAX_NAME} or has control characters.")
     _count_bytes("source", submission.source.replace("\0", ""))
@@ -211,7 +206,7 @@ def _count_bytes(field: str, text: str) -> int:
 
 def _check_env(env: Mapping[str, str], settings: EngineSettings) -> None:
     for name in env:
-        if not name or "=" in name or not is_printable(name):
+        if not name or "=" in name or not wording.is_printable(name):
             raise invalid_field("env", f"{name!r} cannot be the name of an environment variable.")
     size = sum(_count_bytes("env", name) + _count_bytes("env", value) + 2 for name, value in env.items())
     if size > settings.max_env_bytes:
@@ -244,7 +239,7 @@ def _check_files(files: Mapping[str, bytes], settings: EngineSettings) -> None:
 
 def _check_file_name(name: str) -> None:
     parts = name.split("/")
-    if not name or name.startswith("/") or not is_printable(name) or "\\" in name:
+    if not name or name.startswith("/") or not wording.is_printable(name) or "\\" in name:
         raise invalid_field(
             "files", f"{name!r} cannot be a file's name.", "Use relative paths with forward slashes."
         )
@@ -269,7 +264,7 @@ def _tags(given: Sequence[str]) -> tuple[str, ...]:
     tags = tuple(dict.fromkeys(given))
     for tag in tags:
         separates = any(character == "," or character.isspace() for character in tag)
-        if separates or not is_printable(tag) or not 0 < len(tag) <= wire.MAX_TAG:
+        if separates or not wording.is_printable(tag) or not 0 < len(tag) <= wire.MAX_TAG:
             raise invalid_field(
                 "tags",
                 f"{tag[: wire.MAX_TAG]!r} cannot be a tag.",
@@ -288,7 +283,7 @@ def _tags(given: Sequence[str]) -> tuple[str, ...]:
 def _default_name(submission: wire.Submission) -> str:
     names = [PurePosixPath(word).name for word in submission.argv if not word.startswith("-")]
     scripts = [name for name in names if name.endswith((".py", ".sh", ".ipynb"))]
-    name = "".join(c for c in (scripts or names or ["job"])[0] if is_printable(c))
+    name = "".join(c for c in (scripts or names or ["job"])[0] if wording.is_printable(c))
     return name[: wire.MAX_NAME] or "job"
 
 

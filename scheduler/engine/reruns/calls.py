@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from springtide.scheduler import wire, wording
+from springtide.scheduler.engine.environments.record import environment_sent
 from springtide.scheduler.engine.reruns import changes, comparison
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.job_lookup import JobLookup
@@ -62,6 +63,7 @@ class RerunCalls:
             files=dict(await self._files(spec)),
             source=spec.source,
             key=key,
+            environment=environment_sent(spec),
             trials=await self._trials(job),
         )
 

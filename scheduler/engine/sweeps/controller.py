@@ -77,6 +77,7 @@ def make_trial(sweep: JobRecord, number: int, run: int, parameters: Parameters |
         submitted=now,
         name=spec.name[: MAX_NAME - len(suffix)] + suffix,
         source="",
+        environment=None,
         key=None,
         trials=None,
         trial=TrialRef(

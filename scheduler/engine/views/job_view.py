@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from springtide.scheduler import model, sentences, wire
 from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.environments.record import environment_view
 from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.pace import expected_end
 from springtide.scheduler.engine.views import trials
@@ -220,6 +221,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         trials=trials.counts(record, context.trials_of(spec.id), context.borrowing) if record.is_sweep else None,
         outcome=None if spec.trial is None else trials.outcome(record),
         rerun=rerun_of(spec.rerun),
+        environment=environment_view(spec) if full else None,
         tags=list(spec.tags),
     )
 

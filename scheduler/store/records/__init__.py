@@ -5,6 +5,7 @@ Times are seconds since the epoch, durations seconds, service GPU-seconds.
 
 from __future__ import annotations
 
+from springtide.scheduler.store.records.environments import EnvironmentRecord
 from springtide.scheduler.store.records.jobs import (
     KEPT_ATTEMPTS,
     LIVE_ATTEMPT,
@@ -52,6 +53,7 @@ __all__ = [
     "Bundle",
     "DecisionRecord",
     "DrainRecord",
+    "EnvironmentRecord",
     "EventRecord",
     "FinishedTrial",
     "GpuDrainRecord",

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from springtide.scheduler.model import JobState, Placement, Reason, Spread
+from springtide.scheduler.store.records.environments import EnvironmentRecord
 from springtide.scheduler.store.records.reruns import RerunRef
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
 
@@ -84,6 +85,8 @@ class JobSpec:
     """Which trial of which sweep the job is; None of any other job."""
     rerun: RerunRef | None = None
     """The run that the job repeats; None of a job that was submitted."""
+    environment: EnvironmentRecord | None = None
+    """What the job runs with; None of a trial, which runs with that of its sweep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,11 @@ export class FormBackend {
     return this.#ask({ do: "arguments", work, arguments: given });
   }
 
+  /** What a job would run with, and its image. */
+  environment({ kind, work, typed }) {
+    return kind === "function" ? this.#ask({ do: "environment", kind, work, typed }) : this.server.environment(this.#work(kind, work), typed);
+  }
+
   /** Submits; answers the job's id and what its user should know, and the job itself for its card. */
   async submit({ kind, work, arguments: given, typed }) {
     const sent = kind === "function" ? await this.#ask({ do: "submit", kind, work, arguments: given, typed }) : await this.server.sendTyped(this.#work(kind, work), typed);

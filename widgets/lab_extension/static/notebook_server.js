@@ -31,6 +31,9 @@ export class NotebookServer {
     /** What is wrong with the options that are typed, and what to expect of the job. */
     this.review = (typed) => ask("POST", "form", { typed });
 
+    /** What a job of a command, a script or a notebook would run with; nothing is sent. */
+    this.environment = (work, typed) => ask("POST", "environment", { ...work, typed });
+
     /** Sends a command, a script or a notebook with options as they are typed. */
     this.sendTyped = (work, typed) => ask("POST", "send", { ...work, typed });
 

@@ -54,7 +54,7 @@ let formsMade = 0;
 export class FormSession {
   /**
    * @param backend promises answers, or throws errors with a message and perhaps a `field`: `form()`, `functions()`,
-   *   `check(name, typed)`, `review(typed)`, `submit({ kind, work, arguments, typed })`
+   *   `check(name, typed)`, `review(typed)`, `submit({ kind, work, arguments, typed })`, and `environment` of the same
    */
   constructor(backend) {
     this.backend = backend;
@@ -71,6 +71,7 @@ export class FormSession {
     this.own = new Set();
     this.touched = new Set();
     this.review = { problems: {}, estimate: null, later: "" };
+    this.described = { value: null, problem: "" };
     this.faults = {};
     this.reviewedAt = 0;
     this.usedAt = Date.now();
@@ -80,6 +81,7 @@ export class FormSession {
     this.sent = [];
     this.reviewing = new Settled(() => this.#review());
     this.checking = new Settled(() => this.#check());
+    this.describing = new Settled(() => this.#describe());
   }
 
   /** Asks for the form again, and for all that depends on it. Values stay. */
@@ -111,6 +113,7 @@ export class FormSession {
     }
     this.work.function ||= this.functions?.[0]?.name ?? "";
     this.checking.want(0);
+    this.describing.want(0);
     this.changed();
   }
 
@@ -127,6 +130,7 @@ export class FormSession {
   setKind(kind) {
     this.kind = kind;
     this.#edited();
+    this.describing.want(0);
   }
 
   setWork(kind, value) {
@@ -134,6 +138,7 @@ export class FormSession {
     if (kind === "function") this.faults = {};
     this.#edited();
     this.checking.want();
+    this.describing.want();
   }
 
   setArgument(name, value) {
@@ -149,6 +154,7 @@ export class FormSession {
     this.own[own ? "add" : "delete"](name);
     this.#edited();
     this.reviewing.want();
+    this.describing.want();
   }
 
   #edited() {
@@ -201,6 +207,22 @@ export class FormSession {
     } catch (error) {
       this.kernelProblem = error.message;
     }
+    this.changed();
+  }
+
+  /** Asks what the job would run with; of work that is not filled in yet, nothing is told. */
+  async #describe() {
+    const { kind, filled: typed } = this;
+    const work = this.work[kind].trim();
+    const asked = JSON.stringify([kind, work, typed]);
+    let described = { value: null, problem: "" };
+    try {
+      if (work) described = { value: await this.backend.environment({ kind, work, arguments: {}, typed }), problem: "" };
+    } catch (error) {
+      described = { value: null, problem: error.message };
+    }
+    if (asked !== JSON.stringify([this.kind, this.work[this.kind].trim(), this.filled])) return;
+    this.described = described;
     this.changed();
   }
 
@@ -260,11 +282,13 @@ export class FormSession {
   stop() {
     this.reviewing.stop();
     this.checking.stop();
+    this.describing.stop();
   }
 
   /** Goes on after a stop. */
   resume() {
     this.reviewing.stopped = false;
     this.checking.stopped = false;
+    this.describing.stopped = false;
   }
 }

@@ -59,6 +59,7 @@ function kernelBackend(model) {
     functions: () => ask({ do: "functions" }),
     check: (work, given) => ask({ do: "arguments", work, arguments: given }),
     review: (typed) => ask({ do: "review", typed }),
+    environment: (work) => ask({ do: "environment", ...work }),
     submit: (work) => ask({ do: "submit", ...work }),
   };
   return { backend, stop: () => model.off("msg:custom", hear) };

@@ -1,6 +1,7 @@
 /** The form to submit a job with: what to run, its options, what to expect of it, and why it cannot be submitted. */
 
 import { h, patch } from "../base/dom.js";
+import { environmentFacts, environmentSummary, missingWords } from "../base/environment.js";
 import { emptyState, simulatedMark, stage } from "../base/glyphs.js";
 import { clean } from "../base/words.js";
 import { formField, textField } from "./form_field.js";
@@ -49,6 +50,7 @@ function whole(session, data) {
       h("div", { key: `what ${session.kind}`, class: "st-form-grid", "data-testid": "form-what" }, { function: callFields, command: commandField, notebook: notebookField }[session.kind](session)),
       h("div", { key: "common", class: "st-form-grid" }, fields.filter(({ common }) => common).map((field) => formField(session, field))),
       more(session, fields.filter(({ common }) => !common)),
+      environmentPart(session),
     ),
     formEstimate(session, data),
     footer(session, data),
@@ -153,6 +155,19 @@ function more(session, fields) {
     { key: "more", class: "st-form-more", "data-testid": "form-more" },
     h("summary", { key: "summary" }, "More options", notes && h("span", { key: "notes", class: wrong ? "st-field-wrong" : "st-muted" }, ` · ${notes}`)),
     h("div", { key: "fields", class: "st-form-grid" }, fields.map((field) => formField(session, field))),
+  );
+}
+
+/** What the job would run with: one line that opens the rest, and at once what is missing. */
+function environmentPart({ described: { value, problem } }) {
+  if (!value) return problem && h("p", { key: "environment", class: "st-muted st-form-environment", "data-testid": "form-environment" }, clean(problem));
+  const { environment, image } = value;
+  const missing = missingWords(environment);
+  return h(
+    "details",
+    { key: "environment", class: "st-form-more st-form-environment", "data-testid": "form-environment" },
+    h("summary", { key: "summary" }, "Runs with ", h("span", { key: "short", class: "st-muted" }, environmentSummary(environment)), missing && h("span", { key: "missing", class: "st-field-wrong", role: "status" }, ` · ${missing}`)),
+    environmentFacts(environment, image),
   );
 }
 

@@ -1,0 +1,56 @@
+"""The Python that captured code would run in, as it is found where the job is submitted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from springtide.scheduler.capture import packages
+from springtide.scheduler.capture.command import Captured, is_python
+from springtide.scheduler.capture.imports import Imports
+from springtide.scheduler.wire import MAX_PACKAGES, PythonEnvironment
+
+ANSWER_S: Final = 10.0
+"""Time that another Python has to tell its packages, in seconds."""
+
+
+def python_environment(captured: Captured) -> PythonEnvironment | None:
+    """Return the Python that the command names, and the packages that the code imports; None if it names none."""
+    python = captured.argv[0]
+    if not is_python(python) or not Path(python).is_absolute():
+        return None
+    found = (
+        packages.described(captured.imports.required, captured.imports.optional)
+        if python == sys.executable
+        else _told(python, captured.imports)
+    )
+    if found is None:
+        return None
+    named = dict(list(found["packages"].items())[:MAX_PACKAGES])
+    found |= {"path": python, "packages": named, "missing": found["missing"][:MAX_PACKAGES]}
+    try:
+        return msgspec.convert(found, PythonEnvironment)
+    except msgspec.ValidationError:
+        return None
+
+
+def _told(python: str, imports: Imports) -> dict[str, Any] | None:
+    """Return what another Python tells of itself, None if it does not."""
+    asked = json.dumps([sorted(imports.required), sorted(imports.optional)])
+    try:
+        answer = subprocess.run(
+            [python, "-I", packages.__file__],
+            input=asked,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_S,
+            check=True,
+        )
+        return msgspec.json.decode(answer.stdout, type=dict[str, Any])
+    except (OSError, subprocess.SubprocessError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,69 @@
+"""The packages that a Python has of those that code imports. Nothing of the code is executed.
+
+Standard library of Python 3.9 only: another Python that is asked about runs this file by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from importlib import metadata, util
+from typing import Any
+
+STANDARD = frozenset(getattr(sys, "stdlib_module_names", ())) | {"__main__", "__future__"}
+
+
+def described(required: Iterable[str], optional: Iterable[str]) -> dict[str, Any]:
+    """Return version and path of this Python, and of the modules: which packages they are from, which are missing.
+
+    Missing are ``required`` ones alone. Modules are named by their absolute names; the first part counts.
+    """
+    tops = {top: _is_there(top) for top in _tops([*required, *optional])}
+    found = [_distributions(top) for top, there in tops.items() if there]
+    return {
+        "python": platform.python_version(),
+        "path": sys.executable,
+        "packages": {name: version for each in found for name, version in sorted(each.items())},
+        "missing": [top for top in _tops(required) if not tops[top]],
+    }
+
+
+def _tops(modules: Iterable[str]) -> Sequence[str]:
+    return sorted({module.partition(".")[0] for module in modules} - STANDARD - {""})
+
+
+def _is_there(top: str) -> bool:
+    try:
+        return util.find_spec(top) is not None
+    except ValueError:  # a module that this process made by itself
+        return True
+    except (ImportError, AttributeError):
+        return False
+
+
+def _distributions(top: str) -> Mapping[str, str]:
+    """Return versions by the names of the distributions that have a module; none for one that is not installed."""
+    try:
+        return {top: metadata.version(top)}
+    except (metadata.PackageNotFoundError, ValueError):
+        return {name: metadata.version(name) for name in _owners().get(top, ())}
+
+
+@lru_cache(maxsize=1)
+def _owners() -> Mapping[str, Sequence[str]]:
+    """Return the names of distributions by the modules that they have."""
+    found: dict[str, list[str]] = {}
+    for distribution in metadata.distributions():
+        listed = distribution.read_text("top_level.txt")
+        files = distribution.files if listed is None else None
+        tops = {each.parts[0].partition(".")[0] for each in files or () if each.suffix == ".py"}
+        for top in tops if listed is None else listed.split():
+            found.setdefault(top, []).append(distribution.metadata["Name"])
+    return found
+
+
+if __name__ == "__main__":
+    json.dump(described(*json.load(sys.stdin)), sys.stdout)

@@ -1,0 +1,1 @@
+"""The environment of jobs: what they run with."""

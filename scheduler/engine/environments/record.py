@@ -1,0 +1,77 @@
+"""What is kept of a job's environment, and how it is shown; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from springtide.scheduler import wire, wording
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.records import EnvironmentRecord, JobSpec
+
+SHOWN_FILES: Final = 30
+"""Number of files whose names are kept with the job's record; the bundle has all."""
+
+
+def environment_of(submission: wire.Submission, image: str | None) -> EnvironmentRecord:
+    """Return what is kept of a submission's environment; ``image`` is that of the job, None on one machine.
+
+    What the notebook's Python lacks says nothing of an image. Raise `Refusal` for text with control characters.
+    """
+    files = sorted(submission.files)
+    kept = EnvironmentRecord(
+        files=tuple(files[:SHOWN_FILES]),
+        file_count=len(files),
+        file_bytes=sum(map(len, submission.files.values())),
+    )
+    told = submission.environment
+    if told is None:
+        return kept
+    _check([told.python, told.path, *told.packages, *told.packages.values(), *told.missing])
+    return replace(
+        kept,
+        python=told.python,
+        path=told.path,
+        packages=dict(told.packages),
+        missing=() if image else tuple(told.missing),
+    )
+
+
+def _check(texts: Iterable[str]) -> None:
+    for text in texts:
+        if not wording.is_printable(text):
+            raise Refusal(
+                422,
+                "invalid",
+                f"The environment names {text[: wire.MAX_NAME]!r}, which has control characters.",
+                field="environment",
+                hint="Leave it out, or send what `springtide submit` and notebooks send.",
+            )
+
+
+def environment_sent(spec: JobSpec) -> wire.PythonEnvironment | None:
+    """Return the environment of a job as its submission had it, None if that told none."""
+    kept = spec.environment
+    if kept is None or not kept.python:
+        return None
+    return wire.PythonEnvironment(
+        python=kept.python, path=kept.path, packages=dict(kept.packages), missing=list(kept.missing)
+    )
+
+
+def environment_view(spec: JobSpec) -> wire.JobEnvironment | None:
+    """Return the view of a job's environment, None if nothing was kept."""
+    kept = spec.environment
+    if kept is None:
+        return None
+    return wire.JobEnvironment(
+        python=kept.python,
+        path=kept.path,
+        packages=dict(kept.packages),
+        missing=list(kept.missing),
+        files=list(kept.files),
+        file_count=kept.file_count,
+        file_bytes=kept.file_bytes,
+        variables=sorted(spec.env),
+    )

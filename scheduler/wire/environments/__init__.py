@@ -1,0 +1,1 @@
+"""The environment of a job: what it runs with."""

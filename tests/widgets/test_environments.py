@@ -1,0 +1,193 @@
+"""What a job runs with: found without running its code, shown before it is sent, and kept with the job."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from springtide.scheduler.capture import Here, capture_words
+from springtide.scheduler.capture.environment import python_environment
+from springtide.scheduler.capture.imports import Imports, imports_of_cells, reached_imports
+from springtide.scheduler.client import Client, PoolError
+from springtide.scheduler.client.environments import facts
+from springtide.scheduler.wire import JobEnvironment, PythonEnvironment, Submission
+from springtide.widgets.connection import Connection
+from springtide.widgets.shared_pool import Pool, backend_of
+from springtide.widgets.submission.capture import capture, capture_cell
+
+SCRIPT = """
+import json, msgspec
+import nowhere_to_be_found.deeply
+from helper import double
+try:
+    import nowhere_but_optional
+except ImportError:
+    nowhere_but_optional = None
+raise SystemExit("it was run")
+"""
+HELPER = "import httpx\ndef double(x):\n    import nowhere_in_a_helper\n    return 2 * x\n"
+NEVER_READ = "import nowhere_and_not_imported\n"
+
+
+@pytest.fixture
+def script(workdir: Path) -> Path:
+    """A script that imports what is there, what is beside it and what is nowhere."""
+    (workdir / "main.py").write_text(SCRIPT)
+    (workdir / "helper.py").write_text(HELPER)
+    (workdir / "other.py").write_text(NEVER_READ)
+    return workdir / "main.py"
+
+
+# ---------- imports, from the text
+
+
+def test_what_a_script_imports_is_read_through_its_own_files_alone(script: Path) -> None:
+    captured = capture_words(["python", "main.py"], Here(script.parent))
+    assert captured.imports.required == {
+        *("json", "msgspec", "nowhere_to_be_found.deeply", "httpx", "nowhere_in_a_helper"),
+    }
+    assert captured.imports.optional == {"nowhere_but_optional"}
+
+
+@pytest.mark.parametrize(
+    ("text", "required"),
+    [
+        ("import a.b", {"a.b"}),
+        ("if x:\n    import a", set()),
+        ("try:\n    import a\nexcept (ModuleNotFoundError, OSError):\n    import b", set()),
+        ("try:\n    import a\nexcept OSError:\n    pass", {"a"}),
+        ("def f():\n    import a", {"a"}),
+        ("from .beside import a", set()),
+        ("import", set()),
+    ],
+)
+def test_the_code_does_without_what_is_imported_under_a_condition(text: str, required: set[str]) -> None:
+    files = {"pack/main.py": text.encode(), "pack/beside.py": b""}
+    assert reached_imports(files, ["pack/main.py"]).required == required
+
+
+def test_cells_with_magics_are_read_and_others_are_not_relied_upon() -> None:
+    cells = ["%matplotlib inline\nimport a", "x = !ls\nimport b", "%%bash\nimport c"]
+    assert imports_of_cells(cells) == Imports(frozenset({"a", "c"}), frozenset({"b"}))
+
+
+def test_a_function_needs_the_modules_of_its_globals_and_of_its_arguments(workdir: Path) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec("import msgspec\ndef train(x):\n    return msgspec.json.encode(x)", namespace)
+    captured = capture(namespace["train"], [{"path": Path(), "client": Client}], {}, Here(workdir))
+    needed = {name.partition(".")[0] for name in captured.imports.required}
+    assert {"msgspec", "pathlib", "springtide"} <= needed
+    assert "__main__" not in needed
+
+
+def test_a_cell_needs_what_it_imports_and_what_its_variables_are_of(workdir: Path) -> None:
+    captured = capture_cell(
+        "import nowhere\nmsgspec.json.encode(x)", {"msgspec": msgspec, "x": 1}, (), Here(workdir)
+    )
+    assert {"nowhere", "msgspec"} <= captured.imports.required
+
+
+# ---------- packages
+
+
+def test_packages_have_versions_and_what_is_missing_is_named_without_running_the_code(script: Path) -> None:
+    captured = capture_words(["python", "main.py"], Here(script.parent))
+    found = python_environment(captured)
+    assert found is not None
+    assert (found.python, found.path) == (platform.python_version(), sys.executable)
+    assert found.packages == {"msgspec": version("msgspec"), "httpx": version("httpx")}
+    assert found.missing == ["nowhere_in_a_helper", "nowhere_to_be_found"]
+
+
+def test_another_python_tells_its_own_packages(script: Path, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    python = str(tmp_path / "bare" / "bin" / "python")
+    found = python_environment(capture_words([python, "main.py"], Here(script.parent)))
+    assert found is not None
+    assert (found.path, found.packages) == (python, {})
+    assert {"msgspec", "httpx"} <= set(found.missing)
+
+
+@pytest.mark.parametrize("words", [["bash", "-c", "true"], ["/no/such/python3", "main.py"]])
+def test_of_a_python_that_is_not_known_nothing_is_told(words: list[str], script: Path) -> None:
+    assert python_environment(capture_words(words, Here(script.parent))) is None
+
+
+def test_distributions_are_found_that_are_not_called_like_their_modules(workdir: Path) -> None:
+    (workdir / "main.py").write_text("import yaml\n")
+    found = python_environment(capture_words(["python", "main.py"], Here(workdir)))
+    assert found is not None
+    assert found.packages == {"PyYAML": version("pyyaml")}
+
+
+# ---------- before it is sent, and with the job
+
+
+def test_the_environment_is_shown_without_sending_anything(pool: Pool, script: Path) -> None:
+    before = len(pool.jobs())
+    shown = repr(pool.environment("python main.py", gpus=1, env={"TOKEN": "hunter2"}))
+    assert f"Python: {platform.python_version()}, {sys.executable}" in shown
+    assert "Files: helper.py, main.py, other.py (" in shown
+    assert "nowhere_to_be_found are imported by the code and not installed in" in shown
+    assert "Variables: TOKEN" in shown
+    assert "hunter2" not in shown
+    assert len(pool.jobs()) == before
+
+
+def test_the_environment_is_kept_with_the_job_and_what_is_missing_is_told_at_submission(
+    pool: Pool, script: Path
+) -> None:
+    job = pool.submit("python main.py", env={"TOKEN": "hunter2"})
+    assert any("nowhere_to_be_found" in note for note in job.notes)
+    shown = job.environment
+    assert shown is not None
+    assert shown.told.packages["msgspec"] == version("msgspec")
+    assert (shown.told.files, shown.told.variables) == (["helper.py", "main.py", "other.py"], ["TOKEN"])
+    assert "hunter2" not in json.dumps(msgspec.to_builtins(job.info))
+    assert all(each.environment is None for each in pool.jobs().infos), "lists are short"
+    again = job.rerun()
+    assert again.environment is not None
+    assert again.environment.told == shown.told
+
+
+def test_the_form_tells_the_environment_of_a_function_that_lacks_arguments(pool: Pool, workdir: Path) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec("import msgspec\ndef train(rate):\n    return msgspec, rate", namespace)
+    answer = backend_of(pool, lambda: namespace).answer(
+        {"do": "environment", "kind": "function", "work": "train", "typed": {"env": "A=1", "gpus": "no"}}
+    )
+    assert answer["error"] == ""
+    assert answer["value"]["image"] is None
+    assert answer["value"]["environment"]["packages"] == {"msgspec": version("msgspec")}
+    assert answer["value"]["environment"]["variables"] == ["A"]
+
+
+def test_nothing_is_said_of_what_an_image_lacks(image_service: str, script: Path) -> None:
+    pool = Pool(Connection(Client(image_service, "susan")))
+    shown = repr(pool.environment("python main.py"))
+    assert "Image: lab/base:1" in shown
+    assert "in the notebook; the image has its own" in shown
+    assert "Missing" not in shown
+
+
+@pytest.mark.parametrize("text", ["evil\x1b[2J", "a\nb", "\u202egpj"])
+def test_an_environment_with_control_characters_is_refused(text: str, client_of: Callable[[str], Client]) -> None:
+    hostile = PythonEnvironment(python="3", path="/", packages={text: "1"})
+    with pytest.raises(PoolError, match="control characters"):
+        client_of("susan").submit(Submission(argv=["true"], environment=hostile))
+
+
+def test_many_files_are_counted() -> None:
+    names = [f"f{number}.py" for number in range(9)]
+    told = JobEnvironment(python="3.12.1", path="/usr/bin/python3", files=names, file_count=9, file_bytes=2048)
+    files = dict(facts(told, None))["Files"]
+    assert files.startswith("f0.py, f1.py, f2.py, f3.py, f4.py and 4 more (")

@@ -1,0 +1,49 @@
+/** The environment of a job in words. `scheduler/client/environments.py` has the same for terminals and Python. */
+
+import { h } from "./dom.js";
+import { clean, count, listed, size } from "./words.js";
+
+const SHOWN = 5;
+
+/** What a job runs with, as a list; `image` is its container image, null on one machine. */
+export function environmentFacts(environment, image, key = "environment") {
+  const packages = Object.entries(environment.packages).sort(([a], [b]) => (a < b ? -1 : 1));
+  const facts = [
+    ["Python", pythonWords(environment, image)],
+    ["Packages", packages.map(([name, version]) => `${clean(name)} ${clean(version)}`).join(", ")],
+    ["Missing", missingWords(environment)],
+    ["Files", filesWords(environment)],
+    ["Image", image ? clean(image) : ""],
+    ["Variables", environment.variables.map(clean).join(", ")],
+  ];
+  return h(
+    "dl",
+    { key, class: "st-facts", "data-testid": "environment" },
+    facts.filter(([, words]) => words).map(([name, words]) => h("div", { key: name }, h("dt", {}, name), h("dd", { class: name === "Missing" ? "st-field-wrong" : "" }, words))),
+  );
+}
+
+/** The environment in a few words, for a line that opens the rest. */
+export function environmentSummary({ python, packages, file_count: files }) {
+  const number = Object.keys(packages).length;
+  return [python ? `Python ${clean(python)}` : "", number ? count(number, "package") : "", files ? count(files, "file") : "no files"].filter(Boolean).join(", ");
+}
+
+/** What the code imports and its Python does not have, as a sentence; empty if nothing is known to be missing. */
+export function missingWords({ missing, path }) {
+  if (!missing.length) return "";
+  return `${listed(missing.map(clean))} ${missing.length === 1 ? "is" : "are"} imported by the code and not installed in ${clean(path)}.`;
+}
+
+function pythonWords({ python, path }, image) {
+  if (!python) return "the one that the command chooses";
+  const words = `${clean(python)}, ${clean(path)}`;
+  return image ? `${words} in the notebook; the image has its own` : words;
+}
+
+function filesWords({ files, file_count: all, file_bytes: bytes }) {
+  if (!all) return "none";
+  const named = files.slice(0, SHOWN);
+  const rest = all - named.length;
+  return `${named.map(clean).join(", ")}${rest ? ` and ${count(rest, "more", "more")}` : ""} (${size(bytes)})`;
+}
