@@ -47,6 +47,7 @@ from springtide.scheduler.executors.base import Executor, ExecutorError
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.executors.local.limits import Limits
+from springtide.scheduler.executors.packages.steps import PackageSettings
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store, StoreError
@@ -113,6 +114,7 @@ class Setup:
     version: str
     channels: Channels
     faults: FaultRules
+    packages: PackageSettings = PackageSettings()  # noqa: RUF009 - frozen
     cluster: KubernetesSettings | None = None
     train_jobs: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
@@ -275,7 +277,12 @@ class Runtime:
         if setup.accounts is None:
             log.warning("%s", shared_notice())
         return LocalExecutor(
-            setup.state_dir, machine, accounts=setup.accounts, limits=setup.limits, log_cap=setup.log_cap
+            setup.state_dir,
+            machine,
+            accounts=setup.accounts,
+            limits=setup.limits,
+            log_cap=setup.log_cap,
+            packages=setup.packages,
         )
 
     async def _cluster(self) -> Cluster | None:

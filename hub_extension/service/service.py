@@ -23,11 +23,12 @@ from traitlets.config import Application, Config
 from springtide.hub_extension.accounts import whose_accounts
 from springtide.hub_extension.api.routes import STREAMS
 from springtide.hub_extension.cluster.settings import ClusterSettingsError, cluster_settings
-from springtide.hub_extension.faults import FaultTraits
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.service.logs import FORMATS, log_to_stderr
-from springtide.hub_extension.service.notification_settings import ChannelError, NotificationTraits
-from springtide.hub_extension.service.runtime import Runtime, Setup, StartError
+from springtide.hub_extension.service.runtime import BAD_INPUT, Runtime, Setup, StartError
+from springtide.hub_extension.service.settings.faults import FaultTraits
+from springtide.hub_extension.service.settings.notifications import ChannelError, NotificationTraits
+from springtide.hub_extension.service.settings.packages import PackageTraits
 from springtide.scheduler.engine.requests import images
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -37,12 +38,11 @@ from springtide.scheduler.model import Order
 
 CONFIG_ENV: Final = "SPRINGTIDE_CONFIG"
 CANNOT: Final = 1
-BAD_INPUT: Final = 2
-LIMITS: Final = ("job_memory", "job_processes", "job_cores", "job_disk", "job_cgroup")
+LIMITS: Final = ("job_memory", "job_processes", "job_cores", "job_disk", "job_cgroup", "pip_variables")
 MIB: Final = 1024 * 1024
 
 
-class Springtide(NotificationTraits, FaultTraits, Application):
+class Springtide(NotificationTraits, FaultTraits, PackageTraits, Application):
     """The pool's service. The hub starts it; `configure` hands its settings over in ``SPRINGTIDE_CONFIG``."""
 
     name = "springtide-service"
@@ -285,6 +285,7 @@ class Springtide(NotificationTraits, FaultTraits, Application):
             version=str(self.version),
             channels=self._channels(),
             faults=self.fault_rules(),
+            packages=self.package_settings(),
             cluster=cluster,
             train_jobs=tuple(self.train_jobs),
         )

@@ -20,11 +20,12 @@ def environment_shown(request: Submission, image: str | None) -> JobEnvironment:
         python="" if told is None else told.python,
         path="" if told is None else told.path,
         packages={} if told is None else told.packages,
-        missing=[] if image or told is None else told.missing,
+        missing=[] if image or request.requirements or told is None else told.missing,
         files=sorted(request.files),
         file_count=len(request.files),
         file_bytes=sum(map(len, request.files.values())),
         variables=sorted(request.env),
+        requirements=request.requirements,
     )
 
 

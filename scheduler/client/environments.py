@@ -20,6 +20,7 @@ def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str
     shown = [
         ("Python", python_words(environment, image)),
         ("Packages", ", ".join(f"{name} {version}" for name, version in sorted(environment.packages.items()))),
+        ("Installed for it", ", ".join(environment.requirements)),
         ("Missing", missing_words(environment)),
         ("Files", files_words(environment)),
         ("Image", image or ""),

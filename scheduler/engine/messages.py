@@ -104,9 +104,12 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def starting(gpus: int, borrowed: int) -> Reason:
-    """Return an attempt is being started on so many GPUs, the last ``borrowed`` of them beyond the quota."""
-    return Reason("starting", {"gpus": gpus, "borrowed": borrowed})
+def starting(gpus: int, borrowed: int, packages: int) -> Reason:
+    """Return an attempt is being started on so many GPUs, the last ``borrowed`` of them beyond the quota.
+
+    ``packages`` is the number of packages that it requires, which are installed before.
+    """
+    return Reason("starting", {"gpus": gpus, "borrowed": borrowed, **({"packages": packages} if packages else {})})
 
 
 def running(

@@ -50,7 +50,7 @@ class AttemptSpec:
     are the same in every attempt of a job. ``grace`` is the time between a pause and the kill, in seconds.
     ``image`` is the container image, None on a single machine. ``sweep`` and ``trial`` are the id of the sweep
     that it is a trial of, and its number there; ``history`` is the content of the file `HISTORY` among ``files``,
-    which is another one in every attempt.
+    which is another one in every attempt. ``requirements`` are packages to install, on a single machine.
     """
 
     key: AttemptKey
@@ -69,6 +69,7 @@ class AttemptSpec:
     sweep: str | None = None
     trial: int | None = None
     history: bytes | None = None
+    requirements: tuple[str, ...] = ()
 
 
 class AttemptPhase(StrEnum):

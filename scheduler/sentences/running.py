@@ -14,6 +14,9 @@ def _on(p: Params) -> str:
 
 def _starting(p: Params) -> Sentences:
     yield state(f"Starting on {_on(p)}.")
+    if p.get("packages"):
+        required = count(number(p, "packages"), "required package")
+        yield state(f"Installing {required} first, unless an earlier job has. Its log shows how far that is.")
 
 
 def _unused(p: Params) -> str:

@@ -28,6 +28,8 @@ MAX_TIME_LIMIT: Final = 10 * 365 * 86_400
 """Maximum time limit of a job, in seconds."""
 MAX_GRACE: Final = 3600
 """Maximum grace period of a job, in seconds."""
+MAX_REQUIREMENT: Final = 200
+"""Maximum length of one required package with its versions, in characters."""
 
 DurationText = Annotated[str, Meta(max_length=durations.MAX_LENGTH, pattern=durations.PATTERN)]
 
@@ -157,6 +159,18 @@ class Wish(Request, frozen=True, kw_only=True):
             default_text="that of the notebook that submits the job, else the first of the list",
         ),
     ] = None
+    requirements: Annotated[
+        list[Annotated[str, Meta(max_length=MAX_REQUIREMENT)]],
+        Meta(max_length=100),
+        Option(
+            kind=Kind.TEXTS,
+            help="Packages that are installed for the job, on one machine: names with versions. Jobs that require "
+            "the same share them.",
+            default_text="none",
+            example="torch==2.8.0,timm",
+            offered=EVERYWHERE & ~Surface.TRAIN_JOB,
+        ),
+    ] = []
 
 
 class Submission(Wish, frozen=True, kw_only=True):

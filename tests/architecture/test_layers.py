@@ -169,7 +169,6 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "hub_extension": {
         "accounts": (),
-        "faults": (),
         "web": (),
         "notifications": ("web",),
         "api": ("web", "notifications"),
@@ -179,7 +178,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "local_hub": ("accounts", "web"),
         "backup": ("local_hub",),
         "configuration": ("accounts", "web", "local_hub"),
-        "service": ("accounts", "faults", "web", "notifications", "api", "pages", "cluster", "local_hub"),
+        "service": ("accounts", "web", "notifications", "api", "pages", "cluster", "local_hub"),
         "doctor": ("accounts", "web", "cluster", "local_hub", "backup", "service"),
         "commands": ("local_hub", "backup", "service", "doctor"),
         "command": ("commands",),

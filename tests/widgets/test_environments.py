@@ -169,6 +169,7 @@ def test_the_form_tells_the_environment_of_a_function_that_lacks_arguments(pool:
     assert answer["value"]["image"] is None
     assert answer["value"]["environment"]["packages"] == {"msgspec": version("msgspec")}
     assert answer["value"]["environment"]["variables"] == ["A"]
+    assert answer["value"]["environment"]["files"] == []
 
 
 def test_nothing_is_said_of_what_an_image_lacks(image_service: str, script: Path) -> None:
@@ -191,3 +192,27 @@ def test_many_files_are_counted() -> None:
     told = JobEnvironment(python="3.12.1", path="/usr/bin/python3", files=names, file_count=9, file_bytes=2048)
     files = dict(facts(told, None))["Files"]
     assert files.startswith("f0.py, f1.py, f2.py, f3.py, f4.py and 4 more (")
+
+
+def test_required_packages_are_part_of_the_environment_and_of_a_run_again(pool: Pool, script: Path) -> None:
+    shown = repr(pool.environment("python main.py", requirements="tidal>=1,<2"))
+    assert "Installed for it: tidal>=1, <2" in shown
+    assert "Missing" not in shown, "what will be there is not known"
+    job = pool.submit("python main.py", requirements=["tidal>=1,<2"], gpus=4, priority="high")
+    job.cancel()
+    assert job.environment is not None
+    assert job.environment.told.requirements == ["tidal<2,>=1"]
+    assert job.environment.told.missing == []
+
+
+def test_what_cannot_be_required_is_refused_in_the_form_as_at_submission(pool: Pool, script: Path) -> None:
+    with pytest.raises(PoolError, match="is an option of pip"):
+        pool.submit("python main.py", requirements=["--index-url=http://evil"])
+    answer = backend_of(pool).answer({"do": "review", "typed": {"requirements": "torch @ http://evil"}})
+    assert "names an address" in answer["value"]["problems"]["requirements"]
+
+
+def test_a_job_in_an_image_requires_nothing_but_another_image(image_service: str, script: Path) -> None:
+    pool = Pool(Connection(Client(image_service, "susan")))
+    with pytest.raises(PoolError, match="Choose an image that has the packages: image=…"):
+        pool.submit("python main.py", requirements=["torch"])

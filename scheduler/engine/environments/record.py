@@ -17,7 +17,8 @@ SHOWN_FILES: Final = 30
 def environment_of(submission: wire.Submission, image: str | None) -> EnvironmentRecord:
     """Return what is kept of a submission's environment; ``image`` is that of the job, None on one machine.
 
-    What the notebook's Python lacks says nothing of an image. Raise `Refusal` for text with control characters.
+    Of a job in an image, and of one that packages are installed for, it is not known what is missing. Raise
+    `Refusal` for text with control characters.
     """
     files = sorted(submission.files)
     kept = EnvironmentRecord(
@@ -34,7 +35,7 @@ def environment_of(submission: wire.Submission, image: str | None) -> Environmen
         python=told.python,
         path=told.path,
         packages=dict(told.packages),
-        missing=() if image else tuple(told.missing),
+        missing=() if image or submission.requirements else tuple(told.missing),
     )
 
 
@@ -74,4 +75,5 @@ def environment_view(spec: JobSpec) -> wire.JobEnvironment | None:
         file_count=kept.file_count,
         file_bytes=kept.file_bytes,
         variables=sorted(spec.env),
+        requirements=list(spec.requirements),
     )

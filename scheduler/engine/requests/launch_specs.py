@@ -85,6 +85,7 @@ def _attempt_spec(
         cwd=spec.cwd,
         files=files,
         image=spec.image,
+        requirements=spec.requirements,
         sweep=None if trial is None else trial.sweep,
         trial=None if trial is None else trial.number,
     )

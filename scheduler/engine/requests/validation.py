@@ -10,6 +10,7 @@ from typing import Any
 
 from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.environments.record import environment_of
+from springtide.scheduler.engine.environments.requirements import checked_requirements
 from springtide.scheduler.engine.requests import ranges
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.known_types import KnownTypes
@@ -100,6 +101,7 @@ def validate_resources(
         rotate=wish.rotate,
         time_limit=_option("time_limit", wish.time_limit),
         grace=_grace(wish, context.settings),
+        requirements=checked_requirements(wish.requirements, images=context.settings.images is not None),
         image=wish.image and ranges.choose_image(wish.image, lineage, context.settings.images),
     )
     spec = ranges.within(spec, lineage)

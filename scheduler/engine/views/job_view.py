@@ -148,7 +148,7 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
     if job.state is model.JobState.STARTING:
         if own is not None and own.code == messages.NOT_LAUNCHED:
             return _told(own, sentences.render(own))
-        now = messages.starting(live.gpus, context.borrowing.of(job))
+        now = messages.starting(live.gpus, context.borrowing.of(job), len(job.spec.requirements))
     else:
         borrowed, unsaved = context.borrowing.of(job), job.standing.unsaved is not None
         now = messages.running(

@@ -43,6 +43,7 @@ from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, r
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.local.supervision import Supervision
 from springtide.scheduler.executors.local.tracked import Tracked, track
+from springtide.scheduler.executors.packages.steps import PackageSettings
 from springtide.scheduler.model import Environment, Node
 from springtide.scheduler.telemetry import Computing, GpuSample, Machine
 
@@ -61,8 +62,8 @@ class LocalExecutor(Executor):
     """Runs attempts as processes of this machine.
 
     ``accounts`` are those that jobs run as, for which the service has to run as root; None where all users trust
-    each other and jobs run as the service's own account. ``base_env``, ``limits`` and ``log_cap`` are as in
-    `Launcher`. ``now`` tells the time.
+    each other and jobs run as the service's own account. ``base_env``, ``limits``, ``log_cap`` and ``packages``
+    are as in `Launcher`. ``now`` tells the time.
     """
 
     name = "local"
@@ -77,6 +78,7 @@ class LocalExecutor(Executor):
         base_env: Mapping[str, str] | None = None,
         limits: Limits | None = None,
         log_cap: int = LOG_CAP,
+        packages: PackageSettings | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._layout = Layout(Path(state_dir).absolute())
@@ -90,6 +92,7 @@ class LocalExecutor(Executor):
             base_env=service_environment() if base_env is None else base_env,
             limits=self._limits,
             log_cap=log_cap,
+            packages=packages or PackageSettings(),
         )
         self._now = now
         self._reader = Reader(self._layout, now)

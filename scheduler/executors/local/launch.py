@@ -27,6 +27,7 @@ from springtide.scheduler.executors.environment import (
 from springtide.scheduler.executors.files.layout import JobPlaces, Layout, make_places, opened
 from springtide.scheduler.executors.files.plain import make_directory, sync
 from springtide.scheduler.executors.local.limits import Limits
+from springtide.scheduler.executors.packages.steps import PackageSettings, in_environment, prepare_step
 from springtide.scheduler.executors.rendezvous import Rendezvous, template, worker_environment
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.executors.supervisor.records import write_record
@@ -44,7 +45,8 @@ class Launcher:
     """How attempts are started here.
 
     ``accounts``: each job runs as its user's account of these, without them as the service's own. ``base_env`` is
-    what every job finds in its environment; ``log_cap`` bounds each worker's log per attempt, in bytes.
+    what every job finds in its environment; ``log_cap`` bounds each worker's log per attempt, in bytes;
+    ``packages`` says how required packages are installed.
     """
 
     layout: Layout
@@ -53,6 +55,7 @@ class Launcher:
     base_env: Mapping[str, str]
     limits: Limits
     log_cap: int
+    packages: PackageSettings
 
     def make_places(self, spec: AttemptSpec) -> Path:
         """Create the attempt's directory; what the job writes to is given to its account later."""
@@ -119,13 +122,15 @@ class Launcher:
         gpus = [self._gpus(worker) for worker in spec.placement]
         cgroup = self.limits.cgroup
         base = {**self.base_env, **(account.environment if account else {})}
+        argv, required = command(spec, code), spec.requirements
         return {
             "job": spec.key.job,
             "attempt": spec.key.attempt,
             "epoch": spec.epoch,
             "uid": account.uid if account else os.getuid(),
             "uuids": [gpu.uuid for shown in gpus for gpu in shown],
-            "argv": command(spec, code),
+            "prepare": prepare_step(argv, required, self.packages, base) if required else None,
+            "argv": in_environment(argv, required, self.packages) if required else argv,
             "cwd": working_directory(spec, resolved),
             "env": job_environment(spec, base, code, contract(spec, resolved, directory.resolve())),
             "workers": [

@@ -42,6 +42,8 @@ class Supervisor:
         self.names = names
         self.pod = names.rank is not None
         self.logs: dict[int, Log] = {}
+        self.log_of: dict[int, Log] = {}
+        self.said: bytes | None = None
         self.workers: dict[int, int] = {}
         self.failed: tuple[int | None, int | None] | None = None
         self.asked: str | None = None
@@ -68,7 +70,10 @@ class Supervisor:
         self._read_requests()
         if self.asked:
             return self._ended("exited", detail="It was asked to stop before it started.")
-        problem = self._start()
+        problem = self._prepare()
+        if self.asked:
+            return self._ended("exited", detail="It was asked to stop before it started.")
+        problem = problem or self._start()
         if problem:
             self._force()
             while self._reap():
@@ -93,31 +98,68 @@ class Supervisor:
             return self._ended("over-disk", code=code, number=number, detail=self.over_disk)
         return self._ended("exited", code=code, number=number)
 
+    def _prepare(self) -> str | None:
+        """Run what comes before the workers, as they would run; return None, or why it failed.
+
+        Its output is the beginning of the first worker's log. A request ends it like the workers.
+        """
+        step = self.spec.get("prepare")
+        if step is None or (problem := self._make_own_cgroup()) is not None:
+            return None if step is None else problem
+        rank = self.spec["workers"][0]["rank"]
+        trouble = self._fork({**self.spec, "argv": step["argv"], "cwd": "/"}, rank, step["env"])
+        self.said = b""
+        due, late = time.monotonic() + step["seconds"], False
+        problem = self._trouble([trouble])
+        while self._reap():
+            if not (late or self.ending) and time.monotonic() >= due:
+                late = True
+                self._end(self.kill_after)
+            self._end_if_over_disk()
+            self._end_if_due()
+            self._wait(None if late else due)
+        self._drain()
+        said, failed = self.said.decode(errors="replace"), self.failed
+        self.said, self.failed, self.ending, self.leftovers, self.deadline = None, None, False, False, None
+        if late:
+            return f"{step['problem']}: it took longer than {step['seconds']:g} s."
+        if problem is None and failed is not None:
+            return f"{step['problem']}. {last_line(said)}"
+        return problem
+
     def _start(self) -> str | None:
         """Start all workers; return None, or why one of them could not be started."""
-        if self.spec["cgroup"]:
-            try:
-                self._make_cgroup(self.spec["cgroup"])
-            except OSError as error:
-                return refusal(self.spec, "control group", error.strerror or str(error))
-        parent = os.getpid()
+        problem = self._make_own_cgroup()
+        if problem is not None:
+            return problem
         troubles = []
         for worker in self.spec["workers"]:
             if self.names.rank not in (None, worker["rank"]):
                 continue
-            output, their_output = os.pipe2(os.O_CLOEXEC)
-            trouble, their_trouble = os.pipe2(os.O_CLOEXEC)
-            pid = os.fork()
-            if pid == 0:
-                environment = in_pod(self.spec, worker) if self.pod else {**self.spec["env"], **worker["env"]}
-                run_worker(self.spec, environment, their_output, their_trouble, parent)
-            os.close(their_output)
-            os.close(their_trouble)
-            os.set_blocking(output, False)
-            self.workers[pid] = worker["rank"]
-            self.logs[output] = Log(self.directory, worker["rank"], self.spec["log_cap"])
-            self.poll.register(output, select.POLLIN)
-            troubles.append(trouble)
+            environment = in_pod(self.spec, worker) if self.pod else {**self.spec["env"], **worker["env"]}
+            troubles.append(self._fork(self.spec, worker["rank"], environment))
+        return self._trouble(troubles)
+
+    def _fork(self, spec: dict[str, Any], rank: int, environment: dict[str, str]) -> int:
+        """Start a process of the spec; return the pipe on which it tells why it could not be started."""
+        parent = os.getpid()
+        output, their_output = os.pipe2(os.O_CLOEXEC)
+        trouble, their_trouble = os.pipe2(os.O_CLOEXEC)
+        pid = os.fork()
+        if pid == 0:
+            run_worker(spec, environment, their_output, their_trouble, parent)
+        os.close(their_output)
+        os.close(their_trouble)
+        os.set_blocking(output, False)
+        self.workers[pid] = rank
+        if rank not in self.log_of:
+            self.log_of[rank] = Log(self.directory, rank, self.spec["log_cap"])
+        self.logs[output] = self.log_of[rank]
+        self.poll.register(output, select.POLLIN)
+        return trouble
+
+    def _trouble(self, troubles: list[int]) -> str | None:
+        """Return why one of the processes could not be started; None if all were."""
         problem = None
         for trouble in troubles:
             said = os.read(trouble, 4096).decode(errors="replace")
@@ -125,6 +167,15 @@ class Supervisor:
             if said and problem is None:
                 problem = refusal(self.spec, *said.split("\n", 1))
         return problem
+
+    def _make_own_cgroup(self) -> str | None:
+        """Make the attempt's control group if it has one; return why that failed."""
+        if self.spec["cgroup"]:
+            try:
+                self._make_cgroup(self.spec["cgroup"])
+            except OSError as error:
+                return refusal(self.spec, "control group", error.strerror or str(error))
+        return None
 
     def _make_cgroup(self, path: str) -> None:
         """Make the attempt's control group, with its limits."""
@@ -157,8 +208,8 @@ class Supervisor:
             self.over_disk = over
             self._end(KILL_AFTER)
 
-    def _wait(self) -> None:
-        times = [at for at in (self.deadline, self.record_at, self.disk.due) if at is not None]
+    def _wait(self, due: float | None = None) -> None:
+        times = [at for at in (self.deadline, self.record_at, self.disk.due, due) if at is not None]
         timeout = max(0.0, min(times) - time.monotonic()) * 1000 + 1 if times else None
         for file, _ in self.poll.poll(timeout):
             if file == self.wake:
@@ -182,6 +233,8 @@ class Supervisor:
             return False
         if data:
             self.logs[file].write(data)
+            if self.said is not None:
+                self.said = (self.said + data)[-4096:]
             if self.pod:
                 copy_output(data)
         else:
@@ -271,6 +324,14 @@ class Supervisor:
             "killed": self.forced and self.asked is not None,
             "detail": detail,
         }
+
+
+def last_line(text: str) -> str:
+    """Return the last line of an output that is not empty, at most 300 characters of it."""
+    lines = [" ".join(filter(str.isprintable, line.split())) for line in text.splitlines()]
+    told = [line for line in lines if line]
+    errors = [line for line in told if line.startswith("ERROR:")]
+    return f"{(errors or told or ['It ended without a word.'])[-1][:300]}".removeprefix("ERROR: ")
 
 
 def main(path: str, rank: int | None = None) -> int:

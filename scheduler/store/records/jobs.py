@@ -74,6 +74,7 @@ class JobSpec:
     prefer: str | None = None
     rotate: bool = True
     tags: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
     time_limit: float | None = None
     retries: int = 0
     grace: float | None = None

@@ -11,6 +11,7 @@ export function environmentFacts(environment, image, key = "environment") {
   const facts = [
     ["Python", pythonWords(environment, image)],
     ["Packages", packages.map(([name, version]) => `${clean(name)} ${clean(version)}`).join(", ")],
+    ["Installed for it", environment.requirements.map(clean).join(", ")],
     ["Missing", missingWords(environment)],
     ["Files", filesWords(environment)],
     ["Image", image ? clean(image) : ""],

@@ -1,0 +1,1 @@
+"""Settings of the service by what they are for; `Springtide` has all of them."""

@@ -1,0 +1,1 @@
+"""Packages that are installed for jobs on one machine."""
