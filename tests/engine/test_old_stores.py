@@ -74,7 +74,7 @@ def revision(old: Path) -> str:
 async def test_what_else_an_old_store_has_is_there(old, make_pool):
     drained = {"build": "a fan"} if revision(old) >= "0009" else {}
     default_project = "vision" if revision(old) >= "0012" else None
-    hot = {"GPU-build-2": "it is hot"} if revision(old) >= "0015" else {}
+    hot = {"GPU-build-2": "it is hot"} if revision(old) >= "0012" else {}
     pool = await make_pool(path=old)
     projects = {project.name: project for project in pool.engine.admin({"joe": ["joe"]}).projects}
     assert (projects["vision"].quota, projects["vision"].weight) == (2, 2.0)

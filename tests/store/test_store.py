@@ -139,6 +139,7 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
             "forecasts",
             "drains",
             "gpu_drains",
+            "default_projects",
         )
         for newer in later:
             connection.execute(text(f"DROP TABLE {newer}"))

@@ -1,18 +1,23 @@
-"""GPUs that are drained by themselves."""
+"""Default projects, which people choose for the jobs that name none, and GPUs that are drained by themselves."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0015"
-down_revision = "0012"
+revision = "0012"
+down_revision = "0011"
 branch_labels = None
 depends_on = None
 
 
 def upgrade() -> None:
-    """Create the table."""
+    """Create the tables."""
+    op.create_table(
+        "default_projects",
+        sa.Column("user", sa.String(255), primary_key=True),
+        sa.Column("project", sa.String(64), nullable=False),
+    )
     op.create_table(
         "gpu_drains",
         sa.Column("gpu", sa.String(255), primary_key=True),
