@@ -2,7 +2,7 @@
 
 Takes about six minutes and needs Chromium, which ``make tools`` installs. The GPUs are simulated, and say so. The
 story is that of `tests/story`: susan's two trainings fill the pool, joe asks for his GPUs, jemma comes by, an
-admin asks for more than there is. At last the admin drains a node.
+admin asks for more than there is. Then jemma has the pool for a sweep, and the admin drains a node.
 """
 
 from __future__ import annotations
@@ -29,6 +29,12 @@ WIDTH = 1080
 SCALE = 1.5
 MARGIN = 16
 BETWEEN_CELLS = 4
+EXAMPLE = HERE.parents[1] / "examples/sweeps/parameters.py"
+SWEEP = """from springtide.widgets import pool
+space = {"rate": [0.0001, 0.001, 0.01, 0.1], "layers": [1, 2, 3], "width": [64, 128]}
+pool.sweep(train, space, metric="error", name="digits")"""
+EPOCH_S = 0.8
+"""Shortest time of an epoch of a trial, in seconds, so that trials do not end before a picture is taken."""
 UNFINISHED = "queued,starting,running,pausing,paused"
 LATER = (
     (0, "jemma", 2, "speech", 70),
@@ -48,12 +54,15 @@ def main() -> None:
             hub.start()
             susan = Person.log_in(browser, hub, "susan", width=WIDTH, scale=SCALE)
             joe = Person.log_in(browser, hub, "joe", width=WIDTH, scale=SCALE)
+            jemma = Person.log_in(browser, hub, "jemma", width=WIDTH, scale=SCALE)
             admin = Person.log_in(browser, hub, "admin", width=WIDTH + 200, scale=SCALE)
             picture_of_the_notebook(susan, joe)
             picture_of_the_form(joe)
             go_on(hub)
             picture_of_the_pool(susan)
             picture_of_the_admin_page(admin)
+            cancel_all(hub)
+            picture_of_the_sweep(jemma)
             cancel_all(hub)
             picture_of_the_drained_node(hub, admin)
         finally:
@@ -131,6 +140,22 @@ def cancel_all(hub: HubProcess) -> None:
             admin.cancel(job.id)
         while admin.jobs(state=UNFINISHED).items:
             time.sleep(0.5)
+
+
+def picture_of_the_sweep(jemma: Person) -> None:
+    """A sweep that holds the whole pool, more than a third of its trials ended."""
+    jemma.start_notebook()
+    jemma.tab.keyboard.press("Control+b")
+    training, _, _ = EXAMPLE.read_text().partition("def objective")
+    training = training.replace("model.partial_fit(", f"__import__('time').sleep({EPOCH_S}); model.partial_fit(")
+    jemma.type_and_run(training)
+    jemma.type_and_run(SWEEP)
+    card = jemma.card("digits")
+    expect(card.get_by_test_id("sweep-standing")).to_contain_text(re.compile(r"1\d of 24"), timeout=240_000)
+    expect(card.get_by_test_id("sweep-gpus")).to_contain_text("borrowed")
+    expect(card.get_by_test_id("sweep-parallel")).to_be_visible()
+    cell = jemma.tab.locator(".jp-NotebookPanel .jp-CodeCell").nth(1)
+    take("sweep", cell, card, beside=cell)
 
 
 def picture_of_the_drained_node(hub: HubProcess, admin: Person) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs/pictures"
 SHOWN = re.compile(r"!\[(?P<words>[^\]]*)\]\((?P<path>[^)]+)\)|```\{image\} (?P<file>\S+)\n:alt: (?P<alt>[^\n]+)")
-MOST_BYTES = 300_000
+MOST_BYTES = 350_000
 NARROWEST = 800
 
 
