@@ -17,6 +17,8 @@ pytestmark = pytest.mark.xdist_group("layers")  # each worker would read all sou
 SHIPPED = {".py", ".js", ".css", ".html"}
 MOST_LINES = 420
 MOST_MODULES = 12
+MIGRATIONS = ROOT / "scheduler" / "store" / "migrations" / "versions"
+"""A folder without a bound: it has one module for each schema, for good."""
 
 # What each folder of the product may use besides itself.
 FOLDERS: dict[str, tuple[str, ...]] = {
@@ -295,7 +297,8 @@ def test_files_stay_short_enough_to_read() -> None:
 
 
 def test_folders_stay_small_enough_to_survey() -> None:
-    modules = Counter(path.parent for path in module_files().values() if path.name != "__init__.py")
+    files = [path for path in module_files().values() if path.name != "__init__.py" and path.parent != MIGRATIONS]
+    modules = Counter(path.parent for path in files)
     assert {str(path.relative_to(ROOT)): n for path, n in modules.items() if n > MOST_MODULES} == {}
 
 

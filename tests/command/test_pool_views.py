@@ -99,7 +99,7 @@ def test_who_drained_a_node_or_a_gpu_is_told_with_the_reason() -> None:
         name="here", environment="train", gpu_type="t4", available=True, simulated=False, labels={}, gpus=cells
     )
     assert node_row(node)[5] == "available, 1 GPU drained"
-    assert node_row(replace(node, drain=by_admin))[5] == "drained"
+    assert node_row(replace(node, available=False, drain=by_admin))[5] == "drained"
     first, second = drain_lines([node, replace(node, gpus=[], drain=by_admin)])
     assert first.startswith("GPU 1 of here was drained by springtide at 1970-01-12 ")
     assert first.endswith(": It reported the Xid error 79.")
