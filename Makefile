@@ -34,7 +34,7 @@ lint: $(VENV)/dev.stamp ## Check style and formatting
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/dev.stamp install ## Check types: strictly of the product, and of the tests
-	$(MYPY) -p springtide.scheduler -p springtide.hub_extension -p springtide.pipelines -p springtide.spawner -p springtide.widgets -p springtide.training
+	$(MYPY) -p springtide.scheduler -p springtide.hub_extension -p springtide.spawner -p springtide.widgets -p springtide.training
 	$(BIN)/mypy --cache-dir "$(CACHE)/mypy-tests" --config-file tests/mypy.ini tests
 
 unit: $(VENV)/dev.stamp install tools ## All tests; PYTEST_ARGS chooses among them

@@ -129,7 +129,7 @@ def _running_by_itself(c: Config) -> dict[str, Any] | None:
 
 def _managed(c: Config, address: str, token: str) -> dict[str, Any]:
     settings: dict[str, object] = {name: value for name, value in c.Springtide.items() if name != "notebook_url"}
-    settings.setdefault("caretakers", _admins(c))
+    settings.setdefault("fault_recipients", _admins(c))
     return {
         "name": SERVICE,
         "url": address,

@@ -34,7 +34,7 @@ class Channel(StrEnum):
 
 
 FAULT_CHANNELS = frozenset({Channel.BROWSER, Channel.EMAIL})
-"""The channels through which caretakers are told of faults; a webhook needs an address first."""
+"""The channels through which `fault_recipients` are told of faults; a webhook needs an address first."""
 EVENT_KIND = "notification"
 """Kind of the events of the stream that are notifications."""
 
@@ -47,17 +47,18 @@ ChannelEvents = Mapping[Channel, Events]
 class NotificationSettings:
     """The channels that there are, and what people are told who have not chosen yet.
 
-    ``caretakers`` are names of people who are told of faults as well, through the channels of `FAULT_CHANNELS`.
+    ``fault_recipients`` are names of people who are told of faults as well, through the channels of
+    `FAULT_CHANNELS`.
     """
 
     channels: frozenset[Channel] = frozenset({Channel.BROWSER})
     defaults: ChannelEvents = field(default_factory=dict)
-    caretakers: frozenset[str] = frozenset()
+    fault_recipients: frozenset[str] = frozenset()
 
     def choice_of(self, user: str) -> NotificationChoice:
         """Return what a person is told who has not chosen yet."""
         events = dict(self.defaults)
-        if user in self.caretakers:
+        if user in self.fault_recipients:
             for channel in FAULT_CHANNELS & self.channels:
                 events[channel] = events.get(channel, frozenset()) | {NotificationEvent.FAULT}
         return NotificationChoice(user, events)

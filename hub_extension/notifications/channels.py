@@ -32,14 +32,14 @@ class Channels:
 
     ``tls`` has the authorities to trust; None stands for those of this machine.
 
-    ``mail_defaults`` are the events that people are told by e-mail who have not chosen, ``caretakers`` the people
-    who are told of faults of GPUs unless they chose otherwise.
+    ``mail_defaults`` are the events that people are told by e-mail who have not chosen, ``fault_recipients`` the
+    people who are told of faults of GPUs unless they chose otherwise.
     """
 
     mail: MailSettings | None = None
     webhooks: WebhookRules = field(default_factory=WebhookRules)
     mail_defaults: frozenset[NotificationEvent] = frozenset()
-    caretakers: frozenset[str] = frozenset()
+    fault_recipients: frozenset[str] = frozenset()
     pages_url: str = ""
     tls: ssl.SSLContext | None = None
 
@@ -52,7 +52,7 @@ class Channels:
         if self.webhooks.hosts:
             there.add(Channel.WEBHOOK)
         defaults = {Channel.EMAIL: self.mail_defaults} if self.mail is not None else {}
-        return NotificationSettings(frozenset(there), defaults, self.caretakers)
+        return NotificationSettings(frozenset(there), defaults, self.fault_recipients)
 
     def missing(self, channel: Channel, user: str) -> Reason | None:
         """Return why a person cannot use a channel, None if she can."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("hub_extension", "pipelines", "scheduler", "spawner", "training", "widgets")
+PRODUCT = ("hub_extension", "scheduler", "spawner", "training", "widgets")
 NAMESPACE = "springtide."
 
 Graph = Mapping[str, frozenset[str]]

@@ -27,8 +27,6 @@ EXTRAS_OF: dict[str, tuple[str, ...]] = {
     "hub_extension.commands.up": ("hub",),
     "hub_extension.doctor.cluster": ("hub", "kubernetes"),
     "hub_extension.train_jobs": ("hub", "kubernetes"),
-    "pipelines": (),
-    "pipelines.airflow": ("airflow",),
     "scheduler": ("hub",),
     "scheduler.capture": (),
     "scheduler.client": (),
@@ -47,6 +45,7 @@ EXTRAS_OF: dict[str, tuple[str, ...]] = {
     "spawner.kube": ("hub", "kubernetes"),
     "training": (),
     "widgets": ("widgets",),
+    "widgets.airflow": ("airflow",),
     "widgets.job": (),  # and what it imports: tasks of Airflow use it, without the extra
     "widgets.submission.capture": (),
 }

@@ -41,15 +41,6 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "scheduler.wording",
     ),
     "hub_extension": ("scheduler",),
-    "pipelines": (
-        "scheduler.client",
-        "scheduler.wire",
-        "scheduler.capture",
-        "widgets.connection",
-        "widgets.errors",
-        "widgets.job",
-        "widgets.submission",
-    ),
 }
 
 # The parts of each package, modules and sub-packages, from the lowest to the highest, and which of those below
@@ -209,6 +200,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
             "submission",
             "form",
         ),
+        "airflow": ("connection", "job", "submission"),
         "magics": ("job", "submission", "shared_pool"),
         "server_extension": ("connection", "form", "job", "submission", "shared_pool"),
     },

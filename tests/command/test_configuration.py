@@ -59,16 +59,16 @@ def test_what_the_caller_says_goes_before_the_file(c: Config) -> None:
 
 
 def test_the_admins_of_the_file_are_told_of_faults_unless_it_names_others(c: Config) -> None:
-    def caretakers() -> list[str]:
+    def fault_recipients() -> list[str]:
         configure(c)
-        return list(settings(c)["caretakers"])
+        return list(settings(c)["fault_recipients"])
 
-    assert caretakers() == []
+    assert fault_recipients() == []
     c.Authenticator.admin_users = {"jemma"}
     c.DummyAuthenticator.admin_users.add("joe")
-    assert caretakers() == ["jemma", "joe"]
-    c.Springtide.caretakers = ["susan"]
-    assert caretakers() == ["susan"]
+    assert fault_recipients() == ["jemma", "joe"]
+    c.Springtide.fault_recipients = ["susan"]
+    assert fault_recipients() == ["susan"]
 
 
 def test_the_service_keeps_its_address_and_token(c: Config, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
     text = (site / "reference/python.html").read_text()
     names = [f"springtide.widgets.{name}" for name in widgets.__all__ if name != "pool"]
     names += [f"springtide.training.{name}" for name in training.__all__]
-    names += [f"springtide.pipelines.airflow.{name}" for name in exported("pipelines/airflow")]
+    names += [f"springtide.widgets.airflow.{name}" for name in exported("widgets/airflow")]
     assert [name for name in names if f'id="{name}"' not in text] == []
 
 

@@ -18,7 +18,7 @@ from springtide.scheduler.notifications import (
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.telemetry import GpuSample
 
-TOLD = NotificationSettings(frozenset(Channel), caretakers=frozenset({"admin"}))
+TOLD = NotificationSettings(frozenset(Channel), fault_recipients=frozenset({"admin"}))
 SETTINGS = EngineSettings(policy=Settings(grace=5.0), retries=Retries(first=1.0), notifications=TOLD)
 
 

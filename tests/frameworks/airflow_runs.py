@@ -19,7 +19,7 @@ from airflow.triggers.base import TriggerEvent
 from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 
-from springtide.pipelines.airflow import JobEndTrigger
+from springtide.widgets.airflow import JobEndTrigger
 
 
 def main(folder: str, job: str) -> None:

@@ -29,7 +29,7 @@ PAGE = Path(__file__).parents[2] / "docs/airflow.md"
 PATIENCE_S = 240.0
 MISFORTUNES = """
 from airflow.sdk import DAG
-from springtide.pipelines.airflow import SpringtideOperator, SpringtideSensor
+from springtide.widgets.airflow import SpringtideOperator, SpringtideSensor
 
 
 def breaks():

@@ -43,7 +43,7 @@ class NotificationTraits(HasTraits):
         help="What people are told by e-mail who have not chosen: of paused, resumed, ended, failed, time-limit, "
         "fault.",
     ).tag(config=True)
-    caretakers = List(
+    fault_recipients = List(
         Unicode(),
         help="The users who are told of faults of GPUs, in their browsers and by e-mail, unless they choose "
         "otherwise. By default the hub's Authenticator.admin_users, where the hub runs the service.",
@@ -82,7 +82,7 @@ class NotificationTraits(HasTraits):
             mail=self._mail() if self.smtp_server else None,
             webhooks=WebhookRules(tuple(self.webhook_hosts), tuple(networks)),
             mail_defaults=frozenset(map(NotificationEvent, self.email_events)),
-            caretakers=frozenset(self.caretakers),
+            fault_recipients=frozenset(self.fault_recipients),
             pages_url=url if not url or url.endswith("/") else f"{url}/",
         )
 

@@ -14,19 +14,20 @@ SHOWN_FILES: Final = 30
 """Number of files whose names are kept with the job's record; the bundle has all."""
 
 
-def environment_of(submission: wire.Submission, image: str | None) -> EnvironmentRecord:
-    """Return what is kept of a submission's environment; ``image`` is that of the job, None on one machine.
+def environment_of(submission: wire.Submission, image: str | None) -> EnvironmentRecord | None:
+    """Return what is kept of a submission's environment, None if it tells nothing.
 
-    Of a job in an image, and of one that packages are installed for, it is not known what is missing. Raise
-    `Refusal` for text with control characters.
+    ``image`` is that of the job, None on one machine. Of a job in an image, and of one that packages are installed
+    for, it is not known what is missing. Raise `Refusal` for text with control characters.
     """
-    files = sorted(submission.files)
+    told, files = submission.environment, sorted(submission.files)
+    if told is None and not (files or submission.env or submission.requirements):
+        return None
     kept = EnvironmentRecord(
         files=tuple(files[:SHOWN_FILES]),
         file_count=len(files),
         file_bytes=sum(map(len, submission.files.values())),
     )
-    told = submission.environment
     if told is None:
         return kept
     _check([told.python, told.path, *told.packages, *told.packages.values(), *told.missing])

@@ -76,11 +76,11 @@ class Outbox:
         return found + self._of_faults(transaction)
 
     def _of_faults(self, transaction: Transaction) -> list[Notification]:
-        """Return what a transaction tells of faults: caretakers, and everybody else who has chosen to be told."""
+        """Return what a transaction tells of faults: the `fault_recipients`, and all who chose to be told."""
         faults = fault_events.faults(transaction)
         if not faults:
             return []
-        people = sorted({*self.settings.caretakers, *self._state.notification_choices})
+        people = sorted({*self.settings.fault_recipients, *self._state.notification_choices})
         return [told for user in people for told in fault_events.notifications(user, faults, self._wanted(user))]
 
     def _wanted(self, user: str) -> dict[Channel, Events]:

@@ -9,8 +9,8 @@ from typing import Any
 from airflow.sdk import BaseHook
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from springtide.pipelines.airflow.connection import DEFAULT_CONNECTION, ENDED, POLL_S, client_of
 from springtide.scheduler.client import Client, PoolError, Unreachable
+from springtide.widgets.airflow.connection import DEFAULT_CONNECTION, ENDED, POLL_S, client_of
 
 
 class JobEndTrigger(BaseTrigger):

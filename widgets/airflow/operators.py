@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from springtide.pipelines.airflow.connection import DEFAULT_CONNECTION, ENDED, POLL_S, client, require_success
-from springtide.pipelines.airflow.triggers import JobEndTrigger
 from springtide.scheduler.capture import Captured, Here, submission
 from springtide.scheduler.client import Client
+from springtide.widgets.airflow.connection import DEFAULT_CONNECTION, ENDED, POLL_S, client, require_success
+from springtide.widgets.airflow.triggers import JobEndTrigger
 from springtide.widgets.connection import Connection
 from springtide.widgets.errors import CaptureError, OptionError
 from springtide.widgets.job import Job as Handle

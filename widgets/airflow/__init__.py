@@ -7,8 +7,8 @@ connection of Airflow, `springtide_default` unless named: its host is the addres
 
 from __future__ import annotations
 
-from springtide.pipelines.airflow.operators import SpringtideOperator
-from springtide.pipelines.airflow.sensors import SpringtideSensor
-from springtide.pipelines.airflow.triggers import JobEndTrigger
+from springtide.widgets.airflow.operators import SpringtideOperator
+from springtide.widgets.airflow.sensors import SpringtideSensor
+from springtide.widgets.airflow.triggers import JobEndTrigger
 
 __all__ = ["JobEndTrigger", "SpringtideOperator", "SpringtideSensor"]

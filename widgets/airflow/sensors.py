@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseSensorOperator
 from airflow.sdk.exceptions import AirflowException
 
-from springtide.pipelines.airflow.connection import DEFAULT_CONNECTION, ENDED, client, require_success
-from springtide.pipelines.airflow.triggers import JobEndTrigger
+from springtide.widgets.airflow.connection import DEFAULT_CONNECTION, ENDED, client, require_success
+from springtide.widgets.airflow.triggers import JobEndTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.context import Context

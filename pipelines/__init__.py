@@ -1,1 +1,0 @@
-"""Jobs of the pool as parts of pipelines of other programs."""
