@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,6 +17,8 @@ from springtide.scheduler.wording import size
 
 CODE = frozenset({".py"})
 SETTINGS = frozenset({".json", ".yaml", ".yml", ".toml", ".ini", ".cfg"})
+OF_JUPYTER = re.compile(r"(jpserver|nbserver|kernel)-.*\.json")
+"""Names of files in Jupyter's runtime directory, which have the keys of running servers and kernels."""
 SKIPPED = frozenset({"__pycache__", "site-packages", "dist-packages", "node_modules"})
 
 
@@ -31,7 +34,8 @@ class Caps:
 def tree(root: Path, caps: Caps = Caps()) -> dict[str, bytes]:
     """Return the Python files below ``root`` that a program there can import, and the small settings beside them.
 
-    Left out: hidden directories, environments, other checkouts and directories whose name cannot be imported.
+    Left out: hidden directories, environments, other checkouts, directories whose name cannot be imported, and
+    files with the keys of Jupyter's servers and kernels.
     Raises `CaptureError` when that is more than ``caps`` allow.
     """
     found: dict[str, bytes] = {}
@@ -125,7 +129,7 @@ def _candidates(root: Path, caps: Caps) -> Iterator[Path]:
         names[:] = sorted(name for name in names if _is_enterable(here / name))
         for name in sorted(files):
             path = here / name
-            if name.startswith(".") or not path.is_file():
+            if name.startswith(".") or OF_JUPYTER.fullmatch(name) or not path.is_file():
                 continue
             if path.suffix in CODE or (path.suffix in SETTINGS and path.stat().st_size <= caps.settings_bytes):
                 yield path

@@ -113,6 +113,15 @@ def test_a_script_in_a_directory_brings_what_lies_beside_it(here, tmp_path):
     assert run(captured, tmp_path) == ["tide"]
 
 
+def test_keys_of_running_servers_and_kernels_stay_where_they_are(here, tmp_path):
+    (tmp_path / "runtime").mkdir()
+    for name in ("jpserver-12.json", "kernel-1e46.json", "nbserver-3.json", "kernel.json"):
+        (tmp_path / "runtime" / name).write_text('{"token": "secret"}')
+    (tmp_path / "train.py").write_text("")
+    captured = capture("python train.py", (), {}, here)
+    assert set(captured.files) == {"train.py", "runtime/kernel.json"}
+
+
 def test_a_module_of_the_working_directory_is_caught(here, tmp_path):
     (tmp_path / "pack").mkdir()
     (tmp_path / "pack" / "__init__.py").write_text("")

@@ -221,7 +221,10 @@ export class FormSession {
     } catch (error) {
       described = { value: null, problem: error.message };
     }
-    if (asked !== JSON.stringify([this.kind, this.work[this.kind].trim(), this.filled])) return;
+    if (asked !== JSON.stringify([this.kind, this.work[this.kind].trim(), this.filled])) {
+      this.describing.want();
+      return;
+    }
     this.described = described;
     this.changed();
   }
