@@ -21,7 +21,7 @@ class NotificationEvent(StrEnum):
     TIME_LIMIT = "time-limit"
     """It is about to reach its time limit."""
     FAULT = "fault"
-    """A GPU of the pool, whoever's job held it, was drained because of a fault."""
+    """A GPU of the pool was drained because of a fault, whoever held it."""
 
 
 class Channel(StrEnum):
