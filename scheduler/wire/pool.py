@@ -42,7 +42,7 @@ class DrainView(Answer, frozen=True, kw_only=True):
 class GpuCell(Answer, frozen=True, kw_only=True):
     """One cell of the pool bar. ``reserved_for`` is the project that gets it next.
 
-    ``drain`` is set if this GPU is drained by itself, whether its node is drained or not.
+    ``drain`` is set if this GPU is drained on its own, whether its node is drained or not.
     """
 
     index: int

@@ -40,7 +40,7 @@ def drain_faulty(transaction: Transaction, faults: Mapping[str, Reason]) -> None
 
 
 def undrain(transaction: Transaction, request: wire.UndrainRequest, by: str) -> None:
-    """Let jobs start again on a node, except on its GPUs that are drained by themselves, or on one of its GPUs.
+    """Let jobs start again on a node, except on its GPUs that are drained one by one, or on one of its GPUs.
 
     Does nothing if it is not drained. Raises `Refusal` (404) for an unknown node or GPU.
     """

@@ -11,7 +11,7 @@ from springtide.scheduler.model import Environment, Node, Placement
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The names of the drained ``nodes``, and the UUIDs of the ``gpus`` that are drained by themselves."""
+    """The names of the drained ``nodes``, and the UUIDs of the ``gpus`` that are drained one by one."""
 
     nodes: Collection[str] = ()
     gpus: Collection[str] = ()

@@ -89,7 +89,7 @@ class State:
     attempt, in the order in which they fill the project's quota, ``reserved`` those for which GPUs are reserved.
     ``trials`` are the ids of the unfinished trials by sweep, ``parameters`` those of all trials of an unfinished
     sweep, each as JSON, where they are known beforehand.
-    ``drains`` are the drained nodes by name, ``gpu_drains`` the GPUs that are drained by themselves, by UUID,
+    ``drains`` are the drained nodes by name, ``gpu_drains`` the GPUs that are drained one by one, by UUID,
     ``types`` the pool's GPU types. ``unsaved`` are ids of jobs whose latest reports are in memory only.
     ``default_projects`` are the projects that people chose, by user.
     ``clock`` is the anchor of the system clock that all times refer to.

@@ -308,7 +308,7 @@ class Transaction:
         self.drains[node] = record
 
     def all_gpu_drains(self) -> dict[str, GpuDrainRecord]:
-        """Return every GPU that is drained by itself, by UUID."""
+        """Return every GPU that is drained on its own, by UUID."""
         merged = {**self.state.gpu_drains, **self.gpu_drains}
         return {gpu: record for gpu, record in merged.items() if record is not None}
 

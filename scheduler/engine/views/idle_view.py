@@ -52,8 +52,8 @@ def idle(
     """Return the idle GPUs of the train ``nodes`` and why they are idle.
 
     ``occupied`` are nodes and indices of GPUs that something holds, ``reserved`` the project that gets a GPU next,
-    ``drained`` the names of nodes. What nothing holds and is taken is drained by itself. Reasons are counted of
-    the first `MAX_JOBS` waiting jobs.
+    ``drained`` the names of nodes. A GPU that nothing holds and that is taken is drained on its own. Reasons
+    are counted of the first `MAX_JOBS` waiting jobs.
     """
     free = [(node, index) for node in nodes for index in range(node.gpus) if (node.name, index) not in occupied]
     single = [(node.name, index) for node, index in free if node.name not in drained and index in node.taken]

@@ -70,7 +70,7 @@ class DrainRecord:
 
 @dataclass(frozen=True, slots=True)
 class GpuDrainRecord:
-    """A GPU that is drained by itself: nothing new starts on it until it is undrained; known by its UUID.
+    """A GPU that is drained on its own: nothing new starts on it until it is undrained; known by its UUID.
 
     Otherwise as `DrainRecord`. ``by`` is `POOL` for one that was drained because of its errors, and ``why`` says
     which.

@@ -1,4 +1,4 @@
-"""Default projects, which people choose for the jobs that name none, and GPUs that are drained by themselves."""
+"""Default projects, which people choose for the jobs that name none, and GPUs that are drained one by one."""
 
 from __future__ import annotations
 
