@@ -73,7 +73,7 @@ class Gangs:
         await self.bench.executor.pause(first.key)
         ended = (await self.bench.gone(first.key)).exit
         assert ended is not None
-        assert (ended.paused, ended.killed) == (True, False), await self.bench.log("paused")
+        assert (ended.paused, ended.killed) == (True, False), await self.logs(first)
         saved = max(each.saved_step or 0 for each in self.reports(first.key))
         assert saved >= PAUSE_AFTER
         second = self.spec(section, "paused", workers=workers, gpus=gpus, launcher=launcher, attempt=2)
@@ -86,7 +86,12 @@ class Gangs:
     async def completes(self, spec: AttemptSpec) -> None:
         ended = (await self.bench.run(spec)).exit
         assert ended is not None
-        assert ended.code == 0, await self.bench.log(spec.key.job)
+        assert ended.code == 0, await self.logs(spec)
+
+    async def logs(self, spec: AttemptSpec) -> str:
+        """Return what all workers have printed, and the reports of the attempt."""
+        printed = [f"rank {rank}:\n{await self.bench.log(spec.key.job, rank)}" for rank in range(spec.workers)]
+        return "\n".join([*printed, *map(str, self.reports(spec.key)[-3:])])
 
     def reports(self, key: AttemptKey) -> list[Reported]:
         return [each for each in self.bench.of_kind(Reported) if each.key == key]

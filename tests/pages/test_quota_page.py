@@ -6,12 +6,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from pages_service import Service
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from springtide.scheduler import wire
 from springtide.scheduler.refusal import Refusal
 
 Visit = Callable[..., Page]
+TYPE_AND_ENTER = """(field, text) => {
+  field.value = text;
+  field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+  field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+}"""
+"""Types and presses Enter before the page is drawn again."""
 
 
 @pytest.fixture
@@ -226,8 +232,7 @@ def test_what_jobs_may_ask_for_is_edited_in_place_and_written_to_the_trail(admin
         "priority 0 to 100 → priority 0 to 75, up to 4 GPUs"
     )
     admin.get_by_test_id("ranges-edit-nlp").click()
-    admin.get_by_test_id("ranges-min_priority-nlp").fill("80")
-    admin.get_by_test_id("ranges-min_priority-nlp").press("Enter")
+    admin.get_by_test_id("ranges-min_priority-nlp").evaluate(TYPE_AND_ENTER, "80")
     expect(admin.get_by_test_id("ranges-refusal-nlp")).to_contain_text(
         "lowest priority is 80, above the highest, 75"
     )
@@ -235,6 +240,22 @@ def test_what_jobs_may_ask_for_is_edited_in_place_and_written_to_the_trail(admin
     expect(admin.get_by_test_id("ranges-nlp")).to_have_text("priority 0 to 75, up to 4 GPUs, up to 2d")
     with pytest.raises(Refusal, match="may have 0 to 75"):
         projects.submit("joe", priority=90)
+
+
+def test_what_is_typed_while_a_change_is_saved_stays_typed(admin: Page, projects: Service) -> None:
+    sent: list[Route] = []
+    admin.route("**/api/v1/projects/nlp", lambda route: sent.append(route), times=1)  # noqa: PLW0108
+    admin.get_by_test_id("edit-quota-nlp").fill("1")
+    admin.get_by_test_id("edit-quota-nlp").press("Enter")
+    expect(admin.get_by_test_id("save-nlp")).to_be_disabled()
+    admin.get_by_test_id("edit-weight-nlp").fill("3")
+    sent[0].continue_()
+    expect(admin.get_by_test_id("audit-row").first).to_contain_text("quota 2 → 1")
+    expect(admin.get_by_test_id("save-nlp")).to_be_enabled()
+    expect(admin.get_by_test_id("edit-weight-nlp")).to_have_value("3")
+    admin.get_by_test_id("save-nlp").click()
+    expect(admin.get_by_test_id("audit-row").first).to_contain_text("weight 1 → 3")
+    assert quota_of(projects, "nlp") == 1
 
 
 def test_an_admin_of_a_project_changes_who_is_in_it_and_the_projects_inside(

@@ -92,11 +92,8 @@ const editing = {
 
   type(kind, name, field, text, stored, version) {
     const key = `${kind} ${name}`;
-    const draft = shown.drafts.get(key) ?? { texts: {}, version };
-    if (text === stored) delete draft.texts[field];
-    else draft.texts[field] = text;
-    if (Object.keys(draft.texts).length) shown.drafts.set(key, draft);
-    else shown.drafts.delete(key);
+    const before = shown.drafts.get(key) ?? { texts: {}, version };
+    keepDraft(key, { ...before, texts: without(before.texts, (each) => each === field) }, text === stored ? {} : { [field]: text });
     shown.refusals.delete(key);
     redraw();
   },
@@ -116,22 +113,26 @@ const editing = {
   async change(kind, name, work) {
     const key = `${kind} ${name}`;
     if (shown.busy.has(key)) return false;
+    const sent = draftOf(kind, name);
+    let renewed = false;
     shown.busy.add(key);
     shown.refusals.delete(key);
     redraw();
     try {
       await work();
-      shown.drafts.delete(key);
+      forgetSent(key, sent);
       shown.refusals.clear();
+      renewed = true;
       return true;
     } catch (error) {
       shown.refusals.set(key, error);
+      renewed = error.code === "changed";
       return false;
     } finally {
       shown.busy.delete(key);
       shown.asking = null;
       await read();
-      if (shown.refusals.get(key)?.code === "changed") renewVersion(kind, name);
+      if (renewed) renewVersion(kind, name);
     }
   },
 
@@ -171,10 +172,26 @@ function gpusOf({ quota, build_quota: build, by_type: byType, build_by_type: bui
   return [...(quotas.length ? quotas : [quota]), ...(builds.length ? builds : [build])].reduce((sum, gpus) => sum + (gpus ?? 1e9), 0);
 }
 
+function without(texts, dropped) {
+  return Object.fromEntries(Object.entries(texts).filter(([field, text]) => !dropped(field, text)));
+}
+
+function keepDraft(key, { texts, version }, more = {}) {
+  const kept = { ...texts, ...more };
+  if (Object.keys(kept).length) shown.drafts.set(key, { texts: kept, version });
+  else shown.drafts.delete(key);
+}
+
+/** Forgets what was saved; what was typed while it was saved stays typed. */
+function forgetSent(key, sent) {
+  const typed = shown.drafts.get(key);
+  if (typed) keepDraft(key, { ...typed, texts: without(typed.texts, (field, text) => sent?.texts[field] === text) });
+}
+
 function renewVersion(kind, name) {
   const draft = draftOf(kind, name);
   const project = shown.admin.projects.find((known) => known.name === name);
-  if (draft && project) draft.version = project.version;
+  if (draft && project) keepDraft(`${kind} ${name}`, { ...draft, version: project.version });
 }
 
 function newName(text) {

@@ -39,7 +39,10 @@ function drawPerson(person, editing) {
   const types = Object.keys(person.by_type);
   const draft = editing.draft("person", name);
   const refusal = editing.refusal("person", name);
-  const save = () => draft && editing.change("person", name, () => call("PATCH", `people/${encodeURIComponent(name)}`, { build_quota: ownQuota(draft.texts, person) }));
+  const save = () => {
+    const typed = editing.draft("person", name);
+    if (typed) editing.change("person", name, () => call("PATCH", `people/${encodeURIComponent(name)}`, { build_quota: ownQuota(typed.texts, person) }));
+  };
   const numbers = types.length ? types.flatMap((type) => drawNumbers(person, type, editing, save)) : drawNumbers(person, null, editing, save);
   return h(
     "tr",

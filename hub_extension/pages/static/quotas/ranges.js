@@ -54,13 +54,16 @@ export function drawRanges(project, editing, refusalWords, mayChange) {
       mayChange && h("button", { key: "edit", type: "button", class: "st-button", "aria-label": `Change what jobs of ${clean(name)} may ask for`, "data-testid": `ranges-edit-${name}`, on: { click: () => editing.ask(`ranges ${name}`) } }, "Change…"),
     );
   }
-  const save = () => editing.change("ranges", name, () => call("PATCH", `projects/${encodeURIComponent(name)}`, { ranges: { ...ranges, ...read(draft?.texts ?? {}) }, version: draft?.version ?? version }));
+  const save = () => {
+    const typed = editing.draft("ranges", name);
+    if (typed) editing.change("ranges", name, () => call("PATCH", `projects/${encodeURIComponent(name)}`, { ranges: { ...ranges, ...read(typed.texts) }, version: typed.version }));
+  };
   const discard = () => {
     editing.ask(null);
     editing.discard("ranges", name);
   };
   const keys = (event) => {
-    if (event.key === "Enter" && draft) save();
+    if (event.key === "Enter") save();
     if (event.key === "Escape") discard();
   };
   return h(
