@@ -12,7 +12,7 @@ from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler.lru_cache import LruCache
 from springtide.scheduler.wire import Event
 
-KEPT_BYTES: Final = 16 * 1024 * 1024
+KEPT_BYTES: Final = 4 * 1024 * 1024
 """Maximum size of all cached frames, in bytes; streams are seldom further behind than the last few events."""
 
 Audience: TypeAlias = "tuple[str, frozenset[str]] | None"
