@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional
 
 _NAME = "springtide"
 
 
-def tell_jax(environment: Mapping[str, str]) -> None:
+def tell_jax(environment: Mapping[str, str], reached: Callable[[int], bool]) -> None:
     """Make ``jax.distributed.initialize()`` find the gang of this process, if JAX is imported and there is a gang.
 
     JAX asks its known kinds of clusters one by one; the pool's is asked first, because in pods the one for
-    Kubernetes would ask the cluster's API, which jobs may not.
+    Kubernetes would ask the cluster's API, which jobs may not. ``reached`` gives the answers of
+    ``multihost_utils.reached_preemption_sync_point``, JAX's own question whether to pause at a step.
     """
     clusters = sys.modules.get("jax._src.clusters")
     kinds = getattr(getattr(clusters, "ClusterEnv", None), "_cluster_types", None)
@@ -49,3 +50,29 @@ def tell_jax(environment: Mapping[str, str]) -> None:
 
     kinds.remove(Springtide)
     kinds.insert(0, Springtide)
+    _answer_for_jax(reached)
+
+
+class _SyncManager:
+    """The agreement of the pool in place of JAX's own on the step of a pause.
+
+    JAX's own takes SIGTERM away from the job. A process that has noticed the signal, which takes up to a second,
+    waits up to three minutes for all others to notice it, also where one of these has ended its training
+    meanwhile and waits for it in turn: such a gang would be killed at the end of its grace period.
+    """
+
+    def __init__(self, reached: Callable[[int], bool]) -> None:
+        self.reached_sync_point = reached
+
+    def shutdown(self) -> None:
+        """Do nothing: the agreement ends with the process."""
+
+
+def _answer_for_jax(reached: Callable[[int], bool]) -> None:
+    state: Any = getattr(sys.modules.get("jax._src.distributed"), "State", None)
+    if hasattr(state, "initialize_preemption_sync_manager"):
+
+        def initialize(self: Any) -> None:
+            self.preemption_sync_manager = _SyncManager(reached)
+
+        state.initialize_preemption_sync_manager = initialize

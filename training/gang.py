@@ -71,13 +71,14 @@ class Gang:
     """This process as one of ``world``, which pause at the same step of the attempt.
 
     It enters the agreement at its first question. What an attempt before left in ``directory`` does not count.
+    Agreements of one gang that count different steps have different names in ``name``.
     """
 
-    def __init__(self, directory: Path, attempt: int, rank: int, world: int) -> None:
+    def __init__(self, directory: Path, attempt: int, rank: int, world: int, name: str = "") -> None:
         self._directory = directory
         self._attempt = attempt
         self._rank = rank
-        self._own = directory / f"{_PREFIX}{attempt}"
+        self._own = directory / f"{_PREFIX}{attempt}" / name
         self._member = Member(Files(self._own), rank, world)
         self._entered = False
         self._settled = threading.Event()

@@ -65,6 +65,7 @@ class Job:
         )
         self._reports = Reports(environment.get("SPRINGTIDE_REPORT") if self.rank == 0 else None, self.attempt)
         self._agreement = self._agree()
+        self._agreement_of_jax = self._agree("jax")
         self.owes_checkpoint = False
         self._asked = False
         self._asked_at = 0.0
@@ -209,10 +210,13 @@ class Job:
 
     # ---------- internal
 
-    def _agree(self) -> Union[Alone, Gang]:
+    def _agree(self, name: str = "") -> Union[Alone, Gang]:
         if not self.in_pool or self.world == 1:
             return Alone()
-        return Gang(self.checkpoint_directory, self.attempt, self.rank, self.world)
+        return Gang(self.checkpoint_directory, self.attempt, self.rank, self.world, name)
+
+    def _reached_for_jax(self, step: int) -> bool:
+        return self._agreement_of_jax.reached(step, self.pause_asked)
 
     def _ask(self, *_: Any) -> None:
         if not self._asked:
@@ -225,7 +229,8 @@ def current_job(directory: Union[str, "os.PathLike[str]", None] = None, *, keep:
     ``directory`` is the place of checkpoints outside a pool (``./checkpoints/<script>`` by default), ``keep`` the
     number of checkpoints kept; both take effect at the first call only. From then on SIGTERM does not end a
     process of a pool but requests a pause, unless the script handles SIGTERM itself. In a gang
-    ``jax.distributed.initialize()`` needs no arguments after a call, if JAX was imported before.
+    ``jax.distributed.initialize()`` needs no arguments after a call, if JAX was imported before, and JAX's own
+    question ``multihost_utils.reached_preemption_sync_point(step)`` is answered as `should_pause` is.
     """
     global _job  # noqa: PLW0603 - a process has one job
     with _making:
@@ -236,7 +241,7 @@ def current_job(directory: Union[str, "os.PathLike[str]", None] = None, *, keep:
             if in_pool:
                 _answer_sigterm(_job)
         if _job.in_pool:
-            tell_jax(os.environ)
+            tell_jax(os.environ, _job._reached_for_jax)  # noqa: SLF001 - private part of the same module
         return _job
 
 

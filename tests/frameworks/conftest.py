@@ -46,9 +46,9 @@ class Gangs:
     library: Path
 
     def spec(
-        self, section: str, job: str, *, workers: int, gpus: int, launcher: tuple[str, ...], attempt: int = 1
+        self, text: str, job: str, *, workers: int, gpus: int, launcher: tuple[str, ...], attempt: int = 1
     ) -> AttemptSpec:
-        """Return an attempt of the program of a section."""
+        """Return an attempt of a program."""
         placement = tuple(
             Worker(rank, self.bench.train_node, tuple(range(rank * gpus, (rank + 1) * gpus)))
             for rank in range(workers)
@@ -59,15 +59,22 @@ class Gangs:
             attempt=attempt,
             size=workers,
             placement=placement,
-            files={"train.py": program(section).encode()},
+            files={"train.py": text.encode()},
             env={"PYTHONPATH": str(self.library), **ON_PROCESSORS},
         )
 
-    async def train(self, section: str, *, workers: int, gpus: int = 1, launcher: tuple[str, ...] = ()) -> str:
-        """Train without and with a pause in the middle; return the last line of rank 0, the same of both."""
-        whole = self.spec(section, "whole", workers=workers, gpus=gpus, launcher=launcher)
+    async def train(
+        self, section: str, *, workers: int, gpus: int = 1, launcher: tuple[str, ...] = (), to_pause: str = ""
+    ) -> str:
+        """Train without and with a pause in the middle; return the last line of rank 0, the same of both.
+
+        ``to_pause`` is the program that is paused, if it is not the one of the section.
+        """
+        text = program(section)
+        whole = self.spec(text, "whole", workers=workers, gpus=gpus, launcher=launcher)
         await self.completes(whole)
-        first = self.spec(section, "paused", workers=workers, gpus=gpus, launcher=launcher)
+        text = to_pause or text
+        first = self.spec(text, "paused", workers=workers, gpus=gpus, launcher=launcher)
         await self.bench.executor.launch(first)
         await self.bench.until(lambda: self.has_begun(first.key), "some steps")
         await self.bench.executor.pause(first.key)
@@ -76,7 +83,7 @@ class Gangs:
         assert (ended.paused, ended.killed) == (True, False), await self.logs(first)
         saved = max(each.saved_step or 0 for each in self.reports(first.key))
         assert saved >= PAUSE_AFTER
-        second = self.spec(section, "paused", workers=workers, gpus=gpus, launcher=launcher, attempt=2)
+        second = self.spec(text, "paused", workers=workers, gpus=gpus, launcher=launcher, attempt=2)
         await self.completes(second)
         assert min(each.last.step or 0 for each in self.reports(second.key)) > saved
         lines = [(await self.bench.log(job)).splitlines()[-1] for job in ("whole", "paused")]

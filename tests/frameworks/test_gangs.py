@@ -6,12 +6,31 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.frameworks.conftest import program
+
 if TYPE_CHECKING:
     from tests.frameworks.conftest import Gangs
 
 pytestmark = pytest.mark.xdist_group("frameworks")  # one at a time: each has up to six processes
 
 TORCHRUN = ("-m", "torch.distributed.run")
+SLOW_TO_SAVE = """
+import time
+
+from springtide.training.job import Job
+
+save = Job.save
+
+
+def slow_save(self, state, step=None):
+    if self.rank == 0 and self.pause_asked():
+        time.sleep(1.5)
+    save(self, state, step)
+
+
+Job.save = slow_save
+"""
+"""Beginning of a program in which the last checkpoint before a pause takes rank 0 a while."""
 
 
 @pytest.mark.parametrize(
@@ -28,7 +47,16 @@ async def test_pytorch(gangs: Gangs, workers: int, gpus: int, launcher: tuple[st
 
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.full)])
 async def test_jax(gangs: Gangs, workers: int) -> None:
-    assert (await gangs.train("JAX", workers=workers, gpus=2)).startswith(f"{workers} [")
+    """Rank 0 saves for longer than JAX takes to notice a SIGTERM, while the others end at once."""
+    slow = SLOW_TO_SAVE + program("JAX")
+    assert (await gangs.train("JAX", workers=workers, gpus=2, to_pause=slow)).startswith(f"{workers} [")
+
+
+@pytest.mark.full
+async def test_jax_with_its_own_question_whether_to_pause(gangs: Gangs) -> None:
+    text = program("JAX").replace("job.should_pause(", "reached_preemption_sync_point(")
+    text = "from jax.experimental.multihost_utils import reached_preemption_sync_point\n" + SLOW_TO_SAVE + text
+    assert (await gangs.train("JAX", workers=2, to_pause=text)).startswith("2 [")
 
 
 @pytest.mark.full
