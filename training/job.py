@@ -39,7 +39,8 @@ class Job:
 
     ``in_pool`` is true in a pool. ``id``, ``name``, ``project`` and ``attempt`` are set by the pool; ``rank`` is
     the number of this process among ``world`` processes. A job that is a trial of a sweep has the id of that sweep
-    in ``sweep``, else empty, and its number from 0 in ``trial``, else None. ``checkpoint_directory`` and
+    in ``sweep``, else empty, and its number from 0 in ``trial``, else None. ``test_run`` is true in a test run,
+    which shows whether the program runs before the job itself waits in line. ``checkpoint_directory`` and
     ``output_directory`` are kept between attempts. ``owes_checkpoint`` is set while the newest checkpoint did not
     fit on the disk.
     """
@@ -55,6 +56,7 @@ class Job:
         self.world = int(environment.get("WORLD_SIZE", "1"))
         self.sweep = environment.get("SPRINGTIDE_SWEEP", "")
         self.trial = int(environment["SPRINGTIDE_TRIAL"]) if self.sweep else None
+        self.test_run = environment.get("SPRINGTIDE_TEST_RUN") == "1"
         given = environment.get("SPRINGTIDE_CHECKPOINT_DIR")
         self.checkpoint_directory = directory or Path(given or Path("checkpoints", _script_name()))
         self.output_directory = Path(environment.get("SPRINGTIDE_OUTPUT_DIR", "."))

@@ -108,6 +108,7 @@ class Setup:
     kept_bytes_per_project: int
     keep: float
     keep_files: float
+    test_run_time: float
     ended_bytes_per_user: int
     auth_cache: int
     takeover_wait: float
@@ -131,6 +132,7 @@ class Setup:
             images=None if self.cluster is None else self.cluster.images,
             keep_jobs=self.keep,
             keep_files=self.keep_files,
+            test_run_time=self.test_run_time,
             max_ended_bytes_per_user=self.ended_bytes_per_user,
             max_unfinished=self.queue_cap,
             max_unfinished_per_user=self.queue_cap_per_user,

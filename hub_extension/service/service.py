@@ -27,6 +27,7 @@ from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.service.logs import FORMATS, log_to_stderr
 from springtide.hub_extension.service.runtime import BAD_INPUT, Runtime, Setup, StartError
 from springtide.hub_extension.service.settings.faults import FaultTraits
+from springtide.hub_extension.service.settings.jobs import JobTraits
 from springtide.hub_extension.service.settings.notifications import ChannelError, NotificationTraits
 from springtide.hub_extension.service.settings.packages import PackageTraits
 from springtide.scheduler.engine.requests import images
@@ -42,7 +43,7 @@ LIMITS: Final = ("job_memory", "job_processes", "job_cores", "job_disk", "job_cg
 MIB: Final = 1024 * 1024
 
 
-class Springtide(NotificationTraits, FaultTraits, PackageTraits, Application):
+class Springtide(NotificationTraits, FaultTraits, PackageTraits, JobTraits, Application):
     """The pool's service. The hub starts it; `configure` hands its settings over in ``SPRINGTIDE_CONFIG``."""
 
     name = "springtide-service"
@@ -189,16 +190,6 @@ class Springtide(NotificationTraits, FaultTraits, PackageTraits, Application):
         "text",
         help="Lines of the log: text for people, or json, one object a line, for collectors.",
     ).tag(config=True)
-    keep_files_days = Float(
-        7.0,
-        min=0,
-        help="Files sent with a job are kept for so many days after its end, so that it can be run again.",
-    ).tag(config=True)
-    ended_bytes_per_user = Integer(
-        256 * MIB,
-        min=0,
-        help="The most that files of one person's ended jobs may take, in bytes; the oldest go first.",
-    ).tag(config=True)
     keep_days = Float(
         90.0, min=0.01, help="Ended jobs are forgotten after so many days, with logs and outputs."
     ).tag(config=True)
@@ -279,6 +270,7 @@ class Springtide(NotificationTraits, FaultTraits, PackageTraits, Application):
             kept_bytes_per_project=self.kept_bytes_per_project,
             keep=self.keep_days * 86_400,
             keep_files=self.keep_files_days * 86_400,
+            test_run_time=self.test_run_time,
             ended_bytes_per_user=self.ended_bytes_per_user,
             auth_cache=self.auth_cache,
             takeover_wait=self.takeover_wait,

@@ -44,6 +44,26 @@ def time_limit(seconds: float) -> Reason:
     return Reason("engine-time-limit", {"seconds": seconds})
 
 
+def tested_long_enough(seconds: float) -> Reason:
+    """Return the test run ran as long as one does, without a failure."""
+    return Reason("test-run-long-enough", {"seconds": seconds})
+
+
+def awaits_test(stage: str) -> Reason:
+    """Return the job waits until its test run, which is at this stage, has passed."""
+    return Reason("test-run-first", {"stage": stage})
+
+
+def test_failed(why: str) -> Reason:
+    """Return the job ended with its test run, which failed for the reason ``why``, as its sentences have it."""
+    return Reason("test-run-failed", {"detail": why})
+
+
+def test_cancelled(by: str) -> Reason:
+    """Return the job ended with its test run, which a user cancelled."""
+    return Reason("test-run-cancelled", {"by": by})
+
+
 def succeeded() -> Reason:
     """Return the job is done."""
     return Reason("engine-succeeded")

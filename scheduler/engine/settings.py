@@ -35,7 +35,8 @@ class EngineSettings:
     """Settings of planner (``policy``), GPU types, retries, notifications, faults, and bounds of what is kept.
 
     ``images`` are patterns of the images that jobs may run in, the default first; None where jobs run without one.
-    ``max_…_bytes…`` are in bytes; ``max_grace``, ``prune_every``, and how long jobs, their files and audit entries
+    ``max_…_bytes…`` are in bytes; ``max_grace``, ``test_run_time``, after which a test run
+    has passed, ``prune_every``, and how long jobs, their files and audit entries
     are kept, in seconds; the others are numbers of jobs, files, events and decisions. ``keep_files`` counts from
     the end of a job, which can be run again as long as its files are kept.
     """
@@ -57,6 +58,7 @@ class EngineSettings:
     max_argv_bytes: int = 256 * 1024
     max_output_bytes: int = 256 * MIB
     max_grace: float = 3_600.0
+    test_run_time: float = 120.0
     keep_jobs: float = 90 * DAY
     keep_files: float = 7 * DAY
     keep_audit: float = 730 * DAY

@@ -51,6 +51,7 @@ class AttemptSpec:
     ``image`` is the container image, None on a single machine. ``sweep`` and ``trial`` are the id of the sweep
     that it is a trial of, and its number there; ``history`` is the content of the file `HISTORY` among ``files``,
     which is another one in every attempt. ``requirements`` are packages to install, on a single machine.
+    ``test_run`` says that it only shows whether the program runs.
     """
 
     key: AttemptKey
@@ -70,6 +71,7 @@ class AttemptSpec:
     trial: int | None = None
     history: bytes | None = None
     requirements: tuple[str, ...] = ()
+    test_run: bool = False
 
 
 class AttemptPhase(StrEnum):

@@ -57,6 +57,7 @@ def contract(spec: AttemptSpec, places: JobPlaces, directory: Path) -> dict[str,
         "SPRINGTIDE_PAUSE_FILE": str(directory / "pause"),
         "SPRINGTIDE_REPORT": str(places.reports),
         **({} if spec.sweep is None else {"SPRINGTIDE_SWEEP": spec.sweep, "SPRINGTIDE_TRIAL": str(spec.trial)}),
+        **({"SPRINGTIDE_TEST_RUN": "1"} if spec.test_run else {}),
     }
 
 

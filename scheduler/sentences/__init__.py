@@ -19,6 +19,7 @@ from springtide.scheduler.sentences.reruns import rerun_text
 from springtide.scheduler.sentences.running import RUNNING
 from springtide.scheduler.sentences.sentence import Role, Sentence, Table
 from springtide.scheduler.sentences.sweeps import SWEEPS
+from springtide.scheduler.sentences.test_runs import TEST_RUNS, test_run_text
 from springtide.scheduler.sentences.waiting import WAITING
 from springtide.scheduler.wording import quoted
 
@@ -32,6 +33,7 @@ __all__ = [
     "joined",
     "render",
     "rerun_text",
+    "test_run_text",
     "text",
 ]
 
@@ -40,6 +42,7 @@ _TABLE: Table = {
     **WAITING,
     **RUNNING,
     **SWEEPS,
+    **TEST_RUNS,
     **ATTEMPTS,
     **STARTS,
     **FAULTS,

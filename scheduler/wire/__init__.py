@@ -101,6 +101,7 @@ from springtide.scheduler.wire.sweeps.views import (
     TrialPage,
     TrialRow,
 )
+from springtide.scheduler.wire.test_runs.views import TestRun
 from springtide.scheduler.wire.usage import (
     GpuReading,
     JobUsage,
@@ -208,6 +209,7 @@ __all__ = [
     "Sums",
     "Surface",
     "Tag",
+    "TestRun",
     "TrainSums",
     "TrialCounts",
     "TrialPage",

@@ -11,6 +11,7 @@ from springtide.scheduler.wire.events import Problem
 from springtide.scheduler.wire.reruns.views import RerunOf
 from springtide.scheduler.wire.shapes import MAX_JOBS_PAGE, Answer, Request, Word
 from springtide.scheduler.wire.sweeps.views import Outcome, TrialCounts
+from springtide.scheduler.wire.test_runs.views import TestRun
 from springtide.scheduler.wire.usage import JobUsage
 
 
@@ -164,6 +165,10 @@ class Job(Answer, frozen=True, kw_only=True):
     """Words of its user's by which it is found."""
     rerun: RerunOf | None = None
     """The run that the job repeats; None of a job that was submitted."""
+    test_run: TestRun | None = None
+    """Its test run; None of a job without one."""
+    tests: str | None = None
+    """The id of the job whose test run it is; None of any other job."""
     environment: JobEnvironment | None = None
     """What it runs with, of one job that is asked for; None in lists and events, and where nothing was kept."""
 

@@ -208,6 +208,15 @@ class Submission(Wish, frozen=True, kw_only=True):
             flags=("--tag",),
         ),
     ] = []
+    test_run: Annotated[
+        bool,
+        Option(
+            kind=Kind.SWITCH,
+            help="Whether the same code runs with one worker on one GPU first, for two minutes at most. The job "
+            "waits in line once that has passed, and fails if it fails.",
+            off="--no-test-run",
+        ),
+    ] = False
     files: dict[str, bytes] = {}
     source: Annotated[str, Meta(max_length=200_000)] = ""
     key: Annotated[str, Meta(max_length=128)] | None = None

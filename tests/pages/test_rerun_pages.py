@@ -40,6 +40,20 @@ def test_a_job_that_has_ended_is_run_again_as_it_was(visit: Visit, service: Serv
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_job_tells_how_its_test_run_went_and_leads_to_it(visit: Visit, service: Service, scheme: str) -> None:
+    fails = "raise ValueError('no data in /data')"
+    job = service.submit("susan", "python3", "-c", fails, name="net", workers=2, gpus=2, test_run=True)
+    page = visit("susan", f"jobs/{job.id}", color_scheme=scheme)
+    line = page.get_by_test_id("job-test")
+    expect(line).to_contain_text("Test run: failed after")
+    expect(page.get_by_test_id("job-error")).to_contain_text("Its test run failed, so it was not put in line.")
+    expect(page.get_by_test_id("log-text")).to_contain_text("ValueError: no data in /data")
+    line.get_by_test_id("test-run").click()
+    page.wait_for_url(re.compile(f"{job.id}test"))
+    expect(page.get_by_test_id("log-text")).to_contain_text("ValueError: no data in /data")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_options_are_edited_before_it_runs_again(
     visit: Visit, service: Service, ended: wire.Job, scheme: str
 ) -> None:

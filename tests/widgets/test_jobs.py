@@ -139,6 +139,22 @@ def test_an_exception_in_the_job_comes_back_with_its_traceback(pool, workdir):
     assert caught.value._render_traceback_() == [f"JobFailedError: {caught.value}"]
 
 
+def test_a_failed_test_run_fails_the_job_with_its_traceback_and_log(pool, workdir):
+    def train():
+        from springtide.training import current_job  # noqa: PLC0415
+
+        print("with", current_job().world, "worker, test run:", current_job().test_run)
+        return 1 / 0
+
+    job = pool.submit(train, workers=2, gpus=2, test_run=True)
+    with pytest.raises(JobFailedError, match=r"Job train failed\. Its test run failed, so it was not") as caught:
+        job.wait(quiet=True).result()
+    assert "ZeroDivisionError" in caught.value.traceback
+    assert "with 1 worker, test run: True" in job.logs()
+    assert repr(pool.job(job.id)) == repr(job)
+    assert "Test run: failed after" in job._repr_mimebundle_()["text/plain"]
+
+
 def test_a_result_that_is_not_there_says_why(pool, workdir):
     running = pool.submit(SLEEP)
     with pytest.raises(NotFinishedError, match=r"still .*It goes on"):

@@ -55,6 +55,11 @@ def rerun(job: Job) -> str:
     return "" if job.rerun is None else clean(job.rerun.text)
 
 
+def test_run(job: Job) -> str:
+    """Return how the job's test run went; nothing of a job without one."""
+    return "" if job.test_run is None else clean(job.test_run.text)
+
+
 def progress(job: Job) -> str:
     """Return ``step 41 of 60``, of a sweep ``12 of 60 trials ended``; empty if the job reported none."""
     if job.trials is not None:

@@ -24,7 +24,7 @@ def job_text(job: Job, now: float) -> str:
     about = [phrases.state(job), phrases.progress(job), phrases.held(job) or f"asks for {phrases.asked(job)}"]
     first = f"Job {phrases.clean(job.name)} ({phrases.clean(job.id)}): {', '.join(part for part in about if part)}"
     why = " ".join(part for part in (phrases.why(job), phrases.starts(job, now)) if part)
-    return "\n".join(filter(None, [first, phrases.rerun(job), why]))
+    return "\n".join(filter(None, [first, phrases.rerun(job), phrases.test_run(job), why]))
 
 
 def job_html(job: Job, now: float) -> str:
@@ -34,6 +34,7 @@ def job_html(job: Job, now: float) -> str:
         ("project", job.project),
         ("tags", " ".join(job.tags)),
         ("first run", phrases.rerun(job)),
+        ("test run", phrases.test_run(job)),
         ("state", phrases.state(job)),
         ("progress", phrases.progress(job)),
         ("asks for", phrases.asked(job)),

@@ -37,7 +37,7 @@ class RunHistory:
         self._add(job)
 
     def _add(self, job: JobRecord) -> None:
-        if job.is_sweep:
+        if job.is_sweep or job.spec.tests is not None:
             return
         nodes = self._nodes.all
         if self._topology is None or self._topology[0] is not nodes:

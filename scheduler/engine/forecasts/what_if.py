@@ -200,7 +200,8 @@ def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
             job
             for job in state.jobs.values()
             if job.live is None
-            and not (job.standing.held or job.is_sweep)
+            and not job.standing.held
+            and job.is_planned
             and sees(job.spec.user, job.spec.project)
         )
         return [job.id for job, _ in zip(waiting, range(wire.MOST_STARTS), strict=False)]

@@ -21,6 +21,7 @@ from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State, policy_job
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.sweeps.advance import advance
+from springtide.scheduler.engine.test_runs import test_runs
 from springtide.scheduler.executors.base import (
     AttemptPhase,
     AttemptStatus,
@@ -165,6 +166,7 @@ class TickBuilder:
             tick.replies.append(reply)
 
     def _advance(self, transaction: Transaction) -> int:
+        test_runs.follow(transaction)
         return advance(transaction, self._settings, self._loaded_sweeps)
 
     # ---------- observations
@@ -266,5 +268,5 @@ class TickBuilder:
         stats.breaches += len(breaches)
         tick.decided = apply.apply_plan(transaction, plan, stats)
         tick.replan = False
-        tick.new_trials += advance(transaction, self._settings)
+        tick.new_trials += self._advance(transaction)
         self.update_planner(tick)

@@ -26,10 +26,10 @@ def notifications(
 ) -> list[Notification]:
     """Return what the user of a job is told of a change: nothing of events that no channel was chosen for.
 
-    Of the trials of a sweep nothing is told: the sweep itself is what its user waits for.
+    Of the trials of a sweep, and of test runs, nothing is told: their user waits for the sweep, and for the job.
     """
     found: list[Notification] = []
-    if before is None or after.sweep is not None:
+    if before is None or after.sweep is not None or after.spec.tests is not None:
         return found
     for event, title, texts in _events(before, after, now):
         channels = tuple(channel for channel in Channel if event in chosen.get(channel, ()))

@@ -10,9 +10,10 @@ from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.bundle_sizes import owners
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.sweeps import changes, controller
+from springtide.scheduler.engine.test_runs import test_runs
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import Bundle, JobRecord, JobSpec, SweepParameters
+from springtide.scheduler.store.records import Bundle, JobRecord, JobSpec, SweepParameters, TestRun
 
 MIB = 1024 * 1024
 
@@ -46,7 +47,12 @@ def accept_job(
         job = job.with_standing(sweep=controller.first_standing(spec.trials))
     if parameters is not None:
         transaction.sweep_parameters.append(SweepParameters(spec.id, parameters))
+    test = test_runs.make_test(job, settings.test_run_time) if spec.test_run else None
+    if test is not None:
+        job = job.with_standing(test_run=TestRun(test.id))
     transaction.add_job(job, bundle)
+    if test is not None:
+        transaction.add_job(JobRecord(replace(test, seq=transaction.next_job_number())), None)
     return job.id
 
 
@@ -103,6 +109,9 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
             f"The job {job.id!r} has ended ({job.state.value}); there is nothing to {change}.",
             hint="Submit it again.",
         )
+    test = test_runs.unfinished_test(transaction, job)
+    if test is not None:
+        change_job(transaction, test, change, by)
     match change:
         case JobChange.PAUSE if job.is_sweep:
             changes.pause(transaction, job, by)

@@ -86,6 +86,7 @@ def _attempt_spec(
         files=files,
         image=spec.image,
         requirements=spec.requirements,
+        test_run=spec.tests is not None,
         sweep=None if trial is None else trial.sweep,
         trial=None if trial is None else trial.number,
     )

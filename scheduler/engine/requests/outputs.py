@@ -9,6 +9,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.executors.base import Executor, ExecutorError, LogPiece
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.records import JobRecord, TestStage
 
 MAX_LOG_BYTES = 1024 * 1024
 """Maximum size of a piece of a log, in bytes."""
@@ -24,6 +25,7 @@ class Outputs:
     """Logs, reports and output files of jobs.
 
     All methods raise `Refusal`: 404 for an unknown job, 422 or 503 if the executor cannot read.
+    Those of a job whose test run has failed are of that test run.
     ``wait_for_log(job_id, timeout)`` waits until the job's log has grown or the job has ended.
     """
 
@@ -45,6 +47,8 @@ class Outputs:
         ``rank`` is the worker, counted from 0; ``offset`` is in bytes over all attempts, from the end if negative.
         """
         job = await self._jobs.get(job_id)
+        if rank == 0:
+            job_id = (await self._with_files(job)).id
         if not 0 <= rank < job.spec.workers:
             raise Refusal(
                 422,
@@ -59,6 +63,16 @@ class Outputs:
             return chunk
         await self._wait_for_log(job_id, min(wait, MAX_WAIT))
         return await self._piece(job_id, rank, offset, limit)
+
+    async def _with_files(self, job: JobRecord) -> JobRecord:
+        """Return the job whose log and files are shown: of a job whose test run has failed, that test run."""
+        test = job.standing.test_run
+        if test is None or test.stage is not TestStage.FAILED:
+            return job
+        try:
+            return await self._jobs.get(test.job)
+        except Refusal:
+            return job
 
     async def _piece(self, job_id: str, rank: int, offset: int, limit: int) -> wire.LogChunk:
         job = await self._jobs.get(job_id)
@@ -81,7 +95,7 @@ class Outputs:
 
     async def points(self, job_id: str, after: int, limit: int) -> wire.Points:
         """Return at most ``limit`` reports with ``seq`` above ``after``."""
-        await self._jobs.get(job_id)
+        job_id = (await self._with_files(await self._jobs.get(job_id))).id
         try:
             reports = await self._executor.read_reports(job_id, after, max(1, min(limit, MAX_POINTS)))
         except ExecutorError as error:
@@ -96,7 +110,7 @@ class Outputs:
 
     async def listed(self, job_id: str) -> wire.OutputList:
         """Return the files of the job's output directory, the first `MAX_FILES` of them."""
-        await self._jobs.get(job_id)
+        job_id = (await self._with_files(await self._jobs.get(job_id))).id
         try:
             files = await self._executor.list_outputs(job_id, MAX_FILES + 1)
         except ExecutorError as error:
@@ -108,7 +122,7 @@ class Outputs:
 
     async def output(self, job_id: str, name: str) -> BinaryIO:
         """Open a file of the job's output directory, which the caller closes."""
-        await self._jobs.get(job_id)
+        job_id = (await self._with_files(await self._jobs.get(job_id))).id
         try:
             content = await self._executor.open_output(job_id, name, self._max_output_bytes)
         except ExecutorError as error:

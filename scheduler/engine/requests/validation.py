@@ -65,6 +65,7 @@ def validate_submission(
         key=submission.key,
         retries=_option("retries", submission.retries),
         tags=_tags(submission.tags),
+        test_run=_test_run(submission),
         environment=environment_of(submission, image),
     )
 
@@ -280,6 +281,14 @@ def _tags(given: Sequence[str]) -> tuple[str, ...]:
             f"Use at most {wire.MAX_TAGS} tags of at most {wire.MAX_TAGS_BYTES} bytes together.",
         )
     return tags
+
+
+def _test_run(submission: wire.Submission) -> bool:
+    if submission.test_run and submission.trials is not None:
+        raise invalid_field(
+            "test_run", "A sweep has no test run.", "Its first trials show whether the code runs: use at_most=1."
+        )
+    return submission.test_run
 
 
 def _default_name(submission: wire.Submission) -> str:

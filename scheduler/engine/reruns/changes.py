@@ -40,6 +40,7 @@ def options_of(spec: JobSpec) -> dict[str, Any]:
         "image": spec.image,
         "requirements": list(spec.requirements),
         "tags": list(spec.tags),
+        "test_run": spec.test_run,
     }
 
 

@@ -110,8 +110,18 @@ def time_up(job: JobRecord, now: float) -> Transition:
     """End the job because it has reached its time limit."""
     if job.live is None or job.standing.stopping:
         return job, ()
-    why = messages.time_limit(job.spec.time_limit or 0.0)
-    return _ask(job.with_standing(stopping=messages.TIME_LIMIT, reserved=()), Asked.KILL, why, now)
+    return _ask(job.with_standing(stopping=messages.TIME_LIMIT, reserved=()), Asked.KILL, _time_is_up(job), now)
+
+
+def _time_is_up(job: JobRecord) -> Reason:
+    """Return that the job ran as long as it may; a test run has passed then."""
+    limit = job.spec.time_limit or 0.0
+    return messages.time_limit(limit) if job.spec.tests is None else messages.tested_long_enough(limit)
+
+
+def end_with_test(job: JobRecord, state: JobState, why: Reason, now: float) -> Transition:
+    """End a job that waits for its test run, because that has failed or was cancelled."""
+    return _end(job, state, now, why), ()
 
 
 def time_limit_check(job: JobRecord) -> float | None:
@@ -290,7 +300,9 @@ def _verdict(
         why = messages.succeeded()
         return _end(job, JobState.SUCCEEDED, at, why), AttemptState.SUCCEEDED, why
     if job.standing.stopping == messages.TIME_LIMIT:
-        why = messages.time_limit(job.spec.time_limit or 0.0)
+        why = _time_is_up(job)
+        if job.spec.tests is not None:
+            return _end(job, JobState.SUCCEEDED, at, why), AttemptState.SUCCEEDED, why
         return _end(job, JobState.FAILED, at, why), AttemptState.FAILED, why
     if ended.kind is ExitKind.LOST:
         return _lost(job, attempt, ended, at, retries)

@@ -47,9 +47,9 @@ _PHASES = {
 
 
 def policy_job(job: JobRecord) -> model.Job | None:
-    """Return the job as the planner sees it, None if it has ended or is a sweep."""
+    """Return the job as the planner sees it, None if it has ended or none is planned for it."""
     phase = _PHASES.get(job.state)
-    if phase is None or job.is_sweep:
+    if phase is None or not job.is_planned:
         return None
     spec, standing, live = job.spec, job.standing, job.live
     return model.Job(
@@ -197,7 +197,7 @@ class State:
         _count(self.unfinished_by_user, job.spec.user, number)
 
     def _count_waiting(self, job: JobRecord | None, number: int) -> None:
-        if job is None or job.is_sweep or job.state.final or job.state.holds_gpus or job.standing.held:
+        if job is None or not job.is_planned or job.state.final or job.state.holds_gpus or job.standing.held:
             return
         _count(self.waiting_by_project.setdefault(job.spec.project, Counter()), job.sweep or job.id, number)
 

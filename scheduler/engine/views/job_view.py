@@ -19,6 +19,7 @@ from springtide.scheduler.store.records import (
     AuditRecord,
     JobRecord,
     RerunRef,
+    TestRun,
     WorkspaceRecord,
 )
 
@@ -72,6 +73,8 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
         return reason(own)
     if job.is_sweep:
         return _sweep_reason(job, context)
+    if job.standing.test_run is not None and job.awaits_test:
+        return reason(messages.awaits_test(job.standing.test_run.stage))
     waits = context.waiting_reason(job.id)
     if own is None or waits is None:
         return reason(own or waits)
@@ -221,6 +224,8 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         trials=trials.counts(record, context.trials_of(spec.id), context.borrowing) if record.is_sweep else None,
         outcome=None if spec.trial is None else trials.outcome(record),
         rerun=rerun_of(spec.rerun),
+        test_run=_test_run(standing.test_run),
+        tests=spec.tests,
         environment=environment_view(spec) if full else None,
         tags=list(spec.tags),
     )
@@ -235,8 +240,15 @@ def rerun_of(first: RerunRef | None) -> wire.RerunOf | None:
     return wire.RerunOf(job=first.job, name=first.name, changes=changes, text=told)
 
 
+def _test_run(test: TestRun | None) -> wire.TestRun | None:
+    if test is None:
+        return None
+    told = sentences.test_run_text(test.stage, test.ran)
+    return wire.TestRun(job=test.job, stage=test.stage, ran=test.ran, text=told)
+
+
 def _in_line(record: JobRecord) -> bool:
-    return not (record.state.final or record.state.holds_gpus or record.standing.held)
+    return record.is_planned and not (record.state.final or record.state.holds_gpus or record.standing.held)
 
 
 def _served(record: JobRecord, context: ViewContext, now: float) -> float:

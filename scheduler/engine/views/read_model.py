@@ -114,7 +114,7 @@ class ReadModel:
     def idle(self) -> wire.Idle:
         """Return the idle train GPUs and why they are idle."""
         state = self.state
-        waiting = (job for job in state.jobs.values() if job.live is None and not job.is_sweep)
+        waiting = (job for job in state.jobs.values() if job.live is None and job.is_planned)
         held, reserved = node_views.occupied(state, self.nodes), node_views.reservations(state)
         nodes, drained = self.nodes.train(state.drained), state.drains.keys()
         return idle_view.idle(nodes, held, reserved, waiting, self._waiting_reason, drained=drained)

@@ -39,6 +39,7 @@ from springtide.scheduler.store.records.sweeps import (
     TrialRef,
     TrialsSpec,
 )
+from springtide.scheduler.store.records.test_runs import TestRun, TestStage
 from springtide.scheduler.store.records.writes import Bundle, Loaded, WriteBatch
 
 __all__ = [
@@ -72,6 +73,8 @@ __all__ = [
     "RerunRef",
     "SweepParameters",
     "SweepStanding",
+    "TestRun",
+    "TestStage",
     "TrialQuery",
     "TrialRef",
     "TrialsSpec",

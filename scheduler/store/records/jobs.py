@@ -11,6 +11,7 @@ from springtide.scheduler.model import JobState, Placement, Reason, Spread
 from springtide.scheduler.store.records.environments import EnvironmentRecord
 from springtide.scheduler.store.records.reruns import RerunRef
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
+from springtide.scheduler.store.records.test_runs import TestRun
 
 
 class Asked(StrEnum):
@@ -88,6 +89,10 @@ class JobSpec:
     """The run that the job repeats; None of a job that was submitted."""
     environment: EnvironmentRecord | None = None
     """What the job runs with; None of a trial, which runs with that of its sweep."""
+    test_run: bool = False
+    """Whether the job waits in line only after a test run has passed."""
+    tests: str | None = None
+    """The id of the job that it is the test run of; None of any other job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +144,7 @@ class JobStanding:
     GPU-seconds. ``best_step`` is the highest step reported, ``saved_step`` that of the newest checkpoint;
     ``unsaved`` is when a later one did not fit on the disk; ``warned`` says that its time limit was near once.
     ``sweep`` is the standing of a sweep, ``outcome`` what a trial has reported of itself, ``sweep_served`` the
-    GPU-seconds of the other trials of its sweep when it last waited.
+    GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
     """
 
     state: JobState = JobState.QUEUED
@@ -171,6 +176,7 @@ class JobStanding:
     sweep_served: float = 0.0
     sweep: SweepStanding | None = None
     outcome: Outcome | None = None
+    test_run: TestRun | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +201,17 @@ class JobRecord:
     def is_sweep(self) -> bool:
         """Whether it is a sweep, which has trials instead of attempts."""
         return self.spec.trials is not None
+
+    @property
+    def awaits_test(self) -> bool:
+        """Whether its test run has not ended."""
+        test = self.standing.test_run
+        return test is not None and not test.stage.over
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the job itself is given GPUs now: not a sweep, nor before its test run has passed."""
+        return not (self.is_sweep or self.awaits_test)
 
     @property
     def sweep(self) -> str | None:

@@ -8,7 +8,7 @@ import { trialWords } from "../base/sweep_words.js";
 import { drawUse } from "../base/gpu_use.js";
 import { cardActions, cardHeader } from "./card_parts.js";
 import { logTail, shownLog } from "./log_view.js";
-import { rerunForm, rerunLine } from "./rerun_form.js";
+import { rerunForm, rerunLine, testLine } from "./rerun_form.js";
 import { renderLossCurve } from "../charts/loss_curve.js";
 import { clean, count } from "../base/words.js";
 
@@ -34,6 +34,7 @@ export function renderJobCard(element, data, actions = {}) {
     cardHeader(data, aboutWords(job)),
     h("p", { key: "sentences", class: "st-sentences", "data-testid": "job-reason" }, jobSentences(job, now)),
     rerunLine(job, data.pageOf, data.target),
+    testLine(job, data.pageOf, data.target),
     wrong && h("pre", { key: "error", class: "st-error", role: "alert", "data-testid": "job-error" }, wrong),
     drawProgress(job, data.colour),
     drawHeld(job, data.colour, data.simulated),

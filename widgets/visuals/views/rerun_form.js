@@ -1,4 +1,4 @@
-/** The form to edit a job before it is run again, on the job's card, and what the card tells of the first run. */
+/** The form to edit a job before it is run again, on the job's card, and what the card tells of its other runs. */
 
 import { h } from "../base/dom.js";
 import { clean, count } from "../base/words.js";
@@ -8,10 +8,17 @@ const KEPT = "Code, files, arguments and variables stay those of the first run."
 
 /** Which run a job repeats and what differs, with a link to it where `pageOf` gives one. */
 export function rerunLine({ rerun }, pageOf, target) {
-  if (!rerun) return null;
-  const href = pageOf?.(rerun.job);
-  const link = href && [" ", h("a", { key: "first", href, target, "data-testid": "first-run" }, "First run")];
-  return h("p", { key: "rerun", class: "st-muted st-rerun", "data-testid": "job-first" }, clean(rerun.text), link);
+  return rerun && runLine("first", rerun, { href: pageOf?.(rerun.job), target }, "First run");
+}
+
+/** How a job's test run went, with a link to it where `pageOf` gives one. */
+export function testLine({ test_run: test }, pageOf, target) {
+  return test && runLine("test", test, { href: pageOf?.(test.job), target }, "Its page");
+}
+
+function runLine(which, { text }, link, words) {
+  const there = link.href && [" ", h("a", { key: "run", ...link, "data-testid": `${which}-run` }, words)];
+  return h("p", { key: `${which}-run`, class: "st-muted st-rerun", "data-testid": `job-${which}` }, clean(text), there);
 }
 
 /** Draws the form of a `RerunEditor`; nothing while it is closed. */

@@ -1,0 +1,85 @@
+"""How a job's test run is made, and how the job follows it, within the transaction that changes it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from springtide.scheduler import sentences
+from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.model import JobState
+from springtide.scheduler.store.records import JobRecord, JobSpec, TestRun, TestStage
+from springtide.scheduler.wire import MAX_NAME
+
+SUFFIX = " (test run)"
+"""What the name of a test run has after that of the job."""
+STAGES = {
+    JobState.QUEUED: TestStage.WAITING,
+    JobState.PAUSED: TestStage.WAITING,
+    JobState.SUCCEEDED: TestStage.PASSED,
+    JobState.FAILED: TestStage.FAILED,
+    JobState.CANCELLED: TestStage.CANCELLED,
+}
+"""Stages by the state of the test run; in all other states it runs."""
+
+
+def make_test(job: JobRecord, seconds: float) -> JobSpec:
+    """Return the spec of the test run of a new job: the same program with one worker on one GPU.
+
+    It has passed when it has run for so many ``seconds``. It is a job of its own, so that neither its checkpoints
+    nor its outputs are those of the job.
+    """
+    spec = job.spec
+    limit = seconds if spec.time_limit is None else min(seconds, spec.time_limit)
+    return replace(
+        spec,
+        id=f"{spec.id}test",
+        name=spec.name[: MAX_NAME - len(SUFFIX)] + SUFFIX,
+        key=None,
+        workers=1,
+        gpus=1,
+        min_workers=1,
+        require=None,
+        prefer=None,
+        fastest=None,
+        time_limit=limit,
+        retries=0,
+        rerun=None,
+        test_run=False,
+        tests=spec.id,
+    )
+
+
+def unfinished_test(transaction: Transaction, job: JobRecord) -> JobRecord | None:
+    """Return the test run that a job waits for, None if it waits for none."""
+    test = job.standing.test_run
+    found = None if test is None else transaction.job(test.job)
+    return None if found is None or found.state.final else found
+
+
+def follow(transaction: Transaction) -> None:
+    """Let jobs follow the test runs that have changed: one that passed puts its job in line, a failed one ends it.
+
+    Doing it again changes nothing.
+    """
+    for test in list(transaction.jobs.values()):
+        job = None if test.spec.tests is None else transaction.job(test.spec.tests)
+        if job is not None and job.awaits_test and not job.state.final:
+            _follow(transaction, job, test)
+
+
+def _follow(transaction: Transaction, job: JobRecord, test: JobRecord) -> None:
+    stage = STAGES.get(test.state, TestStage.RUNNING)
+    seen = TestRun(test.id, stage, test.standing.ran)
+    if seen == job.standing.test_run:
+        return
+    job = job.with_standing(test_run=seen)
+    why = test.standing.reason
+    if stage is TestStage.FAILED:
+        told = messages.test_failed("" if why is None else sentences.text(why))
+        job, _ = lifecycle.end_with_test(job, JobState.FAILED, told, transaction.now)
+    elif stage is TestStage.CANCELLED:
+        told = messages.test_cancelled(test.standing.by)
+        job, _ = lifecycle.end_with_test(job, JobState.CANCELLED, told, transaction.now)
+    transaction.put_job(job)

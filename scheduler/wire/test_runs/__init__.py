@@ -1,0 +1,1 @@
+"""Test runs: what a job tells of its own."""
