@@ -1,4 +1,7 @@
-"""The whole product, through the pages only: build notebook, train jobs, pause, resume, quotas."""
+"""The whole product, through the pages only: build notebook, train jobs, pause, resume, quotas; with killed services.
+
+`make soak` runs it: the tutorial and the story of a sweep prove in every run what it has in common with them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,12 @@ from browser_people import Person, expect_state
 from hub_people import Hub
 from playwright.sync_api import Browser, expect
 
-pytestmark = [pytest.mark.xdist_group("story"), pytest.mark.timeout(1200), pytest.mark.usefixtures("empty_pool")]
+pytestmark = [
+    pytest.mark.xdist_group("story"),
+    pytest.mark.timeout(1200),
+    pytest.mark.usefixtures("empty_pool"),
+    pytest.mark.full,
+]
 
 TRAINING_MS = 300_000
 TRAININGS = ("digits wide", "digits deep")
