@@ -35,7 +35,7 @@ class Lab:
         """
         tab = context.new_page()
         lost = tab.locator(".jp-Dialog", has_text=re.compile("Server Connection Error|Error Starting Kernel"))
-        tab.add_locator_handler(lost, lambda dialog: dialog.locator("button.jp-mod-accept").click())
+        tab.add_locator_handler(lost, lambda dialog: dialog.locator(".jp-Dialog-footer button").click())
         path = {"lab": f"lab/workspaces/auto-{len(context.pages)}/tree", "notebook": "notebooks"}[application]
         tab.goto(f"{self.server.url}{path}/{name}?reset&token={TOKEN}")
         return tab
