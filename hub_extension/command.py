@@ -35,6 +35,7 @@ COMMANDS = {
     "result": Entry(f"{HERE}.results:result", "", "Print what a job came to, once it has ended, as JSON."),
     "outputs": Entry(f"{HERE}.results:outputs", "", "List the files that a job left."),
     "download": Entry(f"{HERE}.results:download", "", "Save files that a job left."),
+    "tag": Entry(f"{HERE}.tag:tag", "", "Add tags to a job, or take some from it."),
     "pause": Entry(f"{HERE}.jobs:pause", "", "Pause jobs at their next checkpoint until you resume them."),
     "resume": Entry(f"{HERE}.jobs:resume", "", "Let jobs that you paused run again."),
     "cancel": Entry(f"{HERE}.jobs:cancel", "", "End jobs for good."),

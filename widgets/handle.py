@@ -87,6 +87,29 @@ class Handle(ABC):
         """When the job is expected to start or resume, in words; empty unless it waits."""
         return phrases.starts(self.info, time.time())
 
+    @property
+    def tags(self) -> list[str]:
+        """The job's tags, words of your own by which it is found: ``job.tags = ["baseline"]`` sets others.
+
+        They can be set as long as the pool knows the job. Setting raises `OptionError`, and `PoolError`.
+        """
+        return self.info.tags
+
+    @tags.setter
+    def tags(self, tags: Sequence[str]) -> None:
+        self._edit_tags(tags=_tags(tags))
+
+    def tag(self, *tags: str) -> None:
+        """Add tags to the job: ``job.tag("best")``. Raise `OptionError`, and `PoolError` for too many."""
+        self._edit_tags(add=_tags(tags))
+
+    def untag(self, *tags: str) -> None:
+        """Take tags from the job; one that it does not have changes nothing."""
+        self._edit_tags(remove=_tags(tags))
+
+    def _edit_tags(self, **change: list[str]) -> None:
+        self._connection.ask(Client.edit_tags, self.id, wire.TagsEdit(**change))
+
     # ---------- actions
 
     def pause(self) -> None:
@@ -207,6 +230,15 @@ class Handle(ABC):
         if self._way is None:
             self._way = connection()
         return self._way
+
+
+def _tags(tags: Sequence[str]) -> list[str]:
+    """Return tags as requests carry them. Raise `OptionError`."""
+    try:
+        found: list[str] = checked({"tags": tags})["tags"]
+    except BadOption as error:
+        raise OptionError(str(error)) from None
+    return found
 
 
 def known(job: wire.Job | Exception) -> wire.Job:

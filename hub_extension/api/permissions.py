@@ -40,6 +40,7 @@ class Action(StrEnum):
     STOP = "pause or cancel a job"
     RESUME = "resume a job that was paused"
     RERUN = "run a job again, with the files and variables that it was submitted with"
+    TAG = "change the tags of a job"
     CHANGE_MEMBERS = "add and remove members"
     CHANGE_CHILD = "change quota, limit, weight, priority, build quota and job ranges of a project inside"
     CHANGE_PROJECT = "change these of the project itself, or where it is in the tree"
@@ -67,6 +68,7 @@ TABLE: Final[Mapping[Action, Rule]] = MappingProxyType(
         Action.STOP: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
         Action.RESUME: Rule(Role.PROJECT_ADMIN, own=Role.MEMBER),
         Action.RERUN: Rule(None, own=Role.MEMBER),
+        Action.TAG: Rule(Role.PROJECT_ADMIN, own=Role.NONE),
         Action.CHANGE_MEMBERS: Rule(Role.PROJECT_ADMIN),
         Action.CHANGE_CHILD: Rule(Role.PROJECT_ADMIN),
         Action.CHANGE_PROJECT: Rule(Role.POOL_ADMIN),

@@ -194,6 +194,10 @@ class Client:
         body = wire.rerun(dict(changes), uuid.uuid4().hex)
         return self._http.struct(wire.Job, "POST", _path("jobs", job_id, "rerun"), body=body, repeat=True)
 
+    def edit_tags(self, job_id: str, edit: wire.TagsEdit) -> wire.Job:
+        """Change the tags of a job, also of one that has ended."""
+        return self._http.struct(wire.Job, "PATCH", _path("jobs", job_id, "tags"), body=edit, repeat=True)
+
     # ---------- sweeps
 
     def trials(

@@ -57,6 +57,7 @@ class Engine:
         self.default_projects = parts.default_projects
         self.sweeps = parts.sweeps
         self.reruns = parts.reruns
+        self.tags = parts.tags
         self._loop_task = loop_task
         self._background_tasks = background_tasks
 

@@ -40,6 +40,7 @@ from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.sweeps.calls import SweepCalls
+from springtide.scheduler.engine.tags.calls import TagCalls
 from springtide.scheduler.engine.usage.gpu_faults import GpuFaults
 from springtide.scheduler.engine.usage.gpu_usage import GpuUsage
 from springtide.scheduler.engine.views.broadcast import Broadcast
@@ -222,6 +223,7 @@ def _compose(
         keys=IdempotencyLookup(lambda keys: store.read(store.store.jobs_by_key, keys)),
         sweeps=SweepCalls(state, store, jobs, request=mailbox.request, row=read_model.trial_row),
         reruns=RerunCalls(store, jobs, settings),
+        tags=TagCalls(jobs, mailbox.request),
         launch_specs=launch_specs,
         run_history=run_history,
         forecasts=forecasts,

@@ -25,6 +25,7 @@ from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.sweeps.calls import SweepCalls
+from springtide.scheduler.engine.tags.calls import TagCalls
 from springtide.scheduler.engine.usage.gpu_usage import GpuUsage
 from springtide.scheduler.engine.views.events import EventSource
 from springtide.scheduler.engine.views.read_model import ReadModel
@@ -50,6 +51,7 @@ class EngineParts:
     keys: IdempotencyLookup
     sweeps: SweepCalls
     reruns: RerunCalls
+    tags: TagCalls
     launch_specs: LaunchSpecs
     run_history: RunHistory
     forecasts: ForecastCache

@@ -85,6 +85,11 @@ def standing_row(job: JobRecord) -> dict[str, Any]:
     }
 
 
+def tagged_row(job: JobRecord) -> dict[str, Any]:
+    """Return the columns of a job that has other tags; ``job_id`` names it."""
+    return {"job_id": job.id, "spec": _text(job.spec), "tags": tags_column(job.spec.tags)}
+
+
 def shifted_row(job: JobRecord) -> dict[str, Any]:
     """Return the columns of a job whose times are shifted; ``job_id`` names it."""
     return {**standing_row(job), "spec": _text(job.spec), "submitted": job.spec.submitted}

@@ -101,6 +101,7 @@ from springtide.scheduler.wire.sweeps.views import (
     TrialPage,
     TrialRow,
 )
+from springtide.scheduler.wire.tags.requests import TagsEdit
 from springtide.scheduler.wire.test_runs.views import TestRun
 from springtide.scheduler.wire.usage import (
     GpuReading,
@@ -209,6 +210,7 @@ __all__ = [
     "Sums",
     "Surface",
     "Tag",
+    "TagsEdit",
     "TestRun",
     "TrainSums",
     "TrialCounts",

@@ -147,8 +147,8 @@ class AuditEntry(Answer, frozen=True, kw_only=True):
     who: str
     what: str
     """``project.create``, ``project.change``, ``project.delete``, ``person.change``, ``member.add``,
-    ``member.remove``, ``job.cancel`` (of another person's job), …; ``undo.project.change`` took such a change
-    back, and is not taken back itself."""
+    ``member.remove``, ``job.cancel``, ``job.tags`` (of another person's job), …; ``undo.project.change`` took such
+    a change back, and is not taken back itself."""
     subject: str
     before: dict[str, Any]
     after: dict[str, Any]

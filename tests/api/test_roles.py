@@ -78,6 +78,10 @@ async def rerun(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Respon
     return again
 
 
+async def tag(pool: Any, client: httpx.AsyncClient, user: str) -> httpx.Response:
+    return await client.patch(f"/jobs/{await job_of(pool, user)}/tags", json={"add": ["best"]})
+
+
 async def change_members(_pool: Any, client: httpx.AsyncClient, _user: str) -> httpx.Response:
     added = await client.put(f"/projects/{PROJECT}/members/new")
     removed = await client.delete(f"/projects/{PROJECT}/members/new")
@@ -133,6 +137,7 @@ TRY: dict[Action, Callable[[Any, httpx.AsyncClient, str], Awaitable[httpx.Respon
     Action.STOP: stop,
     Action.RESUME: resume,
     Action.RERUN: rerun,
+    Action.TAG: tag,
     Action.CHANGE_MEMBERS: change_members,
     Action.CHANGE_CHILD: change_child,
     Action.CHANGE_PROJECT: change_project,
@@ -147,6 +152,7 @@ EXPECTED = {
     Action.STOP: (False, False, False, True, True),
     Action.RESUME: (False, False, False, True, True),
     Action.RERUN: (False, False, False, False, False),
+    Action.TAG: (False, False, False, True, True),
     Action.CHANGE_MEMBERS: (False, False, False, True, True),
     Action.CHANGE_CHILD: (False, False, False, True, True),
     Action.CHANGE_PROJECT: (False, False, False, False, True),
@@ -161,6 +167,7 @@ OWN = {
     Action.STOP: (True, True, True, True, True),
     Action.RESUME: (False, False, True, True, True),
     Action.RERUN: (False, False, True, True, True),
+    Action.TAG: (True, True, True, True, True),
 }
 CELLS = [(action, role, EXPECTED[action][role], "susan") for action in Action for role in Role]
 CELLS += [(action, role, may[role], NAMES[role]) for action, may in OWN.items() for role in Role]

@@ -89,6 +89,8 @@ def test_a_job_is_run_again_with_other_options(run: Run) -> None:
     assert (again.code, again.out) == (0, "tide\n")
     assert "Run again of tidal: gpus 1 → 2." in again.err
     assert {job["id"] for job in run("jobs", "--tag", "low", "--json").json["items"]} > {first}
+    assert run("tag", first, "best", "--remove", "low").out.split()[-1] == "best"
+    assert first in {job["id"] for job in run("jobs", "--tag", "best", "--json").json["items"]}
     refused = run("rerun", first, user="joe")
     assert refused.code == 1
 
@@ -208,6 +210,7 @@ def test_all_commands_take_json() -> None:
         "pause",
         "resume",
         "cancel",
+        "tag",
         "projects",
         "nodes",
         "top",
@@ -219,8 +222,8 @@ def test_the_list_of_commands_is_that_of_the_manual() -> None:
     said = springtide("--help").out.split("Commands:")[1]
     commands = [line.split()[0] for line in said.splitlines() if line.startswith("  ") and line[2] != " "]
     assert " ".join(commands) == (
-        "up submit rerun jobs show logs wait result outputs download pause resume cancel projects default-project "
-        "nodes drain undrain top explain replay doctor backup restore plan simulate"
+        "up submit rerun jobs show logs wait result outputs download tag pause resume cancel projects "
+        "default-project nodes drain undrain top explain replay doctor backup restore plan simulate"
     )
 
 

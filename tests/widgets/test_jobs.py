@@ -257,6 +257,13 @@ def test_a_job_is_run_again_with_its_code_and_arguments(pool, pool_of, workdir):
     assert first.result() == (6.0, None)
     again = first.rerun(gpus=2, env={"SEED": "7"}, tags="seeds,second")
     assert pool.jobs(tag="seeds") == [again]
+    again.tag("best", "of-two")
+    again.untag("second")
+    assert again.tags == ["seeds", "best", "of-two"]
+    again.tags = ["kept"]
+    assert (pool.jobs(tag="kept"), pool.jobs(tag="best")) == ([again], [])
+    with pytest.raises(PoolError, match="'two words' cannot be a tag"):
+        again.tag("two words")
     assert isinstance(again, Job)
     assert again != first
     assert again.result() == (6.0, "7")

@@ -373,6 +373,8 @@ class Loop:
                 self._parts.run_history.learn(job)
             if transaction.must_commit:
                 self._limits.watch(job.id, self._state.jobs.get(job.id))
+        for job in transaction.tagged.values():
+            read_model.jobs.remember_ended(job)
         self._state.last_event += len(records)
         if tick.decision is not None:
             self._state.last_decision = tick.decision.id

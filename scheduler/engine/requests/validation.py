@@ -14,6 +14,7 @@ from springtide.scheduler.engine.environments.requirements import checked_requir
 from springtide.scheduler.engine.requests import ranges
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.known_types import KnownTypes
+from springtide.scheduler.engine.tags.changes import checked_tags
 from springtide.scheduler.gpu_types import limit_of, pool_types, quota_of
 from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES, WITHIN_NODES, Node, Project
 from springtide.scheduler.refusal import Refusal
@@ -64,7 +65,7 @@ def validate_submission(
         source=submission.source,
         key=submission.key,
         retries=_option("retries", submission.retries),
-        tags=_tags(submission.tags),
+        tags=checked_tags(submission.tags),
         test_run=_test_run(submission),
         environment=environment_of(submission, image),
     )
@@ -260,27 +261,6 @@ def _grace(wish: wire.Wish, settings: EngineSettings) -> float | None:
         most = f"{settings.max_grace:g} s"
         raise invalid_field("grace", f"The grace period is {grace:g} s; this pool allows at most {most}.")
     return grace
-
-
-def _tags(given: Sequence[str]) -> tuple[str, ...]:
-    """Return the tags, each once. Raise `Refusal` for one that is no plain word, and for too many."""
-    tags = tuple(dict.fromkeys(given))
-    for tag in tags:
-        separates = any(character == "," or character.isspace() for character in tag)
-        if separates or not wording.is_printable(tag) or not 0 < len(tag) <= wire.MAX_TAG:
-            raise invalid_field(
-                "tags",
-                f"{tag[: wire.MAX_TAG]!r} cannot be a tag.",
-                f"Use words of at most {wire.MAX_TAG} characters, without spaces and commas.",
-            )
-    size = sum(len(tag.encode()) for tag in tags)
-    if len(tags) > wire.MAX_TAGS or size > wire.MAX_TAGS_BYTES:
-        raise invalid_field(
-            "tags",
-            f"The job has {len(tags)} tags, which take {size} bytes.",
-            f"Use at most {wire.MAX_TAGS} tags of at most {wire.MAX_TAGS_BYTES} bytes together.",
-        )
-    return tags
 
 
 def _test_run(submission: wire.Submission) -> bool:

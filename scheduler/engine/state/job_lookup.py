@@ -21,8 +21,9 @@ class JobLookup:
         self._ended: LruCache[str, JobRecord] = LruCache(MAX_ENDED)
 
     def remember_ended(self, job: JobRecord) -> None:
-        """Keep a job that has ended in memory."""
-        self._ended.put(job.id, job)
+        """Keep a job in memory if it has ended."""
+        if job.state.final:
+            self._ended.put(job.id, job)
 
     def in_memory(self, job_id: str) -> JobRecord | None:
         """Return a job that is unfinished or has ended lately."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from heapq import merge
+from typing import Any
 
 import msgspec
 
@@ -44,8 +45,8 @@ class Transaction:
 
     ``must_commit`` is set by any change that has to be on disk before it is told to anyone. A transaction without
     it holds only progress reports, which are written with the next commit. ``effects`` are for the executor, after
-    the commit. ``counted_trials`` are ids of trials whose end is counted by their sweep already, ``superseded``
-    those of failed ones that get another job.
+    the commit. ``tagged`` are jobs with other tags, also ended ones. ``counted_trials`` are ids of trials whose
+    end is counted by their sweep already, ``superseded`` those of failed ones that get another job.
     """
 
     state: State
@@ -67,6 +68,7 @@ class Transaction:
     audit: list[AuditRecord] = field(default_factory=list)
     undone_entries: list[int] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
+    tagged: dict[str, JobRecord] = field(default_factory=dict)
     shifted: set[str] = field(default_factory=set)
     new_trials: dict[str, list[str]] = field(default_factory=dict)
     counted_trials: set[str] = field(default_factory=set)
@@ -80,31 +82,13 @@ class Transaction:
 
     def copy(self) -> Transaction:
         """Return a transaction with the changes so far, in which more can be tried."""
-        return replace(
-            self,
-            jobs=self.jobs.copy(),
-            new_jobs=self.new_jobs.copy(),
-            new_keys=self.new_keys.copy(),
-            new_by_user=self.new_by_user.copy(),
-            new_bundle_sizes=self.new_bundle_sizes.copy(),
-            bundles=self.bundles.copy(),
-            projects=self.projects.copy(),
-            people=self.people.copy(),
-            workspaces=self.workspaces.copy(),
-            drains=self.drains.copy(),
-            gpu_drains=self.gpu_drains.copy(),
-            notification_choices=self.notification_choices.copy(),
-            default_projects=self.default_projects.copy(),
-            audit=self.audit.copy(),
-            undone_entries=self.undone_entries.copy(),
-            effects=self.effects.copy(),
-            shifted=self.shifted.copy(),
-            new_trials={sweep: trials.copy() for sweep, trials in self.new_trials.items()},
-            counted_trials=self.counted_trials.copy(),
-            sweep_parameters=self.sweep_parameters.copy(),
-            superseded=self.superseded.copy(),
-            _borrowing=None,
-        )
+        copied: dict[str, Any] = {
+            each.name: value.copy()
+            for each in fields(self)
+            if isinstance(value := getattr(self, each.name), dict | list | set | BundleSizes)
+        }
+        copied["new_trials"] = {sweep: trials.copy() for sweep, trials in self.new_trials.items()}
+        return replace(self, **copied, _borrowing=None)
 
     # ---------- jobs
 
@@ -173,6 +157,13 @@ class Transaction:
         if self._borrowing is not None and not holds_the_same(self.job(job.id), job):
             self._borrowing = None
         self.jobs[job.id] = job
+
+    def put_tags(self, job: JobRecord, tags: tuple[str, ...]) -> None:
+        """Give a job other tags, which may have ended; nothing else is changed of it."""
+        self.must_commit = True
+        self.tagged[job.id] = tagged = replace(job, spec=replace(job.spec, tags=tags))
+        if self.job(job.id) is not None:
+            self.jobs[job.id] = tagged
 
     def shift_times(self, anchor: ClockAnchor) -> float:
         """Set the clock's anchor, shift the times of unfinished jobs by the step to it, and return the step."""
@@ -346,6 +337,7 @@ class Transaction:
             gpu_types={} if self.new_types is None else self.new_types.by_environment(),
             sweep_parameters=self.sweep_parameters,
             superseded=self.superseded,
+            tagged_jobs=[self.jobs.get(job_id, job) for job_id, job in self.tagged.items()],
         )
         for job in self.jobs.values():
             if job.id in self.new_jobs:

@@ -34,8 +34,8 @@ class WriteBatch:
 
     ``shifted_jobs`` are jobs whose spec is replaced too, because a step of the system clock has shifted its times.
     ``gpu_types`` are the complete types of the environments that it names, in the pool's order. ``superseded`` are
-    ids of failed jobs whose trial gets another. ``default_projects`` are those that people chose, by user; None
-    removes a choice.
+    ids of failed jobs whose trial gets another, ``tagged_jobs`` jobs with other tags. ``default_projects`` are
+    those that people chose, by user; None removes a choice.
     """
 
     new_jobs: list[JobRecord] = field(default_factory=list)
@@ -63,6 +63,7 @@ class WriteBatch:
     shifted_jobs: list[JobRecord] = field(default_factory=list)
     sweep_parameters: list[SweepParameters] = field(default_factory=list)
     superseded: list[str] = field(default_factory=list)
+    tagged_jobs: list[JobRecord] = field(default_factory=list)
     clock: ClockAnchor | None = None
     next_age: int | None = None
     gpu_types: Mapping[Environment, tuple[str, ...]] = field(default_factory=dict)

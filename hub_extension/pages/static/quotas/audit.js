@@ -25,6 +25,7 @@ const WORDS = {
   "gpu.undrain": "undrained the",
   "pool.gpu_types": "found other GPU types in the",
   "job.cancel": "cancelled the job",
+  "job.tags": "changed the tags of the job",
   "job.pause": "paused the job",
   "job.resume": "resumed the job",
 };

@@ -1,0 +1,39 @@
+"""The tags that a job may have, and what a change leaves of them; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from springtide.scheduler import wire, wording
+from springtide.scheduler.refusal import Refusal
+
+
+def checked_tags(given: Sequence[str], field: str = "tags") -> tuple[str, ...]:
+    """Return the tags, each once. Raise `Refusal` for one that is no plain word, and for too many."""
+    tags = tuple(dict.fromkeys(given))
+    for tag in tags:
+        separates = any(character == "," or character.isspace() for character in tag)
+        if separates or not wording.is_printable(tag) or not 0 < len(tag) <= wire.MAX_TAG:
+            raise Refusal(
+                422,
+                "invalid",
+                f"{tag[: wire.MAX_TAG]!r} cannot be a tag.",
+                field=field,
+                hint=f"Use words of at most {wire.MAX_TAG} characters, without spaces and commas.",
+            )
+    size = sum(len(tag.encode()) for tag in tags)
+    if len(tags) > wire.MAX_TAGS or size > wire.MAX_TAGS_BYTES:
+        raise Refusal(
+            422,
+            "invalid",
+            f"The job has {len(tags)} tags, which take {size} bytes.",
+            field=field,
+            hint=f"Use at most {wire.MAX_TAGS} tags of at most {wire.MAX_TAGS_BYTES} bytes together.",
+        )
+    return tags
+
+
+def changed_tags(before: Sequence[str], edit: wire.TagsEdit) -> tuple[str, ...]:
+    """Return the tags after a change. Raise `Refusal`."""
+    kept = before if edit.tags is None else edit.tags
+    return checked_tags([*(tag for tag in kept if tag not in edit.remove), *edit.add])

@@ -1,0 +1,1 @@
+"""Tags of jobs: what people ask to change of them."""
