@@ -52,6 +52,9 @@ COMMANDS = {
     "undrain": Entry(f"{HERE}.pool:undrain", "", "Let jobs start on nodes or GPUs again."),
     "top": Entry(f"{HERE}.pool:top", "", "Watch the pool."),
     "explain": Entry(f"{HERE}.explain:explain", "", "Tell why a job stands as it does, and what would change it."),
+    "image-contents": Entry(
+        "springtide.scheduler.capture.contents:image_contents", "", "Print what an image contains, to declare it."
+    ),
     "replay": Entry(
         f"{HERE}.replay:replay", "hub", "Plan a stored decision again, and tell whether the plan is the same."
     ),

@@ -242,7 +242,8 @@ class Pool:
         """Return what a job of this would run with."""
         request = _request(captured, options)
         image = image_of(request.image, self.me.images)
-        return Environment(environment_shown(request, image), image)
+        contents = None if image is None else self.connection.ask(Client.image_contents, image)
+        return Environment(environment_shown(request, image, contents), image)
 
     @takes_options
     def when(self, **options: Any) -> Prospect:
@@ -374,7 +375,7 @@ def _request(captured: Captured, options: Mapping[str, Any]) -> wire.Submission:
 
 def _missing(accepted: wire.Job) -> list[str]:
     """Return what to tell of packages that the job's Python does not have."""
-    words = "" if accepted.environment is None else missing_words(accepted.environment)
+    words = "" if accepted.environment is None else missing_words(accepted.environment, accepted.image)
     return [phrases.clean(words)] if words else []
 
 

@@ -41,7 +41,7 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
         return
     with Client() as client:
         job = client.submit(request)
-        if job.environment is not None and (missing := missing_words(job.environment)):
+        if job.environment is not None and (missing := missing_words(job.environment, job.image)):
             say(missing)
         if follow:
             job = watch(client, job, as_json=as_json)
@@ -61,7 +61,8 @@ def tell_when(request: Submission, *, as_json: bool) -> None:
     with Client() as client:
         told = client.when(request)
         image = image_of(request.image, client.me().images)
-    environment = environment_shown(request, image)
+        contents = None if image is None else client.image_contents(image)
+    environment = environment_shown(request, image, contents)
     if as_json:
         print_json({**msgspec.to_builtins(told), "environment": environment, "image": image})
         return

@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from ssl import SSLContext
 from types import TracebackType
@@ -53,6 +53,7 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Store, StoreError
 from springtide.scheduler.telemetry import GpuCount, TelemetryError, discover
 from springtide.scheduler.telemetry.faults import FaultRules
+from springtide.scheduler.wire import ImageContents
 
 if TYPE_CHECKING:
     from springtide.hub_extension.cluster.backend import Cluster
@@ -117,6 +118,7 @@ class Setup:
     faults: FaultRules
     packages: PackageSettings = PackageSettings()  # noqa: RUF009 - frozen
     cluster: KubernetesSettings | None = None
+    image_contents: Mapping[str, ImageContents] = field(default_factory=dict)
     train_jobs: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
 
@@ -130,6 +132,7 @@ class Setup:
             notifications=self.channels.settings,
             faults=self.faults,
             images=None if self.cluster is None else self.cluster.images,
+            image_contents=self.image_contents,
             keep_jobs=self.keep,
             keep_files=self.keep_files,
             test_run_time=self.test_run_time,

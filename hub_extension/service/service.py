@@ -27,6 +27,7 @@ from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.service.logs import FORMATS, log_to_stderr
 from springtide.hub_extension.service.runtime import BAD_INPUT, Runtime, Setup, StartError
 from springtide.hub_extension.service.settings.faults import FaultTraits
+from springtide.hub_extension.service.settings.images import ImageTraits
 from springtide.hub_extension.service.settings.jobs import JobTraits
 from springtide.hub_extension.service.settings.notifications import ChannelError, NotificationTraits
 from springtide.hub_extension.service.settings.packages import PackageTraits
@@ -43,7 +44,7 @@ LIMITS: Final = ("job_memory", "job_processes", "job_cores", "job_disk", "job_cg
 MIB: Final = 1024 * 1024
 
 
-class Springtide(NotificationTraits, FaultTraits, PackageTraits, JobTraits, Application):
+class Springtide(NotificationTraits, FaultTraits, PackageTraits, JobTraits, ImageTraits, Application):
     """The pool's service. The hub starts it; `configure` hands its settings over in ``SPRINGTIDE_CONFIG``."""
 
     name = "springtide-service"
@@ -279,6 +280,7 @@ class Springtide(NotificationTraits, FaultTraits, PackageTraits, JobTraits, Appl
             faults=self.fault_rules(),
             packages=self.package_settings(),
             cluster=cluster,
+            image_contents=self.declared_contents(),
             train_jobs=tuple(self.train_jobs),
         )
 
@@ -331,7 +333,7 @@ class Springtide(NotificationTraits, FaultTraits, PackageTraits, JobTraits, Appl
         """
         if self.executor == "local":
             self._refuse(
-                ("kubernetes", "images", "train_jobs"),
+                ("kubernetes", "images", "image_contents", "train_jobs"),
                 "means something on a cluster only; set Springtide.executor = 'kubernetes'",
             )
             return None

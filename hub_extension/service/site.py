@@ -23,7 +23,7 @@ from springtide.hub_extension.api import (
 from springtide.hub_extension.api.endpoint import Endpoint
 from springtide.hub_extension.api.people import me, notifications
 from springtide.hub_extension.api.routes import Pool, Route, Who
-from springtide.hub_extension.api.runs import comparison, reruns, tags
+from springtide.hub_extension.api.runs import comparison, images, reruns, tags
 from springtide.hub_extension.pages.pages import page_handlers
 from springtide.hub_extension.service import events, metrics, openapi
 from springtide.hub_extension.service.frames import Frames
@@ -40,6 +40,7 @@ ROUTES: tuple[Route, ...] = (
     *jobs.ROUTES,
     *reruns.ROUTES,
     *tags.ROUTES,
+    *images.ROUTES,
     *comparison.ROUTES,
     *me.ROUTES,
     *status.ROUTES,

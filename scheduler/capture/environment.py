@@ -33,6 +33,7 @@ def python_environment(captured: Captured) -> PythonEnvironment | None:
         return None
     named = dict(list(found["packages"].items())[:MAX_PACKAGES])
     found |= {"path": python, "packages": named, "missing": found["missing"][:MAX_PACKAGES]}
+    found["imports"] = found["imports"][:MAX_PACKAGES]
     try:
         return msgspec.convert(found, PythonEnvironment)
     except msgspec.ValidationError:

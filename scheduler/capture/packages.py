@@ -1,11 +1,13 @@
 """The packages that a Python has of those that code imports. Nothing of the code is executed.
 
-Standard library of Python 3.9 only: another Python that is asked about runs this file by itself.
+Standard library of Python 3.9 only: another Python that is asked about runs this file by itself. Called with
+``contents``, it prints all that this Python has: what an administrator declares of an image.
 """
 
 from __future__ import annotations
 
 import json
+import pkgutil
 import platform
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +30,17 @@ def described(required: Iterable[str], optional: Iterable[str]) -> dict[str, Any
         "path": sys.executable,
         "packages": {name: version for each in found for name, version in sorted(each.items())},
         "missing": [top for top in _tops(required) if not tops[top]],
+        "imports": list(_tops(required)),
+    }
+
+
+def contents() -> dict[str, Any]:
+    """Return the version of this Python, its packages with their versions, and the modules that it can import."""
+    modules = {module.name for module in pkgutil.iter_modules()} | set(_owners())
+    return {
+        "python": platform.python_version(),
+        "packages": {each.metadata["Name"]: each.version for each in metadata.distributions()},
+        "modules": sorted(name for name in modules - STANDARD if name.isidentifier()),
     }
 
 
@@ -66,4 +79,4 @@ def _owners() -> Mapping[str, Sequence[str]]:
 
 
 if __name__ == "__main__":
-    json.dump(described(*json.load(sys.stdin)), sys.stdout)
+    json.dump(contents() if sys.argv[1:] == ["contents"] else described(*json.load(sys.stdin)), sys.stdout)

@@ -7,20 +7,23 @@ from typing import Any
 
 from springtide.scheduler.capture.command import Captured
 from springtide.scheduler.capture.environment import python_environment
-from springtide.scheduler.wire import JobEnvironment, Submission
+from springtide.scheduler.wire import ImageContents, JobEnvironment, Submission, missing_modules
 
 
-def environment_shown(request: Submission, image: str | None) -> JobEnvironment:
+def environment_shown(
+    request: Submission, image: str | None, contents: ImageContents | None = None
+) -> JobEnvironment:
     """Return the environment of a job as it is shown before it is submitted.
 
-    ``image`` is the container image that the job runs in, None on one machine: what an image lacks is not known.
+    ``image`` is the container image that the job runs in, None on one machine; ``contents`` is what is declared of
+    it.
     """
     told = request.environment
     return JobEnvironment(
         python="" if told is None else told.python,
         path="" if told is None else told.path,
         packages={} if told is None else told.packages,
-        missing=[] if image or request.requirements or told is None else told.missing,
+        missing=missing_modules(told, image, request.requirements, contents),
         files=sorted(request.files),
         file_count=len(request.files),
         file_bytes=sum(map(len, request.files.values())),

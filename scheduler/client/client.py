@@ -295,6 +295,10 @@ class Client:
         """Return a forecast with a job that is not submitted, and for admins with other projects and nodes."""
         return self._http.struct(wire.Forecast, "POST", "forecast", body=question, repeat=True)
 
+    def image_contents(self, image: str) -> wire.ImageContents | None:
+        """Return what is declared of a container image, None if nothing is."""
+        return self._http.struct(wire.DeclaredContents, "GET", "images/contents", query={"image": image}).contents
+
     def when(self, wish: wire.Wish) -> wire.Forecast:
         """Return when a job would start if it were submitted now. Nothing is submitted, and no code is sent."""
         fields = {name: getattr(wish, name) for name in wire.Wish.__struct_fields__}

@@ -21,7 +21,7 @@ def facts(environment: JobEnvironment, image: str | None) -> list[tuple[str, str
         ("Python", python_words(environment, image)),
         ("Packages", ", ".join(f"{name} {version}" for name, version in sorted(environment.packages.items()))),
         ("Installed for it", ", ".join(environment.requirements)),
-        ("Missing", missing_words(environment)),
+        ("Missing", missing_words(environment, image)),
         ("Files", files_words(environment)),
         ("Image", image or ""),
         ("Variables", ", ".join(environment.variables)),
@@ -37,13 +37,13 @@ def python_words(environment: JobEnvironment, image: str | None) -> str:
     return f"{words} in the notebook; the image has its own" if image else words
 
 
-def missing_words(environment: JobEnvironment) -> str:
+def missing_words(environment: JobEnvironment, image: str | None) -> str:
     """Return what is missing and what to do about it, as a sentence; empty if nothing is known to be missing."""
     if not environment.missing:
         return ""
     names = listed(environment.missing)
     verb = plural(len(environment.missing), "is", "are")
-    return f"{names} {verb} imported by the code and not installed in {environment.path}."
+    return f"{names} {verb} imported by the code and not installed in {image or environment.path}."
 
 
 def files_words(environment: JobEnvironment) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from springtide.scheduler import model
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.notifications import NotificationSettings
 from springtide.scheduler.telemetry.faults import FaultRules
+from springtide.scheduler.wire import ImageContents
 
 DAY = 86_400.0
 MIB = 1024 * 1024
@@ -35,6 +37,7 @@ class EngineSettings:
     """Settings of planner (``policy``), GPU types, retries, notifications, faults, and bounds of what is kept.
 
     ``images`` are patterns of the images that jobs may run in, the default first; None where jobs run without one.
+    ``image_contents`` is what is declared of images, by patterns.
     ``max_…_bytes…`` are in bytes; ``max_grace``, ``test_run_time``, after which a test run
     has passed, ``prune_every``, and how long jobs, their files and audit entries
     are kept, in seconds; the others are numbers of jobs, files, events and decisions. ``keep_files`` counts from
@@ -47,6 +50,7 @@ class EngineSettings:
     notifications: NotificationSettings = field(default_factory=NotificationSettings)
     faults: FaultRules = field(default_factory=FaultRules)
     images: tuple[str, ...] | None = None
+    image_contents: Mapping[str, ImageContents] = field(default_factory=dict)
     max_unfinished: int = 10_000
     max_unfinished_per_user: int = 1_000
     max_kept_bytes_per_user: int = 1024 * MIB

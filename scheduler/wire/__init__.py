@@ -6,6 +6,7 @@ Requests refuse unknown fields. Quantities are GPUs, times are seconds since the
 
 from __future__ import annotations
 
+from springtide.scheduler.wire.environments.contents import DeclaredContents, ImageContents, missing_modules
 from springtide.scheduler.wire.environments.requests import MAX_PACKAGES, PythonEnvironment
 from springtide.scheduler.wire.environments.views import JobEnvironment
 from springtide.scheduler.wire.events import Event, Problem
@@ -152,6 +153,7 @@ __all__ = [
     "BuildUse",
     "ChannelView",
     "Comparison",
+    "DeclaredContents",
     "Difference",
     "DrainRequest",
     "DrainView",
@@ -165,6 +167,7 @@ __all__ = [
     "HistoryPoint",
     "Holder",
     "Idle",
+    "ImageContents",
     "Job",
     "JobActed",
     "JobEnvironment",
@@ -233,5 +236,6 @@ __all__ = [
     "WorkspaceRequest",
     "WorkspaceView",
     "changes_of",
+    "missing_modules",
     "rerun",
 ]

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import platform
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from springtide.hub_extension.cluster.settings import ClusterSettingsError, cluster_settings
 from springtide.hub_extension.service.runtime import StartError
 from springtide.hub_extension.service.service import Springtide, main
+from springtide.scheduler.capture.contents import image_contents
+from springtide.scheduler.engine.requests.images import declared_contents
 
 STATE = Path("/srv/pool")
 GIVEN: dict[str, Any] = {"namespace": "jobs", "jobs_claim": "files"}
@@ -111,6 +116,20 @@ def test_the_engine_and_the_executor_know_the_same_images() -> None:
     assert setup.cluster.images == setup.engine_settings.images == ("lab/base:1", "lab/*")
 
 
+def test_what_images_contain_is_read_from_the_files_that_the_command_writes(tmp_path: Path) -> None:
+    printed = CliRunner().invoke(image_contents, []).output
+    (tmp_path / "torch.json").write_text(printed)
+    contents = {"lab/torch:*": str(tmp_path / "torch.json")}
+    declared = service(**ON_CLUSTER, image_contents=contents).setup().engine_settings.image_contents
+    found = declared["lab/torch:*"]
+    assert found.python == platform.python_version()
+    assert {"msgspec", "springtide", "sqlalchemy"} <= set(found.modules)
+    assert "json" not in found.modules
+    assert found.packages["msgspec"] == version("msgspec")
+    assert declared_contents("lab/torch:2", declared) == found
+    assert declared_contents("lab/base:1", declared) is None
+
+
 def test_one_machine_has_no_cluster_and_no_images() -> None:
     setup = service().setup()
     assert (setup.cluster, setup.engine_settings.images) == (None, None)
@@ -121,6 +140,10 @@ def test_one_machine_has_no_cluster_and_no_images() -> None:
     [
         ({**ON_CLUSTER, "executor": "local"}, "Springtide.kubernetes means something on a cluster only"),
         ({"images": ["a"]}, "Springtide.images means something on a cluster only"),
+        ({"image_contents": {"a": "f"}}, "Springtide.image_contents means something on a cluster only"),
+        ({**ON_CLUSTER, "image_contents": {"a b": "f"}}, "Springtide.image_contents: 'a b' is no name or pattern"),
+        ({**ON_CLUSTER, "image_contents": {"a": "/no/such"}}, "'/no/such', of 'a', cannot be read: No such file"),
+        ({**ON_CLUSTER, "image_contents": {"a": "/dev/null"}}, "is what `springtide image-contents` prints"),
         ({"train_jobs": ["team"]}, "Springtide.train_jobs means something on a cluster only"),
         ({**ON_CLUSTER, "images": []}, "Springtide.images: the list is empty"),
         ({**ON_CLUSTER, "images": ["lab/*"]}, "'lab/*' comes first and is the default"),

@@ -1,7 +1,8 @@
 """The pool's service as a process for tests: all parts are real, except that a token is its user's name.
 
 ``python pool_service.py STATE_DIR PORT [IMAGE...]`` prints its address and serves until its standard input is
-closed; then it ends all jobs and exits. Port 0 is any. Jobs may request the images named. Its store is SQLite in
+closed; then it ends all jobs and exits. Port 0 is any. Jobs may request the images named, and lab/torch
+images are declared to have msgspec alone. Its store is SQLite in
 the state directory, unless ``POOL_DATABASE`` has another URL. ``POOL_PROJECTS`` may name other projects, as JSON
 like `PROJECTS`; the pool has as many train GPUs as their quotas add up to.
 """
@@ -63,7 +64,8 @@ async def main(state, port: int, *images: str):
         store = Store.open(database, state)
         stack.callback(store.close)
         policy = model.Settings(grace=10.0, min_runtime=0.0)
-        settings = EngineSettings(policy=policy, images=images or None)
+        contents = {"lab/torch:*": wire.ImageContents(python="3.11", modules=["msgspec"])} if images else {}
+        settings = EngineSettings(policy=policy, images=images or None, image_contents=contents)
         engine = await open_engine(store, LocalExecutor(state, discover(BUILD + TRAIN, BUILD)), settings)
         stack.push_async_callback(engine.stop)
         stack.push_async_callback(end_jobs, engine)

@@ -79,3 +79,25 @@ def test_the_form_offers_the_images_and_sends_the_one_chosen(lab):
 def test_the_form_does_not_ask_on_one_machine(pool):
     form = backend_of(pool, dict).answer({"do": "form"})["value"]
     assert "image" not in [field["name"] for field in form["fields"]]
+
+
+@pytest.fixture
+def train(workdir) -> str:
+    """A script that needs what the notebook has; of this a declared image has msgspec alone."""
+    (workdir / "main.py").write_text("import json, httpx, msgspec\n")
+    return "python main.py"
+
+
+def test_what_a_declared_image_lacks_is_told_before_the_submission_and_with_the_job(lab, train, in_torch):
+    words = "httpx is imported by the code and not installed in lab/torch:2."
+    assert words in repr(lab.environment(train))
+    job = lab.submit(train)
+    assert (job.notes[-1], job.info.environment.missing) == (words, ["httpx"])
+    assert words in repr(job.environment)
+    assert job.rerun(image="lab/base:1").info.environment.missing == []
+    assert job.rerun(image="lab/torch:3").info.environment.missing == ["httpx"]
+
+
+def test_of_an_image_that_is_not_declared_nothing_is_said_to_be_missing(lab, train):
+    assert lab.environment(train, image="lab/base:1").told.missing == []
+    assert lab.submit(train, image="lab/base:1").info.environment.missing == []

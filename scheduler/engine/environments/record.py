@@ -14,11 +14,13 @@ SHOWN_FILES: Final = 30
 """Number of files whose names are kept with the job's record; the bundle has all."""
 
 
-def environment_of(submission: wire.Submission, image: str | None) -> EnvironmentRecord | None:
+def environment_of(
+    submission: wire.Submission, image: str | None, contents: wire.ImageContents | None
+) -> EnvironmentRecord | None:
     """Return what is kept of a submission's environment, None if it tells nothing.
 
-    ``image`` is that of the job, None on one machine. Of a job in an image, and of one that packages are installed
-    for, it is not known what is missing. Raise `Refusal` for text with control characters.
+    ``image`` is that of the job, None on one machine; ``contents`` is what is declared of it. Raise `Refusal` for
+    text with control characters.
     """
     told, files = submission.environment, sorted(submission.files)
     if told is None and not (files or submission.env or submission.requirements):
@@ -30,13 +32,14 @@ def environment_of(submission: wire.Submission, image: str | None) -> Environmen
     )
     if told is None:
         return kept
-    _check([told.python, told.path, *told.packages, *told.packages.values(), *told.missing])
+    _check([told.python, told.path, *told.packages, *told.packages.values(), *told.missing, *told.imports])
     return replace(
         kept,
         python=told.python,
         path=told.path,
         packages=dict(told.packages),
-        missing=() if image or submission.requirements else tuple(told.missing),
+        missing=tuple(wire.missing_modules(told, image, submission.requirements, contents)),
+        imports=tuple(told.imports),
     )
 
 
@@ -58,7 +61,11 @@ def environment_sent(spec: JobSpec) -> wire.PythonEnvironment | None:
     if kept is None or not kept.python:
         return None
     return wire.PythonEnvironment(
-        python=kept.python, path=kept.path, packages=dict(kept.packages), missing=list(kept.missing)
+        python=kept.python,
+        path=kept.path,
+        packages=dict(kept.packages),
+        missing=list(kept.missing),
+        imports=list(kept.imports),
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.wire import ImageContents
 
 MAX_SHOWN = 12
 """Maximum number of patterns that a refusal names."""
@@ -43,6 +44,13 @@ def choose_image(asked: str | None, images: Sequence[str] | None) -> str | None:
 def matches(image: str, pattern: str) -> bool:
     """Return whether an image matches a pattern, in which ``*`` stands for any characters."""
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), image) is not None
+
+
+def declared_contents(image: str | None, declared: Mapping[str, ImageContents]) -> ImageContents | None:
+    """Return what an admin has declared of an image, by patterns of which the first that matches counts."""
+    if image is None:
+        return None
+    return next((contents for pattern, contents in declared.items() if matches(image, pattern)), None)
 
 
 def pattern_list_error(images: Sequence[str]) -> str | None:

@@ -12,6 +12,7 @@ from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.environments.record import environment_of
 from springtide.scheduler.engine.environments.requirements import checked_requirements
 from springtide.scheduler.engine.requests import ranges
+from springtide.scheduler.engine.requests.images import declared_contents
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.tags.changes import checked_tags
@@ -67,7 +68,7 @@ def validate_submission(
         retries=_option("retries", submission.retries),
         tags=checked_tags(submission.tags),
         test_run=_test_run(submission),
-        environment=environment_of(submission, image),
+        environment=environment_of(submission, image, declared_contents(image, context.settings.image_contents)),
     )
 
 

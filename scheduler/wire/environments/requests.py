@@ -16,10 +16,12 @@ class PythonEnvironment(Request, frozen=True, kw_only=True):
     """The Python that was found where a job was submitted, and the packages of what the job's code imports.
 
     ``python`` is its version and ``path`` that of the interpreter. ``packages`` are versions by the name of the
-    distribution, ``missing`` the modules that the code imports and this Python does not have.
+    distribution, ``imports`` the modules that the code cannot do without, beside its own and those of Python, by
+    their top-level names; ``missing`` are those that this Python does not have.
     """
 
     python: Annotated[str, Meta(max_length=MAX_NAME)]
     path: Annotated[str, Meta(max_length=4096)]
     packages: Annotated[dict[Word, Word], Meta(max_length=MAX_PACKAGES)] = {}
     missing: Annotated[list[Word], Meta(max_length=MAX_PACKAGES)] = []
+    imports: Annotated[list[Word], Meta(max_length=MAX_PACKAGES)] = []

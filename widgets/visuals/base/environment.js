@@ -12,7 +12,7 @@ export function environmentFacts(environment, image, key = "environment") {
     ["Python", pythonWords(environment, image)],
     ["Packages", packages.map(([name, version]) => `${clean(name)} ${clean(version)}`).join(", ")],
     ["Installed for it", environment.requirements.map(clean).join(", ")],
-    ["Missing", missingWords(environment)],
+    ["Missing", missingWords(environment, image)],
     ["Files", filesWords(environment)],
     ["Image", image ? clean(image) : ""],
     ["Variables", environment.variables.map(clean).join(", ")],
@@ -30,10 +30,10 @@ export function environmentSummary({ python, packages, file_count: files }) {
   return [python ? `Python ${clean(python)}` : "", number ? count(number, "package") : "", files ? count(files, "file") : "no files"].filter(Boolean).join(", ");
 }
 
-/** What the code imports and its Python does not have, as a sentence; empty if nothing is known to be missing. */
-export function missingWords({ missing, path }) {
+/** What the code imports and its Python or image does not have, as a sentence; empty if nothing is known to be missing. */
+export function missingWords({ missing, path }, image) {
   if (!missing.length) return "";
-  return `${listed(missing.map(clean))} ${missing.length === 1 ? "is" : "are"} imported by the code and not installed in ${clean(path)}.`;
+  return `${listed(missing.map(clean))} ${missing.length === 1 ? "is" : "are"} imported by the code and not installed in ${clean(image || path)}.`;
 }
 
 function pythonWords({ python, path }, image) {

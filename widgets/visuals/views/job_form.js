@@ -162,7 +162,7 @@ function more(session, fields) {
 function environmentPart({ described: { value, problem } }) {
   if (!value) return problem && h("p", { key: "environment", class: "st-muted st-form-environment", "data-testid": "form-environment" }, clean(problem));
   const { environment, image } = value;
-  const missing = missingWords(environment);
+  const missing = missingWords(environment, image);
   return h(
     "details",
     { key: "environment", class: "st-form-more st-form-environment", "data-testid": "form-environment" },
