@@ -1,4 +1,4 @@
-"""The whole product, through the pages only: build notebook, train jobs, pause, resume, quotas; with killed services.
+"""The whole product, through the pages only, while services are killed: build notebook, train jobs, pause, quotas.
 
 `make soak` runs it: the tutorial and the story of a sweep prove in every run what it has in common with them.
 """
