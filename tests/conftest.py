@@ -23,6 +23,7 @@ MARKER_OF_FIXTURE = {"browser": "browser", "hub": "hub", "cluster": "cluster", "
 
 # Folders and files below this one, to all of whose tests a marker applies by other reasons than a fixture.
 MARKER_OF_FOLDER = {
+    "api": "http",
     "api/test_generated_requests.py": "slow",
     "api/test_service_process.py": "process",
     "architecture/test_extras.py": "process",
