@@ -41,6 +41,9 @@ UNKNOWN = 3600.0
 SPREAD = 2.0
 """Factor by which an estimated run time may be shorter or longer."""
 
+OUTRUN = 120.0
+"""Minimum likely rest of a job that has run longer than was expected, in seconds."""
+
 TICK = 1 / 1024
 """Unit of rounded times, in seconds."""
 
@@ -201,7 +204,8 @@ def shortest(job: Job, now: float, past: Sequence[float] = ()) -> float:
 def likeliest(job: Job, now: float, past: Sequence[float] = ()) -> float:
     """Return how long the job will probably still run, in seconds with all its workers.
 
-    Of a job with nothing but a time limit, any length up to it is taken to be as good as any other.
+    Of a job with nothing but a time limit, any length up to it is taken to be as good as any other. One that has
+    run longer than was expected goes on for a part of what it has run, and never ends at any moment.
     """
     done, most = job.worked_by(now), _most(job, now)
     if left := _left(job, now, past):
@@ -209,7 +213,7 @@ def likeliest(job: Job, now: float, past: Sequence[float] = ()) -> float:
     expected = past[-1] if past else job.expected
     if expected is None:
         return max(UNKNOWN - done, done) if math.isinf(most) else most / 2
-    return min(most, expected - done if expected > done else done / SPREAD)
+    return min(most, expected - done if expected > done else max(OUTRUN, done / SPREAD))
 
 
 def longest(job: Job, now: float, past: Sequence[float] = ()) -> float:
@@ -222,7 +226,7 @@ def longest(job: Job, now: float, past: Sequence[float] = ()) -> float:
     if expected is None:
         return math.inf
     done = job.worked_by(now)
-    return max(expected, done) * SPREAD - done
+    return expected * SPREAD - done if expected > done else max(OUTRUN * SPREAD, done)
 
 
 def _most(job: Job, now: float) -> float:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from springtide.scheduler import wire
+from springtide.scheduler.client.times import expectation
 from springtide.scheduler.engine.forecasts import cache
 from springtide.scheduler.engine.forecasts.accuracy import accuracy
 from springtide.scheduler.refusal import Refusal
@@ -120,6 +121,37 @@ async def test_a_forecast_and_the_page_go_by_the_same_reports(pool, look):
 
     assert shown == began + 800
     assert (await look(waiting.id)).likely == shown
+
+
+async def test_no_start_is_told_for_any_moment_while_what_holds_the_gpus_has_refuted_what_was_learnt(pool, look):
+    for _ in range(3):
+        job = await pool.submit("susan", gpus=8, name="trial 1")
+        await pool.state(job.id, "running")
+        pool.clock.now += 3
+        pool.executor.end(pool.key(job.id), code=0)
+        await pool.state(job.id, "succeeded")
+    running = await pool.submit("susan", gpus=8, name="trial 2", rotate=False)
+    await pool.state(running.id, "running")
+    waiting = await pool.submit("susan", gpus=8, name="other")
+    assert (await look(waiting.id)).likely == pool.clock.now + 3
+    for seconds in (5, 130, 200):  # each look comes after the start that was told before, which has not come
+        pool.clock.now += seconds
+
+        told = expectation(await look(waiting.id), pool.clock.now)
+
+        assert told.startswith("Likely starts in about "), told
+
+
+async def test_a_job_that_should_have_made_all_its_steps_takes_longer_in_forecasts(pool, look):
+    running = await pool.submit("susan", gpus=8, name="trial", rotate=False)
+    await pool.state(running.id, "running")
+    waiting = await pool.submit("susan", gpus=8, name="other")
+    pool.clock.now += 90
+    pool.executor.report(pool.key(running.id), step=9.0, of=10.0)
+    await pool.later(0)
+    pool.clock.now += 210
+
+    assert (await look(waiting.id)).likely == pool.clock.now + 210
 
 
 async def test_run_times_of_before_a_restart_are_learnt_too(pool, look):

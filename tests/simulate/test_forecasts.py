@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from springtide.scheduler.forecast import DEEP, FAR, GONE, NEVER, OPEN, Window, forecast
+from springtide.scheduler.forecast import DEEP, FAR, GONE, NEVER, OPEN, OUTRUN, Window, forecast
 from springtide.scheduler.model import (
     Job,
     JobChanged,
@@ -21,6 +21,7 @@ from springtide.scheduler.model import (
     Snapshot,
     Worker,
 )
+from springtide.scheduler.wording import moment
 
 NOW = 10_000.0
 
@@ -184,6 +185,28 @@ def test_a_job_that_outran_all_like_it_is_taken_to_run_on(pool):
     window = forecast(snapshot, past={"a": [100.0, 200.0, 300.0]}).starts["b"]
 
     assert (window.likely, window.latest) == (NOW + 500, NOW + 1000)
+
+
+@pytest.mark.parametrize("done", [4.0, 9.0, 60.0, 600.0])
+@pytest.mark.parametrize("known", [{"past": {"a": [2.0, 3.0, 3.0]}}, {"expected": 3.0}], ids=["learnt", "told"])
+def test_what_has_run_longer_than_was_expected_does_not_end_at_any_moment(
+    pool: Any, known: dict[str, Any], done: float
+) -> None:
+    past, expected = known.get("past"), known.get("expected")
+    before = running("a", "vision", 8, 0, started=NOW - done, expected=expected)
+
+    window = forecast(pool(before, Job("b", "vision", gpus=8)), past=past).starts["b"]
+
+    assert window.likely is not None
+    assert window.likely - NOW >= OUTRUN
+    assert "any moment" not in moment(window.likely - NOW, 0.0, (window.latest or 0) - NOW)
+    assert window.latest is not None
+    assert window.latest >= window.likely
+
+
+def test_a_time_limit_ends_what_has_run_longer_than_was_expected(pool: Any) -> None:
+    before = running("a", "vision", 8, 0, started=NOW - 95, expected=50.0, time_limit=100.0)
+    assert forecast(pool(before, Job("b", "vision", gpus=8))).starts["b"].likely == NOW + 5
 
 
 def test_with_nothing_but_a_time_limit_any_length_up_to_it_is_as_good(pool):

@@ -35,7 +35,8 @@ MIN_PAUSE = 1.0
 PAUSE_FACTOR = 5.0
 """Pause after a forecast, as a multiple of its duration: forecasts use at most a sixth of one core."""
 FRESH = 60.0
-"""Seconds after which a start is computed again although nothing has changed, because run times go on."""
+"""Seconds after which a start is computed again although nothing has changed, because run times go on. One that
+should have come by now is not fresh at all."""
 MAX_AGE = 900.0
 """Seconds for which a start that could not be renewed is shown."""
 NOTABLE_CHANGE = 0.1
@@ -116,9 +117,10 @@ class ForecastCache:
 
     def _is_fresh(self, job_id: str, now: float) -> bool:
         known = self._starts.get(job_id)
-        return (
-            known is not None and self._version_of[job_id] == self._read_model.version and now - known.at < FRESH
-        )
+        if known is None or self._version_of[job_id] != self._read_model.version:
+            return False
+        passed = known.likely is not None and known.likely < now
+        return not passed and now - known.at < FRESH
 
     async def _run(self) -> None:
         running = asyncio.get_running_loop()

@@ -25,11 +25,23 @@ def expected_end(job: JobRecord) -> float | None:
     return at + (of - step) * passed / made
 
 
+def _late_left(job: JobRecord, now: float) -> float:
+    """Return how much longer a running job takes that should have made all steps by now, in seconds.
+
+    It is as slow as if its last report were of now, and goes on for no less than it has not reported.
+    """
+    live, step, of, at = job.live, job.standing.step, job.standing.of, job.standing.reported
+    if live is None or live.started is None or step is None or of is None or at is None:
+        return 0.0
+    return max((of - step) * (now - live.started) / (step - (live.resumed_from or 0.0)), now - at)
+
+
 def expected_course(snapshot: Snapshot, jobs: Mapping[str, JobRecord]) -> Snapshot:
     """Return the snapshot with what is known of its jobs beyond what the policy needs.
 
-    Running jobs that report their progress have their expected run times. A job that stops because its user
-    paused it holds no GPUs and does not wait for any; one that is being ended is left out.
+    Running jobs that report their progress have their expected run times; one that should have made all steps by
+    now takes longer. A job that stops because its user paused it holds no GPUs
+    and does not wait for any; one that is being ended is left out.
     """
     found = (_expected(job, jobs.get(job.id), snapshot.now) for job in snapshot.jobs)
     return replace(snapshot, jobs=tuple(job for job in found if job is not None))
@@ -43,7 +55,7 @@ def _expected(job: model.Job, record: JobRecord | None, now: float) -> model.Job
     if job.phase is Phase.PAUSING and record.standing.held:
         return replace(job, phase=Phase.HELD, placement=(), started=None)
     end = expected_end(record) if job.phase is Phase.RUNNING else None
-    if end is None or end <= now:
+    if end is None:
         return job
-    left = (end - now) * len(job.placement) / job.workers
+    left = (end - now if end > now else _late_left(record, now)) * len(job.placement) / job.workers
     return replace(job, expected=job.worked_by(now) + left)
