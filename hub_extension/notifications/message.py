@@ -27,7 +27,10 @@ def message_of(notifications: Sequence[Notification], pages_url: str = "") -> Me
     if len(notifications) == 1:
         only = notifications[0]
         return Message(plain(only.title), tuple(filter(None, (plain(only.text), _link(only, pages_url)))))
-    told = [plain(f"{each.title} {each.text}") for each in notifications[:LISTED]]
+    told = [
+        plain(" ".join(filter(None, (each.title, each.text, _link(each, pages_url)))))
+        for each in notifications[:LISTED]
+    ]
     left = len(notifications) - LISTED
     more = [sentences.text(Reason("notify-more", {"count": left}))] if left > 0 else []
     title = sentences.text(Reason("notify-many", {"count": len(notifications)}))

@@ -25,6 +25,10 @@ def _job(p: Params, what: str) -> Sentences:
     yield cause(f"The job {quoted_name(p, 'name')} {what}.")
 
 
+def _by(p: Params) -> str:
+    return f" by {quoted_name(p, 'by')}" if p.get("by") else ""
+
+
 def _attempt_failed(p: Params) -> Sentences:
     yield cause(f"An attempt of the job {quoted_name(p, 'name')} failed.")
 
@@ -106,14 +110,15 @@ def _no_mail(_: Params) -> Sentences:
 
 
 NOTIFICATIONS: Table = {
-    "notify-paused": lambda p: _job(p, "was paused"),
+    "notify-paused": lambda p: _job(p, f"was paused{_by(p)}"),
     "notify-resumed": lambda p: _job(p, "goes on"),
     "notify-succeeded": lambda p: _job(p, "succeeded"),
-    "notify-cancelled": lambda p: _job(p, "was cancelled"),
+    "notify-cancelled": lambda p: _job(p, f"was cancelled{_by(p)}"),
     "notify-failed": lambda p: _job(p, "failed"),
     "notify-attempt-failed": _attempt_failed,
     "notify-limit-near": _limit_near,
     "notify-limit": _limit,
+    "notify-held": lambda _: iter([follows("It goes on when it is resumed.")]),
     "notify-saved": _saved,
     "notify-ran": _ran,
     "notify-many": _many,

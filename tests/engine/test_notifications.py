@@ -42,7 +42,7 @@ async def waiting(pool: Any, user: str = "susan", channel: Channel = Channel.EMA
 
 
 async def told(pool: Any, user: str = "susan") -> list[str]:
-    return [f"{each.notification.title} {each.notification.text}" for each in await waiting(pool, user)]
+    return [f"{each.notification.title} {each.notification.text}".strip() for each in await waiting(pool, user)]
 
 
 async def running(pool: Any, user: str = "susan", **fields: Any) -> Any:
@@ -83,8 +83,8 @@ async def test_what_others_do_to_a_job_is_told(pool: Any) -> None:
     await pool.engine.cancel(cancelled.job, "jemma")
     await pool.state(cancelled.job, "cancelled")
     assert await told(pool) == [
-        "The job paused was paused. It was paused by jemma. It goes on when it is resumed.",
-        "The job cancelled was cancelled. It was cancelled by jemma.",
+        "The job paused was paused by jemma. It goes on when it is resumed.",
+        "The job cancelled was cancelled by jemma.",
     ]
 
 

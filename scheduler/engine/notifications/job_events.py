@@ -18,6 +18,8 @@ from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptStat
 Told: TypeAlias = tuple[NotificationEvent, Reason, tuple[Reason, ...]]
 """An event, the reason that its title is made of, and those that its text is made of."""
 
+HELD = Reason("notify-held")
+"""What follows from a pause by a person."""
 INTERRUPTED = frozenset({AttemptState.PAUSED, AttemptState.LOST})
 
 
@@ -81,21 +83,24 @@ def _end(job: JobRecord) -> Iterator[Told]:
     elif job.state is JobState.SUCCEEDED:
         yield NotificationEvent.ENDED, _title("notify-succeeded", job), (*why, *ran) if job.is_sweep else ran
     elif job.standing.by != job.spec.user:
-        yield NotificationEvent.ENDED, _title("notify-cancelled", job), (*why, *ran)
+        by = job.standing.by
+        yield NotificationEvent.ENDED, _title("notify-cancelled", job, by), ran if by else (*why, *ran)
 
 
 def _interruption(job: JobRecord, ended: AttemptRecord) -> Iterator[Told]:
     why = (ended.ended_why,) if ended.ended_why is not None else ()
     if ended.state is AttemptState.FAILED:
         yield NotificationEvent.FAILED, _title("notify-attempt-failed", job), why
-    elif ended.state in INTERRUPTED and not _asked_again(ended) and not _by_owner(job, ended):
-        yield NotificationEvent.PAUSED, _title("notify-paused", job), (*why, *_saved(job))
+    elif ended.state in INTERRUPTED and not _asked_again(ended) and (by := _holder(ended)) != job.spec.user:
+        texts = (*((HELD,) if by else why), *_saved(job))
+        yield NotificationEvent.PAUSED, _title("notify-paused", job, by), texts
 
 
 def _hold(job: JobRecord) -> Iterator[Told]:
-    if job.standing.by != job.spec.user:
-        why = messages.held_by(job.standing.by) if job.standing.by else job.standing.reason
-        yield NotificationEvent.PAUSED, _title("notify-paused", job), (*((why,) if why else ()), *_saved(job))
+    by, why = job.standing.by, job.standing.reason
+    if by != job.spec.user:
+        texts = (HELD,) if by else (why,) if why else ()
+        yield NotificationEvent.PAUSED, _title("notify-paused", job, by), (*texts, *_saved(job))
 
 
 def _resumption(job: JobRecord) -> Iterator[Told]:
@@ -108,14 +113,14 @@ def _asked_again(attempt: AttemptRecord) -> bool:
     return attempt.state is AttemptState.PAUSED and attempt.asked is not Asked.PAUSE
 
 
-def _by_owner(job: JobRecord, ended: AttemptRecord) -> bool:
-    """Return whether the attempt ended because the job's own user paused it."""
+def _holder(ended: AttemptRecord) -> str:
+    """Return the person whose pause ended the attempt, empty if the pool did."""
     why = ended.asked_why
-    return why is not None and why.code == messages.HELD and why.params.get("by") == job.spec.user
+    return str(why.params.get("by", "")) if why is not None and why.code == messages.HELD else ""
 
 
-def _title(code: str, job: JobRecord) -> Reason:
-    return Reason(code, {"name": job.spec.name})
+def _title(code: str, job: JobRecord, by: str | None = None) -> Reason:
+    return Reason(code, {"name": job.spec.name, **({"by": by} if by else {})})
 
 
 def _saved(job: JobRecord) -> tuple[Reason, ...]:
