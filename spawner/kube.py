@@ -347,6 +347,6 @@ def describe_refusal(error: ApiException) -> str:
     except (ValueError, KeyError, TypeError):
         why = error.reason or f"status {error.status}"
     if "exceeded quota" in why:
-        used_up = f"The cluster's quota for notebooks is used up: {pods.brief(why)}."
+        used_up = f"The cluster's quota for workspaces is used up: {pods.brief(why)}."
         return f"{used_up} An admin of the cluster can change that."
     return f"The cluster does not take the notebook's pod: {pods.brief(why)}."

@@ -36,7 +36,7 @@ def requested_gpus(options: Mapping[str, object], *, default: int, others: Colle
     unknown = sorted(set(options) - {*OPTIONS} - set(others))
     if unknown:
         names = ", ".join(repr(name) for name in unknown)
-        raise OptionError(f"Unknown option {names}: a notebook takes the options 'gpus' and 'gpu_type'.")
+        raise OptionError(f"Unknown option {names}: a workspace takes the options 'gpus' and 'gpu_type'.")
     gpus = options.get("gpus", default)
     if isinstance(gpus, bool) or not isinstance(gpus, int) or not 0 <= gpus <= MAX_GPUS:
         raise OptionError(f"gpus is {_brief(gpus)}; expected a whole number from 0 to your build quota.")
@@ -77,7 +77,7 @@ def _form_by_type(quota: BuildQuota, default: int) -> str:
     left = {name: max(0, min(of.quota - of.held, of.free)) for name, of in quota.by_type.items()}
     told = "".join(
         _told(
-            f"{name}: your build quota is {count(of.quota, kind)}, {of.held} held by your notebooks; "
+            f"{name}: your build quota is {count(of.quota, kind)}, {of.held} held by your workspaces; "
             f"{left[name]} can be taken now."
         )
         for name, of in quota.by_type.items()
@@ -101,12 +101,12 @@ def _state(quota: BuildQuota) -> str:
     if quota.quota == 0:
         return (
             "Your build quota is 0 GPUs. An admin can give you some on Springtide's admin page; "
-            "a notebook without GPUs always starts."
+            "a workspace without GPUs always starts."
         )
     left = max(0, quota.quota - quota.held)
-    state = f"Your build quota is {count(quota.quota, kind)}: {quota.held} held by your notebooks, {left} left."
+    state = f"Your build quota is {count(quota.quota, kind)}: {quota.held} held by your workspaces, {left} left."
     if not left:
-        state += " Stop one of them to have its GPUs here; a notebook without GPUs always starts."
+        state += " Stop one of them to have its GPUs here; a workspace without GPUs always starts."
     if quota.free < left:
         free = "none is" if quota.free == 0 else f"only {quota.free} {plural(quota.free, 'is', 'are')}"
         state += f" Of the pool's build GPUs, {free} free right now."
@@ -145,11 +145,11 @@ def _cells(quota: BuildQuota, left: int) -> str:
 def _form(told: str, *, value: int, most: int | None) -> str:
     limit = "" if most is None else f' max="{most}"'
     return (
-        '<h2 class="h4 mt-3">A notebook with GPUs of your own</h2>'
-        '<p class="text-body-secondary">For writing and trying out code. These GPUs are yours while the notebook '
-        "runs: never lent, never taken. Long trainings go from the notebook to the pool.</p>"
+        '<h2 class="h4 mt-3">A workspace with GPUs of your own</h2>'
+        '<p class="text-body-secondary">For writing and trying out code. These GPUs are yours while the workspace '
+        "runs: never lent, never taken. Long trainings go from its notebooks to the pool.</p>"
         f"{told}"
-        '<div class="mb-3"><label class="form-label" for="springtide-gpus">GPUs for this notebook</label>'
+        '<div class="mb-3"><label class="form-label" for="springtide-gpus">GPUs for this workspace</label>'
         f'<input class="form-control" id="springtide-gpus" name="gpus" type="number" min="0"{limit} step="1" '
         f'value="{value}" required></div>'
     )

@@ -14,7 +14,7 @@ from springtide.scheduler.wire import WorkspaceRequest
 
 pytestmark = [pytest.mark.xdist_group("hub-spawner"), pytest.mark.timeout(300)]
 
-OVER = "susan has a build quota of 1 GPU and holds 1; this notebook asks for 1."
+OVER = "susan has a build quota of 1 GPU and holds 1; this workspace asks for 1."
 WHO = "An admin of this hub can change that"
 
 
@@ -31,7 +31,7 @@ def test_the_form_shows_what_is_free_and_starts_a_notebook_on_a_gpu_of_its_own(h
     if susan.server() is not None:
         susan.stop()
     form = unescape(susan.browser.get("/hub/spawn").text)
-    assert "Your build quota is 1 simulated GPU: 0 held by your notebooks, 1 left." in form
+    assert "Your build quota is 1 simulated GPU: 0 held by your workspaces, 1 left." in form
     assert "never lent, never taken" in form
 
     susan.send_form("1").raise_for_status()

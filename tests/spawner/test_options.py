@@ -88,7 +88,7 @@ def test_fields_that_are_not_in_the_form_are_refused() -> None:
 
 def test_the_form_tells_quota_use_and_what_is_free() -> None:
     html = form_html(quota(quota=2, held=1, free=3), default=1)
-    assert "Your build quota is 2 GPUs: 1 held by your notebooks, 1 left." in html
+    assert "Your build quota is 2 GPUs: 1 held by your workspaces, 1 left." in html
     assert "right now" not in html
     assert 'max="1"' in html
     assert 'value="1"' in html
@@ -145,7 +145,7 @@ def test_the_form_asks_for_the_type_only_where_there_are_several() -> None:
     by_type = {"t4": BuildNumbers(quota=1, held=1, free=1), "a100": BuildNumbers(quota=2, held=0, free=1)}
     quota = BuildQuota(user="susan", quota=3, held=1, free=2, simulated=False, projects=[], by_type=by_type)
     form = form_html(quota, default=1)
-    assert "t4: your build quota is 1 GPU, 1 held by your notebooks; 0 can be taken now." in form
+    assert "t4: your build quota is 1 GPU, 1 held by your workspaces; 0 can be taken now." in form
     assert '<option value="a100" selected>a100: 1 left</option>' in form
     assert 'max="1"' in form
     one = BuildQuota(user="susan", quota=3, held=1, free=2, simulated=False, projects=[])

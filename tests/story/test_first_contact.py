@@ -34,7 +34,7 @@ def test_the_first_pages_carry_the_products_name_and_one_word_for_workspaces(hub
     jemma.tab.goto(f"{hub.url}/hub/home")
     links = ["Home", "My jobs", "Pool", "Workspaces", "Notifications", "Token"]
     expect(jemma.tab.locator("nav .nav-link")).to_have_text(links)
-    expect(jemma.tab.locator("main #start")).to_have_text(re.compile(r"Start\s+My workspace"))
+    expect(jemma.tab.locator("main #start")).to_have_text(re.compile(r"Start\s+my workspace"))
     jemma.tab.goto(f"{hub.url}/hub/spawn")
     jemma.tab.route("**/progress*", lambda route: route.abort())
     jemma.tab.get_by_role("button", name="Start").click()
@@ -78,10 +78,15 @@ def test_axe_finds_nothing_on_the_hubs_own_pages_in_both_themes_and_in_any_state
     found = violations_in_all_states(page)
     for name, paths in {"joe": ("home", "spawn", "token", "nothing-here", "admin"), "admin": ("admin",)}.items():
         tab = Person.log_in(browser, hub, name).tab
+        width = tab.evaluate("innerWidth")
         for path in paths:
             tab.goto(f"{hub.url}/hub/{path}")
             expect(tab.locator("main h1").first).to_be_attached()
             if name == "admin":
                 expect(tab.get_by_role("button", name="Details of susan")).to_be_visible()
+            expect(tab.locator("#login_widget")).to_have_text(re.compile(rf"{name}\s+Logout"))
             found += violations_in_all_states(tab)
+            tab.set_viewport_size({"width": 400, "height": 900})
+            assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+            tab.set_viewport_size({"width": width, "height": 900})
     assert found == []

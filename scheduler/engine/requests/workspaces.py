@@ -102,7 +102,7 @@ def _check_quota(
         raise Refusal(
             409,
             "build_quota",
-            f"{user} has a build quota of {wording.count(quota, kind)} and holds {held}; this notebook asks for "
+            f"{user} has a build quota of {wording.count(quota, kind)} and holds {held}; this workspace asks for "
             f"{gpus}.",
             field="gpus",
             hint=f"Stop another notebook or ask for fewer GPUs. {ADMIN_HINT}",

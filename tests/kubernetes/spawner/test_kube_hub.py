@@ -84,7 +84,7 @@ def test_the_build_quota_is_kept_whoever_asks_for_more(hub: KubeHub) -> None:
     hub.ready("susan")
     refused = hub.start_notebook("susan", {"gpus": 1}, "second")
     assert refused.status_code == 409
-    assert "susan has a build quota of 2 GPUs and holds 2; this notebook asks for 1." in refused.json()["message"]
+    assert "susan has a build quota of 2 GPUs and holds 2; this workspace asks for 1." in refused.json()["message"]
     assert len(hub.pods()) == 1
     assert hub.start_notebook("jemma", {"gpus": 1}).status_code == 409
 
@@ -208,7 +208,7 @@ def test_a_quota_of_the_cluster_is_told_in_words(hub: KubeHub) -> None:
         said = hub.start_notebook("susan", {"gpus": 1}).json()["message"]
     finally:
         hub.cluster.request("DELETE", f"{quotas}/none")
-    assert "The cluster's quota for notebooks is used up" in said
+    assert "The cluster's quota for workspaces is used up" in said
     assert "exceeded quota: none" in said
     until("the release", lambda: not hub.held())
 
