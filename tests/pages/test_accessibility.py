@@ -10,6 +10,7 @@ from pages_service import Service
 from playwright.sync_api import Page, expect
 
 from springtide.hub_extension.web.hub import Server
+from springtide.scheduler import wire
 
 Visit = Callable[..., Page]
 
@@ -72,6 +73,41 @@ def test_axe_finds_nothing_moderate_or_serious_on_any_page_and_every_action_is_r
             page.get_by_test_id("select-all").check()
         found += violations_in_all_states(page)
     assert sorted(set(found)) == []
+
+
+CUT_OFF = """() => {
+    const wide = (element) => element.scrollWidth > element.clientWidth + 1;
+    const hides = (element) => getComputedStyle(element).overflowX !== "visible";
+    const found = [...document.querySelectorAll("html, .st-wide-table, .table-responsive, .st-table :is(th, td)")]
+        .filter((element) => element.checkVisibility() && wide(element))
+        .filter((element) => !element.matches("th, td") || !hides(element));
+    const shown = document.querySelector("main").getBoundingClientRect();
+    const outside = [...document.querySelectorAll("main :is(button, input, select)")]
+        .filter((element) => element.checkVisibility() && element.getBoundingClientRect().right > shown.right + 1);
+    const told = (element) => `${location.pathname} ${innerWidth}: ${element.outerHTML.slice(0, 160)}`;
+    return [...found, ...outside].map(told);
+}"""
+
+
+def test_nothing_of_a_table_is_cut_off_or_covered_at_any_width(
+    visit: Visit, service: Service, filled: str
+) -> None:
+    service.submit("joe", name="a name that somebody has typed without thinking of tables " * 2, gpus=2)
+    service.submit("susan", name="gang", workers=2, gpus=4)
+    service.submit("susan", name="rates", gpus=4, trials=wire.Trials(number=6, parameters=[{"lr": 1}] * 6))
+    found: list[str] = []
+    page = visit("admin")
+    home = page.url
+    for path in ("", "pool", "workspaces", "admin", f"jobs/{filled}"):
+        page.goto(home + path)
+        expect(page.locator("#page:not([aria-busy])")).to_be_visible()
+        if path == "":
+            page.get_by_test_id("filter-everybody").check()
+            expect(page.get_by_test_id("job-row")).to_have_count(9)
+        for width in (400, 1000, 1600):
+            page.set_viewport_size({"width": width, "height": 900})
+            found += page.evaluate(CUT_OFF)
+    assert found == []
 
 
 def test_axe_sees_text_that_cannot_be_read_and_a_field_without_a_name(visit: Visit) -> None:

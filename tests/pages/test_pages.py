@@ -271,7 +271,7 @@ def test_metrics_have_axes_and_marks_where_the_job_was_paused(visit: Visit, serv
     job = service.submit("susan", "python3", "-c", REPORTING, name="digits")
     page = visit("susan", f"jobs/{job.id}")
     chart = page.get_by_test_id("metric-loss")
-    expect(chart).to_have_attribute("aria-label", re.compile("loss now 0.3333, from 0.3333 to 1"))
+    expect(chart).to_have_attribute("aria-label", re.compile("loss last 0.3333, from 0.3333 to 1"))
     expect(chart.locator("text").filter(has_text="step")).to_have_count(1)
     page.get_by_test_id("job-pause").click()
     expect(page.get_by_test_id("job-state").first).to_have_text("Paused")
@@ -280,7 +280,7 @@ def test_metrics_have_axes_and_marks_where_the_job_was_paused(visit: Visit, serv
     page.get_by_test_id("metrics-across").select_option("time")
     expect(chart.locator("text").filter(has_text="time since the first report")).to_have_count(1)
     events = page.get_by_test_id("event-row")
-    expect(events.first).to_contain_text("Submitted by susan for vision.")
+    expect(events.first).to_contain_text("Submitted by susan for the project vision.")
     expect(page.get_by_test_id("events")).to_contain_text("Attempt 1 paused. It was paused by susan.")
     expect(events.last).to_contain_text("Attempt 2")
 
@@ -513,3 +513,18 @@ def test_where_streams_do_not_get_through_the_page_asks_instead(windows: Windows
     expect(page.get_by_test_id("connection")).to_have_text("Updated every few seconds")
     job = service.submit("susan", name="digits")
     expect(row(page, job).get_by_test_id("row-state")).to_have_text("Running")
+
+
+def test_the_page_of_a_job_that_was_cancelled_before_it_started_says_so_and_by_whom(
+    visit: Visit, service: Service
+) -> None:
+    service.submit("susan", name="holds all", gpus=8)
+    job = service.submit("susan", name="never", gpus=8)
+    service.run(service.engine.cancel(job.id, "admin"))
+    service.until(job.id, lambda found: found.state == "cancelled")
+    page = visit("susan", f"jobs/{job.id}")
+    expect(page.get_by_test_id("job-card")).to_contain_text("Cancelled by admin")
+    expect(page.get_by_test_id("no-attempts")).to_have_text("None: the job ended before it started.")
+    expect(page.get_by_test_id("no-outputs")).to_contain_text("the job wrote nothing")
+    expect(page.get_by_test_id("events")).to_contain_text("It was cancelled by admin.")
+    expect(page.get_by_test_id("events")).not_to_contain_text("was cancelled. It was cancelled")

@@ -260,7 +260,7 @@ def test_the_pool_bar_the_sums_and_the_tables_agree(window: Page, busy: BusyPool
             row = page.get_by_test_id(f"glance-{project.name}-{gpu_type}")
             for label in ("held", "borrowed", "quota"):
                 expect(row.locator(f"[data-label={label}]")).to_have_text(str(true[label, project.name, gpu_type]))
-    assert "idle for notebooks 4" in legend
+    assert "idle for workspaces 4" in legend
     assert not re.search(r"\bidle \d", legend)
     for row in page.get_by_test_id("holder-row").all():
         words = row.inner_text()

@@ -152,7 +152,7 @@ function draw() {
     page,
     drawFilters(filters, pool?.projects ?? [], choose),
     h("h2", { key: "list", class: "st-hidden" }, "List"),
-    jobs.length > 0 && h("button", { key: "select", type: "button", class: "st-button st-narrow", "data-testid": "select-page", on: { click: () => selection.setAll(jobs, !selection.hasAll(jobs)) } }, "Select all of this page"),
+    jobs.length > 0 && h("button", { key: "select", type: "button", class: "st-button st-narrow st-select-all", "data-testid": "select-page", on: { click: () => selection.setAll(jobs, !selection.hasAll(jobs)) } }, "Select all of this page"),
     selection.draw(jobs),
     jobs.length > 0 && drawTable(data, actions),
     shown.loaded && !jobs.length && drawEmpty(),

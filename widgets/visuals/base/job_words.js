@@ -90,7 +90,8 @@ function failed(job, now) {
 }
 
 function cancelled(job, now) {
-  return [ended("Cancelled ", job, now), heldWords(job)];
+  const by = clean(job.reason?.params?.by);
+  return [ended(by ? `Cancelled by ${by} ` : "Cancelled ", job, now), heldWords(job)];
 }
 
 function ended(words, job, now, how = "") {

@@ -6,6 +6,9 @@ import { told } from "../base/job_words.js";
 import { tips } from "../base/tip.js";
 import { aloud, clock, count, duration, exact } from "../base/words.js";
 
+/** Shortest life that is drawn, in seconds, so that places on the bar are numbers. */
+const SHORTEST_S = 0.001;
+
 /**
  * Draws a job's life.
  * @param data `job`: Job with its attempts; `now`; `colour`: of its project
@@ -13,7 +16,7 @@ import { aloud, clock, count, duration, exact } from "../base/words.js";
 export function renderJobLife(element, data) {
   const { job, now } = data;
   const start = job.submitted;
-  const end = Math.max(job.ended ?? now, start + 1);
+  const end = job.ended ? Math.max(job.ended, start + SHORTEST_S) : Math.max(now, start + 1);
   const place = (at) => (100 * (Math.min(Math.max(at, start), end) - start)) / (end - start);
   const span = (from, to) => ({ left: `${place(from)}%`, width: `${Math.max(0, place(to) - place(from))}%` });
   tips(stage(element, "st-life"));

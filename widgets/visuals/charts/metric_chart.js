@@ -55,7 +55,7 @@ function metricWords(points, name) {
   const low = values.reduce((least, value) => Math.min(least, value));
   const high = values.reduce((most, value) => Math.max(most, value));
   const pauses = new Set(points.map((point) => point.attempt)).size - 1;
-  return `now ${amount(values.at(-1))}, from ${amount(low)} to ${amount(high)}${pauses ? `, ${count(pauses, "pause")}` : ""}`;
+  return `last ${amount(values.at(-1))}, from ${amount(low)} to ${amount(high)}${pauses ? `, ${count(pauses, "pause")}` : ""}`;
 }
 
 /** The scales of a plot that holds points and `bounds`: `x` and `y` of a value, and the marks `xs` and `ys`. */

@@ -194,7 +194,7 @@ function drawLegend({ pool, environment }, nodes, readings) {
   const holding = pool.projects
     .map((project) => ({ project, held: cells.filter((gpu) => gpu.holder?.kind === "job" && gpu.holder.project === project.name) }))
     .filter(({ held }) => held.length);
-  const free = [["train", "", pool.train_free], ["build", " for notebooks", pool.build_free]].filter(([of]) => !environment || environment === of);
+  const free = [["train", "", pool.train_free], ["build", " for workspaces", pool.build_free]].filter(([of]) => !environment || environment === of);
   const build = cells.filter((gpu) => gpu.holder?.kind === "workspace").length;
   const borrowed = cells.some((gpu) => gpu.holder?.borrowed);
   const crossed = cells.some((gpu) => gpu.drain && !gpu.holder);
@@ -202,7 +202,7 @@ function drawLegend({ pool, environment }, nodes, readings) {
     "div",
     { key: "legend", class: "st-legend" },
     holding.map(({ project, held }) => h("span", { key: `held ${project.name}` }, projectMark(project.name, project.colour), ` ${held.length}`)),
-    build > 0 && legendKey("build", "st-built", `build notebooks ${build}`),
+    build > 0 && legendKey("build", "st-built", `workspaces ${build}`),
     borrowed && legendKey("borrowed", "st-hatched", "hatched: borrowed"),
     free.map(([, whose, counts]) => Object.entries(counts ?? {}).map(([what, number]) => legendKey(`${what}${whose}`, crossed && what === "drained" ? "st-drained" : "st-idle st-idle-key", `${what}${whose} ${number}`))),
     cells.some((gpu) => gpu.holder && Number.isFinite(readings.get(gpu.uuid)?.utilization)) && h("span", { key: "use" }, "bar in a cell: how much of the GPU is used"),

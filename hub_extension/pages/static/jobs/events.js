@@ -9,7 +9,7 @@ const ENDS = { paused: "paused", succeeded: "succeeded", failed: "failed", cance
 
 /** The events of a job, oldest first: when, and in which words. */
 export function eventsOf(job) {
-  const events = [{ at: job.submitted, words: `Submitted by ${clean(job.user)} for ${clean(job.project)}.` }];
+  const events = [{ at: job.submitted, words: `Submitted by ${clean(job.user)} for the project ${clean(job.project)}.` }];
   for (const attempt of job.attempts) {
     const name = `Attempt ${attempt.number}`;
     events.push({ at: attempt.created, words: [`${name} was given ${count(attempt.gpus.length, "GPU")}.`, ...told(attempt.why)].join(" ") });
@@ -17,8 +17,14 @@ export function eventsOf(job) {
     if (attempt.saved) events.push({ at: attempt.saved, words: `${name} saved its latest checkpoint.` });
     if (attempt.ended) events.push({ at: attempt.ended, words: [`${name} ${ENDS[attempt.state] ?? clean(attempt.state)}.`, ...told(attempt.ended_why)].join(" ") });
   }
-  if (job.ended && !job.attempts.some((attempt) => attempt.ended === job.ended)) events.push({ at: job.ended, words: [`The job ${ENDS[job.state] ?? clean(job.state)}.`, ...told(job.reason)].join(" ") });
+  if (job.ended && !job.attempts.some((attempt) => attempt.ended === job.ended)) events.push({ at: job.ended, words: endWords(job) });
   return events.map((event, order) => ({ ...event, order })).sort((one, other) => one.at - other.at || one.order - other.order);
+}
+
+/** How a job ended that no attempt ended. A reason to cancel it says that it was cancelled, and by whom. */
+function endWords(job) {
+  const why = told(job.reason);
+  return (job.state === "cancelled" && why.length ? why : [`The job ${ENDS[job.state] ?? clean(job.state)}.`, ...why]).join(" ");
 }
 
 /** The list of events. */

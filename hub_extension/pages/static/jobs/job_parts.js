@@ -2,7 +2,7 @@
 
 import { tagPath } from "../site.js";
 import { h } from "../visuals/base/dom.js";
-import { stateMark, tagWord, when } from "../visuals/base/glyphs.js";
+import { isFinal, stateMark, tagWord, when } from "../visuals/base/glyphs.js";
 import { askWords, priorityWords, told } from "../visuals/base/job_words.js";
 import { trialWords } from "../visuals/base/sweep_words.js";
 import { amount, clean, cleanLines, count, duration } from "../visuals/base/words.js";
@@ -11,7 +11,7 @@ const ATTEMPT_HEADS = ["attempt", "state", "started", "ran for", "GPUs", "why it
 
 /** The table of a job's attempts, the newest first. */
 export function drawAttempts(job, now) {
-  if (!job.attempts.length) return h("p", { class: "st-muted" }, "None yet: the first one begins when the job starts.");
+  if (!job.attempts.length) return h("p", { class: "st-muted", "data-testid": "no-attempts" }, isFinal(job.state) ? "None: the job ended before it started." : "None yet: the first one begins when the job starts.");
   return h(
     "div",
     { class: "table-responsive" },
@@ -85,7 +85,7 @@ export function drawFacts(job, now) {
     ["Priority", `${priorityWords(job.priority)}, ${job.preemptible ? "may be paused for others" : "never paused for others"}`],
     ...(job.image ? [["Image", cleanLines(job.image)]] : []),
     ["Submitted", when(job.submitted, now)],
-    ["First started", job.started ? when(job.started, now) : "not yet"],
+    ["First started", job.started ? when(job.started, now) : isFinal(job.state) ? "never" : "not yet"],
     ["Last saved", job.saved ? when(job.saved, now) : "never"],
     ["Time limit", job.time_limit ? duration(job.time_limit) : "none"],
     ["Failures", `${job.failures || "none"}, ${job.retries ? count(job.retries, "retry", "retries") : "no retries"} allowed`],

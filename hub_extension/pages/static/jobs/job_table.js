@@ -92,7 +92,7 @@ function drawName({ job, href, tagHref, choose }) {
     choose({ tag });
   };
   return [
-    h("a", { key: "name", href: href(job.id), "data-testid": "row-name" }, clean(job.name) || job.id),
+    h("a", { key: "name", href: href(job.id), title: clean(job.name), "data-testid": "row-name" }, clean(job.name) || job.id),
     shown.length > 0 && h("span", { key: "tags", class: "st-row-tags" }, shown.map((tag) => h("a", { key: tag, href: tagHref(tag), class: "st-muted", "data-testid": "row-tag", on: { click: pick(tag) } }, tagWord(tag))), more.length > 0 && h("span", { key: "more", class: "st-muted", title: more.map(clean).join(" ") }, `+${more.length}`)),
   ];
 }
@@ -137,7 +137,7 @@ function timeWords(job, now) {
   if (job.held.length) return h("span", { key: "runs", title: `${count(job.attempt, "attempt")} so far` }, `${job.state === "running" ? "runs" : job.state} ${duration(now - (live?.started ?? live?.created ?? now))}`);
   if (job.trials?.gpus) return h("span", { key: "runs", title: job.started ? exact(job.started) : "" }, `runs ${duration(now - (job.started ?? now))}`);
   const since = live?.ended ?? job.submitted;
-  return h("span", { key: "waits", title: exact(since) }, `${waits(job) ? "waits" : "held"} ${duration(now - since)}`);
+  return h("span", { key: "waits", title: exact(since) }, `${waits(job) ? "waits" : "paused"} ${duration(now - since)}`);
 }
 
 function drawReason(job) {

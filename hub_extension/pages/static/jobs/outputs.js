@@ -2,7 +2,7 @@
 
 import { call, fetchFile } from "../site.js";
 import { h } from "../visuals/base/dom.js";
-import { when } from "../visuals/base/glyphs.js";
+import { isFinal, when } from "../visuals/base/glyphs.js";
 import { clean, cleanLines, clockNow, size } from "../visuals/base/words.js";
 import { drawNotebook, readNotebook } from "./notebook.js";
 
@@ -32,7 +32,7 @@ export class Outputs {
 
   /** The list, and the file that is viewed, as descriptions. */
   draw(job) {
-    if (!this.list?.items.length) return h("p", { class: "st-muted", "data-testid": "no-outputs" }, "None. What the job writes to the folder SPRINGTIDE_OUTPUT_DIR is kept and shows here.");
+    if (!this.list?.items.length) return h("p", { class: "st-muted", "data-testid": "no-outputs" }, isFinal(job.state) ? "None: the job wrote nothing to the folder SPRINGTIDE_OUTPUT_DIR." : "None yet. What the job writes to the folder SPRINGTIDE_OUTPUT_DIR is kept and shows here.");
     return [
       h(
         "div",

@@ -11,6 +11,7 @@ export class NodeDrains {
   constructor(changed) {
     this.changed = changed;
     this.asking = null;
+    this.what = WHOLE;
     this.busy = new Set();
   }
 
@@ -45,7 +46,12 @@ export class NodeDrains {
 
   #question(node, name) {
     const build = node.environment === "build";
-    const words = build ? "No new workspace gets GPUs there; those that run stay." : "Nothing new starts there. Its jobs save their work and go on by themselves as soon as other GPUs are free.";
+    const whole = this.what === WHOLE;
+    const words = build
+      ? `No new workspace gets ${whole ? "GPUs there; those that run stay" : "this GPU; one that holds it stays"}.`
+      : whole
+        ? "Nothing new starts there. Its jobs save their work and go on by themselves as soon as other GPUs are free."
+        : "Nothing new starts on it. A job that holds it saves its work and goes on by itself as soon as other GPUs are free.";
     const submit = (event) => {
       event.preventDefault();
       const form = new FormData(event.target);
@@ -55,16 +61,16 @@ export class NodeDrains {
     return h(
       "form",
       { key: "question", class: "st-ask", "data-testid": "node-question", on: { submit } },
-      h("p", { key: "words", class: "mb-1" }, `Drain ${name}? ${words}`),
+      h("p", { key: "words", class: "mb-1", "aria-live": "polite" }, `Drain ${whole ? `the node ${name}` : `GPU ${this.what} of ${name}`}? ${words}`),
       h("label", { key: "why" }, "Reason, which the jobs' owners see ", h("input", { class: "form-control form-control-sm", name: "why", maxlength: 500, "data-testid": "node-why" })),
       node.drains_gpus && node.gpus.length > 1 && this.#choice(node),
-      !build && h("label", { key: "finish" }, h("input", { type: "checkbox", name: "finish", "data-testid": "node-finish" }), " Let its jobs finish there"),
+      !build && h("label", { key: "finish" }, h("input", { type: "checkbox", name: "finish", "data-testid": "node-finish" }), whole ? " Let its jobs finish there" : " Let the job that holds it finish"),
       h(
         "div",
         { key: "buttons" },
         h("button", { key: "keep", type: "button", class: "st-button", on: { click: () => this.#ask(null) } }, "Not now"),
         " ",
-        h("button", { key: "confirm", type: "submit", class: "st-button st-danger", disabled: this.busy.has(node.name), "data-testid": "node-confirm" }, "Drain it"),
+        h("button", { key: "confirm", type: "submit", class: "st-button st-danger", disabled: this.busy.has(node.name), "data-testid": "node-confirm" }, whole ? "Drain the node" : `Drain GPU ${this.what}`),
       ),
     );
   }
@@ -77,15 +83,21 @@ export class NodeDrains {
       "What ",
       h(
         "select",
-        { class: "form-select form-select-sm", name: "what", "data-testid": "node-what" },
-        h("option", { key: "whole", value: WHOLE }, "the whole node"),
-        gpus.map(({ index }) => h("option", { key: index, value: String(index) }, `GPU ${index}`)),
+        { class: "form-select form-select-sm", name: "what", "data-testid": "node-what", on: { change: ({ target }) => this.#choose(target.value) } },
+        h("option", { key: "whole", value: WHOLE, selected: this.what === WHOLE }, "the whole node"),
+        gpus.map(({ index }) => h("option", { key: index, value: String(index), selected: this.what === String(index) }, `GPU ${index}`)),
       ),
     );
   }
 
   #ask(name) {
     this.asking = name;
+    this.#choose(WHOLE);
+  }
+
+  /** Asks about a GPU, by its index as text, or about the whole node. */
+  #choose(what) {
+    this.what = what;
     this.changed();
   }
 

@@ -61,7 +61,7 @@ function drawJob(job, now) {
   const cells = [
     placeWords(job),
     stateMark(job.state),
-    h("a", { href: jobPath(job.id) }, clean(job.name) || job.id),
+    h("a", { href: jobPath(job.id), title: clean(job.name) }, clean(job.name) || job.id),
     clean(job.user),
     job.trials ? `${askWords(job)} for each of its trials (${shortTrialsWords(job.trials)})` : askWords(job),
     job.trials?.running ? "–" : duration(now - since),
