@@ -89,7 +89,7 @@ class Wish(Request, frozen=True, kw_only=True):
         Option(
             kind=Kind.SWITCH,
             help="Whether the job may be paused for others.",
-            default_text="yes for priorities below 100",
+            default_text="yes below priority 100",
             off="--not-preemptible",
         ),
     ] = None
