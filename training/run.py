@@ -1,7 +1,8 @@
 """The program that runs a submitted function or notebook, as ``python -m springtide.training.run``.
 
 ``function PAYLOAD.pkl`` calls a function: its result is written to ``result.pkl`` in the job's output directory,
-an exception to ``error.json``. A result that is a JSON value is written to ``result.json`` too, for programs that
+an exception to ``error.json``. In a gang those of the other processes are written to ``result.RANK.pkl``. A result
+that is a JSON value is written to ``result.json`` too, for programs that
 are not in Python. Of a sweep the payload has the calls of all trials, or a study that chooses the arguments.
 ``notebook IN.ipynb`` executes a notebook and saves it in that directory under its own name, with the outputs of
 all cells that ran, after every cell.
@@ -26,6 +27,10 @@ from springtide.training.job import Job, current_job
 
 RESULT = "result.pkl"
 RESULT_AS_JSON = "result.json"
+RESULT_OF_RANK = "result.{}.pkl"
+MAX_RANK_BYTES = 16 << 20
+"""Maximum size of the pickled result of a process other than the first, in bytes: a model that all processes return
+is saved once."""
 MAX_JSON_BYTES = 1 << 20
 """Maximum size of a pickled result that is written as JSON as well, in bytes."""
 ERROR = "error.json"
@@ -47,7 +52,7 @@ def fail(job: Job, kind: str, message: str, text: str) -> NoReturn:
 
 
 def run_function(path: Path) -> None:
-    """Call the function in the payload and save its result; of several processes, the result of the first one."""
+    """Call the function in the payload and save its result; of several processes, that of each."""
     job = Job(os.environ)
     sys.path.insert(0, str(path.parent.resolve()))
     try:
@@ -62,6 +67,8 @@ def run_function(path: Path) -> None:
         write_atomically(job.output_directory / RESULT, data)
     if job.rank == 0:
         _forget_error(job)
+    elif is_done:
+        _save_of_rank(result, job)
 
 
 def _read(path: Path) -> Dict[str, Any]:
@@ -103,6 +110,20 @@ def _pickled(result: Any) -> bytes:
         import cloudpickle  # noqa: PLC0415 - only for results that pickle cannot handle
 
         return bytes(cloudpickle.dumps(result))
+
+
+def _save_of_rank(result: Any, job: Job) -> None:
+    """Save the result of a process other than the first, unless it is large; without it the job does not fail."""
+    try:
+        data = _pickled(result)
+    except Exception as error:  # noqa: BLE001 - objects of users may raise anything
+        sys.stderr.write(f"The result of rank {job.rank} cannot be pickled, so it is not saved: {error}\n")
+        return
+    if len(data) > MAX_RANK_BYTES:
+        most = MAX_RANK_BYTES >> 20
+        sys.stderr.write(f"The result of rank {job.rank} is larger than {most} MiB, so it is not saved.\n")
+        return
+    write_atomically(job.output_directory / RESULT_OF_RANK.format(job.rank), data)
 
 
 def _save_as_json(result: Any, size: int, path: Path) -> None:

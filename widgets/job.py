@@ -30,6 +30,7 @@ from springtide.widgets.handle import NO_LONGER, Handle, WaitInterrupted
 from springtide.widgets.results import Metrics, Outputs
 
 RESULT = "result.pkl"
+RESULT_OF_RANK = "result.{}.pkl"
 ERROR = "error.json"
 LOG_WAIT_S = 10.0
 
@@ -93,6 +94,16 @@ class Job(Handle):
             raise NoResultError(msg)
         self._require_trust(job.user, trust=trust, call="job.result(trust=True)")
         return pickle.loads(self.output(RESULT))  # noqa: S301 - the caller's own, or trusted in so many words
+
+    def results(self, timeout: float | None = None, *, trust: bool = False) -> list[Any]:
+        """Return what the function returned in each worker of the job, by rank; the first one is `result`.
+
+        Takes and raises what `result` does; `NoResultError` too if a worker's result is larger than 16 MiB, or
+        cannot be pickled: the log of that worker says so.
+        """
+        first = self.result(timeout, trust=trust)
+        others = range(1, self.info.attempts[-1].workers)
+        return [first, *(pickle.loads(self.output(RESULT_OF_RANK.format(rank))) for rank in others)]  # noqa: S301
 
     def output(self, name: str) -> bytes:
         """Return the file ``name`` of the job's output directory."""

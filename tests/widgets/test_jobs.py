@@ -119,6 +119,23 @@ def test_a_cell_runs_with_the_variables_it_reads(pool, workdir):
     assert "answer" not in namespace
 
 
+def test_the_results_of_all_workers_come_by_rank(pool, workdir):
+    def train():
+        from springtide.training import current_job  # noqa: PLC0415
+
+        rank = current_job().rank
+        return bytes(17 << 20) if rank == 2 else rank * 10
+
+    job = pool.submit(train, workers=2)
+    assert job.results() == [0, 10]
+    assert job.result() == 0
+    large = pool.submit(train, workers=3)
+    with pytest.raises(NoResultError, match=r"no output 'result\.2\.pkl'"):
+        large.results()
+    assert "The result of rank 2 is larger than 16 MiB, so it is not saved." in large.logs(rank=2)
+    assert pool.submit(lambda: 1).results() == [1]
+
+
 # ---------- what goes wrong
 
 
