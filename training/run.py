@@ -29,8 +29,8 @@ RESULT = "result.pkl"
 RESULT_AS_JSON = "result.json"
 RESULT_OF_RANK = "result.{}.pkl"
 MAX_RANK_BYTES = 16 << 20
-"""Maximum size of the pickled result of a process other than the first, in bytes: a model that all processes return
-is saved once."""
+"""Maximum size of the pickled result of a process other than the first, in bytes: a model that all of them
+return is saved once."""
 MAX_JSON_BYTES = 1 << 20
 """Maximum size of a pickled result that is written as JSON as well, in bytes."""
 ERROR = "error.json"

@@ -16,6 +16,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.client import Client
 from springtide.widgets.connection import PoolError
 from springtide.widgets.display import phrases, plain
+from springtide.widgets.display.document import NotebookDocument
 from springtide.widgets.display.environment import Environment
 from springtide.widgets.display.live_job import FINAL
 from springtide.widgets.errors import (
@@ -139,14 +140,16 @@ class Job(Handle):
         """Return everything that the job has reported so far, over all its attempts; also as a frame of pandas."""
         return Metrics(self._connection.ask(all_points, self.id))
 
-    def notebook(self) -> dict[str, Any]:
-        """Return the executed notebook of a notebook job, as far as it came, in the notebook format."""
+    def notebook(self) -> NotebookDocument:
+        """Return the executed notebook of a notebook job, as far as it came: it shows itself, and can be saved.
+
+        ``job.notebook().save("run.ipynb")``; its parts are those of the notebook format, ``["cells"]`` for one.
+        """
         job = self.info
         if job.kind != "notebook":
             msg = f"Job {phrases.clean(job.name)} ran a {job.kind}, not a notebook."
             raise NoResultError(msg)
-        found: dict[str, Any] = json.loads(self.output(job.argv[-1].rpartition("/")[2]))
-        return found
+        return NotebookDocument(json.loads(self.output(job.argv[-1].rpartition("/")[2])))
 
     def logs(self, *, follow: bool = False, rank: int = 0) -> LogText | None:
         """Return what the worker ``rank`` printed; with ``follow``, print it as it comes until the job ends."""
