@@ -1,0 +1,86 @@
+"""A gang of plain Python in pods on two real nodes: one step of the pause for all."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from cluster import Cluster
+from kube_bench import KubeBench
+from node_images import image
+from real_node import RealNode
+
+from springtide.scheduler.executors.base import AttemptKey, Reported
+from springtide.scheduler.model import Worker
+
+GRACE_S = 20.0
+TRAINING = """
+import time
+
+from springtide.training import current_job
+
+job = current_job()
+found = job.restore()
+done = found.state if found else 0
+print("from", done, flush=True)
+for step in range(done, 100_000):
+    time.sleep(0.002 * (1 + job.rank))
+    job.report(step=step + 1)
+    if job.should_pause(step + 1):
+        job.save(step + 1, step=step + 1)
+        print("paused after", step + 1, flush=True)
+        job.exit_for_pause()
+"""
+"""The second worker takes twice as long for a step as the first one, and they share nothing but files."""
+
+
+class PatientBench(KubeBench):
+    """Waits for as long as containers take to start on a busy machine."""
+
+    patience = 120.0
+
+
+@pytest.fixture
+async def bench(
+    cluster: Cluster, namespace: str, real_node: RealNode, real_build_node: RealNode, tmp_path: Path
+) -> AsyncIterator[KubeBench]:
+    nodes = tuple({"name": node.name, "gpus": 2} for node in (real_node, real_build_node))
+    bench = PatientBench(
+        cluster, namespace, tmp_path / "state", images=(image("notebook"),), node_selector={}, static_nodes=nodes
+    )
+    await bench.open()
+    yield bench
+    await bench.shut()
+
+
+async def test_pods_on_two_nodes_pause_after_the_same_step_and_go_on_from_it(
+    bench: KubeBench, real_node: RealNode, real_build_node: RealNode
+) -> None:
+    placement = (Worker(0, real_node.name, (0,)), Worker(1, real_build_node.name, (0,)))
+    starts = [0]
+    for attempt in (1, 2):
+        spec = bench.spec(
+            ("python3", "{code}/train.py"),
+            attempt=attempt,
+            size=2,
+            placement=placement,
+            files={"train.py": TRAINING.encode()},
+            grace=GRACE_S,
+        )
+        await bench.executor.launch(spec)
+        await bench.until(partial(has_begun, bench, spec.key), "some steps")
+        await bench.executor.pause(spec.key)
+        ended = (await bench.gone(spec.key)).exit
+        assert ended is not None
+        assert (ended.code, ended.paused, ended.killed) == (75, True, False)
+        logs = [(await bench.log(spec.key.job, rank)).splitlines()[-2:] for rank in (0, 1)]
+        assert logs[0] == logs[1]
+        begun, paused = (int(line.split()[-1]) for line in logs[0])
+        assert begun == starts[-1] < paused
+        starts.append(paused)
+
+
+def has_begun(bench: KubeBench, key: AttemptKey) -> bool:
+    return any(each.key == key for each in bench.of_kind(Reported))
