@@ -19,6 +19,8 @@ from springtide.scheduler.telemetry import discover
 PAGE = Path(__file__).parents[2] / "docs/training.md"
 ON_PROCESSORS = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "KERAS_BACKEND": "jax"}
 """What the programs are told here, where no GPU is."""
+IN_FURTHER_ENVIRONMENT = ("MPI", "TensorFlow")
+"""Sections whose frameworks only `make frameworks` installs."""
 PAUSE_AFTER = 10.0
 """Step from which on the training is paused."""
 
@@ -42,19 +44,23 @@ class Gangs:
     """Gangs of workers on simulated GPUs, whose programs run in the environment with the frameworks."""
 
     bench: LocalBench
-    python: Path
     library: Path
 
+    def python(self, section: str) -> Path:
+        """Return the interpreter that has the framework of a section."""
+        further = section in IN_FURTHER_ENVIRONMENT
+        return framework_tools.further_interpreter() if further else framework_tools.interpreter()
+
     def spec(
-        self, text: str, job: str, *, workers: int, gpus: int, launcher: tuple[str, ...], attempt: int = 1
+        self, text: str, job: str, *, workers: int, gpus: int, command: tuple[str, ...], attempt: int = 1
     ) -> AttemptSpec:
-        """Return an attempt of a program."""
+        """Return an attempt of a program; ``command`` is what runs its file."""
         placement = tuple(
             Worker(rank, self.bench.train_node, tuple(range(rank * gpus, (rank + 1) * gpus)))
             for rank in range(workers)
         )
         return self.bench.spec(
-            (str(self.python), *launcher, "{code}/train.py"),
+            (*command, "{code}/train.py"),
             job=job,
             attempt=attempt,
             size=workers,
@@ -70,11 +76,11 @@ class Gangs:
 
         ``to_pause`` is the program that is paused, if it is not the one of the section.
         """
-        text = program(section)
-        whole = self.spec(text, "whole", workers=workers, gpus=gpus, launcher=launcher)
+        text, command = program(section), (str(self.python(section)), *launcher)
+        whole = self.spec(text, "whole", workers=workers, gpus=gpus, command=command)
         await self.completes(whole)
         text = to_pause or text
-        first = self.spec(text, "paused", workers=workers, gpus=gpus, launcher=launcher)
+        first = self.spec(text, "paused", workers=workers, gpus=gpus, command=command)
         await self.bench.executor.launch(first)
         await self.bench.until(lambda: self.has_begun(first.key), "some steps")
         await self.bench.executor.pause(first.key)
@@ -83,7 +89,7 @@ class Gangs:
         assert (ended.paused, ended.killed) == (True, False), await self.logs(first)
         saved = max(each.saved_step or 0 for each in self.reports(first.key))
         assert saved >= PAUSE_AFTER
-        second = self.spec(text, "paused", workers=workers, gpus=gpus, launcher=launcher, attempt=2)
+        second = self.spec(text, "paused", workers=workers, gpus=gpus, command=command, attempt=2)
         await self.completes(second)
         assert min(each.last.step or 0 for each in self.reports(second.key)) > saved
         lines = [(await self.bench.log(job)).splitlines()[-1] for job in ("whole", "paused")]
@@ -114,5 +120,5 @@ async def gangs(tmp_path: Path) -> AsyncIterator[Gangs]:
     (library / "springtide/training").symlink_to(Path(springtide.training.__file__).parent)
     bench = PatientBench(tmp_path / "state", discover(simulated=11, build_gpus=3))
     await bench.open()
-    yield Gangs(bench, framework_tools.interpreter(), library)
+    yield Gangs(bench, library)
     await bench.close()

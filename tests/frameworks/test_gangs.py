@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.xdist_group("frameworks")  # one at a time: each has up to six processes
 
 TORCHRUN = ("-m", "torch.distributed.run")
+MPIRUN = ("-m", "springtide.training.mpirun")
 SLOW_TO_SAVE = """
 import time
 
@@ -57,6 +58,29 @@ async def test_jax_with_its_own_question_whether_to_pause(gangs: Gangs) -> None:
     text = program("JAX").replace("job.should_pause(", "reached_preemption_sync_point(")
     text = "from jax.experimental.multihost_utils import reached_preemption_sync_point\n" + SLOW_TO_SAVE + text
     assert (await gangs.train("JAX", workers=2, to_pause=text)).startswith("2 [")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("workers", [2, 4])
+async def test_tensorflow(gangs: Gangs, workers: int) -> None:
+    """Rank 0 saves while the others, whose heartbeats it would miss, end."""
+    slow = SLOW_TO_SAVE + program("TensorFlow")
+    assert (await gangs.train("TensorFlow", workers=workers, gpus=2, to_pause=slow)).startswith(f"{workers} [")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("workers", "gpus"), [(2, 1), (2, 2), (4, 1)])
+async def test_mpi(gangs: Gangs, workers: int, gpus: int) -> None:
+    slow = SLOW_TO_SAVE + program("MPI")
+    last = await gangs.train("MPI", workers=workers, gpus=gpus, launcher=MPIRUN, to_pause=slow)
+    assert last.startswith(f"{workers * gpus} [")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("workers", "gpus", "launcher"), [(2, 1, ()), (2, 2, TORCHRUN), (4, 1, ())])
+async def test_accelerate(gangs: Gangs, workers: int, gpus: int, launcher: tuple[str, ...]) -> None:
+    last = await gangs.train("Accelerate", workers=workers, gpus=gpus, launcher=launcher)
+    assert last.startswith(f"{workers * gpus} [")
 
 
 @pytest.mark.full

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+import system_packages
 from cluster_tools import ToolsMissingError, cache
 from commands import run, step
 
@@ -51,6 +52,9 @@ WITHOUT_DEPENDENCIES = (
     "transformers==5.23.0",
 )
 """Packages that would bring CUDA, or that require one of these."""
+FURTHER = ("mpi4py==4.1.2", "tensorflow-cpu==2.21.0")
+"""Packages for `make frameworks` only, in an environment of their own on top of the other one."""
+OPEN_MPI = "openmpi-bin"
 CUDA = re.compile(r"lib(cu|nv|nccl)")
 COMPLETE = "complete"
 NO_DEVICE = 100
@@ -59,10 +63,12 @@ NO_DEVICE = 100
 
 def interpreter(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the interpreter of the environment. Raises `ToolsMissingError` if it is not complete."""
-    directory = _directory(environment)
-    if not (directory / COMPLETE).exists():
-        raise ToolsMissingError(f"The frameworks are not installed in {directory}: run `make tools`")
-    return directory / "bin" / "python"
+    return _interpreter(_directory(environment), "make tools")
+
+
+def further_interpreter(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the interpreter with all frameworks. Raises `ToolsMissingError` if it is not complete."""
+    return _interpreter(_further_directory(environment), "make frameworks")
 
 
 def build(environment: Mapping[str, str] = os.environ) -> Path:
@@ -79,6 +85,37 @@ def build(environment: Mapping[str, str] = os.environ) -> Path:
                 _install(directory)
                 (directory / COMPLETE).touch()
     return interpreter(environment)
+
+
+def build_further(environment: Mapping[str, str] = os.environ) -> Path:
+    """Install Open MPI and the further frameworks unless they are, and return the interpreter with all of them."""
+    base = build(environment)
+    if system_packages.find_program("mpirun", environment) is None:
+        system_packages.install([OPEN_MPI], environment)
+    directory = _further_directory(environment)
+    with (directory.parent / "frameworks.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (directory / COMPLETE).exists():
+            with step("further frameworks of the jobs, 1.5 GB"):
+                _install_further(directory, base)
+                (directory / COMPLETE).touch()
+    return further_interpreter(environment)
+
+
+def _interpreter(directory: Path, command: str) -> Path:
+    if not (directory / COMPLETE).exists():
+        raise ToolsMissingError(f"The frameworks are not installed in {directory}: run `{command}`")
+    return directory / "bin" / "python"
+
+
+def _install_further(directory: Path, base: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
+    run(sys.executable, "-m", "venv", directory)
+    (theirs,) = base.parent.parent.glob("lib/python*/site-packages")
+    (ours,) = directory.glob("lib/python*/site-packages")
+    (ours / "frameworks.pth").write_text(f"{theirs}\n")
+    pip = (directory / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-cache-dir")
+    run(*pip, *FURTHER)
 
 
 def _install(directory: Path) -> None:
@@ -124,5 +161,10 @@ def _directory(environment: Mapping[str, str]) -> Path:
     return cache(environment) / f"frameworks-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
 
+def _further_directory(environment: Mapping[str, str]) -> Path:
+    recipe = repr((_directory(environment), FURTHER))
+    return cache(environment) / f"frameworks-further-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+
+
 if __name__ == "__main__":
-    print(build())
+    print(build_further())
