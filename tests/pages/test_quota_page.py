@@ -53,6 +53,9 @@ def test_what_a_quota_would_do_is_told_before_it_is_saved(admin: Page, projects:
     projects.until(job.id, lambda found: found.state == "running")
     projects.submit("joe", name="deep", gpus=8)
 
+    admin.get_by_test_id("edit-limit-vision").fill("4")
+    expect(admin.get_by_test_id("what-if")).to_contain_text("would pause wide of susan in vision (8 GPUs)")
+    admin.get_by_test_id("edit-limit-vision").fill("")
     admin.get_by_test_id("edit-quota-vision").fill("0")
     expect(admin.get_by_test_id("what-if")).to_have_text(
         "Saved like this, no job would be paused or started right away."
