@@ -38,6 +38,7 @@ from springtide.hub_extension.web.auth import (
     PROJECT_ADMIN_SCOPE,
     SERVICE,
     SERVICE_SCOPES,
+    STOP_SCOPE,
 )
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts
 
@@ -146,13 +147,16 @@ def _admins(c: Config) -> list[str]:
 
 
 def _register(c: Config, service: dict[str, Any]) -> None:
-    """Register the service on the hub, with its OAuth scopes and its role, which permits reading only."""
+    """Register the service on the hub, with its OAuth scopes and its role.
+
+    The role permits reading only, unless ``c.Springtide.stop_idle_workspaces`` permits to stop notebook servers.
+    """
     service = {"oauth_client_allowed_scopes": list(OAUTH_SCOPES), "oauth_no_confirm": True, **service}
     role = {
         "name": SERVICE,
         "description": "What Springtide needs of the hub: who is in which project, and which notebooks run",
         "services": [SERVICE],
-        "scopes": list(SERVICE_SCOPES),
+        "scopes": [*SERVICE_SCOPES, *([STOP_SCOPE] if c.Springtide.get("stop_idle_workspaces") else [])],
     }
     c.JupyterHub.services = _with(_value(c.JupyterHub, "services", []), service)
     c.JupyterHub.load_roles = _with(_value(c.JupyterHub, "load_roles", []), role)

@@ -10,7 +10,7 @@ from springtide.scheduler.model import Reason
 
 
 class NotificationEvent(StrEnum):
-    """What happens and a person may want to be told: of the own jobs, and faults of GPUs."""
+    """What happens and a person may want to be told: of the own jobs and workspaces, and faults of GPUs."""
 
     PAUSED = "paused"
     RESUMED = "resumed"
@@ -22,6 +22,8 @@ class NotificationEvent(StrEnum):
     """It is about to reach its time limit."""
     FAULT = "fault"
     """A GPU of the pool was drained because of a fault, whoever held it."""
+    WORKSPACE = "workspace"
+    """A workspace of the person does not use its GPUs, or was stopped because of that."""
 
 
 class Channel(StrEnum):

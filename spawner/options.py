@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from html import escape
 
-from springtide.scheduler.wire import BuildQuota
-from springtide.scheduler.wording import count, plural
+from springtide.scheduler.wire import BuildQuota, StoppedWorkspace
+from springtide.scheduler.wording import count, duration, plural, quoted
 
 OPTIONS = ("gpus", "gpu_type")
 MAX_GPUS = 1_000_000
@@ -68,7 +68,8 @@ def form_html(quota: BuildQuota | None, *, default: int) -> str:
     if quota.by_type:
         return _form_by_type(quota, default)
     left = max(0, min(quota.quota - quota.held, quota.free))
-    return _form(_cells(quota, left) + _told(_state(quota)), value=min(default, left), most=left)
+    told = _cells(quota, left) + _stopped(quota) + _told(_state(quota))
+    return _form(told, value=min(default, left), most=left)
 
 
 def _form_by_type(quota: BuildQuota, default: int) -> str:
@@ -93,7 +94,7 @@ def _form_by_type(quota: BuildQuota, default: int) -> str:
         f'<select class="form-select" id="springtide-gpu-type" name="gpu_type">{options}</select></div>'
     )
     most = max(left.values())
-    return _form(told, value=min(default, most), most=most) + choice
+    return _form(_stopped(quota) + told, value=min(default, most), most=most) + choice
 
 
 def _state(quota: BuildQuota) -> str:
@@ -111,6 +112,23 @@ def _state(quota: BuildQuota) -> str:
         free = "none is" if quota.free == 0 else f"only {quota.free} {plural(quota.free, 'is', 'are')}"
         state += f" Of the pool's build GPUs, {free} free right now."
     return state
+
+
+def _stopped(quota: BuildQuota) -> str:
+    """Return a paragraph for each of the person's workspaces that was stopped because nobody used its GPUs."""
+    return "".join(
+        f'<p class="alert alert-info" data-testid="springtide-stopped">{escape(_was_stopped(each))}</p>'
+        for each in quota.stopped
+    )
+
+
+def _was_stopped(workspace: StoppedWorkspace) -> str:
+    name = f" {quoted(workspace.server)}" if workspace.server else ""
+    held = count(workspace.gpus, "GPU")
+    return (
+        f"Your workspace{name} was stopped because its {held} had not been used for {duration(workspace.unused)}. "
+        "Saved files are still there."
+    )
 
 
 def _told(state: str) -> str:

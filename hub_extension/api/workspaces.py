@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.routes import Call, NoQuery, Pool, Route, Who
@@ -100,12 +100,18 @@ async def workspaces(call: Call[WorkspacesQuery, None]) -> WorkspaceList:
     users = sorted({user for user, _ in reserved} | {caller.name}) if call.query.everybody else [caller.name]
     types = {node.name: node.gpu_type for node in pool.engine.pool().nodes}
     servers = await asyncio.gather(*map(pool.groups.servers, users))
+    projects = {user: await _projects(pool, user, fresh=False) for user in users}
+    idle = pool.engine.idle_workspaces
     return WorkspaceList(
         items=[
-            _view(user, server, reserved.get((user, server.name)), types)
+            structs.replace(
+                _view(user, server, reserved.get((user, server.name)), types),
+                idle=idle.view(user, server.name, projects[user]),
+            )
             for user, there in zip(users, servers, strict=True)
             for server in there
-        ]
+        ],
+        stopped=idle.stopped(caller.name),
     )
 
 
@@ -139,7 +145,8 @@ async def build_quota(call: Call[NoQuery, None]) -> BuildQuota:
         raise Refusal(403, "forbidden", "Only the person herself and administrators may see a build quota.")
     own = permissions.owns(call.caller, user)
     projects = sorted(call.caller.groups) if own else await _projects(call.pool, user, fresh=False)
-    return call.pool.engine.build_quota(user, projects)
+    quota = call.pool.engine.build_quota(user, projects)
+    return structs.replace(quota, stopped=call.pool.engine.idle_workspaces.stopped(user))
 
 
 ROUTES = (

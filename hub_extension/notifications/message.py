@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from springtide.scheduler import sentences
@@ -12,6 +13,11 @@ from springtide.scheduler.notifications import Channel, Notification, Notificati
 
 LISTED: Final = 20
 """Maximum number of notifications that one message spells out."""
+
+PAGES: Final[Mapping[NotificationEvent, str]] = MappingProxyType(
+    {NotificationEvent.FAULT: "pool", NotificationEvent.WORKSPACE: "workspaces"}
+)
+"""The pages that say more about events of no job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,8 @@ def _link(notification: Notification, pages_url: str) -> str:
         return ""
     if notification.job:
         return f"{pages_url}jobs/{notification.job}"
-    return f"{pages_url}pool" if notification.event is NotificationEvent.FAULT else ""
+    page = PAGES.get(notification.event)
+    return f"{pages_url}{page}" if page else ""
 
 
 def trial_notification(user: str, channel: Channel) -> Notification:

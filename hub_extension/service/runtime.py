@@ -42,6 +42,7 @@ from springtide.scheduler.engine import (
     open_engine,
     thread_switches,
 )
+from springtide.scheduler.engine.settings import IdleSettings
 from springtide.scheduler.executors.accounts import Accounts
 from springtide.scheduler.executors.base import Executor, ExecutorError
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -116,6 +117,7 @@ class Setup:
     version: str
     channels: Channels
     faults: FaultRules
+    idle: IdleSettings
     packages: PackageSettings = PackageSettings()  # noqa: RUF009 - frozen
     cluster: KubernetesSettings | None = None
     image_contents: Mapping[str, ImageContents] = field(default_factory=dict)
@@ -131,6 +133,7 @@ class Setup:
             types=self.gpu_types,
             notifications=self.channels.settings,
             faults=self.faults,
+            idle=self.idle,
             images=None if self.cluster is None else self.cluster.images,
             image_contents=self.image_contents,
             keep_jobs=self.keep,

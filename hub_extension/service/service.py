@@ -27,6 +27,7 @@ from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.service.logs import FORMATS, log_to_stderr
 from springtide.hub_extension.service.runtime import BAD_INPUT, Runtime, Setup, StartError
 from springtide.hub_extension.service.settings.faults import FaultTraits
+from springtide.hub_extension.service.settings.idle import IdleTraits
 from springtide.hub_extension.service.settings.images import ImageTraits
 from springtide.hub_extension.service.settings.jobs import JobTraits
 from springtide.hub_extension.service.settings.notifications import ChannelError, NotificationTraits
@@ -44,7 +45,7 @@ LIMITS: Final = ("job_memory", "job_processes", "job_cores", "job_disk", "job_cg
 MIB: Final = 1024 * 1024
 
 
-class Springtide(NotificationTraits, FaultTraits, PackageTraits, JobTraits, ImageTraits, Application):
+class Springtide(NotificationTraits, FaultTraits, PackageTraits, IdleTraits, JobTraits, ImageTraits, Application):
     """The pool's service. The hub starts it; `configure` hands its settings over in ``SPRINGTIDE_CONFIG``."""
 
     name = "springtide-service"
@@ -177,12 +178,6 @@ class Springtide(NotificationTraits, FaultTraits, PackageTraits, JobTraits, Imag
     queue_cap_per_user = Integer(
         1_000, min=1, help="So many unfinished jobs, running ones too, one person may have; more are refused."
     ).tag(config=True)
-    kept_bytes_per_user = Integer(
-        1024 * MIB, min=MIB, help="The most that files sent with one person's unfinished jobs may take, in bytes."
-    ).tag(config=True)
-    kept_bytes_per_project = Integer(
-        4096 * MIB, min=MIB, help="The most that files sent with one project's unfinished jobs may take, in bytes."
-    ).tag(config=True)
     streams_per_user = Integer(
         STREAMS, min=1, help="Event streams that one person may follow at a time: pages, and notebooks with cards."
     ).tag(config=True)
@@ -190,9 +185,6 @@ class Springtide(NotificationTraits, FaultTraits, PackageTraits, JobTraits, Imag
         list(FORMATS),
         "text",
         help="Lines of the log: text for people, or json, one object a line, for collectors.",
-    ).tag(config=True)
-    keep_days = Float(
-        90.0, min=0.01, help="Ended jobs are forgotten after so many days, with logs and outputs."
     ).tag(config=True)
     auth_cache = Integer(
         30, min=1, max=60, help="Seconds for which the hub's word on who somebody is and may do is believed."
@@ -278,6 +270,7 @@ class Springtide(NotificationTraits, FaultTraits, PackageTraits, JobTraits, Imag
             version=str(self.version),
             channels=self._channels(),
             faults=self.fault_rules(),
+            idle=self.idle_settings(),
             packages=self.package_settings(),
             cluster=cluster,
             image_contents=self.declared_contents(),

@@ -21,6 +21,8 @@ from springtide.hub_extension.api import (
     workspaces,
 )
 from springtide.hub_extension.api.endpoint import Endpoint
+from springtide.hub_extension.api.idle import reports as idle_reports
+from springtide.hub_extension.api.idle import rules as idle_rules
 from springtide.hub_extension.api.people import me, notifications
 from springtide.hub_extension.api.routes import Pool, Route, Who
 from springtide.hub_extension.api.runs import comparison, images, reruns, tags
@@ -47,6 +49,8 @@ ROUTES: tuple[Route, ...] = (
     *forecasts.ROUTES,
     *administration.ROUTES,
     *workspaces.ROUTES,
+    *idle_reports.ROUTES,
+    *idle_rules.ROUTES,
     *notifications.ROUTES,
     events.ROUTE,
     metrics.ROUTE,

@@ -54,6 +54,9 @@ stops workspaces with the own permissions.
 SERVICE_SCOPES: Final = ("list:groups", "read:groups", "read:users:name", "read:servers")
 """Scopes of the service's own token on the hub."""
 
+STOP_SCOPE: Final = "delete:servers"
+"""Scope of the service's own token with which it stops idle workspaces, where the admin has allowed that."""
+
 
 class Authenticator(Protocol):
     """Authenticator of requests."""

@@ -47,8 +47,8 @@ class Groups(Protocol):
     async def servers(self, user: str) -> tuple[Server, ...]:
         """Return a user's notebook servers that run, start or stop, by name."""
 
-    async def stop_server(self, user: str, server: str, token: str) -> None:
-        """Stop a user's notebook server, as the token's owner."""
+    async def stop_server(self, user: str, server: str, token: str | None) -> None:
+        """Stop a user's notebook server, as the token's owner; None stands for the service itself."""
 
     async def create(self, name: str, token: str) -> None:
         """Create an empty group, as the token's owner."""
@@ -66,9 +66,10 @@ class Groups(Protocol):
 class HubGroups:
     """The groups of a running hub, through its REST API.
 
-    ``token`` is the service's own and is used only for reading (scopes ``list:groups``, ``read:groups``,
-    ``read:users:name``, ``read:servers``). Changes are made with the caller's token, so that the hub checks the
-    caller's permissions.
+    ``token`` is the service's own and is used for reading (scopes ``list:groups``, ``read:groups``,
+    ``read:users:name``, ``read:servers``), and to stop idle workspaces where the admin has allowed that (scope
+    ``delete:servers``). Other changes are made with the caller's token, so that the hub checks the caller's
+    permissions.
     """
 
     def __init__(
@@ -108,10 +109,10 @@ class HubGroups:
         servers: dict[str, Any] = msgspec.json.decode(response.body)["servers"]
         return tuple(_server(name, servers[name]) for name in sorted(servers) if not servers[name].get("stopped"))
 
-    async def stop_server(self, user: str, server: str, token: str) -> None:
+    async def stop_server(self, user: str, server: str, token: str | None) -> None:
         """See `Groups`. It is no error if it has stopped already."""
         path = f"users/{quote(user, safe='')}/" + (f"servers/{quote(server, safe='')}" if server else "server")
-        response = await self._ask("DELETE", path, token, None)
+        response = await self._ask("DELETE", path, self._token if token is None else token, None)
         if not 200 <= response.code < 300 and response.code != 404:
             raise self._refused(response, "The hub does not let this token stop the workspace.")
 

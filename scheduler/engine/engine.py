@@ -55,6 +55,7 @@ class Engine:
         self.forecast_record = parts.forecast_record
         self.outbox = parts.outbox
         self.default_projects = parts.default_projects
+        self.idle_workspaces = parts.idle_workspaces
         self.sweeps = parts.sweeps
         self.reruns = parts.reruns
         self.tags = parts.tags

@@ -19,6 +19,7 @@ from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
 from springtide.scheduler.engine.forecasts.questions import Questions
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
+from springtide.scheduler.engine.idle.workspaces import IdleWorkspaces
 from springtide.scheduler.engine.loop import reconcile
 from springtide.scheduler.engine.loop.actuator import Actuator
 from springtide.scheduler.engine.loop.inventory import InventoryReader
@@ -36,8 +37,9 @@ from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.journal import JournaledPlanner, MakePlanner
 from springtide.scheduler.engine.state.observed import ObservedNodes
-from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.engine.state.state import State, WorkspaceKey
 from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.engine.state.write_batch import write_batch
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.sweeps.calls import SweepCalls
 from springtide.scheduler.engine.tags.calls import TagCalls
@@ -134,7 +136,7 @@ async def _follow_types(state: State, nodes: ObservedNodes, threads: StoreThread
         if workspace.gpus and of_node.get(workspace.node, workspace.gpu_type) != workspace.gpu_type:
             transaction.put_workspace(key, replace(workspace, gpu_type=of_node[workspace.node]))
     if transaction.must_commit:
-        await threads.write(threads.store.commit, transaction.write_batch())
+        await threads.write(threads.store.commit, write_batch(transaction))
         transaction.apply_to_state()
 
 
@@ -158,7 +160,7 @@ async def _create_projects(
 ) -> None:
     transaction = Transaction(state, nodes, now)
     bootstrap.create_configured_projects(transaction, projects)
-    await threads.write(threads.store.commit, transaction.write_batch())
+    await threads.write(threads.store.commit, write_batch(transaction))
     transaction.apply_to_state()
 
 
@@ -178,6 +180,7 @@ def _compose(
     stats = Stats()
     starts: dict[str, wire.Starts] = {}
     usage: dict[str, wire.JobUsage] = {}
+    workspaces: dict[WorkspaceKey, float] = {}
     jobs = JobLookup(state, store)
     read_model = ReadModel(state, nodes, planner, jobs, starts=starts, usage=usage, clock=clock.wall)
     hub = EventHub()
@@ -246,10 +249,12 @@ def _compose(
             broadcast,
             faults=GpuFaults(settings.faults, mailbox.request),
             jobs=usage,
+            workspaces=workspaces,
             clock=clock.wall,
         ),
         outbox=outbox,
         default_projects=DefaultProjects(state, mailbox.request),
+        idle_workspaces=IdleWorkspaces(state, settings.idle, workspaces, clock.wall, mailbox.request),
         actuator=actuator,
         loop=loop,
     )

@@ -10,6 +10,7 @@ from springtide.scheduler.engine.forecasts.accuracy import ForecastRecord
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
 from springtide.scheduler.engine.forecasts.questions import Questions
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
+from springtide.scheduler.engine.idle.workspaces import IdleWorkspaces
 from springtide.scheduler.engine.loop.actuator import Actuator
 from springtide.scheduler.engine.loop.loop import Loop
 from springtide.scheduler.engine.loop.mailbox import Mailbox
@@ -62,5 +63,6 @@ class EngineParts:
     usage: GpuUsage
     outbox: Outbox
     default_projects: DefaultProjects
+    idle_workspaces: IdleWorkspaces
     actuator: Actuator
     loop: Loop

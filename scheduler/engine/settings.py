@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from springtide.scheduler import model
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.notifications import NotificationSettings
+from springtide.scheduler.store.records import IdleRule, RuleKey
 from springtide.scheduler.telemetry.faults import FaultRules
 from springtide.scheduler.wire import ImageContents
 
@@ -33,6 +34,14 @@ class Retries:
 
 
 @dataclass(frozen=True, slots=True)
+class IdleSettings:
+    """Whether idle workspaces may be stopped, and the rules that hold where no admin has set others."""
+
+    stops: bool = False
+    rules: Mapping[RuleKey, IdleRule] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class EngineSettings:
     """Settings of planner (``policy``), GPU types, retries, notifications, faults, and bounds of what is kept.
 
@@ -49,6 +58,7 @@ class EngineSettings:
     retries: Retries = field(default_factory=Retries)
     notifications: NotificationSettings = field(default_factory=NotificationSettings)
     faults: FaultRules = field(default_factory=FaultRules)
+    idle: IdleSettings = field(default_factory=IdleSettings)
     images: tuple[str, ...] | None = None
     image_contents: Mapping[str, ImageContents] = field(default_factory=dict)
     max_unfinished: int = 10_000

@@ -109,6 +109,35 @@ def _no_mail(_: Params) -> Sentences:
     yield change("An administrator of the pool can set one up.")
 
 
+def _workspace(p: Params) -> str:
+    return f"Your workspace {quoted_name(p, 'server')}" if p.get("server") else "Your workspace"
+
+
+def _workspace_unused(p: Params) -> Sentences:
+    held, unused = count(number(p, "gpus"), "GPU"), duration(max(1.0, real(p, "unused")))
+    yield state(f"{_workspace(p)} has not used its {held} for {unused}.")
+
+
+def _workspace_stops(p: Params) -> Sentences:
+    yield follows(f"It is stopped in {duration(max(1.0, real(p, 'notice')))} unless it is used before.")
+    yield follows("Saved files stay; unsaved changes and the variables of its kernels are lost then.")
+    yield change("To keep it, use it, or choose “Keep” on the page of workspaces.")
+
+
+def _workspace_stays(_: Params) -> Sentences:
+    yield change("Stop it if you do not need it.")
+
+
+def _workspace_stopped(p: Params) -> Sentences:
+    held, unused = count(number(p, "gpus"), "GPU"), duration(max(1.0, real(p, "unused")))
+    yield cause(f"{_workspace(p)} was stopped because its {held} had not been used for {unused}.")
+
+
+def _workspace_stopped_next(_: Params) -> Sentences:
+    yield state("Saved files are still there.")
+    yield change("Start it again when you need it.")
+
+
 NOTIFICATIONS: Table = {
     "notify-paused": lambda p: _job(p, f"was paused{_by(p)}"),
     "notify-resumed": lambda p: _job(p, "goes on"),
@@ -124,6 +153,11 @@ NOTIFICATIONS: Table = {
     "notify-many": _many,
     "notify-more": _more,
     "notify-test": _test,
+    "notify-workspace-unused": _workspace_unused,
+    "notify-workspace-stops": _workspace_stops,
+    "notify-workspace-stays": _workspace_stays,
+    "notify-workspace-stopped": _workspace_stopped,
+    "notify-workspace-stopped-next": _workspace_stopped_next,
     "notify-undelivered": lambda _: iter([state("The last message could not be delivered.")]),
     "notify-again": lambda _: iter([follows("It is tried again.")]),
     "delivery-unreachable": lambda p: iter([cause(f"{_host(p)} could not be reached.")]),

@@ -161,6 +161,30 @@ gpu_drains = Table(
     Column("finish", Boolean, nullable=False),
 )
 
+idle_rules = Table(
+    "idle_rules",
+    metadata,
+    Column("scope", String(16), primary_key=True),
+    Column("name", String(255), primary_key=True),
+    Column("tell_after", Double, nullable=True),
+    Column("notice", Double, nullable=True),
+)
+
+idle_workspaces = Table(
+    "idle_workspaces",
+    metadata,
+    Column("user", String(255), primary_key=True),
+    Column("server", String(255), primary_key=True),
+    Column("reserved", Double, nullable=False),
+    Column("gpus", Integer, nullable=False),
+    Column("told", Double, nullable=True),
+    Column("stops", Double, nullable=True),
+    Column("kept", Double, nullable=True),
+    Column("stopping", Double, nullable=True),
+    Column("stopped", Double, nullable=True),
+    Column("unused", Double, nullable=False),
+)
+
 events = Table(
     "events",
     metadata,

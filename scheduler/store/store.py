@@ -281,6 +281,10 @@ class Store:
         """
         return self._read(lambda connection: usage.of_job(connection, job, step, start, end))
 
+    def workspaces_used(self, utilization: float) -> dict[tuple[str, str], float]:
+        """Return when each workspace, by user and server, last used its GPUs by at least ``utilization``."""
+        return self._read(lambda connection: usage.workspaces_used(connection, utilization))
+
     def usage_sums(
         self, by: Sequence[str], step: int, start: float, end: float, kinds: Sequence[str]
     ) -> list[UsageSum]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, and_, bindparam, delete, insert, or_, select, update
 
-from springtide.scheduler.store import codec, deliveries, schema
+from springtide.scheduler.store import codec, deliveries, idle, schema
 from springtide.scheduler.store.errors import StoreTakenError
 from springtide.scheduler.store.records import WriteBatch
 
@@ -125,6 +125,8 @@ def _people(connection: Connection, batch: WriteBatch) -> None:
     if gpus:
         connection.execute(delete(schema.gpu_drains).where(schema.gpu_drains.c.gpu.in_(gpus)))
     _insert(connection, schema.gpu_drains, [asdict(record) for record in batch.gpu_drains])
+    idle.put_rules(connection, batch.idle_rules)
+    idle.put_records(connection, batch.idle_records)
     deliveries.put_choices(connection, batch.notification_choices)
     for environment, names in batch.gpu_types.items():
         connection.execute(delete(schema.gpu_types).where(schema.gpu_types.c.environment == environment.value))

@@ -10,7 +10,7 @@ from springtide.scheduler.wire.pool import ProjectView
 from springtide.scheduler.wire.ranges import JobRanges
 from springtide.scheduler.wire.shapes import Answer, ProjectName, Quantity, Request
 
-EventName = Literal["paused", "resumed", "ended", "failed", "time-limit", "fault"]
+EventName = Literal["paused", "resumed", "ended", "failed", "time-limit", "fault", "workspace"]
 EventNames = Annotated[list[EventName], Meta(max_length=5)]
 
 

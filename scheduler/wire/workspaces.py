@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from springtide.scheduler.wire.shapes import Answer, Count, Request, Word
+
+Span = Annotated[float, Meta(gt=0, le=366 * 86_400)]
+"""A duration in seconds, up to a year."""
 
 
 class WorkspaceRequest(Request, frozen=True, kw_only=True):
@@ -48,6 +51,15 @@ class BuildNumbers(Answer, frozen=True, kw_only=True):
     free: int
 
 
+class StoppedWorkspace(Answer, frozen=True, kw_only=True):
+    """A workspace that was stopped ``at`` a time because its GPUs had not been used for ``unused`` seconds."""
+
+    server: str
+    at: float
+    gpus: int
+    unused: float
+
+
 class BuildQuota(Answer, frozen=True, kw_only=True):
     """What a person may still start, for the options form.
 
@@ -62,6 +74,76 @@ class BuildQuota(Answer, frozen=True, kw_only=True):
     simulated: bool
     projects: list[str]
     by_type: dict[str, BuildNumbers] = {}
+    stopped: list[StoppedWorkspace] = []
+    """The person's workspaces that were stopped lately because nobody used them."""
+
+
+class WorkspaceActivity(Request, frozen=True, kw_only=True):
+    """What a notebook server reports about itself.
+
+    ``busy`` says that a kernel computes or that a program runs in a terminal, ``idle`` for how many seconds there
+    was no activity of kernels, terminals and pages; None is activity now.
+    """
+
+    server: Annotated[str, Meta(max_length=255)] = ""
+    busy: bool = False
+    idle: Annotated[float, Meta(ge=0, le=1e9)] | None = None
+
+
+class ReportAgain(Answer, frozen=True, kw_only=True):
+    """In how many seconds a notebook server is to report again."""
+
+    seconds: float
+
+
+class IdleRule(Request, frozen=True, kw_only=True):
+    """What happens to a workspace whose GPUs are not used: durations in seconds, null for never.
+
+    Its owner is told after ``tell_after`` without use, and it is stopped ``notice`` later.
+    """
+
+    tell_after: Span | None = None
+    notice: Span | None = None
+
+
+class IdleRuleEdit(Request, frozen=True, kw_only=True):
+    """A rule for the pool, a project or a person; null goes back to the settings, or to the rule of the pool."""
+
+    rule: IdleRule | None
+    scope: Literal["pool", "project", "person"] = "pool"
+    name: Annotated[str, Meta(max_length=255)] = ""
+
+
+class IdleException(Answer, frozen=True, kw_only=True):
+    """A rule of one project or person. ``configured`` says that it comes from the settings of the service."""
+
+    scope: str
+    name: str
+    rule: IdleRule
+    configured: bool
+
+
+class IdleRules(Answer, frozen=True, kw_only=True):
+    """The rules for idle workspaces. Without ``stops`` none is stopped, and their owners are only told."""
+
+    stops: bool
+    pool: IdleRule
+    exceptions: list[IdleException]
+
+
+class WorkspaceIdle(Answer, frozen=True, kw_only=True):
+    """How a workspace with GPUs is used; nothing is ``known`` if its notebook server does not report.
+
+    ``busy`` says that something runs in it. Times are seconds since the epoch: ``unused_since`` when it was last
+    used, None while it is; ``stops`` when it is stopped unless it is used, None for never. ``told`` says that its
+    owner was told so.
+    """
+
+    known: bool
+    busy: bool = False
+    unused_since: float | None = None
+    told: bool = False
+    stops: float | None = None
 
 
 class WorkspaceView(Answer, frozen=True, kw_only=True):
@@ -83,9 +165,12 @@ class WorkspaceView(Answer, frozen=True, kw_only=True):
     last_activity: float | None = None
     path: str = ""
     """Where it opens, as a path of the hub's origin."""
+    idle: WorkspaceIdle | None = None
+    """How its GPUs are used, None if it has none."""
 
 
 class WorkspaceList(Answer, frozen=True, kw_only=True):
-    """Workspaces, by person and name."""
+    """Workspaces, by person and name, and those of the caller that were stopped lately because they were idle."""
 
     items: list[WorkspaceView]
+    stopped: list[StoppedWorkspace] = []

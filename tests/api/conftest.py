@@ -25,6 +25,7 @@ from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import Engine, EngineSettings, open_engine
+from springtide.scheduler.engine.settings import IdleSettings
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.telemetry import discover
@@ -51,6 +52,7 @@ class People:
     groups: dict[str, list[str]] = field(default_factory=dict)
     hub_refuses: bool = False
     notebooks: dict[str, set[str]] = field(default_factory=dict)
+    last_activity: float = 200.0
 
     async def caller(self, handler: RequestHandler) -> Caller | None:
         token = handler.request.headers.get("Authorization", "").removeprefix("token ")
@@ -73,11 +75,11 @@ class People:
 
     async def servers(self, user: str) -> tuple[Server, ...]:
         return tuple(
-            Server(name, "running", f"/user/{user}/{name}", since=100.0, last_activity=200.0)
+            Server(name, "running", f"/user/{user}/{name}", since=100.0, last_activity=self.last_activity)
             for name in sorted(self.notebooks.get(user, ()))
         )
 
-    async def stop_server(self, user: str, server: str, _token: str) -> None:
+    async def stop_server(self, user: str, server: str, _token: str | None) -> None:
         self.notebooks.get(user, set()).discard(server)
 
     async def create(self, name: str, token: str) -> None:
@@ -179,7 +181,10 @@ class Start:
         executor = LocalExecutor(state, discover(6, 2))
         channels = channels or Channels()
         settings = EngineSettings(
-            policy=model.Settings(grace=1.0), max_unfinished_per_user=most, notifications=channels.settings
+            policy=model.Settings(grace=1.0),
+            max_unfinished_per_user=most,
+            notifications=channels.settings,
+            idle=IdleSettings(stops=True),
         )
         engine = await open_engine(store, executor, settings)
         self._stack.push_async_callback(engine.stop)

@@ -84,7 +84,12 @@ def test_the_service_may_read_groups_names_and_servers_and_nothing_else(c: Confi
     configure(c)
     [role] = [role for role in c.JupyterHub.load_roles if role["name"] == "springtide"]
     assert role["services"] == ["springtide"]
-    assert set(role["scopes"]) == {"list:groups", "read:groups", "read:users:name", "read:servers"}
+    reading = {"list:groups", "read:groups", "read:users:name", "read:servers"}
+    assert set(role["scopes"]) == reading
+    c.Springtide.stop_idle_workspaces = True
+    configure(c)
+    [role] = [role for role in c.JupyterHub.load_roles if role["name"] == "springtide"]
+    assert set(role["scopes"]) == {*reading, "delete:servers"}, "only where idle workspaces may be stopped"
 
 
 def test_what_the_file_says_is_kept(c: Config) -> None:

@@ -14,6 +14,7 @@ from old_store import dump, fill
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.engine.state import journal
 from springtide.scheduler.model import Snapshot
+from springtide.scheduler.notifications import NotificationEvent
 from springtide.scheduler.store import Store, opening
 
 SCHEMAS = Path(__file__).parents[1] / "store" / "schemas"
@@ -72,9 +73,11 @@ def revision(old: Path) -> str:
 
 
 async def test_what_else_an_old_store_has_is_there(old, make_pool):
-    drained = {"build": "a fan"} if revision(old) >= "0009" else {}
-    default_project = "vision" if revision(old) >= "0012" else None
-    hot = {"GPU-build-2": "it is hot"} if revision(old) >= "0012" else {}
+    schema = revision(old)
+    drained = {"build": "a fan"} if schema >= "0009" else {}
+    default_project = "vision" if schema >= "0012" else None
+    hot = {"GPU-build-2": "it is hot"} if schema >= "0012" else {}
+    idle_rules = {("person", "susan"): 1_800.0} if schema >= "0013" else {}
     pool = await make_pool(path=old)
     projects = {project.name: project for project in pool.engine.admin({"joe": ["joe"]}).projects}
     assert (projects["vision"].quota, projects["vision"].weight) == (2, 2.0)
@@ -83,6 +86,11 @@ async def test_what_else_an_old_store_has_is_there(old, make_pool):
     drains = {node.name: node.drain.why for node in pool.engine.pool().nodes if node.drain is not None}
     assert drains == drained
     assert pool.engine.default_projects.of("susan") == default_project
+    rules = {(each.scope, each.name): each.rule.notice for each in pool.engine.idle_workspaces.rules().exceptions}
+    assert rules == idle_rules
+    if schema >= "0005":
+        chosen = pool.engine.outbox.choice("susan").events
+        assert all(NotificationEvent.WORKSPACE in events for events in chosen.values() if events)
     gpus = {cell.uuid: cell.drain.why for node in pool.engine.pool().nodes for cell in node.gpus if cell.drain}
     assert gpus == hot
     assert {entry.subject for entry in (await pool.engine.audit(None, 50)).items} >= {"vision", "joe"}

@@ -13,6 +13,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import wire
+from springtide.scheduler.engine.idle.rule import Decision, Step
+from springtide.scheduler.store.records import IdleRule, RuleScope
 
 Visit = Callable[..., Page]
 
@@ -432,6 +434,58 @@ def test_admins_see_everybodys_workspaces_and_others_only_their_own(visit: Visit
     hers = visit("susan", "workspaces?whose=all")
     expect(hers.get_by_test_id("workspace-row")).to_have_count(2)
     expect(hers.get_by_test_id("workspaces-everybody")).to_have_count(0)
+
+
+def test_an_unused_workspace_says_when_it_stops_can_be_kept_and_says_why_it_is_gone(
+    visit: Visit, service: Service, notebooks: dict[str, list[Server]]
+) -> None:
+    idle = service.engine.idle_workspaces
+    page = visit("susan", "workspaces")
+    row = page.get_by_test_id("workspace-row").first
+    expect(row.get_by_test_id("workspace-use")).to_have_text("not known")
+    rule = IdleRule(tell_after=0.001, notice=1800.0)
+    service.run(idle.set_rule((RuleScope.PERSON, "susan"), rule, "admin"))
+
+    idle.report("susan", "", wire.WorkspaceActivity(idle=0.0))
+    unused = Decision(Step.TELL, 7200.0, None)
+    service.run(idle.tell("susan", "", unused, rule))
+    page.reload()
+    expect(row.get_by_test_id("workspace-use")).to_have_text(re.compile("unused for .*; stops in (30|29) min"))
+    row.get_by_test_id("workspace-keep").click()
+    expect(row.get_by_test_id("workspace-use")).to_have_text("used lately")
+    expect(row.get_by_test_id("workspace-keep")).to_have_count(0)
+    service.run(idle.tell("susan", "", unused, rule))
+    service.run(idle.stopping("susan", "", unused))
+    service.run(service.engine.release_workspace("susan", ""))
+    notebooks["susan"].clear()
+    page.reload()
+    stopped = page.get_by_test_id("workspace-stopped")
+    expect(stopped).to_contain_text("because its 1 GPU had not been used for 2 h.")
+    service.run(idle.set_rule((RuleScope.PERSON, "susan"), None, "admin"))
+
+
+@pytest.mark.usefixtures("notebooks")
+def test_admins_set_the_rule_for_unused_workspaces_and_exceptions_from_it(visit: Visit, service: Service) -> None:
+    page = visit("admin", "workspaces?whose=all")
+    expect(page.get_by_test_id("idle-rule")).to_contain_text("nobody is told, and nothing is stopped.")
+    pool = page.get_by_test_id("idle-form-pool")
+    pool.get_by_test_id("idle-tell").fill("120")
+    pool.get_by_test_id("idle-notice").fill("30")
+    pool.get_by_test_id("idle-save-pool").click()
+    said = "the owner is told after 2 h without use, and the workspace is stopped 30 min later."
+    expect(page.get_by_test_id("idle-rule")).to_contain_text(said)
+    new = page.get_by_test_id("idle-form-new")
+    new.get_by_test_id("idle-name").fill("vision")
+    new.get_by_test_id("idle-save-new").click()
+    exceptions = page.get_by_test_id("idle-exceptions")
+    expect(exceptions).to_contain_text("Project vision: nobody is told, and nothing is stopped.")
+    assert service.engine.idle_workspaces.rule("joe", ["nlp"]).notice == 1800.0
+    assert service.engine.idle_workspaces.rule("susan", ["vision"]).tell_after is None
+    exceptions.get_by_role("button", name="Remove the exception for vision").click()
+    expect(exceptions).to_have_count(0)
+    pool.get_by_test_id("idle-tell").fill("")
+    pool.get_by_test_id("idle-save-pool").click()
+    expect(page.get_by_test_id("idle-rule")).to_contain_text("nobody is told")
 
 
 @pytest.mark.parametrize("path", ["", "pool", "workspaces", "admin", "nowhere"])

@@ -13,6 +13,7 @@ c.Spawner.poll_interval = 1
 c.Spawner.poll_jitter = 0
 c.Spawner.start_timeout = 120
 c.BuildQuota.patience = 100
+c.Springtide.stop_idle_workspaces = True
 c.Spawner.environment.update({{"JUPYTERHUB_SINGLEUSER_APP": "jupyter_server.serverapp.ServerApp"}})
 c.Spawner.default_url = "/api"
 c.Spawner.args.extend(["--ServerApp.jpserver_extensions={off!r}"])
@@ -37,6 +38,11 @@ def susan(hub: Hub) -> Iterator[Person]:
 @pytest.fixture
 def joe(hub: Hub) -> Iterator[Person]:
     yield from somebody(hub, "joe")
+
+
+@pytest.fixture
+def jemma(hub: Hub) -> Iterator[Person]:
+    yield from somebody(hub, "jemma")
 
 
 def somebody(hub: Hub, name: str) -> Iterator[Person]:

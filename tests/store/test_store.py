@@ -140,6 +140,8 @@ def test_jobs_of_an_older_version_get_the_columns_that_lists_are_sorted_by(
             "drains",
             "gpu_drains",
             "default_projects",
+            "idle_rules",
+            "idle_workspaces",
         )
         for newer in later:
             connection.execute(text(f"DROP TABLE {newer}"))

@@ -6,7 +6,7 @@ import contextlib
 import json
 import uuid
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import httpx
 import websocket
@@ -62,21 +62,50 @@ class KernelNotebook:
 
     def run(self, code: str) -> str:
         """Run a cell to completion and return its output; raise AssertionError with its error if it fails."""
+        with contextlib.closing(self._channel(f"kernels/{self._kernel}/channels")) as channels:
+            return _printed(channels.recv, _send(channels, code))
+
+    def begin(self, code: str) -> None:
+        """Begin to run a cell, and close the connection to the kernel once it is busy."""
+        with contextlib.closing(self._channel(f"kernels/{self._kernel}/channels")) as channels:
+            request = _send(channels, code)
+            while not _is_busy_with(json.loads(channels.recv()), request):
+                continue
+
+    def type_into_terminal(self, text: str, answer: str) -> None:
+        """Open a terminal, type a text, and close the connection once it shows the answer."""
+        name = self._http.post(f"/user/{self._user}/api/terminals").raise_for_status().json()["name"]
+        with contextlib.closing(self._channel(f"../terminals/websocket/{name}")) as terminal:
+            terminal.send(json.dumps(["stdin", text]))
+            shown = ""
+            while answer not in shown:
+                kind, *content = json.loads(terminal.recv())
+                shown += content[0] if kind == "stdout" else ""
+
+    def _channel(self, path: str) -> websocket.WebSocket:
         base = str(self._http.base_url).rstrip("/").replace("http", "ws", 1)
-        address = f"{base}/user/{self._user}/api/kernels/{self._kernel}/channels"
-        header = {"msg_id": uuid.uuid4().hex, "msg_type": "execute_request", "version": "5.4", "username": ""}
-        header["session"] = uuid.uuid4().hex
-        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
-        request = {"channel": "shell", "header": header, "parent_header": {}, "metadata": {}, "content": content}
-        with contextlib.closing(
-            websocket.create_connection(address, timeout=PATIENCE_S, header=[self._authorization])
-        ) as channels:
-            channels.send(json.dumps(request))
-            return _printed(channels.recv, header["msg_id"])
+        address = f"{base}/user/{self._user}/api/{path}".replace("/api/../", "/")
+        return websocket.create_connection(address, timeout=PATIENCE_S, header=[self._authorization])
 
     def stop(self) -> None:
         """Stop the server."""
         self._http.delete(f"/hub/api/users/{self._user}/server").raise_for_status()
+
+
+def _send(channels: websocket.WebSocket, code: str) -> str:
+    """Send a cell to a kernel; return the id of the request."""
+    header = {"msg_id": uuid.uuid4().hex, "msg_type": "execute_request", "version": "5.4", "username": ""}
+    header["session"] = uuid.uuid4().hex
+    content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False}
+    channels.send(
+        json.dumps({"channel": "shell", "header": header, "parent_header": {}, "metadata": {}, "content": content})
+    )
+    return header["msg_id"]
+
+
+def _is_busy_with(message: dict[str, Any], request: str) -> bool:
+    about = message["parent_header"].get("msg_id") == request
+    return about and message["msg_type"] == "status" and message["content"]["execution_state"] == "busy"
 
 
 def _printed(receive: Callable[[], str | bytes], request: str) -> str:

@@ -17,9 +17,11 @@ from types import ModuleType
 from typing import Any
 
 from springtide.scheduler import wire
+from springtide.scheduler.engine.idle.rule import Decision, Step
 from springtide.scheduler.executors.base import AttemptKey, TrialReport
 from springtide.scheduler.notifications import Channel, NotificationChoice, NotificationEvent, NotificationSettings
 from springtide.scheduler.store.forecasts.shown import ShownForecast
+from springtide.scheduler.store.records import IdleRule, RuleScope
 from springtide.scheduler.store.usage.record import FINE, UsageRecord
 
 ENGINE = Path(__file__).parents[1] / "engine"
@@ -53,6 +55,8 @@ async def fill(path: Path) -> None:
     chosen = {channel: frozenset(NotificationEvent) for channel in Channel}
     await engine.outbox.choose(NotificationChoice("susan", chosen, "https://hooks.slack.com/services/secret"))
     await engine.default_projects.choose("susan", "vision")
+    await engine.idle_workspaces.set_rule((RuleScope.PERSON, "susan"), IdleRule(7_200.0, 1_800.0), ADMIN)
+    await engine.idle_workspaces.tell("susan", "", Decision(Step.TELL, 7_300.0, None), IdleRule(7_200.0, 1_800.0))
     succeeded = (await pool.submit(gpus=1, name="succeeded")).id
     failed = (await pool.submit(gpus=1, name="failed", retries=0)).id
     cancelled = (await pool.submit(gpus=1, name="cancelled")).id

@@ -28,7 +28,7 @@ from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import Engine, EngineSettings, JobFilter, open_engine
-from springtide.scheduler.engine.settings import Retries
+from springtide.scheduler.engine.settings import IdleSettings, Retries
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.telemetry import Machine, discover
@@ -107,7 +107,7 @@ class People:
     async def servers(self, user: str) -> tuple[Server, ...]:
         return tuple(self.notebooks.get(user, ()))
 
-    async def stop_server(self, user: str, server: str, _token: str) -> None:
+    async def stop_server(self, user: str, server: str, _token: str | None) -> None:
         self.notebooks[user] = [each for each in self.notebooks[user] if each.name != server]
 
     async def members(self, *, fresh: bool = False) -> Mapping[str, tuple[str, ...]]:  # noqa: ARG002 - always fresh
@@ -143,7 +143,10 @@ class Service:
         self._machine = machine or discover(11, 3)
         self._projects = projects or wire.ProjectEdit(quota=2, build_quota=1)
         self._settings = EngineSettings(
-            policy=model.Settings(grace=2.0), retries=retries or Retries(), notifications=Channels().settings
+            policy=model.Settings(grace=2.0),
+            retries=retries or Retries(),
+            notifications=Channels().settings,
+            idle=IdleSettings(stops=True),
         )
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()

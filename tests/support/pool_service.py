@@ -51,7 +51,7 @@ class People:
     async def servers(self, user: str) -> tuple[Server, ...]:  # noqa: ARG002 - no user has a notebook
         return ()
 
-    async def stop_server(self, user: str, server: str, token: str) -> None:
+    async def stop_server(self, user: str, server: str, token: str | None) -> None:
         """Do nothing: no user has a notebook."""
 
     async def members(self, **_fresh: bool):

@@ -15,9 +15,11 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 
 def _load_jupyter_server_extension(server: Any) -> None:
-    """Add the handlers to a running Jupyter server, and tell its pages where those of the pool are."""
+    """Add the handlers to a Jupyter server, report its use, and tell its pages where those of the pool are."""
+    from springtide.widgets.server_extension.activity import report  # noqa: PLC0415 - reads httpx, msgspec
     from springtide.widgets.server_extension.handlers import handlers  # noqa: PLC0415 - needs Jupyter Server
 
     server.web_app.add_handlers(".*$", handlers(server.web_app.settings["base_url"]))
+    server.io_loop.add_callback(report, server, os.environ)
     pages = os.environ.get("SPRINGTIDE_PAGES", "")
     server.web_app.settings.setdefault("page_config_data", {})["springtidePages"] = pages

@@ -134,6 +134,7 @@
     "environment" $notebooks.extraEnv
   )
   "BuildQuota" (dict "default_gpus" (int $notebooks.defaultGpus))
+  "Springtide" (dict "stop_idle_workspaces" (default false .Values.service.settings.stop_idle_workspaces))
   "KubeSpawner" $spawner
   "KubeBuildSpawner" (dict
     "gpu_resources" .Values.train.gpuResources

@@ -12,6 +12,7 @@ const EVENTS = [
   ["failed", "A job or an attempt of it failed"],
   ["time-limit", "A job is near its time limit"],
   ["fault", "A GPU of the pool has a fault and was drained"],
+  ["workspace", "A workspace does not use its GPUs, or was stopped because of that"],
 ];
 const CHANNELS = [
   ["browser", "In this browser", "Shown while a page of the pool is open in it."],

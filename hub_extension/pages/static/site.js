@@ -5,6 +5,7 @@ import { h, patch } from "./visuals/base/dom.js";
 import { clean } from "./visuals/base/words.js";
 
 const CONNECTIONS = { live: "Live", asking: "Updated every few seconds", away: "Reconnecting…" };
+const EVENT_PAGES = { fault: "pool", workspace: "workspaces" };
 
 const { prefix, hub, xsrf, user, admin, administers, job } = document.querySelector('meta[name="springtide"]').dataset;
 
@@ -94,7 +95,7 @@ export function notifyHere({ id, job: about, event, title, text }) {
     notification.addEventListener("click", () => {
       window.focus();
       if (about) window.location.assign(jobPath(about));
-      else if (event === "fault") window.location.assign(`${prefix}pool`);
+      else if (event in EVENT_PAGES) window.location.assign(`${prefix}${EVENT_PAGES[event]}`);
       notification.close();
     });
     return true;

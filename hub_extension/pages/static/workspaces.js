@@ -4,20 +4,24 @@ import { attempted, call, calmly, followEvents, oncePerFrame, site } from "./sit
 import { h, patch } from "./visuals/base/dom.js";
 import { emptyState, simulatedMark, when } from "./visuals/base/glyphs.js";
 import { clean, clockNow, count } from "./visuals/base/words.js";
+import { drawStopped, useWords } from "./workspaces/idle.js";
+import { IdleRules } from "./workspaces/rules.js";
 
-const HEADS = ["workspace", "user", "state", "GPUs", "type", "running since", "last activity", "actions"];
+const HEADS = ["workspace", "user", "state", "GPUs", "type", "running since", "last activity", "use of its GPUs", "actions"];
 const LOOK_AGAIN_MS = 10_000;
 const STATES = { running: "Running", starting: "Starting", stopping: "Stopping" };
 
-const shown = { items: null, me: null, everybody: new URLSearchParams(window.location.search).get("whose") === "all" && site.admin, stopping: null, busy: new Set(), sort: "user" };
+const shown = { items: null, stopped: [], me: null, everybody: new URLSearchParams(window.location.search).get("whose") === "all" && site.admin, stopping: null, busy: new Set(), sort: "user" };
 const redraw = oncePerFrame(draw);
 const reread = calmly(read, 1);
+const rules = new IdleRules(redraw);
 
 start();
 
 async function start() {
   shown.me = await attempted(() => call("GET", "me"));
   await read();
+  if (shown.everybody) rules.read();
   followEvents({ pool: reread, again: reread });
   setInterval(() => document.hidden || read(), LOOK_AGAIN_MS);
   setInterval(redraw, 1000);
@@ -26,7 +30,7 @@ async function start() {
 async function read() {
   const asked = shown.everybody;
   const list = await attempted(() => call("GET", `workspaces${asked ? "?everybody=1" : ""}`));
-  if (list && asked === shown.everybody) shown.items = list.items;
+  if (list && asked === shown.everybody) Object.assign(shown, { items: list.items, stopped: list.stopped });
   redraw();
 }
 
@@ -49,7 +53,9 @@ function draw() {
       site.admin && h("label", { key: "whose" }, h("input", { type: "checkbox", checked: everybody, "data-testid": "workspaces-everybody", on: { change: choose } }), " Everybody's workspaces"),
       me && !everybody && h("span", { key: "quota", class: "st-muted", "data-testid": "build-quota" }, quotaWords(me)),
     ),
+    drawStopped(shown.stopped, clockNow()),
     items.length ? drawTable(items) : emptyState(everybody ? "Nobody has a workspace now." : "You have no workspace now.", "A workspace is a notebook server with GPUs of your build quota, which nobody takes away."),
+    everybody && rules.draw(),
   );
 }
 
@@ -62,6 +68,7 @@ function choose(event) {
   shown.items = null;
   window.history.replaceState(null, "", `${window.location.pathname}${shown.everybody ? "?whose=all" : ""}`);
   read();
+  if (shown.everybody) rules.read();
 }
 
 function drawTable(items) {
@@ -89,6 +96,7 @@ function drawRow(item, now) {
     type: clean(type) || "–",
     "running since": since ? when(since, now) : "–",
     "last activity": last ? when(last, now) : "–",
+    "use of its GPUs": useWords(item.idle, now) ?? "–",
   };
   const opens = user === site.user && state === "running" && path;
   return h(
@@ -98,7 +106,7 @@ function drawRow(item, now) {
     Object.entries(cells)
       .filter(([head]) => head !== "user" || shown.everybody)
       .map(([head, content]) => h("td", { key: head, "data-label": head }, content)),
-    h("td", { key: "actions", class: "st-across" }, drawStop(item, name)),
+    h("td", { key: "actions", class: "st-across" }, drawKeep(item, name), drawStop(item, name)),
   );
 }
 
@@ -113,15 +121,22 @@ function drawStop(item, name) {
     h("span", { key: "question", role: "alert" }, "Stop it? Unsaved changes and the variables of its kernels are lost; train jobs go on. "),
     h("button", { key: "keep", type: "button", class: "st-button", on: { click: ask(null) } }, "Keep it"),
     " ",
-    h("button", { key: "confirm", type: "button", class: "st-button st-danger", "data-testid": "workspace-confirm", on: { click: () => stop(item, key) } }, "Stop it"),
+    h("button", { key: "confirm", type: "button", class: "st-button st-danger", "data-testid": "workspace-confirm", on: { click: () => act(item, key, "stop") } }, "Stop it"),
   ];
 }
 
-async function stop({ user, server }, key) {
+function drawKeep(item, name) {
+  if (!item.idle?.told) return null;
+  const key = `${item.user}\n${item.server}`;
+  const keep = () => act(item, key, "keep");
+  return [h("button", { key: "keep idle", type: "button", class: "st-button st-primary st-keep", disabled: shown.busy.has(key), "aria-label": `Keep the workspace ${name} of ${clean(item.user)}`, "data-testid": "workspace-keep", on: { click: keep } }, "Keep"), " "];
+}
+
+async function act({ user, server }, key, what) {
   shown.stopping = null;
   shown.busy.add(key);
   redraw();
-  await attempted(() => call("POST", `workspaces/${encodeURIComponent(user)}/stop?${new URLSearchParams({ server })}`));
+  await attempted(() => call("POST", `workspaces/${encodeURIComponent(user)}/${what}?${new URLSearchParams({ server })}`));
   shown.busy.delete(key);
   await read();
 }

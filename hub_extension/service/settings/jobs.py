@@ -1,4 +1,4 @@
-"""Settings of the service for what jobs leave, and for their test runs."""
+"""Settings of the service for what is kept of jobs, and for their test runs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ MIB = 1024 * 1024
 class JobTraits(HasTraits):
     """The settings, as a part of those of the service."""
 
+    kept_bytes_per_user = Integer(
+        1024 * MIB, min=MIB, help="The most that files sent with one person's unfinished jobs may take, in bytes."
+    ).tag(config=True)
+    kept_bytes_per_project = Integer(
+        4096 * MIB, min=MIB, help="The most that files sent with one project's unfinished jobs may take, in bytes."
+    ).tag(config=True)
     keep_files_days = Float(
         7.0,
         min=0,
@@ -19,6 +25,9 @@ class JobTraits(HasTraits):
         256 * MIB,
         min=0,
         help="The most that files of one person's ended jobs may take, in bytes; the oldest go first.",
+    ).tag(config=True)
+    keep_days = Float(
+        90.0, min=0.01, help="Ended jobs are forgotten after so many days, with logs and outputs."
     ).tag(config=True)
     test_run_time = Float(
         120.0, min=1.0, help="A test run that has run for so many seconds without a failure has passed."

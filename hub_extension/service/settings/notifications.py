@@ -39,9 +39,9 @@ class NotificationTraits(HasTraits):
     ).tag(config=True)
     email_events = List(
         Enum([event.value for event in NotificationEvent]),
-        [NotificationEvent.FAILED.value, NotificationEvent.TIME_LIMIT.value],
+        [NotificationEvent.FAILED.value, NotificationEvent.TIME_LIMIT.value, NotificationEvent.WORKSPACE.value],
         help="What people are told by e-mail who have not chosen: of paused, resumed, ended, failed, time-limit, "
-        "fault.",
+        "fault, workspace.",
     ).tag(config=True)
     fault_recipients = List(
         Unicode(),

@@ -27,6 +27,7 @@ from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.engine.state.write_batch import write_batch
 from springtide.scheduler.engine.store_threads import StoreThreads, store_refusal
 from springtide.scheduler.engine.views.broadcast import Broadcast
 from springtide.scheduler.engine.views.read_model import ReadModel
@@ -125,7 +126,7 @@ class Loop:
         for observation in self._mailbox.observations:
             if isinstance(observation, Reported) and (job := transaction.job(observation.key.job)) is not None:
                 transaction.put_report(lifecycle.reported(job, observation))
-        batch = transaction.write_batch()
+        batch = write_batch(transaction)
         if batch and self.failure is None:
             try:
                 await self._parts.store.write(self._parts.store.store.commit, batch)
@@ -328,12 +329,11 @@ class Loop:
         )
 
     async def _commit(self, tick: Tick, records: list[EventRecord]) -> None:
-        batch = tick.transaction.write_batch()
+        batch = write_batch(tick.transaction)
         batch.events, batch.deliveries = records, tick.deliveries
         if tick.decision is not None:
             batch.decisions.append(tick.decision)
-        began = time.perf_counter()
-        store = self._parts.store
+        store, began = self._parts.store, time.perf_counter()
         try:
             await store.write(store.store.commit, batch)
         except StoreUnsureError as error:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
-from springtide.scheduler.engine.notifications import fault_events, job_events
+from springtide.scheduler.engine.notifications import fault_events, idle_events, job_events
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.store_threads import StoreThreads
@@ -65,7 +65,7 @@ class Outbox:
     # ---------- written with the change
 
     def notifications(self, transaction: Transaction) -> list[Notification]:
-        """Return what a transaction tells people of their jobs and of faults."""
+        """Return what a transaction tells people of their jobs and workspaces, and of faults."""
         found: list[Notification] = []
         for job in transaction.jobs.values():
             before = self._state.jobs.get(job.id)
@@ -73,6 +73,8 @@ class Outbox:
                 chosen = self._wanted(job.spec.user)
                 if chosen:
                     found += job_events.notifications(before, job, chosen, transaction.now)
+        for record in idle_events.changed(transaction):
+            found += idle_events.notifications(record, self._wanted(record.user))
         return found + self._of_faults(transaction)
 
     def _of_faults(self, transaction: Transaction) -> list[Notification]:

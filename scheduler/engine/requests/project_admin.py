@@ -16,7 +16,7 @@ from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.gpu_types import limit_of, quota_of
 from springtide.scheduler.model import Amount, Environment, Project
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import AuditRecord, JobRanges, PersonRecord, ProjectRecord
+from springtide.scheduler.store.records import AuditRecord, JobRanges, PersonRecord, ProjectRecord, RuleScope
 
 Members = Mapping[str, Sequence[str]]
 FIELDS = ("parent", "quota", "limit", "weight", "priority", "build_quota")
@@ -146,6 +146,8 @@ def delete_project(transaction: Transaction, name: str, by: str) -> bool:
             hint="Move them elsewhere or delete them first.",
         )
     transaction.put_project(name, None)
+    if (RuleScope.PROJECT, name) in transaction.state.idle_rules:
+        transaction.put_idle_rule((RuleScope.PROJECT, name), None)
     transaction.add_audit_entry(
         by, "project.delete", name, {**editable_fields(record), "age": record.project.age}, {}
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from springtide.scheduler import wire, wording
+from springtide.scheduler.engine.idle import changes as idle
 from springtide.scheduler.engine.requests import quotas
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State, WorkspaceKey
@@ -51,6 +52,7 @@ def reserve(
         else:
             record = WorkspaceRecord(user, server, node, indices, transaction.now, each)
             transaction.put_workspace((user, server), record)
+            idle.reserved(transaction, (user, server))
             return record
     raise refusals[0]
 
@@ -152,6 +154,7 @@ def release(transaction: Transaction, user: str, server: str, since: float | Non
     """Release a workspace's GPUs. Does nothing if it has none, or if ``since`` is not when they were reserved."""
     present = transaction.all_workspaces().get((user, server))
     if present is not None and since in {None, present.since}:
+        idle.released(transaction, present)
         transaction.put_workspace((user, server), None)
 
 

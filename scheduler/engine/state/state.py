@@ -24,10 +24,13 @@ from springtide.scheduler.notifications import NotificationChoice
 from springtide.scheduler.store.records import (
     DrainRecord,
     GpuDrainRecord,
+    IdleRecord,
+    IdleRule,
     JobRecord,
     Loaded,
     PersonRecord,
     ProjectRecord,
+    RuleKey,
     WorkspaceRecord,
 )
 
@@ -91,7 +94,8 @@ class State:
     sweep, each as JSON, where they are known beforehand.
     ``drains`` are the drained nodes by name, ``gpu_drains`` the GPUs that are drained one by one, by UUID,
     ``types`` the pool's GPU types. ``unsaved`` are ids of jobs whose latest reports are in memory only.
-    ``default_projects`` are the projects that people chose, by user.
+    ``default_projects`` are the projects that people chose, by user. ``idle_rules`` say what happens to workspaces
+    whose GPUs are not used, ``idle_records`` what was told and done about them.
     ``clock`` is the anchor of the system clock that all times refer to.
     """
 
@@ -107,6 +111,8 @@ class State:
     gpu_drains: dict[str, GpuDrainRecord] = field(default_factory=dict)
     notification_choices: dict[str, NotificationChoice] = field(default_factory=dict)
     default_projects: dict[str, str] = field(default_factory=dict)
+    idle_rules: dict[RuleKey, IdleRule] = field(default_factory=dict)
+    idle_records: dict[WorkspaceKey, IdleRecord] = field(default_factory=dict)
     job_of_key: dict[SubmissionKey, str] = field(default_factory=dict)
     ended_keys: deque[SubmissionKey] = field(default_factory=deque)
     unfinished_by_user: Counter[str] = field(default_factory=Counter)
@@ -136,6 +142,8 @@ class State:
             gpu_drains={record.gpu: record for record in loaded.gpu_drains},
             notification_choices={choice.user: choice for choice in loaded.notification_choices},
             default_projects=dict(loaded.default_projects),
+            idle_rules=dict(loaded.idle_rules),
+            idle_records={(record.user, record.server): record for record in loaded.idle_records},
             clock=loaded.clock,
             next_project_age=loaded.next_age,
             last_job=loaded.last_job,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from heapq import merge
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,20 +27,25 @@ from springtide.scheduler.store.records import (
     Bundle,
     DrainRecord,
     GpuDrainRecord,
+    IdleRecord,
+    IdleRule,
     JobRecord,
     PersonRecord,
     ProjectRecord,
+    RuleKey,
     SweepParameters,
     WorkspaceRecord,
-    WriteBatch,
 )
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(slots=True)
 class Transaction:
     """Changes to ``state`` at the time ``now``, with the ``nodes`` as observed.
 
-    Every look-up returns the value after the changes so far. ``write_batch`` gives what to commit; after the
+    Every look-up returns the value after the changes so far. `write_batch` gives what to commit; after the
     commit, ``apply_to_state`` changes the state. A transaction that could not be committed is dropped.
 
     ``must_commit`` is set by any change that has to be on disk before it is told to anyone. A transaction without
@@ -65,6 +70,8 @@ class Transaction:
     gpu_drains: dict[str, GpuDrainRecord | None] = field(default_factory=dict)
     notification_choices: dict[str, NotificationChoice] = field(default_factory=dict)
     default_projects: dict[str, str | None] = field(default_factory=dict)
+    idle_rules: dict[RuleKey, IdleRule | None] = field(default_factory=dict)
+    idle_records: dict[WorkspaceKey, IdleRecord | None] = field(default_factory=dict)
     audit: list[AuditRecord] = field(default_factory=list)
     undone_entries: list[int] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
@@ -173,6 +180,8 @@ class Transaction:
         for job in self.state.jobs.values() if step else ():
             self.jobs[job.id] = lifecycle.shift_times(job, step)
             self.shifted.add(job.id)
+        for key, record in self.state.idle_records.items() if step else ():
+            self.idle_records[key] = record.shifted(step)
         return step
 
     def put_report(self, job: JobRecord) -> None:
@@ -260,8 +269,7 @@ class Transaction:
 
     def all_people(self) -> dict[str, PersonRecord]:
         """Return every person with a personal build quota, by name."""
-        merged = {**self.state.people, **self.people}
-        return {name: record for name, record in merged.items() if record is not None}
+        return _after(self.state.people, self.people)
 
     def put_person(self, name: str, record: PersonRecord | None) -> None:
         """Set a person's own build quota; None removes it."""
@@ -280,18 +288,30 @@ class Transaction:
 
     def all_workspaces(self) -> dict[WorkspaceKey, WorkspaceRecord]:
         """Return every workspace by user and server name."""
-        merged = {**self.state.workspaces, **self.workspaces}
-        return {key: record for key, record in merged.items() if record is not None}
+        return _after(self.state.workspaces, self.workspaces)
 
     def put_workspace(self, key: WorkspaceKey, record: WorkspaceRecord | None) -> None:
         """Reserve the GPUs of a workspace; None releases them."""
         self.must_commit = True
         self.workspaces[key] = record
 
+    def idle_record(self, key: WorkspaceKey) -> IdleRecord | None:
+        """Return what was told and done about a workspace that is not used."""
+        return self.idle_records[key] if key in self.idle_records else self.state.idle_records.get(key)
+
+    def put_idle_record(self, key: WorkspaceKey, record: IdleRecord | None) -> None:
+        """Replace what was told and done about a workspace; None removes it."""
+        self.must_commit = True
+        self.idle_records[key] = record
+
+    def put_idle_rule(self, key: RuleKey, rule: IdleRule | None) -> None:
+        """Set a rule for idle workspaces; None removes it."""
+        self.must_commit = True
+        self.idle_rules[key] = rule
+
     def all_drains(self) -> dict[str, DrainRecord]:
         """Return every drained node by name."""
-        merged = {**self.state.drains, **self.drains}
-        return {node: record for node, record in merged.items() if record is not None}
+        return _after(self.state.drains, self.drains)
 
     def put_drain(self, node: str, record: DrainRecord | None) -> None:
         """Drain a node; None undrains it."""
@@ -300,8 +320,7 @@ class Transaction:
 
     def all_gpu_drains(self) -> dict[str, GpuDrainRecord]:
         """Return every GPU that is drained on its own, by UUID."""
-        merged = {**self.state.gpu_drains, **self.gpu_drains}
-        return {gpu: record for gpu, record in merged.items() if record is not None}
+        return _after(self.state.gpu_drains, self.gpu_drains)
 
     def put_gpu_drain(self, gpu: str, record: GpuDrainRecord | None) -> None:
         """Drain a GPU; None undrains it."""
@@ -321,45 +340,7 @@ class Transaction:
         self.audit.append(AuditRecord(number, self.now, who, what, subject, before, after))
         return number
 
-    # ---------- commit
-
-    def write_batch(self) -> WriteBatch:
-        """Return the writes of this transaction, and the reports that earlier ones did not write."""
-        batch = WriteBatch(
-            new_jobs=[],
-            bundles=self.bundles,
-            audit=self.audit,
-            undone=self.undone_entries,
-            notification_choices=list(self.notification_choices.values()),
-            default_projects=self.default_projects,
-            clock=self.clock,
-            next_age=self.next_project_age,
-            gpu_types={} if self.new_types is None else self.new_types.by_environment(),
-            sweep_parameters=self.sweep_parameters,
-            superseded=self.superseded,
-            tagged_jobs=[self.jobs.get(job_id, job) for job_id, job in self.tagged.items()],
-        )
-        for job in self.jobs.values():
-            if job.id in self.new_jobs:
-                batch.new_jobs.append(job)
-            else:
-                (batch.shifted_jobs if job.id in self.shifted else batch.jobs).append(job)
-            _add_attempts(batch, self.state.jobs.get(job.id), job, unsaved=job.id in self.state.unsaved)
-        for job_id in self.state.unsaved - self.jobs.keys():
-            job = self.state.jobs[job_id]
-            batch.jobs.append(job)
-            batch.attempts.extend(job.attempts[-1:])
-        for name, project in self.projects.items():
-            batch.dropped_projects.append(name) if project is None else batch.projects.append(project)
-        for name, person in self.people.items():
-            batch.dropped_people.append(name) if person is None else batch.people.append(person)
-        for key, workspace in self.workspaces.items():
-            batch.dropped_workspaces.append(key) if workspace is None else batch.workspaces.append(workspace)
-        for node, drain in self.drains.items():
-            batch.dropped_drains.append(node) if drain is None else batch.drains.append(drain)
-        for gpu, of_gpu in self.gpu_drains.items():
-            batch.dropped_gpu_drains.append(gpu) if of_gpu is None else batch.gpu_drains.append(of_gpu)
-        return batch
+    # ---------- after the commit
 
     def apply_to_state(self) -> None:
         """Apply this transaction to the state. Call it once, after the commit."""
@@ -381,8 +362,11 @@ class Transaction:
             state.people = self.all_people()
         state.notification_choices.update(self.notification_choices)
         if self.default_projects:
-            chosen = {**state.default_projects, **self.default_projects}
-            state.default_projects = {user: project for user, project in chosen.items() if project is not None}
+            state.default_projects = _after(state.default_projects, self.default_projects)
+        if self.idle_rules:
+            state.idle_rules = _after(state.idle_rules, self.idle_rules)
+        if self.idle_records:
+            state.idle_records = _after(state.idle_records, self.idle_records)
         if self.workspaces:
             state.workspaces = self.all_workspaces()
         if self.drains:
@@ -401,11 +385,6 @@ class Transaction:
         state.last_audit += len(self.audit)
 
 
-def _add_attempts(batch: WriteBatch, before: JobRecord | None, after: JobRecord, *, unsaved: bool) -> None:
-    """Add the attempts that differ from those of ``before``. Only the last two of a job can differ."""
-    known = {attempt.number: attempt for attempt in before.attempts[-2:]} if before is not None else {}
-    for attempt in after.attempts[-2:]:
-        if attempt.number not in known:
-            batch.new_attempts.append(attempt)
-        elif unsaved or attempt is not known[attempt.number]:
-            batch.attempts.append(attempt)
+def _after(before: Mapping[K, V], changes: Mapping[K, V | None]) -> dict[K, V]:
+    """Return the entries after changes, of which None removes an entry."""
+    return {key: value for key, value in {**before, **changes}.items() if value is not None}

@@ -8,10 +8,17 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from springtide.scheduler import wire
+from springtide.scheduler.engine.state.state import WorkspaceKey
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.usage.attribution import attributed
 from springtide.scheduler.engine.usage.gpu_faults import GpuFaults
-from springtide.scheduler.engine.usage.unused import UNUSED_AFTER, Stretch, extended, stretch_of
+from springtide.scheduler.engine.usage.unused import (
+    UNUSED_AFTER,
+    WORKSPACE_USED_FROM,
+    Stretch,
+    extended,
+    stretch_of,
+)
 from springtide.scheduler.engine.views import usage_view
 from springtide.scheduler.engine.views.broadcast import Broadcast
 from springtide.scheduler.engine.views.read_model import ReadModel
@@ -37,7 +44,8 @@ FIELDS = {
 class GpuUsage:
     """Samples the GPUs every ten seconds, beside the engine's loop, and answers what was measured.
 
-    ``jobs`` is the present use by job, which the read model shows.
+    ``jobs`` is the present use by job, which the read model shows. ``workspaces`` is when the GPUs of workspaces
+    were last used, by user and server.
     """
 
     def __init__(
@@ -49,6 +57,7 @@ class GpuUsage:
         *,
         faults: GpuFaults,
         jobs: dict[str, wire.JobUsage],
+        workspaces: dict[WorkspaceKey, float],
         clock: Callable[[], float],
     ) -> None:
         self._executor = executor
@@ -58,6 +67,7 @@ class GpuUsage:
         self._broadcast = broadcast
         self._faults = faults
         self._jobs = jobs
+        self._workspaces = workspaces
         self._clock = clock
         self._stretches: dict[str, Stretch] = {}
         self._samples: Sequence[GpuSample] = ()
@@ -98,7 +108,7 @@ class GpuUsage:
             await self._threads.write(self._store.save_usage, records, now)
 
     def _take_in(self, records: Sequence[UsageRecord], now: float) -> list[str]:
-        """Update the present use of jobs; return the jobs of which something else is to be said than before."""
+        """Update the present use; return the jobs of which something else is to be said than before."""
         before = {job: _told(usage) for job, usage in self._jobs.items()}
         stretches: dict[str, Stretch] = {}
         found: dict[str, wire.JobUsage] = {}
@@ -108,14 +118,25 @@ class GpuUsage:
                 stretches[job] = stretch
             unused = (stretch.length, stretch.share) if stretch and stretch.length >= UNUSED_AFTER else None
             found[job] = usage_view.job_usage(group, now, unused)
+        self._take_in_workspaces(records)
         self._stretches = stretches
         self._jobs.clear()
         self._jobs.update(found)
         return [job for job in {*before, *found} if before.get(job) != _told(found.get(job))]
 
+    def _take_in_workspaces(self, records: Sequence[UsageRecord]) -> None:
+        held = self._read_model.state.workspaces
+        for gone in self._workspaces.keys() - held.keys():
+            del self._workspaces[gone]
+        for record in records:
+            key = (record.user, record.server)
+            if record.kind == "workspace" and (record.utilization or 0.0) >= WORKSPACE_USED_FROM:
+                self._workspaces[key] = float(record.at + record.seconds)
+
     async def recall(self) -> None:
         """Continue from what was measured before a restart. Raises `StoreError`."""
         self._faults.recall(await self._threads.read(self._store.newest_usage))
+        self._workspaces.update(await self._threads.read(self._store.workspaces_used, WORKSPACE_USED_FROM))
         now = self._clock()
         for job in list(self._read_model.state.live_jobs()):
             start = max(now - DAY, job.attempts[-1].created)

@@ -9,6 +9,8 @@ UNUSED_BELOW = 0.1
 """Mean utilization of a job's GPUs below which they count as hardly used."""
 UNUSED_AFTER = 600.0
 """Duration after which a job is told that it hardly uses its GPUs, in seconds."""
+WORKSPACE_USED_FROM = 0.01
+"""Utilization of a GPU of a workspace from which the workspace counts as used."""
 LONGEST_GAP = 60.0
 """Maximum time without a measurement within a stretch, in seconds; a clock that goes back further ends it, too."""
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, desc, func, or_, select
 
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.model import FINAL, Environment
-from springtide.scheduler.store import codec, deliveries, schema
+from springtide.scheduler.store import codec, deliveries, idle, schema
 from springtide.scheduler.store.queries import listing, trials
 from springtide.scheduler.store.queries.listing import Position
 from springtide.scheduler.store.records import (
@@ -62,6 +62,8 @@ def load(connection: Connection) -> Loaded:
         drains=tuple(codec.drain_record(row) for row in connection.execute(select(schema.drains))),
         default_projects={row.user: row.project for row in connection.execute(select(schema.default_projects))},
         gpu_drains=tuple(codec.gpu_drain_record(row) for row in connection.execute(select(schema.gpu_drains))),
+        idle_rules=idle.rules(connection),
+        idle_records=idle.records(connection),
     )
 
 

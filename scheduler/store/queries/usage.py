@@ -65,6 +65,19 @@ def sums(
     ]
 
 
+def workspaces_used(connection: Connection, utilization: float) -> dict[tuple[str, str], float]:
+    """Return when each workspace last used its GPUs by at least ``utilization``, from 0 to 1, as far as is known.
+
+    Keys are user and server, times the ends of intervals of `FINE` seconds, which are kept for a day.
+    """
+    wanted = (
+        select(_table.c.user, _table.c.server, func.max(_table.c.at))
+        .where(_table.c.step == FINE, _table.c.kind == "workspace", _table.c.utilization >= utilization)
+        .group_by(_table.c.user, _table.c.server)
+    )
+    return {(user, server): float(at + FINE) for user, server, at in connection.execute(wanted)}
+
+
 def _during(connection: Connection, step: int, start: float, end: float) -> ColumnElement[bool]:
     """Return the condition of the intervals of ``step`` seconds from ``start`` until before ``end``.
 

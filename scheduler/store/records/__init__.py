@@ -6,6 +6,7 @@ Times are seconds since the epoch, durations seconds, service GPU-seconds.
 from __future__ import annotations
 
 from springtide.scheduler.store.records.environments import EnvironmentRecord
+from springtide.scheduler.store.records.idle import IdleRecord, IdleRule, RuleKey, RuleScope
 from springtide.scheduler.store.records.jobs import (
     KEPT_ATTEMPTS,
     LIVE_ATTEMPT,
@@ -59,6 +60,8 @@ __all__ = [
     "FinishedTrial",
     "GpuDrainRecord",
     "GpuUse",
+    "IdleRecord",
+    "IdleRule",
     "JobQuery",
     "JobRanges",
     "JobRecord",
@@ -71,6 +74,8 @@ __all__ = [
     "PersonRecord",
     "ProjectRecord",
     "RerunRef",
+    "RuleKey",
+    "RuleScope",
     "SweepParameters",
     "SweepStanding",
     "TestRun",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.model import Environment
 from springtide.scheduler.notifications import Delivery, NotificationChoice
+from springtide.scheduler.store.records.idle import IdleRecord, IdleRule, RuleKey
 from springtide.scheduler.store.records.jobs import AttemptRecord, JobRecord
 from springtide.scheduler.store.records.journals import AuditRecord, DecisionRecord, EventRecord
 from springtide.scheduler.store.records.pool import (
@@ -35,7 +36,8 @@ class WriteBatch:
     ``shifted_jobs`` are jobs whose spec is replaced too, because a step of the system clock has shifted its times.
     ``gpu_types`` are the complete types of the environments that it names, in the pool's order. ``superseded`` are
     ids of failed jobs whose trial gets another, ``tagged_jobs`` jobs with other tags. ``default_projects`` are
-    those that people chose, by user; None removes a choice.
+    those that people chose, by user; None removes a choice. ``idle_rules`` and ``idle_records``, by user and
+    server, are replaced, or removed by None.
     """
 
     new_jobs: list[JobRecord] = field(default_factory=list)
@@ -54,6 +56,8 @@ class WriteBatch:
     dropped_drains: list[str] = field(default_factory=list)
     gpu_drains: list[GpuDrainRecord] = field(default_factory=list)
     dropped_gpu_drains: list[str] = field(default_factory=list)
+    idle_rules: Mapping[RuleKey, IdleRule | None] = field(default_factory=dict)
+    idle_records: Mapping[tuple[str, str], IdleRecord | None] = field(default_factory=dict)
     events: list[EventRecord] = field(default_factory=list)
     notification_choices: list[NotificationChoice] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
@@ -99,3 +103,5 @@ class Loaded:
     drains: tuple[DrainRecord, ...] = ()
     default_projects: Mapping[str, str] = field(default_factory=dict)
     gpu_drains: tuple[GpuDrainRecord, ...] = ()
+    idle_rules: Mapping[RuleKey, IdleRule] = field(default_factory=dict)
+    idle_records: tuple[IdleRecord, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -313,3 +314,12 @@ def test_the_executor_knows_every_setting_that_it_is_given(rendered: list[dict[s
     made = cluster_settings(given["kubernetes"], state_dir=tmp_path, images=tuple(given["images"]))
     assert made.pool == "springtide"
     assert made.jobs_claim
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_hub_and_service_agree_on_stopping_idle_workspaces(template: Template, *, allowed: bool) -> None:
+    settings = {"settings": {"stop_idle_workspaces": True}} if allowed else {}
+    objects = template({"service": settings})
+    hub = json.loads(of_kind(objects, "ConfigMap")["springtide-hub"]["data"]["hub.json"])
+    assert hub["defaults"]["Springtide"] == {"stop_idle_workspaces": allowed}
+    assert service_settings(objects).get("stop_idle_workspaces", False) is allowed

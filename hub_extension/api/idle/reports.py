@@ -1,0 +1,92 @@
+"""Reports of notebook servers about their use, and what follows: owners are told, idle workspaces are stopped.
+
+What to do is decided when a notebook server reports, so that what is known of it is as old as the request. Only
+then, and only if something is to be done, the hub is asked for the activity that it knows of.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from springtide.hub_extension.api import permissions
+from springtide.hub_extension.api.people.person import person
+from springtide.hub_extension.api.routes import Call, NoQuery, Pool, Route, Who
+from springtide.hub_extension.api.workspaces import ServerQuery
+from springtide.scheduler.engine.idle.rule import Decision, Step
+from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.wire import ReportAgain, WorkspaceActivity
+
+log = logging.getLogger("springtide")
+
+ACTS = frozenset({Step.TELL, Step.STOP})
+
+
+async def report(call: Call[NoQuery, WorkspaceActivity]) -> ReportAgain:
+    """Take in what a notebook server of the caller does, act on it, and return when it is to report again."""
+    user, activity, pool = person(call, "workspaces"), call.body, call.pool
+    server, idle, projects = activity.server, pool.engine.idle_workspaces, sorted(call.caller.groups)
+    idle.report(user, server, activity)
+    decision = idle.decide(user, server, projects)
+    if decision is not None and decision.step in ACTS and await _seen_by_hub(pool, user, server):
+        decision = idle.decide(user, server, projects)
+    if decision is not None and decision.step is not Step.NOTHING:
+        await _carry_out(pool, user, server, projects, decision)
+        decision = idle.decide(user, server, projects)
+    return ReportAgain(seconds=idle.next_report(decision))
+
+
+async def _seen_by_hub(pool: Pool, user: str, server: str) -> bool:
+    """Take in the activity that the hub knows of; return whether it has the server running."""
+    found = next((each for each in await pool.groups.servers(user) if each.name == server), None)
+    if found is None or found.state != "running":
+        return False
+    pool.engine.idle_workspaces.see(user, server, found.last_activity)
+    return True
+
+
+async def _carry_out(pool: Pool, user: str, server: str, projects: list[str], decision: Decision) -> None:
+    """Do what was decided; what fails is tried again at the next report."""
+    idle = pool.engine.idle_workspaces
+    name = f"{user}'s workspace {server!r}"
+    if decision.step is Step.TELL:
+        await idle.tell(user, server, decision, idle.rule(user, projects))
+        log.info("%s has not used its GPUs for %.0f s, of which its owner is told", name, decision.unused)
+    elif decision.step is Step.FORGET:
+        await idle.forget(user, server)
+    elif await idle.stopping(user, server, decision):
+        log.warning("%s is stopped: it has not used its GPUs for %.0f s", name, decision.unused)
+        try:
+            await pool.groups.stop_server(user, server, None)
+        except Refusal as refusal:
+            log.error("%s cannot be stopped: %s", name, refusal.message)  # noqa: TRY400 - the hub's word
+            await idle.not_stopped(user, server)
+
+
+async def keep(call: Call[ServerQuery, None]) -> None:
+    """Keep a workspace as if it were used now."""
+    user = call.path["user"]
+    if not (permissions.owns(call.caller, user) or permissions.may_administer(call.caller)):
+        raise Refusal(403, "forbidden", f"The workspace is {user}'s; only {user} and administrators may keep it.")
+    await call.pool.engine.idle_workspaces.keep(user, call.query.server, call.caller.name)
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/workspace-activity",
+        "Report the use of a workspace, as its notebook server does",
+        Who.LOGGED_IN,
+        report,
+        takes=WorkspaceActivity,
+        answers=ReportAgain,
+    ),
+    Route(
+        "POST",
+        "/workspaces/{user}/keep",
+        "Keep a workspace whose GPUs are not used",
+        Who.LOGGED_IN,
+        keep,
+        query=ServerQuery,
+        status=204,
+    ),
+)

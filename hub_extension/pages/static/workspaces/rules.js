@@ -1,0 +1,104 @@
+/** Rules for workspaces that do not use their GPUs, for admins: of the pool, and exceptions for projects and people. */
+
+import { attempted, call } from "../site.js";
+import { h } from "../visuals/base/dom.js";
+import { clean, duration } from "../visuals/base/words.js";
+
+const MINUTE = 60;
+
+export class IdleRules {
+  /** @param changed called when there is something new to draw */
+  constructor(changed) {
+    this.changed = changed;
+    this.rules = null;
+    this.busy = false;
+  }
+
+  async read() {
+    this.rules = (await attempted(() => call("GET", "idle-rules"))) ?? this.rules;
+    this.changed();
+  }
+
+  draw() {
+    if (!this.rules) return null;
+    const { pool, exceptions, stops } = this.rules;
+    return h(
+      "section",
+      { key: "rules", "data-testid": "idle-rules" },
+      h("h2", { key: "head", class: "h5 mt-4" }, "Workspaces that do not use their GPUs"),
+      h("p", { key: "rule", "data-testid": "idle-rule" }, `${inWords(pool, "For everybody: ")} Kernels that compute, programs in terminals, open pages and measured use of the GPUs count as use.`),
+      !stops && h("p", { key: "only", class: "st-muted", "data-testid": "idle-only-told" }, "On this hub no workspace is stopped: the setting stop_idle_workspaces of the hub allows it."),
+      this.#form("pool", pool),
+      exceptions.length > 0 && this.#exceptions(exceptions),
+      this.#form("new", null),
+    );
+  }
+
+  #exceptions(exceptions) {
+    return h(
+      "ul",
+      { key: "exceptions", class: "list-unstyled", "data-testid": "idle-exceptions" },
+      exceptions.map(({ scope, name, rule, configured }) =>
+        h(
+          "li",
+          { key: `${scope} ${name}`, class: "mb-1" },
+          `${inWords(rule, `${scope === "project" ? "Project" : "User"} ${clean(name)}: `)} `,
+          configured
+            ? h("span", { key: "by", class: "st-muted" }, "Set in the hub's configuration.")
+            : h("button", { key: "remove", type: "button", class: "st-button", disabled: this.busy, "aria-label": `Remove the exception for ${clean(name)}`, on: { click: () => this.#send({ scope, name, rule: null }) } }, "Remove"),
+        ),
+      ),
+    );
+  }
+
+  /** The form of the pool's rule, or of a new exception. */
+  #form(key, rule) {
+    const submit = async (event) => {
+      event.preventDefault();
+      const form = event.target;
+      const data = new FormData(form);
+      const whose = key === "pool" ? {} : { scope: data.get("scope"), name: data.get("name").trim() };
+      const sent = await this.#send({ ...whose, rule: { tell_after: seconds(data.get("tell")), notice: seconds(data.get("notice")) } });
+      if (sent && key === "new") form.reset();
+    };
+    const whose = key === "new" && [
+      h("select", { key: "scope", class: "form-select form-select-sm w-auto", name: "scope", "aria-label": "Whom the exception is for", "data-testid": "idle-scope" }, h("option", { value: "project" }, "project"), h("option", { value: "person" }, "user")),
+      h("input", { key: "name", class: "form-control form-control-sm w-auto", name: "name", required: true, maxlength: 255, placeholder: "name", "aria-label": "Name of the project or user", "data-testid": "idle-name" }),
+    ];
+    return h(
+      "form",
+      { key: `form ${key}`, class: "st-filters", "data-testid": `idle-form-${key}`, on: { submit } },
+      h("span", { key: "label" }, key === "pool" ? "Everybody:" : "Exception for"),
+      whose,
+      this.#minutes("tell", "tell the owner after", rule?.tell_after, "minutes without use,"),
+      this.#minutes("notice", "stop it", rule?.notice, "minutes later"),
+      h("button", { key: "save", type: "submit", class: "st-button", disabled: this.busy, "data-testid": `idle-save-${key}` }, key === "pool" ? "Save" : "Add"),
+    );
+  }
+
+  #minutes(name, before, value, after) {
+    const props = { class: "form-control form-control-sm d-inline-block st-minutes", type: "number", min: 1, max: 366 * 24 * 60, step: "any", name, value: value ? String(value / MINUTE) : "", placeholder: "never", "data-testid": `idle-${name}` };
+    return h("label", { key: name }, `${before} `, h("input", props), ` ${after}`);
+  }
+
+  async #send(edit) {
+    this.busy = true;
+    this.changed();
+    const rules = await attempted(() => call("PATCH", "idle-rules", edit));
+    this.busy = false;
+    if (rules) this.rules = rules;
+    this.changed();
+    return Boolean(rules);
+  }
+}
+
+/** A rule as a sentence. */
+function inWords({ tell_after: tell, notice }, whose) {
+  if (!tell) return `${whose}nobody is told, and nothing is stopped.`;
+  const told = `${whose}the owner is told after ${duration(tell)} without use`;
+  return notice ? `${told}, and the workspace is stopped ${duration(notice)} later.` : `${told}; nothing is stopped.`;
+}
+
+function seconds(text) {
+  return text.trim() === "" ? null : Number(text) * MINUTE;
+}
