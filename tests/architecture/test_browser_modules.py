@@ -15,7 +15,7 @@ VISUALS = ROOT / "widgets/visuals"
 PAGES = ROOT / "hub_extension/pages/static"
 LAB = ROOT / "widgets/lab_extension/static"
 GALLERY = ROOT / "tests/pages"
-LAYERS = ("base", "charts", "views", "live", "notebook")
+LAYERS = ("base", "charts", "outputs", "views", "live", "notebook")
 """The folders of the picture language, from the lowest to the highest."""
 MOST_MODULES = 12
 IMPORT = re.compile(r'^import (?:\* as \w+|\{([^}]*)\}) from "([^"]+)";', re.MULTILINE)

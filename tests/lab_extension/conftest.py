@@ -81,12 +81,12 @@ def steps() -> str:
 
 @pytest.fixture
 def submit(service: ServiceProcess) -> Iterator[Callable[..., Job]]:
-    """Submits jobs of susan's that report a step ten times a second; they are ended afterwards."""
+    """Submits jobs of susan's, which report a step ten times a second by default; they are ended afterwards."""
     with Client(service.url, "susan") as susan:
         jobs = []
 
-        def submit(name: str, gpus: int = 1) -> Job:
-            argv = [sys.executable, "-c", STEPS]
+        def submit(name: str, gpus: int = 1, program: str = STEPS) -> Job:
+            argv = [sys.executable, "-c", program]
             body = Submission(argv=argv, kind="command", cwd="/tmp", project="vision", gpus=gpus, name=name)
             jobs.append(susan.submit(body))
             return jobs[-1]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hostile_text import HOSTILE, SHOWN, expect_only_text
 from lab_bench import PANEL, Lab, card, expect_state, expect_to_go_on
 from playwright.sync_api import BrowserContext, Page, Request, expect
 from pool_process import ServiceProcess
@@ -22,6 +23,20 @@ pytestmark = [pytest.mark.xdist_group("lab"), pytest.mark.timeout(600)]
 CELL = """
 from springtide.widgets import pool
 pool.submit("python steps.py", gpus=1, name="from a cell")
+"""
+
+LEAVING = f"""
+import base64, csv, os
+os.chdir(os.environ["SPRINGTIDE_OUTPUT_DIR"])
+text = {HOSTILE!r}
+with open(text.replace("/", "|") + "#1%2f?.csv", "w") as table:
+    csv.writer(table).writerows([["name", "loss"], [text, 0.5]])
+for name in ("report.html", "vector.svg", "run.ipynb", "weights.bin"):
+    with open(name, "w") as file:
+        file.write("<svg onload='window.hacked=1'><script>window.hacked=1</script></svg>")
+pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+with open("loss.png", "wb") as picture:
+    picture.write(base64.b64decode(pixel))
 """
 
 
@@ -137,6 +152,41 @@ def test_cards_of_a_page_share_one_stream_and_fetch_only_what_it_leaves_out(
     assert asked.count("me") == 1
     expect(tab.get_by_test_id("pool-card")).to_contain_text("1 of 4 train GPUs held")
     expect(card(tab).get_by_role("link", name="twice")).to_have_attribute("href", f"/pages/jobs/{job.id}")
+
+
+def test_the_files_of_a_job_are_listed_viewed_and_downloaded_on_its_card(
+    lab: Lab, context: BrowserContext, service: ServiceProcess, submit: Callable[..., Job]
+) -> None:
+    job, bare = submit("digits", program=LEAVING), submit("bare", program="")
+    lab.write("files.ipynb", ("job", output_of(service, job)), ("bare", output_of(service, bare)))
+    asked: list[str] = []
+    context.on("request", lambda request: asked.append(path_of(request.url)))
+    tab = lab.open(context, "files.ipynb")
+    expect_state(tab, "Succeeded")
+    assert f"jobs/{job.id}/output" not in asked, "files are listed when they are asked for"
+    fold = card(tab).get_by_test_id("job-outputs")
+    fold.locator("summary").click()
+    expect(fold.get_by_test_id("output-row")).to_have_count(6)
+    fold.get_by_label(f"View {SHOWN}".replace("/", "|")).click()
+    viewed = fold.get_by_test_id("output-viewed")
+    expect(viewed.locator("td")).to_have_text([SHOWN, "0.5"])
+    expect_only_text(tab, "[data-testid=job-card]")
+    fold.get_by_label("View loss.png").click()
+    expect(viewed.locator("img")).to_have_js_property("naturalWidth", 1)
+    for name in ("report.html", "vector.svg"):
+        fold.get_by_label(f"View {name}").click()
+        expect(viewed.locator("pre")).to_contain_text("<script>window.hacked=1</script>")
+    notebook = fold.get_by_label("View run.ipynb on the job's page")
+    expect(notebook).to_have_attribute("href", f"/pages/jobs/{job.id}")
+    with tab.expect_download() as downloaded:
+        fold.get_by_label("Download weights.bin").click()
+    assert downloaded.value.suggested_filename == "weights.bin"
+    assert "<script>" in downloaded.value.path().read_text()
+    assert tab.evaluate("window.hacked") is None
+
+    empty = tab.get_by_test_id("job-outputs").nth(1)
+    empty.locator("summary").click()
+    expect(empty.get_by_test_id("no-outputs")).to_contain_text("No outputs: the job wrote nothing")
 
 
 def test_a_job_that_is_not_there_is_said_to_be_missing(

@@ -18,11 +18,13 @@ Visit = Callable[..., Page]
 TAG = "<img/src=x/onerror='window.hacked=1'>"
 """A tag that the pool accepts."""
 PROGRAM = f"""
-import json, os, time
+import csv, json, os, time
 text = {HOSTILE!r}
 output = os.environ["SPRINGTIDE_OUTPUT_DIR"]
 with open(output + "/" + text.replace("/", "|") + ".txt", "w") as file:
     file.write(text)
+with open(output + "/table.csv", "w") as table:
+    csv.writer(table).writerows([[text, text + ","], [text, text + "\\n"]])
 data = {{"text/plain": text, "text/html": text, "image/svg+xml": text}}
 said = {{"output_type": "stream", "name": "stderr", "text": [text]}}
 shown = {{"output_type": "display_data", "data": data}}
@@ -90,8 +92,8 @@ def test_on_the_page_of_a_job_with_its_log_metrics_files_and_notebook(visit: Vis
     expect(page.get_by_test_id("job-source")).to_have_text(SHOWN)
     expect(page.get_by_test_id("section-curves")).to_contain_text(SHOWN)
     page.get_by_text("The command that runs it").click()
-    expect(page.get_by_test_id("output-row")).to_have_count(2)
-    views = page.get_by_test_id("output-row").get_by_role("button", name=re.compile("^View"))
+    expect(page.get_by_test_id("output-row")).to_have_count(3)
+    views = page.get_by_test_id("output-view")
     views.nth(0).click()
     expect(page.get_by_test_id("output-viewed")).to_contain_text(SHOWN)
     expect_only_text(page)
@@ -99,6 +101,10 @@ def test_on_the_page_of_a_job_with_its_log_metrics_files_and_notebook(visit: Vis
     notebook = page.get_by_test_id("notebook")
     expect(notebook.get_by_test_id("notebook-text")).to_contain_text(SHOWN)
     expect(notebook.get_by_test_id("notebook-code")).to_contain_text(SHOWN)
+    expect_only_text(page)
+    views.nth(2).click()
+    expect(page.get_by_test_id("output-table").locator("th")).to_have_text([SHOWN, f"{SHOWN},"])
+    expect(page.get_by_test_id("output-table").locator("td")).to_have_text([SHOWN, SHOWN])
     expect_only_text(page)
 
 

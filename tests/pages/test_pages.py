@@ -233,7 +233,7 @@ def test_the_job_page_tells_what_the_job_runs_with(visit: Visit, service: Servic
 
 
 LEAVING = """
-import json, os, time
+import base64, json, os, time
 output = os.environ["SPRINGTIDE_OUTPUT_DIR"]
 os.makedirs(output + "/models")
 with open(output + "/models/notes.txt", "w") as notes:
@@ -246,14 +246,34 @@ code = {"cell_type": "code", "execution_count": 1, "source": "train()", "outputs
 cells = [{"cell_type": "markdown", "source": ["# Results\\n", html]}, code]
 with open(output + "/story.ipynb", "w") as story:
     json.dump({"cells": cells}, story)
+with open(output + "/runs.csv", "w", newline="") as runs:
+    runs.write('run,"note, in words",loss\\r\\n')
+    runs.write('"first, best","<script>window.hacked=1</script>\\nsaid ""yes"" twice",0.25\\r\\n')
+    runs.writelines(f"{n},,{n / 8}\\r\\n" for n in range(149))
+with open(output + "/wide.tsv", "w") as wide:
+    wide.writelines("\\t".join(f"{kind} {n}" for n in range(40)) + "\\n" for kind in ("name", "cell"))
+with open(output + "/semicolons.csv", "w") as semicolons:
+    semicolons.write("a;b\\n1,5;\\"open to the end")
+open(output + "/nothing.csv", "w").close()
+pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+with open(output + "/loss.png", "wb") as picture:
+    picture.write(base64.b64decode(pixel))
+vector = "<svg xmlns='http://www.w3.org/2000/svg' onload='window.hacked=1'><script>window.hacked=1</script></svg>"
+for name in ("vector.svg", "vector.png"):
+    with open(f"{output}/{name}", "w") as file:
+        file.write(vector)
+with open(os.environ["SPRINGTIDE_REPORT"], "a") as report:
+    report.write(json.dumps({"at": time.time(), "step": 1, "values": {}}) + "\\n")
 time.sleep(600)
 """
+FILES = 9
 
 
 def test_what_a_job_left_is_listed_viewed_and_downloaded(visit: Visit, service: Service) -> None:
     job = service.submit("susan", "python3", "-c", LEAVING, name="digits")
+    service.until(job.id, lambda job: job.progress.step == 1)
     page = visit("susan", f"jobs/{job.id}")
-    expect(page.get_by_test_id("output-row")).to_have_count(2)
+    expect(page.get_by_test_id("output-row")).to_have_count(FILES)
     page.get_by_label("View models/notes.txt").click()
     expect(page.get_by_test_id("output-viewed")).to_contain_text("<script>window.hacked=1</script> best at step 3")
     with page.expect_download() as downloaded:
@@ -266,7 +286,39 @@ def test_what_a_job_left_is_listed_viewed_and_downloaded(visit: Visit, service: 
     expect(notebook.get_by_test_id("notebook-code")).to_contain_text("a table")
     expect(notebook.get_by_test_id("notebook-code")).to_contain_text("no picture")
     expect(notebook.locator("img")).to_have_count(0)
+
+    page.get_by_label("View runs.csv").click()
+    table = page.get_by_test_id("output-table")
+    expect(table.locator("th")).to_have_text(["run", "note, in words", "loss"])
+    first = ["first, best", '<script>window.hacked=1</script> said "yes" twice', "0.25"]
+    expect(table.locator("tbody tr").first.locator("td")).to_have_text(first)
+    expect(table.locator("tbody tr")).to_have_count(100)
+    expect(table.locator("tbody tr").nth(1).locator(".st-number")).to_have_text("0.0")
+    expect(page.get_by_test_id("output-left-out")).to_contain_text("50 more rows not shown")
+    page.get_by_label("View wide.tsv").click()
+    expect(page.get_by_test_id("output-left-out")).to_contain_text("10 more columns not shown")
+    expect(table.locator("td").last).to_have_text("cell 29")
+    assert table.evaluate("table => table.scrollWidth > table.clientWidth"), "a wide table scrolls"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page does not"
+    page.get_by_label("View semicolons.csv").click()
+    expect(table.locator("tbody td")).to_have_text(["1,5", "open to the end"])
+    page.get_by_label("View nothing.csv").click()
+    expect(page.get_by_test_id("output-viewed")).to_have_text("The file is empty.")
+
+    page.get_by_label("View loss.png").click()
+    picture = page.get_by_test_id("output-viewed").locator("img")
+    expect(picture).to_have_js_property("naturalWidth", 1)
+    page.get_by_label("View vector.svg").click()
+    expect(page.get_by_test_id("output-viewed")).to_contain_text("<svg xmlns=")
+    page.get_by_label("View vector.png").click()
+    expect(page.get_by_test_id("output-viewed")).to_contain_text("It is no picture that can be shown.")
+    expect(picture).to_have_count(0)
     assert page.evaluate("window.hacked") is None
+
+    [left] = service.state.rglob("loss.png")
+    left.unlink()
+    page.get_by_label("View loss.png").click()
+    expect(page.get_by_test_id("output-notice")).to_have_text("The file is no longer there.")
 
 
 def test_metrics_have_axes_and_marks_where_the_job_was_paused(visit: Visit, service: Service) -> None:

@@ -9,6 +9,7 @@ from springtide.widgets.server_extension.allowed import (
     EVENTS_QUERY,
     Target,
     last_event_id,
+    output_target,
     query_text,
     target,
 )
@@ -73,6 +74,7 @@ def test_nothing_but_the_listed_paths_is_passed_on(path: str, method: str) -> No
         ("GET", f"jobs/{JOB}/log"),
         ("GET", f"jobs/{JOB}/points"),
         ("GET", f"jobs/{JOB}/trials"),
+        ("GET", f"jobs/{JOB}/output"),
         ("POST", f"jobs/{JOB}/pause"),
         ("POST", f"jobs/{JOB}/resume"),
         ("POST", f"jobs/{JOB}/cancel"),
@@ -92,6 +94,29 @@ def test_a_listed_path_is_passed_on_with_its_own_method_only(method: str, path: 
     refused = target(method, path, {})
     assert isinstance(refused, Problem)
     assert refused.status == 405
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("models/model.pt", "models/model.pt"),
+        ("50%.txt", "50%25.txt"),
+        ("a?b=c#d;e", "a%3Fb%3Dc%23d%3Be"),
+        ("%2e%2e/..x", "%252e%252e/..x"),
+        ("a\\b\r\nX-Evil: 1", "a%5Cb%0D%0AX-Evil%3A%201"),
+        ("größe", "gr%C3%B6%C3%9Fe"),
+    ],
+)
+def test_a_file_of_a_job_is_asked_for_by_its_name_and_by_nothing_else(name: str, sent: str) -> None:
+    assert output_target(JOB, name) == Target("GET", f"jobs/{JOB}/output/{sent}")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../log", "a/../../log", "a//b", "/etc/passwd", "a/", "x" * 5000])
+def test_a_name_that_leads_elsewhere_is_not_passed_on(name: str) -> None:
+    refused = output_target(JOB, name)
+    assert isinstance(refused, Problem)
+    assert refused.status == 404
+    assert isinstance(output_target("../me", "x"), Problem)
 
 
 def test_parameters_are_passed_on_by_name_and_encoded() -> None:

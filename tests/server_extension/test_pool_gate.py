@@ -12,7 +12,7 @@ from tornado.web import Application, RequestHandler
 
 from springtide.widgets.server_extension import pool_gate
 from springtide.widgets.server_extension.allowed import Target
-from springtide.widgets.server_extension.pool_gate import GateError, PoolGate
+from springtide.widgets.server_extension.pool_gate import OCTETS, GateError, PoolGate
 
 
 class Impostor:
@@ -22,6 +22,7 @@ class Impostor:
         impostor = self
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.status, self.headers, self.body = 200, {"Content-Type": "application/json"}, b"{}"
+        self.breaks_off = False
 
         class Handler(RequestHandler):
             def get(self) -> None:
@@ -29,7 +30,13 @@ class Impostor:
                 self.set_status(impostor.status)
                 for name, value in impostor.headers.items():
                     self.set_header(name, value)
-                self.finish(impostor.body)
+                if impostor.breaks_off:
+                    self.set_header("Content-Length", str(2 * len(impostor.body)))
+                    self.write(impostor.body)
+                    self.flush()
+                    self.detach().close()
+                else:
+                    self.finish(impostor.body)
 
             post = get
 
@@ -102,6 +109,33 @@ async def test_a_stream_that_is_none_is_not_passed_on(impostor: Impostor) -> Non
     with pytest.raises(GateError):
         async with gate.events("", None):
             pass
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Content-Type": "text/html"}, {"Content-Type": OCTETS, "Content-Encoding": "gzip"}],
+    ids=["a page", "packed"],
+)
+async def test_a_file_that_is_none_is_not_passed_on(impostor: Impostor, headers: dict[str, str]) -> None:
+    impostor.headers, impostor.body = headers, b"<script>alert(1)</script>"
+    with pytest.raises(GateError) as caught:
+        async with PoolGate(impostor.url, "secret").file(Target("GET", "jobs/x/output/y")):
+            pass
+    assert refusal(caught) == (502, "bad_answer")
+
+
+async def test_a_file_that_breaks_off_is_an_error(impostor: Impostor) -> None:
+    impostor.headers, impostor.body, impostor.breaks_off = {"Content-Type": OCTETS}, b"half", True
+    gate = PoolGate(impostor.url, "secret")
+
+    async def read() -> None:
+        async with gate.file(Target("GET", "jobs/x/output/y")) as file:
+            assert file.size == 8
+            assert [piece async for piece in file.pieces] != [], "the first half comes"
+
+    with pytest.raises(GateError) as caught:
+        await read()
+    assert refusal(caught) == (503, "unreachable")
 
 
 async def test_a_pool_that_does_not_answer_is_an_error_in_words(impostor: Impostor) -> None:

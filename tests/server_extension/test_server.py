@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import httpx
 import pytest
+from hub_people import until
 from server_extension_bench import NotebookServer
 
 from springtide.scheduler.client import Client, PoolError
@@ -108,6 +109,34 @@ def test_an_answer_is_never_a_page(server: NotebookServer) -> None:
         answer = page.get("jobs/unknown1")
     assert answer.headers["Content-Type"] == "application/json"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_a_file_of_a_job_is_never_a_page(server: NotebookServer, service: str) -> None:
+    program = """
+import os
+os.chdir(os.environ["SPRINGTIDE_OUTPUT_DIR"])
+with open("a page?.html", "w") as page:
+    page.write("<script>alert(1)</script>")
+open("empty.html", "w").close()
+"""
+    with Client(service, "susan") as susan, server.client() as page:
+        argv = [sys.executable, "-c", program]
+        left = susan.submit(Submission(argv=argv, kind="command", cwd="/tmp", project="vision", gpus=1))
+        until("the end of the job", lambda: susan.job(left.id).state == "succeeded")
+        listed = page.get(f"jobs/{left.id}/output").json()["items"]
+        assert [file["name"] for file in listed] == ["a page?.html", "empty.html"]
+        names = ("a%20page%3F.html", "empty.html", "gone.html")
+        whole, empty, gone = (page.get(f"jobs/{left.id}/output/{name}") for name in names)
+    assert (whole.text, empty.text) == ("<script>alert(1)</script>", "")
+    for answer in (whole, empty):
+        assert answer.headers["Content-Type"] == "application/octet-stream"
+        assert answer.headers["Content-Disposition"].startswith("attachment;")
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert (gone.status_code, gone.json()["code"]) == (404, "not_found")
+    with httpx.Client(base_url=f"{server.url}springtide/api/v1/") as stranger:
+        assert stranger.get(f"jobs/{left.id}/output/empty.html").status_code == 403
 
 
 def test_streams_are_counted_and_given_back(server: NotebookServer) -> None:

@@ -139,7 +139,7 @@ class Service:
         projects: wire.ProjectEdit | None = None,
         retries: Retries | None = None,
     ) -> None:
-        self._state = state
+        self.state = state
         self._machine = machine or discover(11, 3)
         self._projects = projects or wire.ProjectEdit(quota=2, build_quota=1)
         self._settings = EngineSettings(
@@ -173,9 +173,9 @@ class Service:
         return future.result(PATIENCE_S)
 
     async def _start(self) -> None:
-        store = open_store(self._state)
+        store = open_store(self.state)
         self._stack.callback(store.close)
-        executor = LocalExecutor(self._state, self._machine)
+        executor = LocalExecutor(self.state, self._machine)
         self.engine = await open_engine(store, executor, self._settings)
         self._stack.push_async_callback(self.engine.stop)
         self._stack.push_async_callback(self._end_jobs)

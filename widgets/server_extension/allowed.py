@@ -10,12 +10,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from springtide.scheduler.wire import Problem
 
 MAX_VALUE: Final = 512
 """Maximum length of a query parameter's value, in characters."""
+MAX_NAME: Final = 4096
+"""Maximum length of the name of a job's output with its folders, in characters."""
 _ID: Final = r"(?P<id>[A-Za-z0-9]{1,64})"
 _PAGING: Final = frozenset({"cursor", "limit"})
 
@@ -38,6 +40,7 @@ ALLOWED: Final = (
     Allowed("GET", f"jobs/{_ID}/log", frozenset({"offset", "limit", "rank"})),
     Allowed("GET", f"jobs/{_ID}/points", frozenset({"after", "limit"})),
     Allowed("GET", f"jobs/{_ID}/trials", _PAGING),
+    Allowed("GET", f"jobs/{_ID}/output"),
     Allowed("POST", f"jobs/{_ID}/pause"),
     Allowed("POST", f"jobs/{_ID}/resume"),
     Allowed("POST", f"jobs/{_ID}/cancel"),
@@ -46,7 +49,7 @@ ALLOWED: Final = (
     Allowed("POST", f"jobs/{_ID}/rerun", takes_body=True),
     Allowed("POST", "forecast", takes_body=True),
 )
-"""Calls with one answer. The event stream is passed on by a handler of its own."""
+"""Calls with one answer. The event stream and the outputs of jobs are passed on by handlers of their own."""
 
 EVENTS_QUERY: Final = frozenset({"job"})
 _LAST_ID: Final = re.compile(r"[0-9]{1,16}")
@@ -70,6 +73,18 @@ def target(method: str, path: str, query: Mapping[str, Sequence[str]]) -> Target
         if each.method == method:
             return Target(method, path + query_text(query, each.query), each.takes_body)
     return _refusal(405, "method_not_allowed", f"A notebook server passes no {method[:10]} of {path!r} on.")
+
+
+def output_target(job_id: str, name: str) -> Target | Problem:
+    """Return what to ask the pool for to get a file of a job's output directory, or the refusal of a name.
+
+    ``name`` is the path of the file in that directory. Each of its parts is encoded, so none leads elsewhere.
+    """
+    parts = name.split("/")
+    if not re.fullmatch(_ID, job_id, re.ASCII) or len(name) > MAX_NAME or not {"", ".", ".."}.isdisjoint(parts):
+        return _refusal(404, "not_found", f"{name[:80]!r} is no name of a job's output.")
+    encoded = [quote(part, safe="") for part in parts]
+    return Target("GET", "/".join(("jobs", job_id, "output", *encoded)))
 
 
 def query_text(query: Mapping[str, Sequence[str]], names: frozenset[str]) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 from jupyter_server.auth.decorator import authorized
@@ -19,8 +20,15 @@ from tornado.web import HTTPError, authenticated
 from springtide.scheduler.wire import Problem
 from springtide.widgets.connection import NOT_ON_HUB
 from springtide.widgets.server_extension import form
-from springtide.widgets.server_extension.allowed import EVENTS_QUERY, Target, last_event_id, query_text, target
-from springtide.widgets.server_extension.pool_gate import GateError, PoolGate
+from springtide.widgets.server_extension.allowed import (
+    EVENTS_QUERY,
+    Target,
+    last_event_id,
+    output_target,
+    query_text,
+    target,
+)
+from springtide.widgets.server_extension.pool_gate import OCTETS, GateError, PoolGate
 from springtide.widgets.server_extension.sending import describe, read, send
 from springtide.widgets.shared_pool import Pool
 
@@ -137,10 +145,43 @@ class CallHandler(PoolHandler):
         await self._pass_on(path)
 
 
-class EventsHandler(PoolHandler):
-    """The event stream: pieces are passed on as they come, no faster than the page takes them."""
+class RelayHandler(PoolHandler):
+    """Base of the handlers that pass pieces on as they come, no faster than the page takes them."""
 
     _reading: asyncio.Task[None] | None = None
+
+    async def relay(self, work: Coroutine[Any, Any, None]) -> None:
+        """Pass an answer on until either side closes it. A refusal is answered if nothing was passed on."""
+        self._reading = asyncio.create_task(work)
+        try:
+            await self._reading
+        except GateError as error:
+            if not self._headers_written:
+                if error.retry_after:
+                    self.set_header("Retry-After", error.retry_after)
+                self.refuse(error.problem)
+        except (asyncio.CancelledError, StreamClosedError):
+            pass
+        except TimeoutError:
+            self.break_off()
+
+    def break_off(self) -> None:
+        """Close the connection to the page, so that it sees that not all has come."""
+        self.request.connection.stream.close()  # type: ignore[union-attr]
+
+    def on_connection_close(self) -> None:
+        """Close the pool's side as well."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+    async def pass_piece(self, piece: bytes) -> None:
+        """Send a piece to the page. Raise `TimeoutError` if the page does not take it."""
+        self.write(piece)
+        await asyncio.wait_for(self.flush(), STALLED_S)
+
+
+class EventsHandler(RelayHandler):
+    """The event stream."""
 
     @authenticated
     @authorized
@@ -151,26 +192,11 @@ class EventsHandler(PoolHandler):
             return
         self.gateway.streams += 1
         try:
-            self._reading = asyncio.create_task(self._relay())
-            await self._reading
-        except GateError as error:
-            if not self._headers_written:
-                if error.retry_after:
-                    self.set_header("Retry-After", error.retry_after)
-                self.refuse(error.problem)
-        except (asyncio.CancelledError, StreamClosedError):
-            pass
-        except TimeoutError:
-            self.request.connection.stream.close()  # type: ignore[union-attr]
+            await self.relay(self._events())
         finally:
             self.gateway.streams -= 1
 
-    def on_connection_close(self) -> None:
-        """Close the pool's side as well."""
-        if self._reading is not None:
-            self._reading.cancel()
-
-    async def _relay(self) -> None:
+    async def _events(self) -> None:
         resumed = last_event_id(self.request.headers.get("Last-Event-ID"))
         async with self.gate.events(query_text(self.query(), EVENTS_QUERY), resumed) as pieces:
             self.set_header("Content-Type", "text/event-stream")
@@ -178,8 +204,37 @@ class EventsHandler(PoolHandler):
             self.set_header("X-Accel-Buffering", "no")
             self.set_header("X-Content-Type-Options", "nosniff")
             async for piece in pieces:
-                self.write(piece)
-                await asyncio.wait_for(self.flush(), STALLED_S)
+                await self.pass_piece(piece)
+
+
+class OutputHandler(RelayHandler):
+    """A file that a job left, to be saved or read by a script: no browser shows or runs what it is."""
+
+    @authenticated
+    @authorized
+    async def get(self, job_id: str, name: str) -> None:
+        """Pass the file on."""
+        wanted = output_target(job_id, name)
+        if isinstance(wanted, Problem):
+            self.refuse(wanted)
+            return
+        await self.relay(self._file(wanted, name.rpartition("/")[2]))
+
+    async def _file(self, wanted: Target, name: str) -> None:
+        try:
+            async with self.gate.file(wanted) as file:
+                self.set_header("Content-Type", OCTETS)
+                self.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{quote(name, safe='')}")
+                self.set_header("Content-Length", str(file.size))
+                self.set_header("Cache-Control", "no-store")
+                self.set_header("X-Content-Type-Options", "nosniff")
+                await self.pass_piece(b"")
+                async for piece in file.pieces:
+                    await self.pass_piece(piece)
+        except GateError:
+            if self._headers_written:
+                self.break_off()
+            raise
 
 
 class SendHandler(PoolHandler):
@@ -255,5 +310,6 @@ def handlers(base_url: str, environment: Mapping[str, str] = os.environ) -> Hand
         (url_path_join(base_url, PREFIX, "form"), FormHandler, shared),
         (url_path_join(base_url, PREFIX, "environment"), EnvironmentHandler, shared),
         (f"{at}/events", EventsHandler, shared),
+        (f"{at}/jobs/([^/]+)/output/(.+)", OutputHandler, shared),
         (f"{at}/(.*)", CallHandler, shared),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final
 
 import httpx
@@ -23,6 +24,8 @@ ANSWER_S: Final = 30.0
 CONNECTIONS: Final = 64
 """Maximum number of connections to the pool; requests beyond it wait for one."""
 REDIRECTS: Final = range(300, 400)
+OCTETS: Final = "application/octet-stream"
+"""Type of every file, whatever its content, so that no browser runs one."""
 
 
 class GateError(Exception):
@@ -35,6 +38,14 @@ class GateError(Exception):
         super().__init__(problem.message)
         self.problem = problem
         self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file of the pool: its size in bytes, and its pieces as they come."""
+
+    size: int
+    pieces: AsyncIterator[bytes]
 
 
 class PoolGate:
@@ -75,17 +86,34 @@ class PoolGate:
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
         if last_event_id is not None:
             headers["Last-Event-ID"] = last_event_id
+        timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
+        request = self._request("GET", f"events{query}", headers=headers, timeout=timeout)
+        async with self._opened(request, "text/event-stream") as response:
+            yield response.aiter_raw()
+
+    @asynccontextmanager
+    async def file(self, target: Target) -> AsyncIterator[Download]:
+        """Open a file and give its pieces as they come. Raise `GateError`, also for one that breaks off."""
+        headers = {"Accept": OCTETS, "Accept-Encoding": "identity"}
+        request = self._request(target.method, target.path, headers=headers)
+        async with self._opened(request, OCTETS) as response:
+            length = response.headers.get("Content-Length", "")
+            if "Content-Encoding" in response.headers or not length.isdecimal():
+                raise GateError(_bad("The pool sent a file without its size."))
+            yield Download(int(length), response.aiter_raw())
+
+    @asynccontextmanager
+    async def _opened(self, request: httpx.Request, media: str) -> AsyncIterator[httpx.Response]:
+        """Give an answer of the type whose body has not been read. Raise `GateError` for any other."""
         try:
-            timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
-            request = self._request("GET", f"events{query}", headers=headers, timeout=timeout)
             response = await self._http.send(request, stream=True)
             try:
-                media = response.headers.get("Content-Type", "").partition(";")[0].strip()
-                if response.status_code != httpx.codes.OK or media != "text/event-stream":
+                answered = response.headers.get("Content-Type", "").partition(";")[0].strip()
+                if response.status_code != httpx.codes.OK or answered != media:
                     content = _json(response, await _bounded(response))
                     again = response.headers.get("Retry-After", "")
                     raise GateError(problem_of(response.status_code, content), again)
-                yield response.aiter_raw()
+                yield response
             finally:
                 await response.aclose()
         except httpx.TransportError as error:

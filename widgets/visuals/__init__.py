@@ -1,8 +1,9 @@
 """The picture language: plain ES modules and style sheets, the same for notebook cards and pages.
 
 Pages are served the files as they are. A notebook's card is one module made of them by `bundle`. The folders, from
-the lowest to the highest: ``base`` (elements, words, marks), ``charts``, ``views`` (cards, logs, the pool at a
-glance), ``notebook`` (the widgets' modules). ``styles`` has the style sheets.
+the lowest to the highest: ``base`` (elements, words, marks), ``charts``, ``outputs`` (the files of a
+job), ``views`` (cards, logs, the pool at a glance), ``live`` (what follows the pool), ``notebook`` (the widgets'
+modules). ``styles`` has the style sheets.
 """
 
 from __future__ import annotations

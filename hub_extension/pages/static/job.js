@@ -3,12 +3,12 @@
 import { CurveKeeper } from "./visuals/live/curves.js";
 import { RerunEditor } from "./visuals/live/rerun_editor.js";
 import { TrialKeeper } from "./visuals/live/trial_keeper.js";
+import { OutputBrowser } from "./visuals/outputs/output_browser.js";
 import { drawEvents } from "./jobs/events.js";
-import { Outputs } from "./jobs/outputs.js";
 import { UseCharts } from "./jobs/use_charts.js";
 import { drawAttempts, drawFacts, drawSource } from "./jobs/job_parts.js";
 import { LogKeeper } from "./visuals/live/log_keeper.js";
-import { call, calmly, comparePath, followEvents, jobPath, oncePerFrame, showMessage, site } from "./site.js";
+import { call, calmly, comparePath, followEvents, jobPath, oncePerFrame, openFile, showMessage, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { environmentFacts } from "./visuals/base/environment.js";
 import { emptyState } from "./visuals/base/glyphs.js";
@@ -20,7 +20,6 @@ import { renderMetricChart } from "./visuals/charts/metric_chart.js";
 import { clean, clockNow } from "./visuals/base/words.js";
 
 const MOST_CURVES = 12;
-const OUTPUTS_EVERY_S = 5;
 const LOOK_AGAIN_S = 30;
 const path = `jobs/${encodeURIComponent(site.job)}`;
 
@@ -28,11 +27,10 @@ const shown = { job: null, colour: null, simulated: false, notice: null, across:
 const redraw = oncePerFrame(draw);
 const curves = new CurveKeeper(call, redraw);
 const log = new LogKeeper(call, path, redraw);
-const outputs = new Outputs(path, redraw);
+const outputs = new OutputBrowser(call, openFile, path, redraw);
 const use = new UseCharts(path, redraw);
 const editor = new RerunEditor(call, site.job, redraw, ({ id }) => window.location.assign(jobPath(id)));
 const trials = new TrialKeeper(call, site.job, redraw);
-const rereadOutputs = calmly(() => outputs.read(), OUTPUTS_EVERY_S);
 const reread = calmly(read, 0.5);
 let events = 0;
 
@@ -59,7 +57,6 @@ function followJob() {
   followEvents({ job: hearEvent, progress: hearProgress, usage: hearUsage, log: () => log.read(), again: readAll }, site.job);
   log.read();
   use.read();
-  rereadOutputs();
 }
 
 /** What its trials do is told in events of their own. */
@@ -125,13 +122,11 @@ function hear(job) {
   shown.notice = null;
   if (waits(job) && !job.starts) reread();
   log.read();
-  rereadOutputs();
   redraw();
 }
 
 function hearProgress(data) {
   shown.job = { ...shown.job, progress: data.progress ?? data };
-  rereadOutputs();
   redraw();
 }
 
@@ -191,6 +186,7 @@ function drawJob(job, now) {
   const names = curveNames(points).slice(0, MOST_CURVES);
   const metrics = names.map((name) => h("div", { key: name, draw: (node) => renderMetricChart(node, { points, name, colour, across: shown.across, start: points[0].at }) }));
   const charts = [...metrics, ...use.draw(job, colour)];
+  outputs.follow(job);
   return [
     drawCard(job, { points, log: null }),
     charts.length > 0 && section("curves", "Metrics", [names.length > 0 && drawAcross(), h("div", { key: "curves", class: "st-curves" }, charts)]),

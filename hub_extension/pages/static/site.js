@@ -43,10 +43,10 @@ export async function call(method, path, body) {
   throw new Refused(content?.message ? content : { status: answer.status, code: "error", message: `The pool answered ${answer.status}.` });
 }
 
-/** Fetches a file of the API. Throws `Refused`. */
-export async function fetchFile(path) {
+/** Opens a file of the API: answers the `Response` whose body it is. Throws `Refused`. */
+export async function openFile(path) {
   const answer = await fetch(`${prefix}api/v1/${path}`, { headers: { "X-XSRFToken": xsrf }, credentials: "same-origin" }).catch(() => null);
-  if (answer?.ok) return answer.blob();
+  if (answer?.ok) return answer;
   const problem = await answer?.json().catch(() => null);
   throw new Refused(problem ?? { status: answer?.status ?? 0, code: "away", message: "The file could not be fetched.", hint: "Try again in a moment." });
 }

@@ -40,15 +40,32 @@ export class NotebookServer {
     const ask = async (method, path, body) => {
       const init = body === undefined ? { method } : { method, body: JSON.stringify(body) };
       const answer = await request(path, init).catch(() => null);
-      if (answer === null) throw new Refused({ status: 0, code: "away", message: GONE });
-      const content = await answer.json().catch(() => null);
-      if (answer.ok && content !== null) return content;
-      throw new Refused(content?.code ? content : { status: answer.status, code: "no_extension", message: words(answer) });
+      const content = await contentOf(answer);
+      if (answer?.ok && content !== null) return content;
+      throw refusal(answer, content);
+    };
+
+    /** Opens a file of the API: answers the `Response` whose body it is. Throws as `call` does. */
+    this.openFile = async (path) => {
+      const answer = await request(`api/v1/${path}`, { method: "GET" }).catch(() => null);
+      if (answer?.ok) return answer;
+      throw refusal(answer, await contentOf(answer));
     };
 
     /** Opens the event stream. */
     this.open = async (headers, signal) => request("api/v1/events", { headers, signal, cache: "no-store" });
   }
+}
+
+/** The JSON of an answer, null for none. */
+async function contentOf(answer) {
+  return (await answer?.json().catch(() => null)) ?? null;
+}
+
+/** What became of a request that was not answered as it should be. */
+function refusal(answer, content) {
+  if (answer === null) return new Refused({ status: 0, code: "away", message: GONE });
+  return new Refused(content?.code ? content : { status: answer.status, code: "no_extension", message: words(answer) });
 }
 
 function words({ status }) {

@@ -7,7 +7,7 @@ import { showPanel, showStatus } from "./pool_panel.js";
 import { addCommands } from "./sending.js";
 import { PoolFeed } from "./visuals/live/pool_feed.js";
 
-const SHEETS = ["tokens", "bars", "card", "charts", "sweep", "form", "rows"];
+const SHEETS = ["tokens", "bars", "card", "charts", "sweep", "form", "outputs", "rows"];
 const RANK = -20;
 const PANEL = "springtide-pool";
 const MARK = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" width="16" height="16">
@@ -18,7 +18,7 @@ const MARK = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" width=
 export function plugins(shared) {
   const { PageConfig } = shared["@jupyterlab/coreutils"];
   const server = new NotebookServer(shared["@jupyterlab/services"].ServerConnection);
-  const feed = new PoolFeed(server.call, server.open);
+  const feed = new PoolFeed(server.call, server.open, server.openFile);
   const pages = PageConfig.getOption("springtidePages");
   const pageOf = (id) => (pages ? `${pages}jobs/${encodeURIComponent(id)}` : null);
   for (const sheet of SHEETS) addStyleSheet(new URL(`visuals/styles/${sheet}.css`, import.meta.url));

@@ -4,6 +4,7 @@ import { keepingFocus } from "./focus.js";
 
 const SVG_SPACE = "http://www.w3.org/2000/svg";
 const SAFE_LINK = /^(?:https?:|\/|\.|#|\?)/i;
+const PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,/;
 const properties = new Set(["checked", "disabled", "hidden", "value"]);
 const described = new WeakMap();
 const memories = new WeakMap();
@@ -124,8 +125,13 @@ function setAttribute(node, name, value) {
   if (name.startsWith("on") || name === "style" || name === "srcdoc") throw new Error(`attribute ${name}`);
   if (properties.has(name)) node[name] = value ?? (name === "value" ? "" : false);
   else if (value === null || value === undefined || value === false) node.removeAttribute(name);
-  else if ((name === "href" || name === "src") && !SAFE_LINK.test(value)) node.removeAttribute(name);
+  else if ((name === "href" || name === "src") && !isSafe(name, value)) node.removeAttribute(name);
   else node.setAttribute(name, value === true ? "" : String(value));
+}
+
+/** Whether an address runs nothing. Only pictures made of pixels may be in the address itself. */
+function isSafe(name, address) {
+  return SAFE_LINK.test(address) || (name === "src" && PICTURE.test(address));
 }
 
 function updateStyle(node, before, after) {

@@ -2,12 +2,14 @@
 
 import { isFinal } from "../base/glyphs.js";
 import { ago, clockNow } from "../base/words.js";
+import { OutputBrowser } from "../outputs/output_browser.js";
 import { renderWorkCard } from "../views/work_card.js";
 import { RerunEditor } from "./rerun_editor.js";
 import { awayWords, isLive } from "./stale.js";
 
 const TICK_MS = 1000;
 const LOG_LINES = 200;
+const FILES_LISTED = 20;
 const CONNECTING = "Connecting to the pool…";
 
 /**
@@ -20,8 +22,9 @@ export function showJob(element, feed, output, pageOf) {
   const { id } = output.job;
   let watching = null;
   const ends = [];
-  const draw = () => watching && drawJob(element, feed, output, watching.watched, pageOf, editor);
+  const draw = () => watching && drawJob(element, feed, output, watching.watched, pageOf, { editor, outputs });
   const editor = new RerunEditor(feed.call, id, draw, (job) => ends.push(showBelow(element, feed, job, pageOf)));
+  const outputs = new OutputBrowser(feed.call, feed.openFile, `jobs/${encodeURIComponent(id)}`, draw, { most: FILES_LISTED, href: pageOf(id), target: "_blank" });
   watching = feed.watchJob(id, draw, output.job, true);
   const ticking = setInterval(() => isLive(feed) && draw(), TICK_MS);
   draw();
@@ -39,7 +42,7 @@ function showBelow(element, feed, job, pageOf) {
   return showJob(card, feed, { job, at: clockNow() }, pageOf);
 }
 
-function drawJob(element, feed, output, watched, pageOf, editor) {
+function drawJob(element, feed, output, watched, pageOf, { editor, outputs }) {
   const job = watched.job ?? output.job;
   const shownAt = watched.heardAt ?? output.at;
   const blocked = blockedWords(feed, watched, shownAt);
@@ -56,7 +59,9 @@ function drawJob(element, feed, output, watched, pageOf, editor) {
     target: "_blank",
     blocked,
     editor,
+    outputs: watched.job && outputs,
   };
+  if (watched.job) outputs.follow(watched.job);
   renderWorkCard(element, data, { ...(mayAct(feed.me, job) ? actionsOf(watched) : {}), ...rerunsOf(feed.me, job, editor) });
 }
 

@@ -149,10 +149,12 @@ export class PoolFeed {
   /**
    * @param call asks the API: `call(method, path)` promises the answer's body, or throws with `status` and `message`
    * @param open opens the event stream: `open(headers, signal)` promises a `Response`
+   * @param openFile opens a file of the API: `openFile(path)` promises a `Response`, or throws as `call` does
    */
-  constructor(call, open) {
+  constructor(call, open, openFile) {
     this.call = call;
     this.open = open;
+    this.openFile = openFile;
     this.connection = { state: "connecting", problem: null, since: clockNow() };
     this.pool = null;
     this.me = null;

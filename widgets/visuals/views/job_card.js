@@ -17,7 +17,8 @@ import { clean, count } from "../base/words.js";
  * @param data `job`: Job; `now`; `points`: list of Point; `log`: text, or null to leave it out; `notice`: what
  *   became of the last action; `colour`: of its project; `simulated`: its GPUs are; `href`: the job's own page,
  *   opened in `target`; `pageOf` gives the address of another job's page by its id, or null; `blocked`: why nothing can
- *   be done about the job at the moment, in words; `editor`: the `RerunEditor` of the job, if it can be edited here
+ *   be done about the job at the moment, in words; `editor`: the `RerunEditor` of the job, if it can be edited here;
+ *   `outputs`: the `OutputBrowser` of its files, where they can be fetched
  * @param actions `pause()`, `resume()`, `cancel()`, `rerun()`, `edit()`, each left out where the viewer may not
  */
 export function renderJobCard(element, data, actions = {}) {
@@ -42,6 +43,7 @@ export function renderJobCard(element, data, actions = {}) {
     h("div", { key: "curve", draw: (node) => renderLossCurve(node, { points: data.points ?? [], colour: data.colour }) }),
     job.attempts.length > 0 && h("div", { key: "life", draw: (node) => renderJobLife(node, { job, now, colour: data.colour }) }),
     Boolean(data.log || (data.log === "" && job.attempts.length)) && drawLog(shownLog(state, data.log), job.ended !== null),
+    job.attempts.length > 0 && data.outputs?.drawFold(job),
     rerunForm(data.editor),
     cardActions(data, actions, state, again, buttonWords(job)),
   );

@@ -1,7 +1,7 @@
 /** An executed notebook, drawn from its cells. Its HTML, scripts and vector pictures never enter the page. */
 
-import { h } from "../visuals/base/dom.js";
-import { cleanLines } from "../visuals/base/words.js";
+import { h } from "../base/dom.js";
+import { cleanLines } from "../base/words.js";
 
 const PICTURES = ["image/png", "image/jpeg"];
 const BASE64 = /^[A-Za-z0-9+/=\s]*$/;

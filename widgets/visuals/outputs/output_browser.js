@@ -1,0 +1,204 @@
+/** The files that a job left: listed, viewed as text, table, picture or notebook, and downloaded. */
+
+import { h } from "../base/dom.js";
+import { isFinal, when } from "../base/glyphs.js";
+import { clean, cleanLines, clockNow, count, size } from "../base/words.js";
+import { endingOf, kindOf, mostViewed, pictureTypes } from "./kinds.js";
+import { drawNotebook, readNotebook } from "./notebook.js";
+import { drawTable, readTable } from "./table.js";
+
+const MOST_TEXT = 200_000;
+const READ_AGAIN_S = 5;
+const LOOK_AGAIN_S = 15;
+const KEEP_ADDRESS_MS = 60_000;
+const GONE = 404;
+const FOLDER = "the folder SPRINGTIDE_OUTPUT_DIR";
+const TOO_LARGE = `It is too large to be shown: ${size(mostViewed)} at most. Download it instead.`;
+const NOT_READABLE = { picture: "It is no picture that can be shown. Download it instead.", notebook: "It is no notebook; this is its text.", table: "The file is empty." };
+
+export class OutputBrowser {
+  /**
+   * @param call asks the API: `call(method, path)` promises the answer's body, or throws with `message` and `status`
+   * @param openFile opens a file of the API: promises a `Response` whose body is the file, or throws in the same way
+   * @param path of the job
+   * @param changed called when there is something new to draw
+   * @param card on a job's card, null on its page: `most`: so many files are listed; `href` and `target` of the page,
+   *   which shows notebooks and the other files, `href` null where there is none
+   */
+  constructor(call, openFile, path, changed, card = null) {
+    this.call = call;
+    this.openFile = openFile;
+    this.path = `${path}/output`;
+    this.changed = changed;
+    this.card = card;
+    this.isOpen = card === null;
+    this.list = null;
+    this.problem = null;
+    this.viewed = null;
+    this.notice = null;
+    this.read = { at: -Infinity, standing: null, busy: false };
+  }
+
+  /** Reads the list if the job may have written files since; to be called at each drawing. */
+  follow(job) {
+    if (!this.isOpen || this.read.busy || document.hidden) return;
+    const standing = `${job.state} ${job.attempt} ${job.progress.at}`;
+    const passed = clockNow() - this.read.at;
+    const isDue = standing === this.read.standing && !this.problem ? !isFinal(job.state) && passed >= LOOK_AGAIN_S : passed >= READ_AGAIN_S;
+    if (isDue) this.#list(standing);
+  }
+
+  async #list(standing) {
+    this.read = { at: clockNow(), standing, busy: true };
+    try {
+      this.list = await this.call("GET", this.path);
+      this.problem = null;
+    } catch (error) {
+      this.problem = error.message;
+    }
+    this.read.busy = false;
+    this.changed();
+  }
+
+  /** The list as a part of a card that is closed at first and read when it is opened. */
+  drawFold(job) {
+    const toggle = ({ target }) => {
+      this.isOpen = target.open;
+      this.changed();
+    };
+    return h(
+      "details",
+      { key: "outputs", class: "st-log-fold", "data-testid": "job-outputs", on: { toggle } },
+      h("summary", { key: "summary" }, "Outputs", this.list && h("span", { class: "st-muted" }, ` · ${this.list.items.length ? `${count(this.list.items.length, "file")}${this.list.more ? " and more" : ""}` : "none"}`)),
+      this.isOpen && this.draw(job),
+    );
+  }
+
+  /** The list, and below its file what is viewed, as descriptions. */
+  draw(job) {
+    const problem = this.problem && h("p", { key: "problem", class: "st-notice", role: "status", "data-testid": "outputs-problem" }, clean(this.problem));
+    if (this.list === null) return problem || h("p", { key: "wait", class: "st-muted", role: "status" }, "Reading the list…");
+    if (!this.list.items.length) return [problem, h("p", { key: "none", class: "st-muted", "data-testid": "no-outputs" }, isFinal(job.state) ? `No outputs: the job wrote nothing to ${FOLDER}.` : `No outputs yet. What the job writes to ${FOLDER} is kept and shows here.`)];
+    const listed = this.list.items.slice(0, this.card?.most);
+    return [problem, h("ul", { key: "files", class: "st-files", "data-testid": "outputs" }, listed.map((file) => this.#row(file))), this.#rest(this.list.items.length - listed.length)];
+  }
+
+  #rest(number) {
+    if (!number) return this.list.more && h("p", { key: "more", class: "st-muted" }, "There are more files than are listed here.");
+    return h("p", { key: "more", class: "st-muted" }, `${count(number, "more file")} not listed here. `, this.#pageLink("All on the job's page"));
+  }
+
+  #pageLink(words, more = {}) {
+    const { href, target } = this.card ?? {};
+    return href && h("a", { key: "page", href, target, ...more }, words);
+  }
+
+  #row(file) {
+    const name = clean(file.name);
+    const notice = this.notice?.name === file.name && this.notice.words;
+    return h(
+      "li",
+      { key: file.name, "data-testid": "output-row" },
+      h("span", { key: "name", class: "st-file-name" }, name),
+      h("span", { key: "about", class: "st-muted" }, size(file.size), " · ", when(file.written, clockNow())),
+      h(
+        "span",
+        { key: "actions", class: "st-file-actions" },
+        this.#viewing(file, name),
+        h("button", { key: "download", type: "button", class: "st-button", "aria-label": `Download ${name}`, "data-testid": "output-download", on: { click: () => this.#download(file) } }, "Download"),
+      ),
+      notice && h("p", { key: "notice", class: "st-notice", role: "status", "data-testid": "output-notice" }, clean(notice)),
+      this.viewed?.name === file.name && this.#view(),
+    );
+  }
+
+  #viewing(file, name) {
+    const kind = kindOf(file.name);
+    if (kind === "notebook" && this.card) return this.#pageLink("On the job's page", { class: "st-button", "aria-label": `View ${name} on the job's page` });
+    if (kind === null) return null;
+    if (file.size > mostViewed) return h("span", { key: "large", class: "st-muted" }, "too large to view");
+    const isShown = this.viewed?.name === file.name;
+    return h("button", { key: "view", type: "button", class: "st-button", "aria-expanded": String(isShown), "aria-label": `${isShown ? "Close" : "View"} ${name}`, "data-testid": "output-view", on: { click: () => this.#toggle(file) } }, isShown ? "Close" : "View");
+  }
+
+  /** Runs `work`; what goes wrong is said at the file. */
+  async #attempt(file, work) {
+    this.notice = null;
+    try {
+      await work();
+    } catch (error) {
+      this.notice = { name: file.name, words: error.status === GONE ? "The file is no longer there." : error.message };
+    }
+    this.changed();
+  }
+
+  async #content(file, most = Infinity) {
+    const answer = await this.openFile(`${this.path}/${file.name.split("/").map(encodeURIComponent).join("/")}`);
+    if (Number(answer.headers.get("Content-Length")) > most) {
+      await answer.body?.cancel();
+      throw new Error(TOO_LARGE);
+    }
+    return answer.blob().catch(() => {
+      throw new Error("The file did not come whole. Try again in a moment.");
+    });
+  }
+
+  #download(file) {
+    return this.#attempt(file, async () => {
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(await this.#content(file));
+      link.download = clean(file.name.split("/").at(-1));
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), KEEP_ADDRESS_MS);
+    });
+  }
+
+  async #toggle(file) {
+    if (this.viewed?.name === file.name) {
+      this.viewed = null;
+      this.changed();
+      return;
+    }
+    await this.#attempt(file, async () => {
+      this.viewed = await readFile(file.name, await this.#content(file, mostViewed));
+    });
+  }
+
+  #view() {
+    const { name, kind, text, address, notebook, table } = this.viewed;
+    const broken = () => {
+      this.viewed = { name, kind, text: "" };
+      this.changed();
+    };
+    const isText = !address && !notebook && !table;
+    return h(
+      "div",
+      { key: `view ${name}`, class: "st-viewed", "data-testid": "output-viewed" },
+      address && h("img", { key: "picture", src: address, alt: clean(name), on: { error: broken } }),
+      notebook && drawNotebook(notebook),
+      table && drawTable(table),
+      isText && kind in NOT_READABLE && h("p", { key: "not", class: "st-muted", role: "status", "data-testid": "output-not-readable" }, NOT_READABLE[kind]),
+      isText && text && h("pre", { key: "text", class: "st-log", tabindex: 0, "aria-label": clean(name) }, cleanLines(text.slice(0, MOST_TEXT))),
+      isText && text.length > MOST_TEXT && h("p", { key: "cut", class: "st-muted" }, "Only the beginning is shown; download the file for the rest."),
+      isText && kind === "text" && !text && h("p", { key: "empty", class: "st-muted" }, "The file is empty."),
+    );
+  }
+}
+
+/** What is shown of a file. A picture is shown as what its name says it is, whatever else its content may be. */
+async function readFile(name, content) {
+  const kind = kindOf(name);
+  if (kind === "picture") return { name, kind, address: await addressOf(content, pictureTypes[endingOf(name)]) };
+  const text = await content.text();
+  if (kind === "notebook") return { name, kind, text, notebook: readNotebook(text) };
+  return { name, kind, text, table: kind === "table" ? readTable(text, endingOf(name)) : null };
+}
+
+function addressOf(content, type) {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result);
+    reader.onerror = () => reject(reader.error);
+    reader.readAsDataURL(new Blob([content], { type }));
+  });
+}
