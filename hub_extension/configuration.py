@@ -41,6 +41,7 @@ from springtide.hub_extension.web.auth import (
     STOP_SCOPE,
 )
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts
+from springtide.scheduler.wording import given
 
 WITH_QUOTA = "springtide.spawner.choice.with_quota"
 """Import path of the function that adds the build quota to a spawner class."""
@@ -122,8 +123,8 @@ def _running_by_itself(c: Config) -> dict[str, Any] | None:
     for key in ("url", "api_token"):
         if not entry.get(key):
             raise ValueError(
-                f"The service {SERVICE!r} in c.JupyterHub.services has no {key}. Give it url and api_token where "
-                "it runs by itself, as on Kubernetes; leave the entry out where this hub is to run it."
+                f"The service {given(SERVICE)} in c.JupyterHub.services has no {key}. Give it url and api_token "
+                "where it runs by itself, as on Kubernetes; leave the entry out where this hub is to run it."
             )
     return dict(entry)
 
@@ -238,7 +239,7 @@ def _of_notebooks(scopes: list[str]) -> list[str]:
     for scope in scopes:
         if scope.partition("!")[0] in {"inherit", ADMIN_SCOPE, PROJECT_ADMIN_SCOPE}:
             raise ValueError(
-                f"server_token_scopes has {scope!r}: every program in an administrator's notebook would "
+                f"server_token_scopes has {given(scope)}: every program in an administrator's notebook would "
                 "administer the pool. List the scopes that notebooks need instead."
             )
     return scopes

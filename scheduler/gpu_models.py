@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from springtide.scheduler.wording import given
+
 UNKNOWN = "gpu"
 """Type of GPUs whose model is not known."""
 _BRANDS = frozenset({"nvidia", "tesla", "geforce", "quadro", "amd"})
@@ -48,7 +50,7 @@ class DeclaredTypes:
             for model in (name, *of_type):
                 if types.setdefault(type_name(model), own) != own:
                     raise DeclarationError(
-                        f"{model!r} is declared to be both {types[type_name(model)]!r} and {own!r}."
+                        f"{given(model)} is declared to be both {given(types[type_name(model)])} and {given(own)}."
                     )
         return cls(tuple(dict.fromkeys(type_name(name) for name in models)), types)
 

@@ -11,6 +11,7 @@ from typing import Any, Never
 
 import click
 
+from springtide.scheduler import wording
 from springtide.scheduler.forecast import Window, forecast
 from springtide.scheduler.model import Order, Settings, Surplus
 from springtide.scheduler.scenario import Scenario, ScenarioError, read
@@ -43,7 +44,9 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic since click 
             seconds = math.nan
         if not 0 <= seconds <= MOST_SECONDS or (self.positive and seconds == 0):
             self.fail(
-                f"expected seconds, {'more than 0' if self.positive else '0 or more'}, got {value!r}", param, ctx
+                f"expected seconds, {'more than 0' if self.positive else '0 or more'}, got {wording.given(value)}",
+                param,
+                ctx,
             )
         return seconds
 

@@ -13,6 +13,12 @@ from collections.abc import Mapping, Sequence
 LISTED = 3
 """Maximum number of names that a list spells out."""
 
+GIVEN = 80
+"""Maximum number of characters of what somebody gave that a message repeats."""
+
+LONG_GIVEN = 1000
+"""The same for paths, addresses and images, which differ in their last characters."""
+
 SOON = 10.0
 """Time below which a start is "any moment", in seconds."""
 
@@ -75,6 +81,21 @@ def quoted(name: str) -> str:
     """Return a name that users chose so that it reads as one: in quotes, unless it is one plain word."""
     words = " ".join(name.split())
     return words if _PLAIN_NAME.fullmatch(words) else f"“{words}”"
+
+
+def given(value: object, most: int = GIVEN) -> str:
+    r"""Return what somebody gave as a message repeats it: a text in quotes, anything else as Python writes it.
+
+    Characters that cannot be printed are escaped as Python does (``\n``, ``\u202e``), and what is longer than
+    ``most`` characters ends in ``…``.
+    """
+    text = value if isinstance(value, str) else repr(value)
+    shown = "".join(map(_escaped, text[:most])) + ("…" if len(text) > most else "")
+    return f"“{shown}”" if isinstance(value, str) else shown
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
 
 
 def listed(items: Sequence[str]) -> str:

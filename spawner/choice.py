@@ -8,6 +8,7 @@ from types import new_class
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner, Spawner
 from traitlets.utils.importstring import import_item
 
+from springtide.scheduler.wording import given
 from springtide.spawner.local import LocalBuildSpawner, SimpleBuildSpawner
 from springtide.spawner.quota import BuildQuota
 
@@ -52,4 +53,4 @@ def spawner_class(chosen: str | type | None) -> type:
         cls = found[0].load() if found else import_item(chosen)
     if isinstance(cls, type) and Spawner in cls.__mro__:
         return cls
-    raise TypeError(f"c.JupyterHub.spawner_class is {chosen!r}; expected a spawner's class or name.")
+    raise TypeError(f"c.JupyterHub.spawner_class is {given(chosen)}; expected a spawner's class or name.")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from html import escape
 
 from springtide.scheduler.wire import BuildQuota, StoppedWorkspace
-from springtide.scheduler.wording import count, duration, plural, quoted
+from springtide.scheduler.wording import count, duration, given, plural, quoted
 
 OPTIONS = ("gpus", "gpu_type")
 MAX_GPUS = 1_000_000
@@ -35,11 +35,11 @@ def requested_gpus(options: Mapping[str, object], *, default: int, others: Colle
     """
     unknown = sorted(set(options) - {*OPTIONS} - set(others))
     if unknown:
-        names = ", ".join(repr(name) for name in unknown)
-        raise OptionError(f"Unknown option {names}: a workspace takes the options 'gpus' and 'gpu_type'.")
+        names = ", ".join(given(name) for name in unknown)
+        raise OptionError(f"Unknown option {names}: a workspace takes the options “gpus” and “gpu_type”.")
     gpus = options.get("gpus", default)
     if isinstance(gpus, bool) or not isinstance(gpus, int) or not 0 <= gpus <= MAX_GPUS:
-        raise OptionError(f"gpus is {_brief(gpus)}; expected a whole number from 0 to your build quota.")
+        raise OptionError(f"gpus is {given(gpus, 40)}; expected a whole number from 0 to your build quota.")
     return gpus
 
 
@@ -47,7 +47,7 @@ def requested_type(options: Mapping[str, object]) -> str:
     """Return the GPU type that ``options`` request, empty for any. Raises `OptionError` for what is no name."""
     gpu_type = options.get("gpu_type", "")
     if not isinstance(gpu_type, str) or len(gpu_type) > LONGEST_TYPE:
-        raise OptionError(f"gpu_type is {_brief(gpu_type)}; expected the name of a GPU type.")
+        raise OptionError(f"gpu_type is {given(gpu_type, 40)}; expected the name of a GPU type.")
     return gpu_type
 
 
@@ -176,8 +176,3 @@ def _form(told: str, *, value: int, most: int | None) -> str:
 def _number(text: str) -> object:
     text = text.strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else text
-
-
-def _brief(value: object, most: int = 40) -> str:
-    text = repr(value)
-    return text if len(text) <= most else f"{text[:most]}…"

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from springtide.scheduler.wording import given
 from springtide.spawner.options import OptionError
 
 Profile: TypeAlias = Mapping[str, Any]
@@ -36,7 +37,7 @@ def check(options: Mapping[str, object], known: Sequence[Profile], projects: Col
     slug = options.get("profile") or None
     if not known:
         if slug is not None:
-            raise OptionError(f"There is no profile {_brief(slug)}: this hub has no profiles.")
+            raise OptionError(f"There is no profile {given(slug, 40)}: this hub has no profiles.")
         return {"profile"}
     mine = offered(known, projects)
     if slug is None:
@@ -56,10 +57,10 @@ def _named(slug: object, known: Sequence[Profile], mine: Sequence[Profile], proj
     found = [profile for profile in known if profile["slug"] == slug]
     if not found:
         slugs = ", ".join(str(profile["slug"]) for profile in mine) or "none"
-        raise OptionError(f"There is no profile {_brief(slug)}. Yours: {slugs}.")
+        raise OptionError(f"There is no profile {given(slug, 40)}. Yours: {slugs}.")
     allowed = [profile for profile in found if profile in mine]
     if not allowed:
-        raise NotForYouError(f"The profile {_brief(slug)} is not for you: {_whose(found, projects)}")
+        raise NotForYouError(f"The profile {given(slug, 40)} is not for you: {_whose(found, projects)}")
     return allowed[0]
 
 
@@ -67,22 +68,22 @@ def _check_choice(name: str, option: Mapping[str, Any], options: Mapping[str, ob
     choice, other = options.get(name) or None, options.get(name + UNLISTED) or None
     for value in (choice, other):
         if value is not None and not (isinstance(value, str) and value.isprintable() and len(value) <= LONGEST):
-            raise OptionError(f"{name} is {_brief(value)}; expected a text.")
+            raise OptionError(f"{name} is {given(value, 40)}; expected a text.")
     if other is not None:
         _check_other(name, str(other), option.get("unlisted_choice") or {})
         return
     choices = option.get("choices") or {}
     if choice is not None and choice not in choices:
-        raise OptionError(f"{name} is {_brief(choice)}; expected one of {', '.join(choices) or 'none'}.")
+        raise OptionError(f"{name} is {given(choice, 40)}; expected one of {', '.join(choices) or 'none'}.")
 
 
 def _check_other(name: str, value: str, rule: Mapping[str, Any]) -> None:
     if not rule.get("enabled"):
-        raise OptionError(f"{name} is {_brief(value)}; only what is listed can be chosen.")
+        raise OptionError(f"{name} is {given(value, 40)}; only what is listed can be chosen.")
     pattern = rule.get("validation_regex")
     if pattern and not re.match(pattern, value):
         said = rule.get("validation_message") or f"expected something like {pattern}"
-        raise OptionError(f"{name} is {_brief(value)}: {said}.")
+        raise OptionError(f"{name} is {given(value, 40)}: {said}.")
 
 
 def _whose(profiles: Sequence[Profile], projects: Collection[str]) -> str:
@@ -92,10 +93,5 @@ def _whose(profiles: Sequence[Profile], projects: Collection[str]) -> str:
 
 
 def _names(profile: Profile) -> set[str]:
-    given = profile.get(PROJECTS) or ()
-    return {given} if isinstance(given, str) else set(given)
-
-
-def _brief(value: object, most: int = 40) -> str:
-    text = repr(value)
-    return text if len(text) <= most else f"{text[:most]}…"
+    names = profile.get(PROJECTS) or ()
+    return {names} if isinstance(names, str) else set(names)

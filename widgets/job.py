@@ -14,6 +14,7 @@ from typing import Any
 
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client
+from springtide.scheduler.wording import LONG_GIVEN, given
 from springtide.widgets.connection import PoolError
 from springtide.widgets.display import phrases, plain
 from springtide.widgets.display.document import NotebookDocument
@@ -117,7 +118,7 @@ class Job(Handle):
         """Return the error for a file that could not be fetched."""
         if error.status != 404:
             return error
-        return NoResultError(f"Job {self.id} has written no output {name!r}. {error}")
+        return NoResultError(f"Job {self.id} has written no output {given(name, LONG_GIVEN)}. {error}")
 
     def outputs(self) -> Outputs:
         """Return the files of the job's output directory."""
@@ -133,7 +134,10 @@ class Job(Handle):
         except PoolError as error:
             raise self._no_output(name, error) from None
         except OSError as error:
-            msg = f"{name!r} could not be saved as {str(to)!r}: {error.strerror}. Name another directory or file."
+            msg = (
+                f"{given(name, LONG_GIVEN)} could not be saved as {given(str(to), LONG_GIVEN)}: "
+                f"{error.strerror}. Name another directory or file."
+            )
             raise DownloadError(msg) from None
 
     def metrics(self) -> Metrics:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import click
 
+from springtide.scheduler import wording
 from springtide.scheduler.client.flags import flags, given
 from springtide.scheduler.wire import Surface
 from springtide.widgets.errors import OptionError
@@ -45,12 +46,14 @@ def train(
                 out(command.get_help(context))
                 return None
     except (click.UsageError, ValueError) as error:
-        said = error.format_message() if isinstance(error, click.UsageError) else f"{error} in {line!r}."
+        said = (
+            error.format_message() if isinstance(error, click.UsageError) else f"{error} in {wording.given(line)}."
+        )
         msg = f"{NAME}: {said.rstrip('.')}. `{NAME} --help` lists the options."
         raise OptionError(msg) from None
     name = chosen["to"]
     if name and not name.isidentifier():
-        msg = f"{NAME}: --to is {name!r}; expected the name of a variable."
+        msg = f"{NAME}: --to is {wording.given(name)}; expected the name of a variable."
         raise OptionError(msg)
     if not cell.strip():
         msg = f"{NAME}: the cell is empty. Write the code of the job below the line with {NAME}."

@@ -79,7 +79,10 @@ def _check_edit(call: Call[NoQuery, ProjectEdit]) -> None:
     views = {view.name: view for view in call.pool.engine.pool().projects}
     above = views[name].parent if name in views else None
     if above is None or not may(caller, Action.CHANGE_CHILD, above):
-        message = f"Only administrators of the pool, or of a project that {name!r} is in, may change its numbers."
+        message = (
+            f"Only administrators of the pool, or of a project that {wording.given(name)} is in, may change "
+            "its numbers."
+        )
         raise Refusal(403, "forbidden", message, hint="Administrators of a project change the projects inside it.")
     if edit.parent not in {UNSET, above}:
         message = "Only administrators of the pool may move a project."
@@ -89,7 +92,10 @@ def _check_edit(call: Call[NoQuery, ProjectEdit]) -> None:
         most = views[above].build_by_type.get(gpu_type, 0) if gpu_type else views[above].build_quota
         if gpus > most:
             told = wording.count(most, kind)
-            message = f"The build quota of {name!r} cannot exceed that of {above!r}, which is {told}."
+            message = (
+                f"The build quota of {wording.given(name)} cannot exceed that of {wording.given(above)}, which "
+                f"is {told}."
+            )
             raise Refusal(403, "forbidden", message, field="build_quota", hint="Ask an administrator of the pool.")
 
 
@@ -159,10 +165,10 @@ async def _members(call: Call[NoQuery, None], project: str) -> list[str]:
     Raises `Refusal` for another project, and for a group of the hub that is no project.
     """
     if not may(call.caller, Action.CHANGE_MEMBERS, project):
-        message = f"Only administrators of {project!r} or of the pool may change who is in it."
+        message = f"Only administrators of {wording.given(project)} or of the pool may change who is in it."
         raise Refusal(403, "forbidden", message)
     if not call.pool.engine.has_project(project):
-        raise Refusal(404, "unknown_project", f"There is no project {project!r}.")
+        raise Refusal(404, "unknown_project", f"There is no project {wording.given(project)}.")
     return sorted((await call.pool.groups.members(fresh=True)).get(project, ()))
 
 
@@ -217,7 +223,7 @@ async def _undo_membership(call: Call[NoQuery, None], entry: AuditEntry) -> None
         raise Refusal(
             409,
             "changed",
-            f"Who is in {entry.subject!r} was changed since, so this change cannot be taken back.",
+            f"Who is in {wording.given(entry.subject)} was changed since, so this change cannot be taken back.",
             hint="Change it by hand.",
         )
     await (_take_out if person in became else _put_in)(call, entry.subject, person, undoes=entry.id)

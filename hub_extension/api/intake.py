@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import inspect
 
+from springtide.scheduler import wording
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import durations
 
@@ -91,7 +92,7 @@ def words(kind: inspect.Type) -> str:
         case inspect.StrType():
             least = f"of at least {kind.min_length} " if kind.min_length else ""
             most = f"of at most {kind.max_length} characters" if kind.max_length else ""
-            plain = " without '/' or control characters" if kind.pattern else ""
+            plain = " without “/” or control characters" if kind.pattern else ""
             return f"text {least}{'and ' if least and most else ''}{most}".rstrip() + plain
         case inspect.BoolType():
             return "true or false"
@@ -232,5 +233,4 @@ def _short(value: object) -> str:
     """Return a short text that describes or quotes a value."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else f"a list of {len(value)}"
-    text = json.dumps(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    return wording.given(value, SHOWN) if isinstance(value, str) else json.dumps(value)[:SHOWN]

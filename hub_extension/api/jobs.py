@@ -38,6 +38,7 @@ from springtide.scheduler.wire import (
     TrialsEdit,
     UsageSeries,
 )
+from springtide.scheduler.wording import given
 
 LOG_PIECE = 64 * 1024
 LONGEST_LOG_PIECE = 1024 * 1024
@@ -141,10 +142,10 @@ async def jobs(call: Call[JobsQuery, None]) -> JobPage:
     unknown = sorted(states - set(JobState))
     if unknown:
         hint = f"Known are: {', '.join(JobState)}."
-        raise Refusal(422, "invalid", f"{unknown[0][:40]!r} is no state of a job.", field="state", hint=hint)
+        raise Refusal(422, "invalid", f"{given(unknown[0], 40)} is no state of a job.", field="state", hint=hint)
     if query.order.removeprefix("-") not in ORDERS:
         hint = f"Known are: {', '.join(ORDERS)}; a minus before one reverses it."
-        raise Refusal(422, "invalid", f"{query.order[:40]!r} is no order of jobs.", field="order", hint=hint)
+        raise Refusal(422, "invalid", f"{given(query.order, 40)} is no order of jobs.", field="order", hint=hint)
     visible = permissions.visible_projects(caller)
     wanted = JobFilter(
         states=states,
@@ -170,7 +171,7 @@ async def seen(call: Call[object, object], job_id: str = "") -> Job:
     job_id = job_id or call.path["id"]
     job = await call.pool.engine.job(job_id)
     if not permissions.may_see_job(call.caller, job):
-        raise Refusal(404, "not_found", f"There is no job {job_id[:80]!r}.")
+        raise Refusal(404, "not_found", f"There is no job {given(job_id)}.")
     return job
 
 
@@ -178,8 +179,8 @@ async def _owned(call: Call[object, object]) -> Job:
     job = await seen(call)
     if not permissions.may(call.caller, Action.STOP, job.project, job.user):
         message = (
-            f"The job is {job.user}'s; only {job.user} and administrators of {job.project!r} may pause, resume or "
-            "cancel it."
+            f"The job is {job.user}'s; only {job.user} and administrators of {given(job.project)} may pause, "
+            "resume or cancel it."
         )
         raise Refusal(403, "forbidden", message)
     return job
@@ -202,7 +203,7 @@ async def resume(call: Call[NoQuery, None]) -> Job:
     """Resume a job that was paused by a user."""
     found = await _owned(call)
     if not permissions.may(call.caller, Action.RESUME, found.project, found.user):
-        message = f"You are no longer in project {found.project!r}, on whose account the job runs."
+        message = f"You are no longer in project {given(found.project)}, on whose account the job runs."
         raise Refusal(403, "forbidden", message)
     return await call.pool.engine.resume(found.id, call.caller.name)
 

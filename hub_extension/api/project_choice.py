@@ -11,6 +11,7 @@ from springtide.hub_extension.web.caller import Caller
 from springtide.scheduler.engine import JobFilter
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import MAX_NAME
+from springtide.scheduler.wording import given
 
 
 async def project_for(pool: Pool, caller: Caller, named: str | None) -> str:
@@ -54,7 +55,7 @@ def check_may_submit(pool: Pool, caller: Caller, project: str, *, field: str = "
     if not pool.engine.has_project(project):
         raise unknown_project(project, own, field=field)
     if not permissions.may(caller, Action.SUBMIT, project):
-        raise Refusal(403, "forbidden", f"You are not in project {project!r}.", field=field, hint=_yours(own))
+        raise Refusal(403, "forbidden", f"You are not in project {given(project)}.", field=field, hint=_yours(own))
 
 
 def own_projects(pool: Pool, caller: Caller) -> list[str]:
@@ -65,7 +66,7 @@ def own_projects(pool: Pool, caller: Caller) -> list[str]:
 def unknown_project(name: str, own: Sequence[str], *, field: str = "project") -> Refusal:
     """Return the refusal of a project that does not exist, with the caller's own as the way out."""
     hint = f"Yours: {', '.join(own)}." if own else ""
-    message = f"There is no project {name[:MAX_NAME]!r}."
+    message = f"There is no project {given(name, MAX_NAME)}."
     return Refusal(422, "unknown_project", message, field=field, hint=hint)
 
 
@@ -78,7 +79,7 @@ async def _latest_project(pool: Pool, caller: Caller, own: Sequence[str]) -> lis
 def _lost_default(pool: Pool, project: str, own: Sequence[str]) -> Refusal:
     there = pool.engine.has_project(project)
     why = "you are not in it any more" if there else "there is no such project any more"
-    message = f"Your default project is {project!r}, and {why}. Nothing was submitted."
+    message = f"Your default project is {given(project)}, and {why}. Nothing was submitted."
     hint = _yours(own)
     if own:
         hint = (

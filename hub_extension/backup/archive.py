@@ -17,6 +17,7 @@ from typing import IO, Any
 import msgspec
 
 from springtide.hub_extension.backup.contents import belongs
+from springtide.scheduler.wording import LONG_GIVEN, given
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -110,7 +111,7 @@ def read_archive(path: Path, keep: Callable[[str, int, IO[bytes]], None]) -> Man
         for member in tar:
             content = tar.extractfile(member) if member.isfile() and manifest is None else None
             if content is None or not (member.name == MANIFEST or belongs(member.name)) or member.name in found:
-                raise BackupError(f"{path} is no backup of Springtide: it holds {member.name!r}.")
+                raise BackupError(f"{path} is no backup of Springtide: it holds {given(member.name, LONG_GIVEN)}.")
             if member.name == MANIFEST:
                 manifest = _manifest(path, content.read())
                 continue

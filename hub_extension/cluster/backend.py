@@ -17,6 +17,7 @@ from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.kube import ApiError, Lease, LeaseLostError, connect
+from springtide.scheduler.wording import given
 
 log = logging.getLogger("springtide")
 
@@ -69,7 +70,7 @@ class Cluster:
                 log.info("No other service is at work on the pool")
 
     def _another(self, holder: str) -> None:
-        raise LeaseLostError(f"The service {holder} is at work on the pool {self._settings.pool!r} now.")
+        raise LeaseLostError(f"The service {holder} is at work on the pool {given(self._settings.pool)} now.")
 
     def executor(self) -> KubernetesExecutor:
         """Return the executor that runs jobs on this cluster."""

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import inspect
 
 from springtide.hub_extension.api.intake import words
+from springtide.scheduler import wording
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.gpu_models import DeclaredTypes
 
@@ -63,16 +64,18 @@ def cluster_settings(
 
 def _checked(key: str, value: object, kinds: Mapping[str, Any]) -> Any:
     if key in SET_ELSEWHERE:
-        raise ClusterSettingsError(f"{SETTING} has the key {key!r}; set {SET_ELSEWHERE[key]} instead.")
+        raise ClusterSettingsError(
+            f"{SETTING} has the key {wording.given(key)}; set {SET_ELSEWHERE[key]} instead."
+        )
     if key not in kinds:
         close = difflib.get_close_matches(str(key), kinds, n=1)
         hint = f"Did you mean {close[0]}?" if close else f"Known are: {', '.join(sorted(kinds))}."
-        raise ClusterSettingsError(f"{SETTING} has an unknown key {key!r}. {hint}")
+        raise ClusterSettingsError(f"{SETTING} has an unknown key {wording.given(key)}. {hint}")
     try:
         return msgspec.convert(value, kinds[key])
     except msgspec.ValidationError:
         wanted = words(inspect.type_info(kinds[key]))
-        raise ClusterSettingsError(f"{SETTING}: {key} is {value!r:.80}; expected {wanted}.") from None
+        raise ClusterSettingsError(f"{SETTING}: {key} is {wording.given(value)}; expected {wanted}.") from None
 
 
 def _own_namespace(file: Path) -> str:
@@ -90,7 +93,7 @@ def _faults(settings: KubernetesSettings) -> Iterator[str]:
     for key in ("namespace", "pool"):
         value = getattr(settings, key)
         if not _NAME.fullmatch(value):
-            yield f"{key} is {value!r}; expected at most 63 small letters, digits and dashes"
+            yield f"{key} is {wording.given(value)}; expected at most 63 small letters, digits and dashes"
     volumes = [key for key in ("jobs_claim", "jobs_host_path") if getattr(settings, key)]
     if len(volumes) != 1:
         what = "both jobs_claim and jobs_host_path are" if volumes else "neither jobs_claim nor jobs_host_path is"
@@ -99,11 +102,14 @@ def _faults(settings: KubernetesSettings) -> Iterator[str]:
         yield "gpu_resources is empty; expected names of extended resources, such as nvidia.com/gpu"
     sub_path = PurePosixPath(settings.jobs_sub_path)
     if sub_path.is_absolute() or ".." in sub_path.parts:
-        yield f"jobs_sub_path is {settings.jobs_sub_path!r}; expected a path within the volume"
+        yield (
+            f"jobs_sub_path is {wording.given(settings.jobs_sub_path, wording.LONG_GIVEN)}; expected a path "
+            "within the volume"
+        )
     for key in ("jobs_host_path", "home_path"):
         path = getattr(settings, key)
         if path and not (path.startswith("/") and ".." not in PurePosixPath(path).parts):
-            yield f"{key} is {path!r}; expected an absolute path"
+            yield f"{key} is {wording.given(path, wording.LONG_GIVEN)}; expected an absolute path"
     if settings.run_as < 1:
         yield f"run_as is {settings.run_as}; jobs never run as root, so expected a user's number from 1"
     if settings.fs_group < 0:
@@ -113,7 +119,10 @@ def _faults(settings: KubernetesSettings) -> Iterator[str]:
         if number is not None and not 0 < number < float("inf"):
             yield f"{key} is {number}; expected a number above 0, or nothing"
     if settings.image_pull_policy not in PULL_POLICIES:
-        yield f"image_pull_policy is {settings.image_pull_policy!r}; expected Always, IfNotPresent or Never"
+        yield (
+            f"image_pull_policy is {wording.given(settings.image_pull_policy)}; expected Always, IfNotPresent "
+            "or Never"
+        )
     for node in settings.static_nodes:
         gpus = node.get("gpus")
         if (

@@ -17,6 +17,7 @@ from springtide.scheduler.policy import Planner
 from springtide.scheduler.promises import compare_plans
 from springtide.scheduler.store import StoreError, read_decision
 from springtide.scheduler.store.records import DecisionRecord
+from springtide.scheduler.wording import given
 
 NEWEST = "newest"
 DATABASE = "springtide.sqlite"
@@ -71,7 +72,7 @@ def _number(decision: str) -> int | None:
     if decision == NEWEST:
         return None
     if not decision.isdecimal():
-        raise click.BadParameter(f"expected a number, or {NEWEST}, got {decision!r}", param_hint="DECISION")
+        raise click.BadParameter(f"expected a number, or {NEWEST}, got {given(decision)}", param_hint="DECISION")
     return int(decision)
 
 

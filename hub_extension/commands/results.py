@@ -19,7 +19,7 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.model import JobState
 from springtide.scheduler.wire import Job, durations
-from springtide.scheduler.wording import ago, exactly, size
+from springtide.scheduler.wording import LONG_GIVEN, ago, exactly, given, size
 
 LOOK_EVERY_S = 30.0
 """Time after which a job is looked at although no event tells of it, in seconds: streams may not get through."""
@@ -206,7 +206,10 @@ def _inside(name: str) -> PurePosixPath:
     """Return a path that stays in the directory it is put into. Raises `click.UsageError`."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts:
-        msg = f"{name!r} is no file of a job: expected a path in its output directory, such as model.pt."
+        msg = (
+            f"{given(name, LONG_GIVEN)} is no file of a job: expected a path in its output directory, such as "
+            "model.pt."
+        )
         raise click.UsageError(msg)
     return path
 
@@ -218,5 +221,8 @@ def _saved(client: Client, job_id: str, name: str, to: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         return client.download(job_id, name, target)
     except OSError as error:
-        msg = f"{name!r} could not be saved in {str(to)!r}: {error.strerror}. Name another directory with --to."
+        msg = (
+            f"{given(name, LONG_GIVEN)} could not be saved in {given(str(to), LONG_GIVEN)}: {error.strerror}. "
+            "Name another directory with --to."
+        )
         raise click.ClickException(msg) from error

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from springtide.hub_extension.commands.text import json_option
+from springtide.scheduler import wording
 
 if TYPE_CHECKING:
     from springtide.hub_extension.local_hub.up import Running
@@ -29,8 +30,8 @@ def gpu_numbers(least: int) -> Callable[[click.Context, click.Parameter, str | N
         numbers = list(by_type.values()) if "=" in text else [text.strip()]
         if len(numbers) < len(parts) or not all(each.isdecimal() and int(each) >= least for each in numbers):
             raise click.BadParameter(
-                f"{text!r} is not a number of GPUs. Expected a whole number from {least}, or one for each type, "
-                "such as t4=8,a100=4."
+                f"{wording.given(text)} is not a number of GPUs. Expected a whole number from {least}, or one "
+                "for each type, such as t4=8,a100=4."
             )
         return {name: int(number) for name, number in by_type.items()} if by_type else int(numbers[0])
 

@@ -21,6 +21,7 @@ from springtide.hub_extension.web.handler import SiteHandler
 from springtide.hub_extension.web.problems import Busy, unknown_caller
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import Event
+from springtide.scheduler.wording import given
 
 HEARTBEAT_S: Final = 15.0
 HEARTBEAT: Final = piece_of(b":\n\n")
@@ -104,7 +105,7 @@ class EventsHandler(SiteHandler):
 
     async def _check_job(self, caller: Caller, job_id: str) -> None:
         if not permissions.may_see_job(caller, await self.pool.engine.job(job_id)):
-            raise Refusal(404, "not_found", f"There is no job {job_id[:80]!r}.")
+            raise Refusal(404, "not_found", f"There is no job {given(job_id)}.")
 
     async def _stream(self, caller: Caller, job: str | None, after: int | None) -> None:
         chunked = self.request.version == "HTTP/1.1"

@@ -15,6 +15,7 @@ from springtide.scheduler.engine import Engine
 from springtide.scheduler.kube import ApiError
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.wording import given
 
 WORDS_EVERY_S: Final = 10.0
 """A sentence that changed while nothing happened to the job is not written more often."""
@@ -159,15 +160,16 @@ class Keeper:
             raise Refusal(
                 422,
                 "unknown_project",
-                f"The namespace {owner.namespace!r} belongs to project {owner.project!r}, unknown to this pool.",
+                f"The namespace {given(owner.namespace)} belongs to project {given(owner.project)}, unknown to "
+                "this pool.",
                 hint="An administrator of the hub can create it and give it a quota.",
             )
         if not self._engine.has_quota(owner.project):
             raise Refusal(
                 422,
                 "no_quota",
-                f"The project {owner.project!r} has no quota, so nothing is guaranteed to TrainJobs of namespace "
-                f"{owner.namespace!r}.",
+                f"The project {given(owner.project)} has no quota, so nothing is guaranteed to TrainJobs of "
+                f"namespace {given(owner.namespace)}.",
                 hint="An administrator of the hub can give it one.",
             )
 

@@ -13,8 +13,8 @@ import msgspec
 
 from springtide.hub_extension.api.intake import body_of
 from springtide.hub_extension.train_jobs import schema
-from springtide.hub_extension.train_jobs.owner import PROJECT, USER, Owner, named
-from springtide.scheduler import wire
+from springtide.hub_extension.train_jobs.owner import PROJECT, USER, Owner
+from springtide.scheduler import wire, wording
 from springtide.scheduler.refusal import Refusal
 
 POD_FIELDS: Final = frozenset(
@@ -70,7 +70,9 @@ def submission_of(manifest: Mapping[str, Any], owner: Owner) -> wire.Submission:
     _check_claims(metadata, owner)
     given = manifest.get("spec") or {}
     if not isinstance(given, Mapping):
-        raise Refusal(422, "invalid", f"spec is {given!r:.60}; expected an object with a command.", field="spec")
+        raise Refusal(
+            422, "invalid", f"spec is {wording.given(given, 60)}; expected an object with a command.", field="spec"
+        )
     _check_fields(given, owner)
     try:
         spec = body_of(msgspec.json.encode(given), schema.TrainJobSpec)
@@ -118,13 +120,15 @@ def _check_claims(metadata: Mapping[str, Any], owner: Owner) -> None:
         for key, what, true in ((PROJECT, "project", owner.project), (USER, "user", owner.user)):
             claimed = (metadata.get(kind) or {}).get(key)
             if claimed is not None and claimed != true:
-                raise _not_yours(f"metadata.{kind}", f"{key}: {named(claimed)}", what, true, owner.namespace)
+                raise _not_yours(
+                    f"metadata.{kind}", f"{key}: {wording.given(claimed)}", what, true, owner.namespace
+                )
 
 
 def _check_fields(given: Mapping[str, Any], owner: Owner) -> None:
     for what, true in zip(OWNER_FIELDS, (owner.project, owner.user), strict=True):
         if what in given:
-            raise _not_yours(f"spec.{what}", named(given[what]), what, true, owner.namespace)
+            raise _not_yours(f"spec.{what}", wording.given(given[what]), what, true, owner.namespace)
     wanted = sorted(POD_FIELDS & given.keys())
     if wanted:
         raise Refusal(
@@ -140,8 +144,9 @@ def _not_yours(field: str, given: str, what: str, true: str, namespace: str) -> 
     return Refusal(
         403,
         "forbidden",
-        f"The manifest asks for the {what} {given}, but TrainJobs in namespace {namespace!r} belong to the {what} "
-        f"{true!r}. An administrator of the cluster decides that, with the namespace; the manifest cannot.",
+        f"The manifest asks for the {what} {given}, but TrainJobs in namespace {wording.given(namespace)} belong "
+        f"to the {what} {wording.given(true)}. An administrator of the cluster decides that, with the namespace; "
+        "the manifest cannot.",
         field=field,
         hint="Leave it out.",
     )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from springtide.scheduler import wording
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire.shapes import Name, ProjectName
 
 PROJECT: Final = "springtide.io/project"
 USER: Final = "springtide.io/user"
 POOL: Final = "springtide.io/pool"
-SHOWN: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ def owner_of(namespace: Mapping[str, Any]) -> Owner:
         raise Refusal(
             403,
             "no_project",
-            f"The namespace {name!r} belongs to no project, so there is no quota for its TrainJobs.",
+            f"The namespace {wording.given(name)} belongs to no project, so there is no quota for its TrainJobs.",
             hint=f"An administrator can change that: kubectl label namespace {name} {PROJECT}=<project>.",
         )
     user = _said(namespace, name, USER)
@@ -57,12 +56,6 @@ def served(namespace: Mapping[str, Any], pool: str) -> bool:
     return labels.get(POOL, pool) == pool
 
 
-def named(value: object) -> str:
-    """Return what was given, as far as it can be shown."""
-    text = json.dumps(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
-
-
 def _said(namespace: Mapping[str, Any], name: str, key: str) -> str | None:
     """Return what annotation and label say; None if neither is there, or both are empty."""
     metadata = namespace["metadata"]
@@ -71,7 +64,8 @@ def _said(namespace: Mapping[str, Any], name: str, key: str) -> str | None:
         raise Refusal(
             403,
             "two_owners",
-            f"The namespace {name!r} says two things about {key}: {' and '.join(map(named, sorted(said)))}.",
+            f"The namespace {wording.given(name)} says two things about {key}: "
+            f"{' and '.join(map(wording.given, sorted(said)))}.",
             hint="An administrator of the cluster can take the label or the annotation away.",
         )
     return next(iter(said), None)
@@ -82,5 +76,7 @@ def _checked(value: str, kind: Any, name: str, key: str) -> str:
         return str(msgspec.convert(value, kind))
     except msgspec.ValidationError:
         raise Refusal(
-            403, "no_project", f"{key} of the namespace {name!r} is {named(value)}, which cannot be a name."
+            403,
+            "no_project",
+            f"{key} of the namespace {wording.given(name)} is {wording.given(value)}, which cannot be a name.",
         ) from None

@@ -8,13 +8,15 @@ from typing import Final
 
 from tornado.web import Application, RequestHandler
 
+from springtide.scheduler.wording import given
+
 LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 """Host names of requests that come from this machine."""
 LONGEST_SHOWN: Final = 100
 """Maximum number of characters of a refused host name that an answer repeats."""
 
 REFUSAL = """\
-Nothing is served here under the name {name!r}.
+Nothing is served here under the name {name}.
 Use an address that is allowed, or allow this one: `springtide up --allowed-host NAME`, or add the name to
 c.Springtide.allowed_hosts in the hub's configuration.
 """
@@ -52,7 +54,7 @@ class ForeignHostHandler(RequestHandler):
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.set_header("X-Content-Type-Options", "nosniff")
         self.set_header("Cache-Control", "no-store")
-        self.finish(REFUSAL.format(name=self.request.host_name[:LONGEST_SHOWN]))
+        self.finish(REFUSAL.format(name=given(self.request.host_name, LONGEST_SHOWN)))
 
     def check_xsrf_cookie(self) -> None:
         """Skip Tornado's check, because the handler has no effects."""

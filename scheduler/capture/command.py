@@ -17,6 +17,7 @@ from pathlib import Path
 from springtide.scheduler.capture import sources
 from springtide.scheduler.capture.errors import CaptureError
 from springtide.scheduler.capture.imports import Imports, imports_of_cells, reached_imports
+from springtide.scheduler.wording import given
 
 RUNNER = "springtide.training.run"
 SOURCE_CAP = 200_000
@@ -91,7 +92,7 @@ def capture_command(argv: Sequence[str], here: Here) -> Captured:
     captured as well. The working directory stays the user's.
     """
     if not argv or not all(isinstance(word, str) for word in argv):
-        msg = f"A command is a text or a list of texts, not {argv!r:.80}."
+        msg = f"A command is a text or a list of texts, not {given(argv)}."
         raise CaptureError(msg)
     words = [_interpreter(argv[0], here), *argv[1:]]
     source = shlex.join(argv)[:SOURCE_CAP]
@@ -129,7 +130,7 @@ def split_command(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        msg = f"The command {command!r} cannot be read: {error}."
+        msg = f"The command {given(command)} cannot be read: {error}."
         raise CaptureError(msg) from None
     if not words:
         msg = "The command is empty. Say what to run, such as 'python train.py'."
@@ -137,8 +138,8 @@ def split_command(command: str) -> list[str]:
     shell = [word for word in words if word in SHELL]
     if shell:
         msg = (
-            f"A command runs without a shell, so {shell[0]!r} means nothing in it. "
-            f"For a shell's features send ['bash', '-c', {command!r}]."
+            f"A command runs without a shell, so {given(shell[0])} means nothing in it. For a shell's features "
+            f"send ['bash', '-c', {command!r}]."
         )
         raise CaptureError(msg)
     return words

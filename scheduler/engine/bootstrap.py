@@ -11,6 +11,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.engine.requests import project_admin
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.wording import given
 
 BY = "configuration"
 """Author of the projects in the audit trail."""
@@ -42,8 +43,8 @@ def _create(transaction: Transaction, name: str, fields: Mapping[str, Any]) -> N
         edit = msgspec.convert(dict(fields), wire.ProjectEdit)
         project_admin.create_project(transaction, name, edit, BY, {})
     except msgspec.ValidationError as error:
-        raise ConfigurationError(f"The configured project {name!r}: {error}.") from error
+        raise ConfigurationError(f"The configured project {given(name)}: {error}.") from error
     except Refusal as refusal:
         raise ConfigurationError(
-            f"The configured project {name!r}: {refusal.message} {refusal.hint}".strip()
+            f"The configured project {given(name)}: {refusal.message} {refusal.hint}".strip()
         ) from None

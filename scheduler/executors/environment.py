@@ -7,6 +7,7 @@ from pathlib import Path
 
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
 from springtide.scheduler.executors.files.layout import JobPlaces
+from springtide.scheduler.wording import LONG_GIVEN, given
 
 
 def resolve(text: str, code: Path) -> str:
@@ -25,7 +26,9 @@ def working_directory(spec: AttemptSpec, places: JobPlaces) -> str:
     """Return the directory that the job starts in. Raises `ExecutorError` if it is not an absolute path."""
     cwd = resolve(spec.cwd, places.code) if spec.cwd else str(places.work)
     if not cwd.startswith("/") or "\0" in cwd:
-        raise ExecutorError(f"The working directory {cwd!r} is not a path from the root, such as /home/me.")
+        raise ExecutorError(
+            f"The working directory {given(cwd, LONG_GIVEN)} is not a path from the root, such as /home/me."
+        )
     return cwd
 
 
@@ -39,7 +42,7 @@ def job_environment(
     for key, value in spec.env.items():
         if not key or "=" in key or "\0" in key + value:
             raise ExecutorError(
-                f"The environment variable {key!r} cannot be set: no such name or value is possible."
+                f"The environment variable {given(key)} cannot be set: no such name or value is possible."
             )
     return {**base, **{key: resolve(value, code) for key, value in spec.env.items()}, **contract}
 

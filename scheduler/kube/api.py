@@ -13,6 +13,7 @@ import msgspec
 from springtide.scheduler.kube.connect import Connection, no_answer
 from springtide.scheduler.kube.errors import ApiError, error_of
 from springtide.scheduler.kube.resources import Resource
+from springtide.scheduler.wording import given
 
 Object: TypeAlias = dict[str, Any]
 
@@ -256,7 +257,7 @@ def _event(line: bytes) -> WatchEvent:
     try:
         event = msgspec.json.decode(line, type=WatchEvent)
     except msgspec.DecodeError as error:
-        raise ApiError(0, "Unreadable", f"A line of a watch is not a watch event: {line[:200]!r}") from error
+        raise ApiError(0, "Unreadable", f"A line of a watch is not a watch event: {given(line, 200)}") from error
     if event.type == "ERROR":
         raise error_of(500, bytes(event.object), {})
     return event
@@ -268,5 +269,5 @@ def _object(body: bytes) -> Object:
     except msgspec.DecodeError:
         decoded = None
     if not isinstance(decoded, dict):
-        raise ApiError(0, "Unreadable", f"The API's answer is not an object: {body[:200]!r}")
+        raise ApiError(0, "Unreadable", f"The API's answer is not an object: {given(body, 200)}")
     return decoded

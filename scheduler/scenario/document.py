@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from springtide.scheduler.wording import given
+
 MAX_BYTES = 256 * 1024 * 1024
 MAX_DEPTH = 16
 YAML_SUFFIXES = frozenset({".yaml", ".yml"})
@@ -81,7 +83,7 @@ class _Loader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, Hashable) and key in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"key {key!r} is given twice", key_node.start_mark
+                    None, None, f"key {given(key)} is given twice", key_node.start_mark
                 )
             if isinstance(key, Hashable):
                 seen.add(key)

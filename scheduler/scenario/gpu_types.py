@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from springtide.scheduler.model import Amount
 from springtide.scheduler.scenario.document import ScenarioError
 from springtide.scheduler.scenario.shape import Document
+from springtide.scheduler.wording import given
 
 
 def types_of(document: Document, shown: str) -> tuple[str, ...]:
@@ -14,7 +15,7 @@ def types_of(document: Document, shown: str) -> tuple[str, ...]:
     found = dict.fromkeys(node.gpu_type for node in document.nodes)
     for at, name in enumerate(document.gpu_types):
         if name not in found or name in document.gpu_types[:at]:
-            message = f"expected each GPU type of the nodes once ({some(found)}), got {name!r}"
+            message = f"expected each GPU type of the nodes once ({some(found)}), got {given(name)}"
             raise ScenarioError(shown, f"gpu_types[{at}]", message)
     return tuple(dict.fromkeys([*document.gpu_types, *found]))
 
@@ -30,7 +31,7 @@ def check_amounts(document: Document, types: Sequence[str], shown: str) -> None:
             if isinstance(amount, Mapping):
                 unknown = next((name for name in amount if name not in types), None)
                 if unknown is not None:
-                    message = f"no node has GPUs of type {unknown!r}, expected one of {some(types)}"
+                    message = f"no node has GPUs of type {given(unknown)}, expected one of {some(types)}"
                     raise ScenarioError(shown, f"projects[{at}].{field}", message)
             elif amount and len(types) > 1:
                 example = ", ".join(f'"{name}": {amount}' for name in types[:2])
@@ -41,5 +42,5 @@ def check_amounts(document: Document, types: Sequence[str], shown: str) -> None:
 def some(names: Iterable[str]) -> str:
     """Return some of the names, for messages."""
     shown = sorted(names)
-    listed = ", ".join(repr(name) for name in shown[:8])
+    listed = ", ".join(given(name) for name in shown[:8])
     return f"{listed}, … ({len(shown)} in all)" if len(shown) > 8 else listed or "(there are none)"

@@ -13,6 +13,7 @@ from springtide.scheduler.model import PREEMPTIBLE_BELOW, Job, Node, Phase, Plac
 from springtide.scheduler.scenario.document import YAML_SUFFIXES, ScenarioError, decode, load
 from springtide.scheduler.scenario.gpu_types import check_amounts, some, types_of
 from springtide.scheduler.scenario.shape import Document, JobPart, NodePart, ProjectPart, shaped
+from springtide.scheduler.wording import given
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def _check_names(document: Document, shown: str) -> None:
         for at, part in enumerate(parts):
             before = first.setdefault(part.name, at)
             if before != at:
-                message = f"{part.name!r} is already the name of {kind}[{before}], expected a name of its own"
+                message = f"{given(part.name)} is already the name of {kind}[{before}], expected a name of its own"
                 raise ScenarioError(shown, f"{kind}[{at}].name", message)
 
 
@@ -116,7 +117,7 @@ def _check_tree(projects: Sequence[ProjectPart], shown: str) -> None:
     place = {part.name: at for at, part in enumerate(projects)}
     for at, part in enumerate(projects):
         if part.parent is not None and part.parent not in parent:
-            message = f"no project {part.parent!r}, expected one of {some(parent)} or null"
+            message = f"no project {given(part.parent)}, expected one of {some(parent)} or null"
             raise ScenarioError(shown, f"projects[{at}].parent", message)
     settled: set[str] = set()
     for name in parent:
@@ -137,14 +138,14 @@ def _check_jobs(document: Document, shown: str) -> None:
     gpu_types = {node.gpu_type for node in document.nodes}
     for at, job in enumerate(document.jobs):
         if job.project not in projects:
-            message = f"no project {job.project!r}, expected one of {some(projects)}"
+            message = f"no project {given(job.project)}, expected one of {some(projects)}"
             raise ScenarioError(shown, f"jobs[{at}].project", message)
         if job.min_workers is not None and job.min_workers > job.workers:
             message = f"expected at most its {job.workers} workers, got {job.min_workers}"
             raise ScenarioError(shown, f"jobs[{at}].min_workers", message)
         for number, kind in enumerate(job.gpu_types):
             if kind not in gpu_types:
-                message = f"no node has GPUs of type {kind!r}, expected one of {some(gpu_types)}"
+                message = f"no node has GPUs of type {given(kind)}, expected one of {some(gpu_types)}"
                 raise ScenarioError(shown, f"jobs[{at}].gpu_types[{number}]", message)
 
 
@@ -166,10 +167,12 @@ def _jobs(document: Document, shown: str) -> tuple[Job, ...]:
             )
         for name in running:
             if name not in free:
-                raise ScenarioError(shown, field, f"no node {name!r}, expected one of {some(free)} or null")
+                raise ScenarioError(shown, field, f"no node {given(name)}, expected one of {some(free)} or null")
             if part.gpu_types and kinds[name] not in part.gpu_types:
                 wanted = some(part.gpu_types)
-                raise ScenarioError(shown, field, f"node {name!r} is of type {kinds[name]!r}, expected {wanted}")
+                raise ScenarioError(
+                    shown, field, f"node {given(name)} is of type {given(kinds[name])}, expected {wanted}"
+                )
         mixed = {kinds[name] for name in running}
         if len(mixed) > 1:
             raise ScenarioError(shown, field, f"expected all workers on GPUs of one type, got {some(mixed)}")
@@ -186,7 +189,8 @@ def _seated(
         gpus = tuple(islice(free[name], part.gpus))
         if len(gpus) < part.gpus:
             message = (
-                f"{part.gpus} GPUs on node {name!r} for job {part.name!r}, but only {len(gpus)} are left there"
+                f"{part.gpus} GPUs on node {given(name)} for job {given(part.name)}, but only {len(gpus)} are "
+                "left there"
             )
             raise ScenarioError(shown, field, f"expected free GPUs: {message}")
         seats.append(Worker(rank, name, gpus))

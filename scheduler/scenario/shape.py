@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from springtide.scheduler.model import Surplus
 from springtide.scheduler.scenario.document import ScenarioError
 from springtide.scheduler.wire.shapes import Count, Positive
+from springtide.scheduler.wording import given
 
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
 Label = Annotated[str, Meta(max_length=253)]
@@ -143,5 +144,4 @@ def _shown(value: Any) -> str:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "infinity"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+    return given(value, 60)

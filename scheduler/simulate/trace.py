@@ -13,6 +13,7 @@ from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import Job, Node, Project
 from springtide.scheduler.scenario import ScenarioError
 from springtide.scheduler.wire.shapes import MAX_GPUS
+from springtide.scheduler.wording import given
 
 TRACE_COLUMNS = ("submit_s", "project", "gpus", "duration_s")
 TYPES_COLUMN = "gpu_types"
@@ -67,10 +68,10 @@ def read_quotas(path: Path, nodes: tuple[Node, ...]) -> tuple[Project, ...]:
         else:
             gpu_type = next(iter(types))
         if gpu_type not in types:
-            message = f"expected one of {', '.join(map(repr, sorted(types)))}, got {gpu_type!r}"
+            message = f"expected one of {', '.join(map(given, sorted(types)))}, got {given(gpu_type)}"
             raise _bad(path, line, TYPE_COLUMN, message)
         if gpu_type in quotas.setdefault(name, {}):
-            raise _bad(path, line, "project", f"{name!r} is listed twice, expected once")
+            raise _bad(path, line, "project", f"{given(name)} is listed twice, expected once")
         quotas[name][gpu_type] = _whole(path, line, "quota", cells["quota"], least=0)
     return tuple(
         Project(name, quota=table if len(types) > 1 else total(table), age=age)
@@ -88,7 +89,7 @@ def parse_nodes(text: str) -> tuple[Node, ...]:
         match = re.fullmatch(r"\s*([1-9]\d{0,5})x([1-9]\d{0,3})(?::([\w.-]{1,63}))?\s*", part, re.ASCII)
         if match is None:
             raise ValueError(
-                f"expected COUNTxGPUS[:TYPE] such as 88x8 or 44x8:a100, or several with commas, got {part!r}"
+                f"expected COUNTxGPUS[:TYPE] such as 88x8 or 44x8:a100, or several with commas, got {given(part)}"
             )
         for _ in range(int(match[1])):
             nodes.append(Node(f"node-{len(nodes) + 1}", int(match[2]), match[3] or ""))
@@ -109,10 +110,10 @@ def jobs_of(
     jobs = []
     for number, row in enumerate(rows, start=1):
         if row.project not in known:
-            raise _bad(path, row.line, "project", f"{row.project!r} has no quota, expected a row for it")
+            raise _bad(path, row.line, "project", f"{given(row.project)} has no quota, expected a row for it")
         unknown = next((each for each in row.gpu_types if each not in largest_of), None)
         if unknown is not None:
-            raise _bad(path, row.line, TYPES_COLUMN, f"no node has GPUs of type {unknown!r}")
+            raise _bad(path, row.line, TYPES_COLUMN, f"no node has GPUs of type {given(unknown)}")
         largest = min(largest_of[each] for each in row.gpu_types or largest_of)
         workers = next(
             count for count in range(1, row.gpus + 1) if row.gpus % count == 0 and row.gpus // count <= largest
@@ -138,7 +139,7 @@ def _rows(path: Path, columns: tuple[str, ...], optional: str) -> Iterator[tuple
             header = next(reader, [])
             if sorted(header) not in (sorted(columns), sorted((*columns, optional))):
                 raise _bad(
-                    path, 1, "header", f"expected the columns {','.join(columns)}, got {','.join(header)!r}"
+                    path, 1, "header", f"expected the columns {','.join(columns)}, got {given(','.join(header))}"
                 )
             for cells in reader:
                 if not cells:
@@ -174,11 +175,13 @@ def _seconds(path: Path, line: int, column: str, cell: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 <= value <= MAX_SECONDS:
-        raise _bad(path, line, column, f"expected seconds, 0 or more, got {cell!r}")
+        raise _bad(path, line, column, f"expected seconds, 0 or more, got {given(cell)}")
     return value
 
 
 def _whole(path: Path, line: int, column: str, cell: str, *, least: int) -> int:
     if not re.fullmatch(r"\d{1,7}", cell.strip(), re.ASCII) or not least <= int(cell) <= MAX_GPUS:
-        raise _bad(path, line, column, f"expected a whole number of GPUs, {least} to {MAX_GPUS}, got {cell!r}")
+        raise _bad(
+            path, line, column, f"expected a whole number of GPUs, {least} to {MAX_GPUS}, got {given(cell)}"
+        )
     return int(cell)

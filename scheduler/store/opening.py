@@ -30,6 +30,7 @@ from springtide.scheduler.store.errors import (
     StoreTooNewError,
     StoreUnsureError,
 )
+from springtide.scheduler.wording import LONG_GIVEN, given
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ def parse_url(url: str) -> URL:
         parsed = make_url(url)
     except ArgumentError:
         raise StoreError(
-            f"The store's URL {url!r} is not a database URL, such as sqlite:////srv/pool.sqlite."
+            f"The store's URL {given(url, LONG_GIVEN)} is not a database URL, such as sqlite:////srv/pool.sqlite."
         ) from None
     backend = parsed.get_backend_name()
     if backend == "sqlite":
@@ -63,7 +64,7 @@ def parse_url(url: str) -> URL:
         return parsed
     if backend in {"postgresql", "postgres"}:
         return parsed.set(drivername="postgresql+psycopg")
-    raise StoreError(f"The store can be SQLite or PostgreSQL, not {backend!r}.")
+    raise StoreError(f"The store can be SQLite or PostgreSQL, not {given(backend)}.")
 
 
 def connect(url: URL) -> tuple[Engine, Engine]:

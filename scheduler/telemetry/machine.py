@@ -13,6 +13,7 @@ from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.model import Environment, Gpu, Node
 from springtide.scheduler.telemetry.processor import Use, used_below
 from springtide.scheduler.telemetry.sample import Computing, GpuSample
+from springtide.scheduler.wording import given
 
 BUILD = "build"
 TRAIN = "train"
@@ -183,7 +184,7 @@ def _build_indexes(
         if not 0 <= number <= len(of_type):
             raise TelemetryError(
                 f"This machine has {len(of_type)} {kind}GPUs of the type {types.of(name)}, so build_gpus for "
-                f"{name!r} must be from 0 to {len(of_type)}, not {number}."
+                f"{given(name)} must be from 0 to {len(of_type)}, not {number}."
             )
         found += of_type[:number]
     return found

@@ -8,6 +8,8 @@ from datetime import timedelta
 from numbers import Real
 from typing import Final
 
+from springtide.scheduler.wording import given
+
 _NUMBER: Final = r"\d+(?:\.\d+)?"
 PATTERN: Final = (
     rf"^(?=\d)(?:({_NUMBER})|(?:({_NUMBER})\s*d)?\s*(?:({_NUMBER})\s*h)?\s*(?:({_NUMBER})\s*m(?:in)?)?\s*"
@@ -33,7 +35,7 @@ def seconds(value: object) -> float:
     if isinstance(value, str):
         return _parsed(value)
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        msg = f"{value!r:.80} is not a duration such as {EXAMPLES}"
+        msg = f"{given(value)} is not a duration such as {EXAMPLES}"
         raise ValueError(msg)
     return float(value)
 
@@ -49,6 +51,6 @@ def shown(duration: float) -> str:
 def _parsed(text: str) -> float:
     found = re.match(PATTERN, text.strip()) if len(text) <= MAX_LENGTH else None
     if found is None:
-        msg = f"{text!r:.80} is not a duration such as {EXAMPLES}"
+        msg = f"{given(text)} is not a duration such as {EXAMPLES}"
         raise ValueError(msg)
     return sum(float(number) * unit for number, unit in zip(found.groups(), _UNITS, strict=True) if number)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from typing import Any, Final, assert_never
 
+from springtide.scheduler import wording
 from springtide.scheduler.wire import durations
 
 
@@ -179,7 +180,7 @@ class Option:
 
     def refused(self, given: object) -> BadOption:
         """Return the error that says what was given and what was expected."""
-        return BadOption(self.name, f"{self.name} is {given!r:.80}; expected {self.expected}.")
+        return BadOption(self.name, f"{self.name} is {wording.given(given)}; expected {self.expected}.")
 
     def _number(self, value: Any) -> int:
         try:
@@ -215,7 +216,7 @@ class Option:
         for line in filter(str.strip, text.splitlines()):
             name, sign, value = line.strip().partition("=")
             if not (name and sign):
-                raise BadOption(self.name, f"{self.name} is {line!r:.80}; expected NAME=VALUE.")
+                raise BadOption(self.name, f"{self.name} is {wording.given(line)}; expected NAME=VALUE.")
             found[name] = value
         return found
 

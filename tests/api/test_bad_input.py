@@ -9,8 +9,8 @@ import pytest
 FITS_NOWHERE = "the largest train node has 4"
 
 BAD = {
-    "an unknown project": ({"project": "nobody"}, "project", "There is no project 'nobody'."),
-    "a project of others": ({"project": "speech"}, "project", "You are not in project 'speech'."),
+    "an unknown project": ({"project": "nobody"}, "project", "There is no project “nobody”."),
+    "a project of others": ({"project": "speech"}, "project", "You are not in project “speech”."),
     "more GPUs than any node": ({"gpus": 5}, "gpus", FITS_NOWHERE),
     "more GPUs than the limit": ({"gpus": 4}, "gpus", "may never hold more than 3"),
     "more workers than room": ({"gpus": 1, "workers": 5}, "workers", "room for 4"),
@@ -23,7 +23,7 @@ BAD = {
     "GPUs as text": ({"gpus": "4"}, "gpus", "expected a whole number"),
     "true GPUs": ({"gpus": True}, "gpus", "gpus is true; expected a whole number"),
     "no command": ({"argv": []}, "argv", "argv"),
-    "a file outside the job's folder": ({"files": {"../x": "eA=="}}, "files", "'../x'"),
+    "a file outside the job's folder": ({"files": {"../x": "eA=="}}, "files", "“../x”"),
     "a command whose files were not sent": (
         {"argv": ["python", "{code}/train.py"]},
         "files",

@@ -56,31 +56,31 @@ def test_what_json_says_becomes_what_the_executor_takes() -> None:
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"namspace": "jobs"}, "unknown key 'namspace'. Did you mean namespace?"),
-        ({"xyzzy": 1}, "unknown key 'xyzzy'. Known are: cpu_per_gpu,"),
-        ({"images": ["a"]}, "'images'; set Springtide.images instead"),
-        ({"state_dir": "/x"}, "'state_dir'; set Springtide.state_dir instead"),
+        ({"namspace": "jobs"}, "unknown key “namspace”. Did you mean namespace?"),
+        ({"xyzzy": 1}, "unknown key “xyzzy”. Known are: cpu_per_gpu,"),
+        ({"images": ["a"]}, "“images”; set Springtide.images instead"),
+        ({"state_dir": "/x"}, "“state_dir”; set Springtide.state_dir instead"),
         ({"namespace": 3}, "namespace is 3; expected text"),
-        ({"namespace": "A_B"}, "namespace is 'A_B'; expected at most 63 small letters, digits and dashes"),
+        ({"namespace": "A_B"}, "namespace is “A_B”; expected at most 63 small letters, digits and dashes"),
         ({"pool": "x" * 64}, "pool is"),
-        ({"run_as": "1000"}, "run_as is '1000'; expected a whole number"),
+        ({"run_as": "1000"}, "run_as is “1000”; expected a whole number"),
         ({"run_as": True}, "run_as is True; expected a whole number"),
         ({"run_as": 0}, "jobs never run as root"),
         ({"fs_group": -1}, "fs_group is -1"),
         ({"topology": ["rack"]}, "topology is ['rack']; expected an object, each value text"),
         ({"node_selector": {"a": 1}}, "node_selector is {'a': 1}; expected an object, each value text"),
         ({"gpu_resources": []}, "gpu_resources is empty"),
-        ({"types": {}}, "'types'; set Springtide.gpu_types instead"),
-        ({"gpu_type_labels": "kind"}, "gpu_type_labels is 'kind'; expected a list, each item text"),
+        ({"types": {}}, "“types”; set Springtide.gpu_types instead"),
+        ({"gpu_type_labels": "kind"}, "gpu_type_labels is “kind”; expected a list, each item text"),
         ({"cpu_per_gpu": -1.0}, "cpu_per_gpu is -1.0; expected a number above 0"),
         ({"cpu_per_gpu": float("nan")}, "cpu_per_gpu is nan"),
         ({"lost_after": 0}, "lost_after is 0.0"),
         ({"image_pull_policy": "Sometimes"}, "expected Always, IfNotPresent or Never"),
         ({"jobs_host_path": "/srv"}, "both jobs_claim and jobs_host_path are given"),
         ({"jobs_claim": None}, "neither jobs_claim nor jobs_host_path is given"),
-        ({"jobs_claim": None, "jobs_host_path": "srv"}, "jobs_host_path is 'srv'; expected an absolute path"),
-        ({"jobs_sub_path": "../x"}, "jobs_sub_path is '../x'"),
-        ({"home_path": "home"}, "home_path is 'home'"),
+        ({"jobs_claim": None, "jobs_host_path": "srv"}, "jobs_host_path is “srv”; expected an absolute path"),
+        ({"jobs_sub_path": "../x"}, "jobs_sub_path is “../x”"),
+        ({"home_path": "home"}, "home_path is “home”"),
         ({"static_nodes": [{"gpus": 8}]}, "static_nodes has {'gpus': 8}; expected a name"),
         ({"static_nodes": [{"name": "a", "gpus": "8"}]}, "expected a name and a whole number of gpus"),
     ],
@@ -141,16 +141,16 @@ def test_one_machine_has_no_cluster_and_no_images() -> None:
         ({**ON_CLUSTER, "executor": "local"}, "Springtide.kubernetes means something on a cluster only"),
         ({"images": ["a"]}, "Springtide.images means something on a cluster only"),
         ({"image_contents": {"a": "f"}}, "Springtide.image_contents means something on a cluster only"),
-        ({**ON_CLUSTER, "image_contents": {"a b": "f"}}, "Springtide.image_contents: 'a b' is no name or pattern"),
-        ({**ON_CLUSTER, "image_contents": {"a": "/no/such"}}, "'/no/such', of 'a', cannot be read: No such file"),
+        ({**ON_CLUSTER, "image_contents": {"a b": "f"}}, "Springtide.image_contents: “a b” is no name or pattern"),
+        ({**ON_CLUSTER, "image_contents": {"a": "/no/such"}}, "“/no/such”, of “a”, cannot be read: No such file"),
         ({**ON_CLUSTER, "image_contents": {"a": "/dev/null"}}, "is what `springtide image-contents` prints"),
         ({"train_jobs": ["team"]}, "Springtide.train_jobs means something on a cluster only"),
         ({**ON_CLUSTER, "images": []}, "Springtide.images: the list is empty"),
-        ({**ON_CLUSTER, "images": ["lab/*"]}, "'lab/*' comes first and is the default"),
+        ({**ON_CLUSTER, "images": ["lab/*"]}, "“lab/*” comes first and is the default"),
         ({**ON_CLUSTER, "build_gpus": 2}, "Springtide.build_gpus is for one machine"),
         ({**ON_CLUSTER, "simulated_gpus": 2}, "Springtide.simulated_gpus is for one machine"),
         ({**ON_CLUSTER, "accounts": "own"}, "Springtide.accounts is for one machine"),
-        ({**ON_CLUSTER, "kubernetes": {"pol": "x"}}, "unknown key 'pol'. Did you mean pool?"),
+        ({**ON_CLUSTER, "kubernetes": {"pol": "x"}}, "unknown key “pol”. Did you mean pool?"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(given: dict[str, Any], says: str) -> None:
@@ -167,7 +167,7 @@ def test_a_bad_setting_ends_the_service_with_a_sentence(
     monkeypatch.setenv("SPRINGTIDE_CONFIG", json.dumps(given))
     assert main([]) == 2
     assert capsys.readouterr().err == (
-        "springtide: Springtide.kubernetes has an unknown key 'pol'. Did you mean pool?\n"
+        "springtide: Springtide.kubernetes has an unknown key “pol”. Did you mean pool?\n"
     )
 
 

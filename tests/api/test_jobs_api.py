@@ -128,7 +128,7 @@ async def test_somebody_who_left_a_project_keeps_her_job_but_cannot_run_it_on(ru
     assert (await susan.get(f"/jobs/{job['id']}")).status_code == 200
     refused = await susan.post(f"/jobs/{job['id']}/resume")
     assert refused.status_code == 403
-    assert "no longer in project 'vision'" in refused.json()["message"]
+    assert "no longer in project “vision”" in refused.json()["message"]
     assert (await susan.post("/jobs", json={"argv": ["true"], "project": "vision"})).status_code == 403
     assert (await susan.post(f"/jobs/{job['id']}/cancel")).status_code == 200
 
@@ -136,11 +136,11 @@ async def test_somebody_who_left_a_project_keeps_her_job_but_cannot_run_it_on(ru
 @pytest.mark.parametrize(
     ("name", "project", "status", "words"),
     [
-        ("susan", "speech", 403, "You are not in project 'speech'."),
-        ("susan", "nowhere", 422, "There is no project 'nowhere'."),
-        ("bot", "vision", 403, "You are not in project 'vision'."),
+        ("susan", "speech", 403, "You are not in project “speech”."),
+        ("susan", "nowhere", 422, "There is no project “nowhere”."),
+        ("bot", "vision", 403, "You are not in project “vision”."),
         ("bot", None, 422, "does not say for which project"),
-        ("springtide", "vision", 403, "You are not in project 'vision'."),
+        ("springtide", "vision", 403, "You are not in project “vision”."),
         ("admin", None, 422, "does not say for which project"),
     ],
 )
@@ -187,7 +187,7 @@ async def test_somebody_who_left_the_default_project_is_told_and_nothing_is_subm
         refused = await joe.post(path, json=body)
         said = refused.json()
         assert (refused.status_code, said["code"], said["field"]) == (403, "default_project", "project")
-        assert "'speech', and you are not in it any more. Nothing was submitted." in said["message"]
+        assert "“speech”, and you are not in it any more. Nothing was submitted." in said["message"]
         assert 'pool.default_project = "vision"' in said["hint"]
     assert (await joe.get("/jobs?mine=true")).json()["items"] == []
     assert (await joe.post("/jobs", json={"argv": ["true"], "project": "vision"})).status_code == 201

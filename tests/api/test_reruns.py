@@ -104,7 +104,7 @@ async def test_a_run_again_is_held_to_what_a_submission_is(running: Any) -> None
     assert (await again(running, job["id"], user_name="joe")).json()["code"] == "unknown_field"
     running.people.leave("susan", "vision")
     gone = await again(running, job["id"])
-    assert (gone.status_code, "no longer in project 'vision'" in gone.json()["message"]) == (403, True)
+    assert (gone.status_code, "no longer in project “vision”" in gone.json()["message"]) == (403, True)
 
 
 async def test_the_files_sent_again_count_as_sent(running: Any) -> None:

@@ -204,7 +204,7 @@ async def test_an_admin_of_a_project_is_shown_its_part_of_the_tree_alone(pool: A
 async def test_an_admin_of_a_project_divides_what_it_has_and_no_more(pool: Any) -> None:
     client = pool.as_(NAMES[Role.PROJECT_ADMIN])
     more = await client.patch(f"/projects/{INSIDE}", json={"quota": 3})
-    assert (more.status_code, "the quota of 'vision' is 2" in more.json()["message"]) == (409, True)
+    assert (more.status_code, "the quota of “vision” is 2" in more.json()["message"]) == (409, True)
     build = await client.patch(f"/projects/{INSIDE}", json={"build_quota": 1})
     assert (build.status_code, build.json()["field"]) == (403, "build_quota")
 

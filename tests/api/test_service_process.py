@@ -246,7 +246,7 @@ def test_a_state_directory_that_cannot_be_is_said_plainly(refused, tmp_path, pla
         ({"build_gpus": 4}, "build_gpus"),
         ({"build_gpus": {"simulated": 4}}, "build_gpus"),
         ({"simulated_gpus": {"t4": 0}}, "simulated_gpus"),
-        ({"gpu_types": {"a100": ["NVIDIA A100"], "big": ["A100"]}}, "'A100' is declared to be both 'a100'"),
+        ({"gpu_types": {"a100": ["NVIDIA A100"], "big": ["A100"]}}, "“A100” is declared to be both “a100”"),
         ({"order": "random"}, "order"),
         ({"gracee": 3}, "Did you mean grace?"),
         ({"projects": [{"quota": 1}]}, "name"),

@@ -153,14 +153,14 @@ async def test_a_notebooks_token_keeps_what_a_callable_gives(c: Config, answers_
 @pytest.mark.parametrize("scope", ["inherit", ADMIN_SCOPE])
 def test_notebooks_whose_tokens_would_administer_are_refused(c: Config, scope: str) -> None:
     c.Spawner.server_token_scopes = ["users:activity!user", scope]
-    with pytest.raises(ValueError, match=rf"server_token_scopes has '{scope}'.* List the scopes"):
+    with pytest.raises(ValueError, match=rf"server_token_scopes has “{scope}”.* List the scopes"):
         configure(c)
 
 
 async def test_a_notebook_whose_callable_gives_such_a_token_does_not_start(c: Config) -> None:
     c.Spawner.server_token_scopes = lambda _spawner: ["inherit"]
     configure(c)
-    with pytest.raises(ValueError, match="server_token_scopes has 'inherit'"):
+    with pytest.raises(ValueError, match="server_token_scopes has “inherit”"):
         await c.Spawner.server_token_scopes(None)
 
 
@@ -296,7 +296,7 @@ class TestServiceThatRunsByItself:
     @pytest.mark.parametrize("missing", ["url", "api_token"])
     def test_an_entry_that_lacks_something_is_refused_by_name(self, c: Config, missing: str) -> None:
         c.JupyterHub.services = [{key: value for key, value in self.ELSEWHERE.items() if key != missing}]
-        with pytest.raises(ValueError, match=f"'springtide' in c.JupyterHub.services has no {missing}"):
+        with pytest.raises(ValueError, match=f"“springtide” in c.JupyterHub.services has no {missing}"):
             configure(c)
 
 

@@ -69,7 +69,7 @@ def test_a_foreign_host_name_is_refused_by_proxy_hub_and_service(hub: Hub, name:
                 method, f"http://127.0.0.1:{port}{path}", headers={"Host": host}, trust_env=False
             )
             assert answer.status_code == 421, (port, path, answer.text)
-            assert f"under the name '{host.partition(':')[0]}'" in answer.text
+            assert f"under the name “{host.partition(':')[0]}”" in answer.text
             assert "--allowed-host" in answer.text
             assert "Set-Cookie" not in answer.headers
 

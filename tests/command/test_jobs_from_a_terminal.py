@@ -137,7 +137,7 @@ def test_many_jobs_are_listed_at_once_and_an_unknown_project_is_an_error(run: Ru
     assert run("jobs", "--limit", "500").code == 0
     done = run("jobs", "--project", "nope")
     assert done.code == 2
-    assert "There is no project 'nope'" in done.err
+    assert "There is no project “nope”" in done.err
 
 
 def test_a_job_that_is_not_there_could_not_be_done(run: Run) -> None:
@@ -174,7 +174,7 @@ def test_the_project_of_jobs_that_name_none_is_chosen(run: Run) -> None:
     assert run("default-project", "--json").json == {"default_project": "susan"}
     assert run("submit", "--json", "true").json["project"] == "susan"
     refused = run("default-project", "joe")
-    assert (refused.code, "You are not in project 'joe'." in refused.err) == (2, True), refused
+    assert (refused.code, "You are not in project “joe”." in refused.err) == (2, True), refused
     assert run("default-project", "susan", "--none").code == 2
     assert run("default-project", "--none").out.startswith("None. ")
 

@@ -102,7 +102,7 @@ def test_a_decision_that_is_not_kept_is_named_with_those_that_are(pool: Pool) ->
 def test_what_is_no_decision_is_bad_input(pool: Pool, decision: str) -> None:
     done = called("replay", "--state-dir", str(pool.state), "--", decision)
     assert done.code == 2
-    assert f"expected a number, or newest, got '{decision}'" in done.err
+    assert f"expected a number, or newest, got “{decision}”" in done.err
 
 
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:

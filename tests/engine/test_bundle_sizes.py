@@ -35,7 +35,7 @@ async def small(make_pool: MakePool) -> Any:
 async def test_one_user_keeps_so_many_bytes_and_no_more(small: Any) -> None:
     for seed in (1, 2):
         await small.submit(files=files(seed))
-    with pytest.raises(Refusal, match="unfinished jobs of the user 'susan' would keep 0 MiB") as refused:
+    with pytest.raises(Refusal, match="unfinished jobs of the user “susan” would keep 0 MiB") as refused:
         await small.submit(files=files(3))
     assert (refused.value.status, refused.value.code) == (429, "too_many_bytes")
     assert "Cancel jobs" in refused.value.hint
@@ -46,7 +46,7 @@ async def test_one_user_keeps_so_many_bytes_and_no_more(small: Any) -> None:
 async def test_one_project_keeps_so_many_bytes_and_no_more(small: Any) -> None:
     for seed, user in ((1, "susan"), (2, "susan"), (3, "joe")):
         await small.submit(user, "susan", files=files(seed))
-    with pytest.raises(Refusal, match="unfinished jobs of the project 'susan'"):
+    with pytest.raises(Refusal, match="unfinished jobs of the project “susan”"):
         await small.submit("joe", "susan", files=files(4))
     await small.submit("joe", "joe", files=files(4))
 

@@ -188,7 +188,7 @@ async def test_a_drained_build_gpu_goes_to_no_workspace(two):
 
 async def test_a_gpu_that_is_not_there_or_that_a_pods_node_chooses_is_refused(two):
     pool, _, _ = two
-    with pytest.raises(Refusal, match="'one' has no GPU 4") as told:
+    with pytest.raises(Refusal, match="“one” has no GPU 4") as told:
         await pool.engine.drain_node(request("one", gpu=4), "admin")
     assert (told.value.status, told.value.field, told.value.hint) == (404, "gpu", "Its GPUs: from 0 to 3.")
     pool.executor.change_nodes(worlds.node("one", 4, resource="nvidia.com/gpu"))

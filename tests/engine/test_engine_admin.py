@@ -68,7 +68,7 @@ async def test_quotas_have_to_fit_the_pool(pool, members, refused):
 async def test_quotas_of_children_have_to_fit_their_parent(pool, members, refused):
     create = pool.engine.create_project
     await create("lab", edit(quota=1, parent="joe"), "admin", members=members)
-    await refused(create("desk", edit(quota=2, parent="joe"), "admin", members=members), 409, "'joe'", "3", "2")
+    await refused(create("desk", edit(quota=2, parent="joe"), "admin", members=members), 409, "“joe”", "3", "2")
     await refused(pool.engine.edit_project("joe", edit(quota=0), "admin", members=members), 409, "1", "0")
 
 

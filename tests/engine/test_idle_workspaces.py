@@ -219,7 +219,7 @@ async def test_a_rule_of_an_admin_counts_before_the_settings_and_is_in_the_audit
     assert (newest.who, newest.what, newest.subject) == ("admin", "idle_rule.change", "project susan")
     await pool.engine.idle_workspaces.set_rule((RuleScope.PROJECT, "susan"), None, "admin")
     assert (await reported(pool)).step is Step.TELL
-    with pytest.raises(Refusal, match="no project 'nobody'"):
+    with pytest.raises(Refusal, match="no project “nobody”"):
         await pool.engine.idle_workspaces.set_rule((RuleScope.PROJECT, "nobody"), RULE, "admin")
 
 

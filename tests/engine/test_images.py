@@ -53,7 +53,7 @@ def test_one_machine_has_no_images():
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
-    [((), "empty"), (("lab/*", "a"), "comes first"), (("a", "b c"), "'b c' is no name or pattern")],
+    [((), "empty"), (("lab/*", "a"), "comes first"), (("a", "b c"), "“b c” is no name or pattern")],
 )
 def test_what_is_wrong_with_a_list_is_told(wrong, words):
     assert words in images.pattern_list_error(wrong)

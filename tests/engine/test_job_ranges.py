@@ -30,26 +30,26 @@ def accepted(project: str, images: tuple[str, ...] | None = IMAGES, **fields: An
 
 
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
-    ("open", {"priority": 101}, "priority", "101; jobs of project 'open' may have 0 to 100"),
+    ("open", {"priority": 101}, "priority", "101; jobs of project “open” may have 0 to 100"),
     (
         "open",
         {"priority": 1_000_000},
         "priority",
         "names within it: train (50), high (75) and critical (100).",
     ),
-    ("lab", {"priority": "critical"}, "priority", "100; jobs of project 'lab' may have 0 to 80"),
-    ("team", {"priority": 81}, "priority", "81; jobs of project 'lab' may have 0 to 80"),
-    ("team", {"priority": 9}, "priority", "9; jobs of project 'team' may have 10 to 100"),
-    ("lab", {"gpus": 5}, "gpus", "5 GPUs; one job of project 'lab' may have up to 4"),
-    ("team", {"gpus": 2, "workers": 3}, "gpus", "6 GPUs; one job of project 'lab' may have up to 4"),
-    ("lab", {"time_limit": "2h"}, "time_limit", "2 h; a job of project 'lab' may run for up to 1 h"),
-    ("team", {"time_limit": 601}, "time_limit", "10 min 1 s; a job of project 'team' may run for up to 10 min"),
-    ("lab", {"image": "free/x"}, "image", "'free/x' is not one of project 'lab', whose jobs run in lab/*"),
+    ("lab", {"priority": "critical"}, "priority", "100; jobs of project “lab” may have 0 to 80"),
+    ("team", {"priority": 81}, "priority", "81; jobs of project “lab” may have 0 to 80"),
+    ("team", {"priority": 9}, "priority", "9; jobs of project “team” may have 10 to 100"),
+    ("lab", {"gpus": 5}, "gpus", "5 GPUs; one job of project “lab” may have up to 4"),
+    ("team", {"gpus": 2, "workers": 3}, "gpus", "6 GPUs; one job of project “lab” may have up to 4"),
+    ("lab", {"time_limit": "2h"}, "time_limit", "2 h; a job of project “lab” may run for up to 1 h"),
+    ("team", {"time_limit": 601}, "time_limit", "10 min 1 s; a job of project “team” may run for up to 10 min"),
+    ("lab", {"image": "free/x"}, "image", "“free/x” is not one of project “lab”, whose jobs run in lab/*"),
     (
         "team",
         {"image": "lab/first:1"},
         "image",
-        "not one of project 'team', whose jobs run in lab/train:*, ",
+        "not one of project “team”, whose jobs run in lab/train:*, ",
     ),
 ]
 
@@ -95,7 +95,7 @@ def test_on_one_machine_no_image_is_chosen() -> None:
 
 
 def test_a_project_whose_images_are_all_patterns_needs_the_image_named() -> None:
-    with pytest.raises(Refusal, match="'team' has no default image"):
+    with pytest.raises(Refusal, match="“team” has no default image"):
         accepted("team", images=("lab/first:1", "lab/train:*"))
 
 

@@ -74,9 +74,9 @@ async def test_the_pool_and_the_admin_page_have_sums_of_each_type(two):
     [
         ({"quota": {"t4": 7}}, ["11 t4 GPUs", "8 train t4 GPUs", "by 3 first"]),
         ({"quota": {"t4": 2, "a100": 4}, "limit": None}, ["5 a100 GPUs", "4 train a100 GPUs"]),
-        ({"quota": {"a100": 3}}, ["quota of a100 GPUs of 'joe' is 3 and its limit 2"]),
+        ({"quota": {"a100": 3}}, ["quota of a100 GPUs of “joe” is 3 and its limit 2"]),
         ({"quota": 3}, ["train GPUs of several types: t4 and a100", "{'t4': 3, 'a100': 0}"]),
-        ({"limit": {"h100": 3}}, ["GPU type 'h100'", "Types here: t4, a100"]),
+        ({"limit": {"h100": 3}}, ["GPU type “h100”", "Types here: t4, a100"]),
         ({"build_quota": {"t4": 2}}, ["3 t4 GPUs", "2 build t4 GPUs"]),
     ],
 )
@@ -188,7 +188,7 @@ async def test_what_is_borrowed_is_counted_for_each_type(two):
         ({"gpus": 1, "gpu_types": ["h100"]}, "Types here: t4, a100"),
         ({"gpus": 1, "workers": 10, "gpu_types": ["a100"]}, "room for 4 on a100 GPUs"),
         ({"gpus": 3, "gpu_types": ["a100"], "project": "joe"}, "may never hold more than 2 a100 GPUs"),
-        ({"gpus": 2, "gpu_types": ["a100"], "preemptible": False}, "quota of 'susan' is 1 a100 GPUs"),
+        ({"gpus": 2, "gpu_types": ["a100"], "preemptible": False}, "quota of “susan” is 1 a100 GPUs"),
     ],
 )
 async def test_a_job_that_fits_no_type_that_it_accepts_is_refused_with_the_numbers(two, wish, words):
@@ -234,7 +234,7 @@ async def test_another_type_for_a_running_notebook_is_another_reservation(two):
 
 @pytest.mark.parametrize(
     ("user", "gpu_type", "words"),
-    [("joe", "a100", "build quota of 0 a100 GPUs"), ("susan", "h100", "no build GPUs of the type 'h100'")],
+    [("joe", "a100", "build quota of 0 a100 GPUs"), ("susan", "h100", "no build GPUs of the type “h100”")],
 )
 async def test_a_notebook_beyond_its_type_is_refused(two, user, gpu_type, words):
     with pytest.raises(Refusal, match=words):

@@ -89,7 +89,7 @@ def test_ids_that_this_machine_uses_are_passed_over(accounts: Accounts, monkeypa
         ((0, 999), "expected first and last uid, from 1000"),
         ((3_000_000, 2_000_000), "expected first and last uid"),
         ((2_000_000_000, 2**32), "expected first and last uid"),
-        ((60_000, 70_000), "overlaps the account 'nobody'"),
+        ((60_000, 70_000), "overlaps the account “nobody”"),
     ],
 )
 def test_a_range_that_cannot_be_the_pools_is_refused(tmp_path: Path, uids: tuple[int, int], says: str) -> None:
@@ -101,7 +101,7 @@ def test_a_range_that_cannot_be_the_pools_is_refused(tmp_path: Path, uids: tuple
 def test_a_range_of_subordinate_ids_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "subuid").write_text("susan:100000:65536\nbroken\njoe:165536:65536\n")
     monkeypatch.setattr(registry, "SUBORDINATE", (tmp_path / "subuid", tmp_path / "none"))
-    with pytest.raises(AccountError, match="overlaps the subordinate ids of 'joe'"):
+    with pytest.raises(AccountError, match="overlaps the subordinate ids of “joe”"):
         Accounts(tmp_path, (200_000, 210_000)).prepare()
     Accounts(tmp_path, (300_000, 310_000)).prepare()
 

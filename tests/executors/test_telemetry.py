@@ -168,7 +168,7 @@ def test_an_admin_declares_several_models_to_be_one_type() -> None:
         ("train", "a100", 2),
         ("train-t4", "t4", 1),
     ]
-    with pytest.raises(DeclarationError, match="both 't4' and 'a100'"):
+    with pytest.raises(DeclarationError, match="both “t4” and “a100”"):
         DeclaredTypes.of_setting({"t4": ["Tesla T4"], "a100": ["NVIDIA T4"]})
 
 

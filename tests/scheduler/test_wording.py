@@ -60,6 +60,38 @@ def test_a_name_that_is_more_than_a_word_is_in_quotes(name: str, said: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("nope", "“nope”"),
+        ("", "“”"),
+        ("it's C:\\data", "“it's C:\\data”"),
+        ("ä 日本 ”", "“ä 日本 ””"),
+        ("two\nlines\t\x1b[31mred", r"“two\nlines\t\x1b[31mred”"),
+        ("abc\u202ecba", r"“abc\u202ecba”"),
+        ("\ud800 \u2028 \U000e0041", r"“\ud800 \u2028 \U000e0041”"),
+        (8, "8"),
+        (0.25, "0.25"),
+        (True, "True"),
+        (None, "None"),
+        ([1, "a\n"], r"[1, 'a\n']"),
+        ("x" * 80, f"“{'x' * 80}”"),
+        ("x" * 81, f"“{'x' * 80}…”"),
+        (10**90, f"1{'0' * 79}…"),
+    ],
+)
+def test_what_somebody_gave_is_repeated_in_quotes_without_what_cannot_be_printed(value: object, said: str) -> None:
+    assert wording.given(value) == said
+
+
+def test_what_an_object_writes_of_itself_is_on_one_line_and_bounded() -> None:
+    class Table:
+        def __repr__(self) -> str:
+            return "a\n" * 1000
+
+    assert wording.given(Table(), 4) == r"a\na\n…"
+
+
+@pytest.mark.parametrize(
     ("names", "said"),
     [("", ""), ("a", "a"), ("ab", "a and b"), ("abcd", "a, b, c and d"), ("abcde", "a, b, c and 2 more")],
 )

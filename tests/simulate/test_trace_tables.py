@@ -13,20 +13,20 @@ BAD_TRACES = {
     "no header": ("0,a,1,10\n", "line 1, column header", "submit_s,project,gpus,duration_s"),
     "empty": ("", "line 1, column header", "submit_s,project,gpus,duration_s"),
     "cell missing": (TRACE + "6,a,1\n", "line 4, column row", "expected 4 cells, got 3"),
-    "text as time": (TRACE + "soon,a,1,10\n", "line 4, column submit_s", "got 'soon'"),
-    "NaN duration": (TRACE + "6,a,1,nan\n", "line 4, column duration_s", "got 'nan'"),
-    "infinite time": (TRACE + "inf,a,1,1\n", "line 4, column submit_s", "got 'inf'"),
+    "text as time": (TRACE + "soon,a,1,10\n", "line 4, column submit_s", "got “soon”"),
+    "NaN duration": (TRACE + "6,a,1,nan\n", "line 4, column duration_s", "got “nan”"),
+    "infinite time": (TRACE + "inf,a,1,1\n", "line 4, column submit_s", "got “inf”"),
     "negative duration": (TRACE + "6,a,1,-1\n", "line 4, column duration_s", "0 or more"),
-    "no GPUs": (TRACE + "6,a,0,1\n", "line 4, column gpus", "1 to 1000000, got '0'"),
+    "no GPUs": (TRACE + "6,a,0,1\n", "line 4, column gpus", "1 to 1000000, got “0”"),
     "half a GPU": (TRACE + "6,a,0.5,1\n", "line 4, column gpus", "whole number"),
     "absurd GPUs": (TRACE + "6,a,99999999999,1\n", "line 4, column gpus", "whole number"),
     "no project": (TRACE + "6,,1,1\n", "line 4, column project", "expected a name"),
-    "project without quota": (TRACE + "6,c,1,1\n", "line 4, column project", "'c' has no quota"),
+    "project without quota": (TRACE + "6,c,1,1\n", "line 4, column project", "“c” has no quota"),
     "unknown column": ("submit_s,project,gpus,duration_s,size\n", "line 1, column header", "submit_s,project"),
     "unknown GPU type": (
         "submit_s,project,gpus,duration_s,gpu_types\n0,a,1,10,t4\n",
         "line 2, column gpu_types",
-        "no node has GPUs of type 't4'",
+        "no node has GPUs of type “t4”",
     ),
     "open quote": (TRACE + '6,"a,1,1\n', "line 4", "expected comma-separated cells"),
 }
@@ -46,7 +46,7 @@ def test_a_bad_trace_is_named_with_line_and_column(text, where, expected, writte
 
 BAD_QUOTAS = {
     "listed twice": (QUOTAS + "a,1\n", "line 4, column project", "listed twice"),
-    "negative": ("project,quota\na,-1\n", "line 2, column quota", "0 to 1000000, got '-1'"),
+    "negative": ("project,quota\na,-1\n", "line 2, column quota", "0 to 1000000, got “-1”"),
     "unknown column": ("project,quota,weight\na,1,1\n", "line 1, column header", "project,quota"),
 }
 
@@ -144,4 +144,4 @@ def test_quotas_of_a_pool_with_several_types_name_one_of_them(table, written, ru
     result = run_simulate("--trace", written(TRACE, "jobs.csv"), "--quotas", quotas, "--nodes", "2x8:t4,1x8:a100")
 
     assert result.exit_code == 2
-    assert f"{quotas}: line 2, column gpu_type: expected one of 'a100', 't4'" in result.stderr
+    assert f"{quotas}: line 2, column gpu_type: expected one of “a100”, “t4”" in result.stderr

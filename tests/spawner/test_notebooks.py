@@ -78,10 +78,10 @@ def test_a_second_notebook_over_the_quota_is_refused_through_the_api(running: Pe
         ({"gpus": -1}, "gpus is -1; expected a whole number from 0"),
         ({"gpus": 1.5}, "gpus is 1.5"),
         ({"gpus": True}, "gpus is True"),
-        ({"gpus": "1"}, "gpus is '1'"),
+        ({"gpus": "1"}, "gpus is “1”"),
         ({"gpus": 10**400}, "gpus is "),
         ({"gpus": 2}, "build quota of 1 GPU"),
-        ({"gpus": 0, "cmd": ["sh"]}, "Unknown option 'cmd'"),
+        ({"gpus": 0, "cmd": ["sh"]}, "Unknown option “cmd”"),
     ],
 )
 def test_options_through_the_api_are_checked(joe: Person, options: dict[str, object], says: str) -> None:

@@ -57,7 +57,7 @@ def test_gpus_that_are_no_count_are_refused_by_name(gpus: object) -> None:
 
 
 def test_unknown_options_are_refused_by_name() -> None:
-    with pytest.raises(OptionError, match="'image'"):
+    with pytest.raises(OptionError, match="“image”"):
         requested_gpus({"gpus": 1, "image": "evil"}, default=1)
 
 
@@ -82,7 +82,7 @@ def test_a_form_that_was_tampered_with_is_refused(text: str) -> None:
 
 
 def test_fields_that_are_not_in_the_form_are_refused() -> None:
-    with pytest.raises(OptionError, match="'cmd'"):
+    with pytest.raises(OptionError, match="“cmd”"):
         requested_gpus(options_from_form({"gpus": ["1"], "cmd": ["sh"]}), default=1)
 
 

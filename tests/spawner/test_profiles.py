@@ -45,7 +45,7 @@ def test_one_project_may_be_named_without_a_list() -> None:
 
 @pytest.mark.parametrize("slug", ["speech", "closed"])
 def test_a_profile_of_others_is_refused_whoever_asks_and_however(slug: str) -> None:
-    with pytest.raises(profiles.NotForYouError, match=f"'{slug}' is not for you: for members of"):
+    with pytest.raises(profiles.NotForYouError, match=f"“{slug}” is not for you: for members of"):
         profiles.check({"profile": slug}, ALL, {"vision"})
 
 
@@ -57,7 +57,7 @@ def test_without_a_profile_for_her_nobody_starts() -> None:
 
 
 def test_a_profile_that_there_is_not_is_refused_with_those_there_are() -> None:
-    with pytest.raises(OptionError, match=r"There is no profile 'none'\. Yours: plain, vision\."):
+    with pytest.raises(OptionError, match=r"There is no profile “none”\. Yours: plain, vision\."):
         profiles.check({"profile": "none"}, ALL, {"vision"})
 
 

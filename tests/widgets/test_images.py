@@ -49,7 +49,7 @@ def test_an_image_that_is_not_on_the_list_is_refused_with_the_list(lab):
     with pytest.raises(PoolError) as refused:
         lab.submit("true", image="evil/miner:1")
     assert (refused.value.problem.status, refused.value.problem.field) == (400, "image")
-    assert "'evil/miner:1' is not on this pool's list: lab/base:1, lab/torch:*" in str(refused.value)
+    assert "“evil/miner:1” is not on this pool's list: lab/base:1, lab/torch:*" in str(refused.value)
 
 
 def test_what_is_no_text_is_no_image(lab):

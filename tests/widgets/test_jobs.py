@@ -130,7 +130,7 @@ def test_the_results_of_all_workers_come_by_rank(pool, workdir):
     assert job.results() == [0, 10]
     assert job.result() == 0
     large = pool.submit(train, workers=3)
-    with pytest.raises(NoResultError, match=r"no output 'result\.2\.pkl'"):
+    with pytest.raises(NoResultError, match=r"no output “result\.2\.pkl”"):
         large.results()
     assert "The result of rank 2 is larger than 16 MiB, so it is not saved." in large.logs(rank=2)
     assert pool.submit(lambda: 1).results() == [1]
@@ -182,7 +182,7 @@ def test_a_result_that_is_not_there_says_why(pool, workdir):
     command = pool.submit([sys.executable, "-c", "pass"]).wait(quiet=True)
     with pytest.raises(NoResultError, match="output directory"):
         command.result()
-    with pytest.raises(NoResultError, match=r"no output 'model\.pt'"):
+    with pytest.raises(NoResultError, match=r"no output “model\.pt”"):
         command.output("model.pt")
 
 
@@ -208,7 +208,7 @@ def test_what_names_no_project_is_for_the_default_one(pool_of, workdir):
     sent = [pool.submit("true"), cell, pool.map(len, ["a"]), pool.sweep(dict, {"rate": [0.1]})]
     assert [job.info.project for job in sent] == ["speech"] * 4
     assert pool.submit("true", project="vision").info.project == "vision"
-    with pytest.raises(PoolError, match="There is no project 'nowhere'"):
+    with pytest.raises(PoolError, match="There is no project “nowhere”"):
         pool.default_project = "nowhere"
     assert pool.default_project == "speech"
     pool.default_project = None
@@ -279,7 +279,7 @@ def test_a_job_is_run_again_with_its_code_and_arguments(pool, pool_of, workdir):
     assert again.tags == ["seeds", "best", "of-two"]
     again.tags = ["kept"]
     assert (pool.jobs(tag="kept"), pool.jobs(tag="best")) == ([again], [])
-    with pytest.raises(PoolError, match="'two words' cannot be a tag"):
+    with pytest.raises(PoolError, match="“two words” cannot be a tag"):
         again.tag("two words")
     assert isinstance(again, Job)
     assert again != first
@@ -289,7 +289,7 @@ def test_a_job_is_run_again_with_its_code_and_arguments(pool, pool_of, workdir):
         "Run again of train: gpus 1 → 2, tags none → seeds, second, env with another SEED." in shown["text/plain"]
     )
     assert "gpus 1 → 2" in shown["text/html"]
-    with pytest.raises(OptionError, match="gpus is 'many'"):
+    with pytest.raises(OptionError, match="gpus is “many”"):
         first.rerun(gpus="many")
     with pytest.raises(PoolError, match="only susan may run it again"):
         pool_of("joe").job(first.id).rerun()

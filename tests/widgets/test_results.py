@@ -48,7 +48,7 @@ def test_files_of_a_job_are_listed_and_saved(left: Job, tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_saved_is_named_with_the_way_out(left: Job, tmp_path: Path) -> None:
-    with pytest.raises(NoResultError, match=r"has written no output 'model\.pt'"):
+    with pytest.raises(NoResultError, match=r"has written no output “model\.pt”"):
         left.download("model.pt", tmp_path)
     with pytest.raises(DownloadError, match="Name another directory or file"):
         left.download("plots/loss.csv", tmp_path / "not there" / "x.csv")

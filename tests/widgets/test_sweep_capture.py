@@ -162,7 +162,11 @@ def test_a_space_that_is_none_is_told_what_to_give(plan, space: Any, words: str)
 
 @pytest.mark.parametrize(
     ("trials", "words"),
-    [(7, "only 6 points, so there cannot be 7 trials"), (0, "trials=0 is no number"), (True, "trials=True is no")],
+    [
+        (7, "only 6 points, so there cannot be 7 trials"),
+        (0, "trials is 0; expected"),
+        (True, "trials is True; expected"),
+    ],
 )
 def test_a_number_of_trials_that_cannot_be_is_refused(plan, trials: Any, words: str) -> None:
     with pytest.raises(OptionError, match=words):
@@ -193,9 +197,9 @@ def test_a_study_that_cannot_be_a_sweep_is_refused(plan, tmp_path: Path) -> None
         plan(optuna.create_study(), objective)
     with pytest.raises(OptionError, match="2 directions, and a sweep has one goal"):
         plan(optuna.create_study(directions=["minimize", "minimize"]), objective, trials=1)
-    with pytest.raises(OptionError, match="direction is to minimize, so goal='maximize' cannot be"):
+    with pytest.raises(OptionError, match="goal is “maximize”, but the study's direction is to minimize"):
         plan(optuna.create_study(), objective, trials=1, goal="maximize")
-    with pytest.raises(OptionError, match="goal='best' is no goal"):
+    with pytest.raises(OptionError, match="goal is “best”; expected “minimize” or “maximize”"):
         plan(optuna.create_study(), objective, trials=1, goal="best")
     with pytest.raises(OptionError, match="QMCSampler counts its points in the study"):
         plan(optuna.create_study(sampler=optuna.samplers.QMCSampler()), objective, trials=1)
@@ -212,7 +216,7 @@ def test_a_study_that_cannot_be_pickled_is_told_why(plan) -> None:
 
 
 def test_what_is_no_function_is_refused(plan) -> None:
-    with pytest.raises(CaptureError, match=r"A sweep calls a function; 'python train\.py' is a str"):
+    with pytest.raises(CaptureError, match=r"A sweep calls a function; “python train\.py” is a str"):
         plan({"lr": [1]}, "python train.py")
 
 

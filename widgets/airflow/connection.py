@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import Job
+from springtide.scheduler.wording import given
 from springtide.widgets.connection import Connection
 from springtide.widgets.job import Job as Handle
 
@@ -27,8 +28,8 @@ def client_of(connection: Any) -> Client:
     """
     if not connection.host:
         raise AirflowFailException(
-            f"The connection {connection.conn_id!r} has no host. Give it the address of the pool's service, such "
-            "as https://hub.example.org/services/springtide, and a token of the hub as its password."
+            f"The connection {given(connection.conn_id)} has no host. Give it the address of the pool's service, "
+            "such as https://hub.example.org/services/springtide, and a token of the hub as its password."
         )
     return Client(connection.host, connection.password, patience=PATIENCE_S)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from springtide.scheduler.wording import given
 from springtide.widgets.errors import CaptureError, OptionError
 from springtide.widgets.submission.functions import check_arguments
 
@@ -85,7 +86,7 @@ def parse_value(text: str, variables: Mapping[str, Any]) -> Any:
     try:
         return _value(ast.parse(text.strip(), mode="eval").body, variables)
     except SyntaxError:
-        msg = f"{text.strip()!r:.80} cannot be read. Write a value as in Python: 0.1, 'text', [1, 2]."
+        msg = f"{given(text.strip())} cannot be read. Write a value as in Python: 0.1, 'text', [1, 2]."
         raise OptionError(msg) from None
 
 
@@ -99,7 +100,7 @@ def parse_arguments(text: str, variables: Mapping[str, Any]) -> tuple[list[Any],
     except SyntaxError:
         call = None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != "_":
-        msg = f"The arguments {text!r} cannot be read. Write them as in a call: 0.1, epochs=30."
+        msg = f"The arguments {given(text)} cannot be read. Write them as in a call: 0.1, epochs=30."
         raise OptionError(msg)
     keywords = {keyword.arg: _value(keyword.value, variables) for keyword in call.keywords if keyword.arg}
     return [_value(node, variables) for node in call.args], keywords

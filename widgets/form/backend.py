@@ -14,6 +14,7 @@ from springtide.scheduler.capture import Captured, Here
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import JobEnvironment, Problem
 from springtide.scheduler.wire.forms.fields import Form, form_of, typed_options
+from springtide.scheduler.wording import given
 from springtide.widgets.connection import Connection, PoolError, UnreachableError
 from springtide.widgets.display.environment import Environment
 from springtide.widgets.errors import OptionError, SpringtideError
@@ -148,7 +149,7 @@ class FormBackend:
     def _function(self, name: str, variables: Mapping[str, Any]) -> FunctionType:
         found = variables.get(name)
         if not isinstance(found, FunctionType):
-            msg = f"There is no function {name[:80]!r} in the notebook any more: run the cell that defines it."
+            msg = f"There is no function {given(name)} in the notebook any more: run the cell that defines it."
             raise OptionError(msg)
         return found
 

@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from springtide.scheduler.wire import Problem
+from springtide.scheduler.wording import given
 
 MAX_VALUE: Final = 512
 """Maximum length of a query parameter's value, in characters."""
@@ -68,11 +69,11 @@ def target(method: str, path: str, query: Mapping[str, Sequence[str]]) -> Target
     """Return what to ask the pool for, or the refusal of a call that is not passed on."""
     matching = [each for each in ALLOWED if re.fullmatch(each.path, path, re.ASCII)]
     if not matching:
-        return _refusal(404, "not_found", f"A notebook server does not pass {path[:80]!r} on to the pool.")
+        return _refusal(404, "not_found", f"A notebook server does not pass {given(path)} on to the pool.")
     for each in matching:
         if each.method == method:
             return Target(method, path + query_text(query, each.query), each.takes_body)
-    return _refusal(405, "method_not_allowed", f"A notebook server passes no {method[:10]} of {path!r} on.")
+    return _refusal(405, "method_not_allowed", f"A notebook server passes no {method[:10]} of {given(path)} on.")
 
 
 def output_target(job_id: str, name: str) -> Target | Problem:

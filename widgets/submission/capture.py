@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from springtide.scheduler import capture as commands
 from springtide.scheduler.capture import RUNNER, SOURCE_CAP, Captured, Here, capture_words, sources, split_command
-from springtide.scheduler.wording import article
+from springtide.scheduler.wording import article, given
 from springtide.widgets.errors import CaptureError
 from springtide.widgets.submission.functions import Payload, called, pickle_call, pickle_cell, sources_of
 
@@ -28,7 +28,7 @@ def capture(work: Work, args: Sequence[Any], kwargs: Mapping[str, Any], here: He
     with _own_errors():
         if isinstance(work, (str, Path)) or not callable(work):
             if args or kwargs:
-                msg = f"Only a function takes arguments; put those of {str(work)!r:.80} into the command itself."
+                msg = f"Only a function takes arguments; put those of {given(str(work))} into the command itself."
                 raise CaptureError(msg)
             return capture_words(_words(work), here)
         payload = pickle_call(work, args, kwargs, here.cwd)
@@ -60,7 +60,7 @@ def _words(work: str | Path | Sequence[str]) -> list[str]:
         return split_command(work)
     if isinstance(work, Sequence):
         return list(work)
-    msg = f"A job is a function, a command or a notebook; {work!r:.80} is {article(type(work).__name__)}."
+    msg = f"A job is a function, a command or a notebook; {given(work)} is {article(type(work).__name__)}."
     raise CaptureError(msg)
 
 

@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
+from springtide.scheduler import wording
 from springtide.scheduler.wire import MAX_TRIALS
 from springtide.scheduler.wording import article, count
 from springtide.widgets.errors import OptionError
@@ -66,8 +67,8 @@ def _dictionaries(space: Any) -> list[dict[str, Any]]:
     for place, point in enumerate(points):
         if not isinstance(point, Mapping):
             msg = (
-                f"Point {place} of the space is {article(type(point).__name__)}, {point!r:.80}; each is a "
-                "dictionary of parameters. For other items there is pool.map."
+                f"Point {place} of the space is {article(type(point).__name__)}, {wording.given(point)}; each is "
+                "a dictionary of parameters. For other items there is pool.map."
             )
             raise OptionError(msg)
         _check_names(point)
@@ -77,7 +78,7 @@ def _dictionaries(space: Any) -> list[dict[str, Any]]:
 def _check_names(names: Iterable[Any]) -> None:
     for name in names:
         if not isinstance(name, str) or not name:
-            msg = f"A parameter is called {name!r:.80}; its name is that of a parameter of the function."
+            msg = f"A parameter is called {wording.given(name)}; its name is that of a parameter of the function."
             raise OptionError(msg)
 
 
@@ -87,8 +88,8 @@ def _grid(space: Mapping[Any, Any], trials: int | None, seed: int) -> Points:
     for name, given in space.items():
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
             msg = (
-                f"`{name}` is {article(type(given).__name__)}, {given!r:.80}; a space has a list of values for "
-                f"each parameter: {{{name!r}: [{given!r:.40}]}}."
+                f"`{name}` is {article(type(given).__name__)}, {wording.given(given)}; a space has a list of "
+                f"values for each parameter: {{{name!r}: [{given!r:.40}]}}."
             )
             raise OptionError(msg)
         values[name] = list(given)
@@ -132,7 +133,7 @@ def number_of_trials(trials: int | None, missing: str) -> int:
     if trials is None:
         raise OptionError(missing)
     if isinstance(trials, bool) or not isinstance(trials, int) or not 1 <= trials <= MAX_TRIALS:
-        msg = f"trials={trials!r:.40} is no number of trials: it is a whole number from 1 to {MAX_TRIALS:,}."
+        msg = f"trials is {wording.given(trials, 40)}; expected a whole number from 1 to {MAX_TRIALS:,}."
         raise OptionError(msg)
     return trials
 
@@ -150,9 +151,9 @@ def parameter(name: str, value: Any) -> Any:
     """Return a value as tables and filters have it. Raise `OptionError` for one they could not have."""
     if not _is_plain(value):
         msg = (
-            f"Parameter `{name}` has the value {value!r:.80}, {article(type(value).__name__)}. Parameters of a "
-            "sweep are text, numbers, bools, None, and lists of these: give a name, and look up in the function "
-            "what it stands for. pool.map takes anything that can be pickled."
+            f"Parameter `{name}` has the value {wording.given(value)}, {article(type(value).__name__)}. "
+            "Parameters of a sweep are text, numbers, bools, None, and lists of these: give a name, and look up "
+            "in the function what it stands for. pool.map takes anything that can be pickled."
         )
         raise OptionError(msg)
     return as_shown(value)

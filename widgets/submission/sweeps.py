@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from springtide.scheduler.wire import MAX_PARAMETERS
-from springtide.scheduler.wording import article, count, size
+from springtide.scheduler.wording import article, count, given, size
 from springtide.widgets.errors import CaptureError, OptionError
 from springtide.widgets.submission.explain import find_culprit, try_pickle
 from springtide.widgets.submission.functions import Payload, called, check_arguments, pickle_payload, shown
@@ -44,10 +44,10 @@ class Wanted:
     def __post_init__(self) -> None:
         if not callable(self.function):
             kind = article(type(self.function).__name__)
-            msg = f"A sweep calls a function; {self.function!r:.80} is {kind}."
+            msg = f"A sweep calls a function; {given(self.function)} is {kind}."
             raise CaptureError(msg)
         if self.goal not in (None, MINIMIZE, MAXIMIZE):
-            msg = f"goal={self.goal!r:.40} is no goal of a sweep: it is {MINIMIZE!r} or {MAXIMIZE!r}."
+            msg = f"goal is {given(self.goal, 40)}; expected {given(MINIMIZE)} or {given(MAXIMIZE)}."
             raise OptionError(msg)
 
 
@@ -132,7 +132,7 @@ def _goal_of(study: Any, wanted: Wanted, *, in_memory: bool) -> Goal:
         )
         raise OptionError(msg)
     if wanted.goal not in (None, directions[0]):
-        msg = f"The study's direction is to {directions[0]}, so goal={wanted.goal!r} cannot be. Leave it out."
+        msg = f"goal is {given(wanted.goal)}, but the study's direction is to {directions[0]}. Leave goal out."
         raise OptionError(msg)
     if in_memory and type(study.sampler).__name__ == COUNTS_IN_STORAGE:
         msg = (

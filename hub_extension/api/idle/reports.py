@@ -15,6 +15,7 @@ from springtide.hub_extension.api.workspaces import ServerQuery
 from springtide.scheduler.engine.idle.rule import Decision, Step
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import ReportAgain, WorkspaceActivity
+from springtide.scheduler.wording import given
 
 log = logging.getLogger("springtide")
 
@@ -47,7 +48,7 @@ async def _seen_by_hub(pool: Pool, user: str, server: str) -> bool:
 async def _carry_out(pool: Pool, user: str, server: str, projects: list[str], decision: Decision) -> None:
     """Do what was decided; what fails is tried again at the next report."""
     idle = pool.engine.idle_workspaces
-    name = f"{user}'s workspace {server!r}"
+    name = f"{user}'s workspace {given(server)}"
     if decision.step is Step.TELL:
         await idle.tell(user, server, decision, idle.rule(user, projects))
         log.info("%s has not used its GPUs for %.0f s, of which its owner is told", name, decision.unused)

@@ -15,6 +15,7 @@ from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobSpec
 from springtide.scheduler.wire import BadOption, Job, Rerun, changes_of
 from springtide.scheduler.wire.forms.fields import Form, filled, form_of
+from springtide.scheduler.wording import given
 
 
 async def _first(call: Call[NoQuery, object]) -> JobSpec:
@@ -28,7 +29,7 @@ async def _first(call: Call[NoQuery, object]) -> JobSpec:
         if not permissions.owns(caller, job.user):
             message = f"The job is {job.user}'s; only {job.user} may run it again, with its files and variables."
             raise Refusal(403, "forbidden", message, hint="Ask for the code, and submit it as a job of your own.")
-        message = f"You are no longer in project {job.project!r}, for which the job ran."
+        message = f"You are no longer in project {given(job.project)}, for which the job ran."
         raise Refusal(403, "forbidden", message, hint="Submit it again for a project of yours.")
     return await call.pool.engine.reruns.first(job.id)
 

@@ -8,6 +8,7 @@ import { drawProjects } from "./quotas/project_table.js";
 import { attempted, call, calmly, followEvents, oncePerFrame, showMessage, site } from "./site.js";
 import { buildSum, drawSums, parsed, quotaLevels } from "./quotas/sums.js";
 import { h, patch } from "./visuals/base/dom.js";
+import { given } from "./visuals/base/words.js";
 import { WhatIf } from "./quotas/what_if.js";
 
 const NEW = "";
@@ -198,7 +199,7 @@ function newName(text) {
   const name = (text ?? "").trim();
   if (!name) throw Object.assign(new Error("A project needs a name."), { field: "name" });
   if (PROJECT_NAME.test(name)) return name;
-  throw Object.assign(new Error(`The name is “${name}”; expected one of at most 64 characters without “/” and control characters.`), { field: "name" });
+  throw Object.assign(new Error(`The name is ${given(name)}; expected one of at most 64 characters without “/” and control characters.`), { field: "name" });
 }
 
 function readAll(texts) {
@@ -207,7 +208,7 @@ function readAll(texts) {
     const known = editing.fields[field];
     if (!known) continue;
     const value = known.read(text);
-    if (value === undefined) throw Object.assign(new Error(`${known.title} is “${text}”; expected ${known.expected}.`), { field: known.name });
+    if (value === undefined) throw Object.assign(new Error(`${known.title} is ${given(text)}; expected ${known.expected}.`), { field: known.name });
     values[field] = value;
   }
   return values;

@@ -11,6 +11,7 @@ from traitlets import Dict, HasTraits, Unicode
 from springtide.hub_extension.service.runtime import BAD_INPUT, StartError
 from springtide.scheduler.engine.requests.images import wrong_pattern
 from springtide.scheduler.wire import ImageContents
+from springtide.scheduler.wording import LONG_GIVEN, given
 
 
 class ImageTraits(HasTraits):
@@ -28,7 +29,10 @@ class ImageTraits(HasTraits):
         """Return the declarations, read from their files. Raise `StartError` for one that is unusable."""
         wrong = wrong_pattern(tuple(self.image_contents))
         if wrong is not None:
-            raise StartError(f"Springtide.image_contents: {wrong!r} is no name or pattern of images.", BAD_INPUT)
+            raise StartError(
+                f"Springtide.image_contents: {given(wrong, LONG_GIVEN)} is no name or pattern of images.",
+                BAD_INPUT,
+            )
         return {pattern: _read(pattern, Path(file)) for pattern, file in self.image_contents.items()}
 
 
@@ -39,5 +43,8 @@ def _read(pattern: str, file: Path) -> ImageContents:
         problem = error.strerror
     except msgspec.DecodeError as error:
         problem = f"{error}. Expected is what `springtide image-contents` prints"
-    told = f"Springtide.image_contents: {str(file)!r}, of {pattern!r}, cannot be read: {problem}."
+    told = (
+        f"Springtide.image_contents: {given(str(file), LONG_GIVEN)}, of {given(pattern, LONG_GIVEN)}, cannot "
+        f"be read: {problem}."
+    )
     raise StartError(told, BAD_INPUT)

@@ -13,6 +13,7 @@ from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.notifications.mail import USER, MailSettings, Security, is_address
 from springtide.hub_extension.notifications.webhook import WebhookRules
 from springtide.scheduler.notifications import NotificationEvent
+from springtide.scheduler.wording import LONG_GIVEN, given
 
 PORTS: Final[dict[str, int]] = {"starttls": 587, "tls": 465, "none": 25}
 
@@ -77,7 +78,9 @@ class NotificationTraits(HasTraits):
                 raise ChannelError(f"webhook_networks: {error}. A network is written 10.1.2.0/24.") from error
         url = str(self.pages_url)
         if url and not url.startswith(("https://", "http://")):
-            raise ChannelError(f"pages_url is {url!r}, which is no address: it begins with https://.")
+            raise ChannelError(
+                f"pages_url is {given(url, LONG_GIVEN)}, which is no address: it begins with https://."
+            )
         return Channels(
             mail=self._mail() if self.smtp_server else None,
             webhooks=WebhookRules(tuple(self.webhook_hosts), tuple(networks)),
@@ -89,15 +92,16 @@ class NotificationTraits(HasTraits):
     def _mail(self) -> MailSettings:
         host, _, port = str(self.smtp_server).partition(":")
         if not host or not (port or "0").isdecimal():
-            raise ChannelError(f"smtp_server is {self.smtp_server!r}; write HOST or HOST:PORT.")
+            raise ChannelError(f"smtp_server is {given(self.smtp_server, LONG_GIVEN)}; write HOST or HOST:PORT.")
         if not is_address(self.email_from):
             raise ChannelError(
-                f"email_from is {self.email_from!r}; with smtp_server it has to be an e-mail address."
+                f"email_from is {given(self.email_from, LONG_GIVEN)}; with smtp_server it has to be an e-mail "
+                "address."
             )
         if USER not in self.email_address or not is_address(self.email_address.replace(USER, _any_user(self))):
             raise ChannelError(
-                f"email_address is {self.email_address!r}; with smtp_server it says what a user's address is, "
-                "such as {user}@example.org, or {user} where user names are addresses."
+                f"email_address is {given(self.email_address, LONG_GIVEN)}; with smtp_server it says what a "
+                "user's address is, such as {user}@example.org, or {user} where user names are addresses."
             )
         if self.smtp_user and self.smtp_security == "none":
             raise ChannelError(
@@ -120,7 +124,8 @@ class NotificationTraits(HasTraits):
             return Path(self.smtp_password_file).expanduser().read_text().strip()
         except OSError as error:
             raise ChannelError(
-                f"smtp_password_file: {self.smtp_password_file!r} cannot be read: {error.strerror}."
+                f"smtp_password_file: {given(self.smtp_password_file, LONG_GIVEN)} cannot be read: "
+                f"{error.strerror}."
             ) from error
 
 

@@ -49,7 +49,7 @@ def _check(texts: Iterable[str]) -> None:
             raise Refusal(
                 422,
                 "invalid",
-                f"The environment names {text[: wire.MAX_NAME]!r}, which has control characters.",
+                f"The environment names {wording.given(text, wire.MAX_NAME)}, which has control characters.",
                 field="environment",
                 hint="Leave it out, or send what `springtide submit` and notebooks send.",
             )

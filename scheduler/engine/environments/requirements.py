@@ -8,6 +8,7 @@ from typing import Final
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from springtide.scheduler import wording
 from springtide.scheduler.refusal import Refusal
 
 MAX_LENGTH: Final = 200
@@ -41,7 +42,7 @@ def _whole(given: Sequence[str]) -> Sequence[str]:
 
 
 def _spelled(text: str) -> str:
-    shown = f"{text[:80]!r}"
+    shown = wording.given(text)
     if text.startswith("-"):
         raise _refusal(f"{shown} is an option of pip, not a package.", f"An administrator sets those. {EXPECTED}")
     try:

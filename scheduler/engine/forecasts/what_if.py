@@ -134,17 +134,17 @@ def _edited_nodes(
     found = {node.name: node for node in known}
     for name, edit in edits.items():
         if not wording.is_printable(name):
-            raise validation.invalid_field("nodes", f"{name!r} cannot be a node's name.")
+            raise validation.invalid_field("nodes", f"{wording.given(name)} cannot be a node's name.")
         before = found.get(name)
         if before is not None and before.environment is not Environment.TRAIN:
             raise validation.invalid_field(
-                "nodes", f"The node {name!r} serves build notebooks.", "Name train nodes."
+                "nodes", f"The node {wording.given(name)} serves build notebooks.", "Name train nodes."
             )
         if not edit.gpus:
             if before is None:
                 names = ", ".join(sorted(node.name for node in known if node.environment is Environment.TRAIN))
                 raise validation.invalid_field(
-                    "nodes", f"There is no node {name!r} to take away.", f"Train nodes: {names}."
+                    "nodes", f"There is no node {wording.given(name)} to take away.", f"Train nodes: {names}."
                 )
             del found[name]
         elif before is None:

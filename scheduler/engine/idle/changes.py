@@ -8,6 +8,7 @@ from springtide.scheduler.engine.state.state import WorkspaceKey
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import POOL, IdleRecord, IdleRule, RuleKey, RuleScope, WorkspaceRecord
+from springtide.scheduler.wording import given
 
 STOPPED_SHOWN = 7 * 86_400.0
 """Time for which owners are shown that a workspace was stopped, unless they start it again, in seconds."""
@@ -52,7 +53,7 @@ def keep(transaction: Transaction, key: WorkspaceKey, by: str) -> None:
     """
     workspace = transaction.all_workspaces().get(key)
     if workspace is None or not workspace.gpus:
-        raise Refusal(404, "not_found", f"{key[0]} has no workspace {key[1] or 'default'!r} with GPUs.")
+        raise Refusal(404, "not_found", f"{key[0]} has no workspace {given(key[1] or 'default')} with GPUs.")
     record = record_of(transaction, workspace)
     if record.stopping is not None and transaction.now - record.stopping < STOPPING:
         raise Refusal(409, "stopping", "The workspace is being stopped now.", hint="Start it again in a moment.")
@@ -108,7 +109,7 @@ def set_rule(transaction: Transaction, key: RuleKey, rule: IdleRule | None, by: 
     """
     scope, name = key
     if scope is RuleScope.PROJECT and transaction.project(name) is None:
-        raise Refusal(404, "not_found", f"There is no project {name!r}.", field="project")
+        raise Refusal(404, "not_found", f"There is no project {given(name)}.", field="project")
     before = transaction.idle_rules.get(key, transaction.state.idle_rules.get(key))
     if before != rule:
         transaction.put_idle_rule(key, rule)

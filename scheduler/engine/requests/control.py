@@ -14,6 +14,7 @@ from springtide.scheduler.engine.test_runs import test_runs
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import Bundle, JobRecord, JobSpec, SweepParameters, TestRun
+from springtide.scheduler.wording import given
 
 MIB = 1024 * 1024
 
@@ -59,7 +60,9 @@ def accept_job(
 def check_room(transaction: Transaction, spec: JobSpec, bundle: Bundle | None, settings: EngineSettings) -> None:
     """Raise `Refusal` if a new job's project is gone, or if user, project or pool have as much as they may."""
     if transaction.project(spec.project) is None:
-        raise Refusal(422, "unknown_project", f"There is no project {spec.project!r} any more.", field="project")
+        raise Refusal(
+            422, "unknown_project", f"There is no project {given(spec.project)} any more.", field="project"
+        )
     mine = transaction.count_unfinished(spec.user)
     if mine >= settings.max_unfinished_per_user:
         raise Refusal(
@@ -88,8 +91,8 @@ def _check_bytes(transaction: Transaction, spec: JobSpec, bundle: Bundle, settin
             raise Refusal(
                 429,
                 "too_many_bytes",
-                f"With this job the unfinished jobs of the {kind} {name!r} would keep {kept / MIB:.0f} MiB of "
-                f"files in the pool; at most {most[kind] / MIB:.0f} MiB are allowed.",
+                f"With this job the unfinished jobs of the {kind} {given(name)} would keep {kept / MIB:.0f} MiB "
+                f"of files in the pool; at most {most[kind] / MIB:.0f} MiB are allowed.",
                 hint="Cancel jobs that are no longer needed, or wait until some have ended. Data that many jobs "
                 "read belongs into files that they share, not into what is sent with each.",
             )
@@ -106,7 +109,7 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
         raise Refusal(
             409,
             "ended",
-            f"The job {job.id!r} has ended ({job.state.value}); there is nothing to {change}.",
+            f"The job {given(job.id)} has ended ({job.state.value}); there is nothing to {change}.",
             hint="Submit it again.",
         )
     test = test_runs.unfinished_test(transaction, job)

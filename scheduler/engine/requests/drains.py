@@ -93,7 +93,11 @@ def _node(transaction: Transaction, name: str) -> Node:
     if found is None:
         names = wording.listed([wording.quoted(node.name) for node in nodes]) or "none"
         raise Refusal(
-            404, "unknown_node", f"There is no node {name!r}.", field="node", hint=f"Nodes of the pool: {names}."
+            404,
+            "unknown_node",
+            f"There is no node {wording.given(name)}.",
+            field="node",
+            hint=f"Nodes of the pool: {names}.",
         )
     return found
 
@@ -104,14 +108,15 @@ def _gpu(node: Node, index: int) -> Gpu:
         raise Refusal(
             409,
             "gpu_not_chosen",
-            f"The node {node.name!r} itself chooses the GPUs of a pod, so no single one can be drained.",
+            f"The node {wording.given(node.name)} itself chooses the GPUs of a pod, so no single one can be "
+            "drained.",
             field="gpu",
             hint="Drain the whole node.",
         )
     found = next((gpu for gpu in node.devices if gpu.index == index), None)
     if found is None:
         numbers = f"from 0 to {node.gpus - 1}" if node.gpus else "none"
-        message = f"The node {node.name!r} has no GPU {index}."
+        message = f"The node {wording.given(node.name)} has no GPU {index}."
         raise Refusal(404, "unknown_gpu", message, field="gpu", hint=f"Its GPUs: {numbers}.")
     return found
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import ImageContents
+from springtide.scheduler.wording import LONG_GIVEN, given
 
 MAX_SHOWN = 12
 """Maximum number of patterns that a refusal names."""
@@ -25,17 +26,19 @@ def choose_image(asked: str | None, images: Sequence[str] | None) -> str | None:
         if asked is None:
             return None
         raise _refused(
-            f"The image {asked!r} has no meaning here: this pool runs jobs on one machine, without containers.",
+            f"The image {given(asked, LONG_GIVEN)} has no meaning here: this pool runs jobs on one machine, "
+            "without containers.",
             "Leave the image out; the job runs with the programs of this machine.",
         )
     if asked is None:
         return images[0]
     if _NAME.fullmatch(asked) is None:
-        raise _refused(f"{asked!r} is no name of an image.", f"Write it like {images[0]}.")
+        raise _refused(f"{given(asked, LONG_GIVEN)} is no name of an image.", f"Write it like {images[0]}.")
     if not any(matches(asked, pattern) for pattern in images):
         more = "" if len(images) <= MAX_SHOWN else f" and {len(images) - MAX_SHOWN} more"
         raise _refused(
-            f"The image {asked!r} is not on this pool's list: {', '.join(images[:MAX_SHOWN])}{more}.",
+            f"The image {given(asked, LONG_GIVEN)} is not on this pool's list: "
+            f"{', '.join(images[:MAX_SHOWN])}{more}.",
             "Name one of the list, or ask an admin of this hub to add it.",
         )
     return asked
@@ -58,9 +61,10 @@ def pattern_list_error(images: Sequence[str]) -> str | None:
     if not images:
         return "the list is empty; name at least the image that jobs run in by default"
     if "*" in images[0]:
-        return f"{images[0]!r} comes first and is the default, so it cannot be a pattern; name one image"
+        default = given(images[0], LONG_GIVEN)
+        return f"{default} comes first and is the default, so it cannot be a pattern; name one image"
     wrong = wrong_pattern(images)
-    return None if wrong is None else f"{wrong!r} is no name or pattern of images"
+    return None if wrong is None else f"{given(wrong, LONG_GIVEN)} is no name or pattern of images"
 
 
 def wrong_pattern(images: Sequence[str]) -> str | None:

@@ -10,6 +10,7 @@ from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.executors.base import Executor, ExecutorError, LogPiece
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobRecord, TestStage
+from springtide.scheduler.wording import LONG_GIVEN, given
 
 MAX_LOG_BYTES = 1024 * 1024
 """Maximum size of a piece of a log, in bytes."""
@@ -128,7 +129,12 @@ class Outputs:
         except ExecutorError as error:
             raise Refusal(422, "output", str(error), field="name") from error
         if content is None:
-            raise Refusal(404, "not_found", f"The job has no output {name!r}.", hint="It may not be written yet.")
+            raise Refusal(
+                404,
+                "not_found",
+                f"The job has no output {given(name, LONG_GIVEN)}.",
+                hint="It may not be written yet.",
+            )
         return content
 
 

@@ -9,6 +9,7 @@ import msgspec
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import Position, position
 from springtide.scheduler.store.records import JobRecord, JobSpec
+from springtide.scheduler.wording import given
 
 MAX_PAGE = 500
 """Maximum number of items of a page."""
@@ -55,5 +56,5 @@ _ANY = JobRecord(JobSpec(id="", seq=0, user="", project="", submitted=0.0, name=
 
 
 def _unknown(cursor: str) -> Refusal:
-    message = f"{cursor[:40]!r} is not a cursor of this list."
+    message = f"{given(cursor, 40)} is not a cursor of this list."
     return Refusal(422, "invalid", message, field="cursor", hint="Use `next`.")

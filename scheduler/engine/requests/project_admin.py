@@ -61,14 +61,14 @@ def create_project(
     ``members`` are the members by project. ``made_group`` records that the hub's group was created for it.
     """
     if transaction.project(name) is not None:
-        raise Refusal(409, "exists", f"There is a project {name!r} already.", field="name")
+        raise Refusal(409, "exists", f"There is a project {wording.given(name)} already.", field="name")
     if not name or len(name) > 64 or "/" in name or not wording.is_printable(name) or name != name.strip():
         raise Refusal(
             422,
             "invalid",
-            f"{name!r} cannot be a project's name.",
+            f"{wording.given(name)} cannot be a project's name.",
             field="name",
-            hint="Use up to 64 letters, digits, spaces and signs other than '/'.",
+            hint="Use up to 64 letters, digits, spaces and signs other than “/”.",
         )
     before = transaction.policy_projects()
     project = Project(name=name, **_changes(edit, transaction.types))
@@ -93,8 +93,8 @@ def edit_project(
         raise Refusal(
             409,
             "changed",
-            f"The project {name!r} was changed meanwhile: it is at version {record.version}, the change was made "
-            f"on version {edit.version}.",
+            f"The project {wording.given(name)} was changed meanwhile: it is at version {record.version}, the "
+            f"change was made on version {edit.version}.",
             field="version",
             hint="Look at it again, and repeat the change.",
         )
@@ -134,7 +134,7 @@ def delete_project(transaction: Transaction, name: str, by: str) -> bool:
         raise Refusal(
             409,
             "in_use",
-            f"The project {name!r} has {unfinished} unfinished job{'s' if unfinished > 1 else ''}.",
+            f"The project {wording.given(name)} has {unfinished} unfinished job{'s' if unfinished > 1 else ''}.",
             hint="Wait for them to end, or cancel them.",
         )
     children = [child.name for child in transaction.all_projects().values() if child.project.parent == name]
@@ -142,7 +142,7 @@ def delete_project(transaction: Transaction, name: str, by: str) -> bool:
         raise Refusal(
             409,
             "in_use",
-            f"The project {name!r} has projects in it: {', '.join(children)}.",
+            f"The project {wording.given(name)} has projects in it: {', '.join(children)}.",
             hint="Move them elsewhere or delete them first.",
         )
     transaction.put_project(name, None)
@@ -228,7 +228,7 @@ def _changed_since(subject: str) -> Refusal:
     return Refusal(
         409,
         "changed",
-        f"{subject!r} was changed since, so this change cannot be taken back.",
+        f"{wording.given(subject)} was changed since, so this change cannot be taken back.",
         hint="Change it by hand.",
     )
 
@@ -273,7 +273,7 @@ def _differs(record: ProjectRecord, recorded: Mapping[str, Any]) -> bool:
 def _existing(transaction: Transaction, name: str) -> ProjectRecord:
     record = transaction.project(name)
     if record is None:
-        raise Refusal(404, "not_found", f"There is no project {name!r}.")
+        raise Refusal(404, "not_found", f"There is no project {wording.given(name)}.")
     return record
 
 
@@ -287,12 +287,15 @@ def _check(
     project = after[name]
     _check_values(project)
     if project.parent is not None and project.parent not in after:
-        raise Refusal(422, "unknown_project", f"There is no project {project.parent!r}.", field="parent")
+        raise Refusal(
+            422, "unknown_project", f"There is no project {wording.given(project.parent)}.", field="parent"
+        )
     if _has_cycle(name, after):
         raise Refusal(
             422,
             "circle",
-            f"{project.parent!r} is in {name!r} itself, so {name!r} cannot be in it.",
+            f"{wording.given(project.parent)} is in {wording.given(name)} itself, so {wording.given(name)} "
+            "cannot be in it.",
             field="parent",
             hint="Choose a project that is not below this one.",
         )
@@ -305,8 +308,8 @@ def _check(
             raise Refusal(
                 422,
                 "sums",
-                f"The quota{of_type} of {name!r} is {shown} and its limit {limit}: a quota cannot exceed the "
-                "limit.",
+                f"The quota{of_type} of {wording.given(name)} is {shown} and its limit {limit}: a quota cannot "
+                "exceed the limit.",
                 field="quota" if before.get(name) is None or before[name].limit == project.limit else "limit",
             )
     quotas.check_quotas(before, after, transaction.nodes.train(), types, name)
@@ -319,7 +322,9 @@ def _check_values(project: Project) -> None:
     try:
         msgspec.convert({name: getattr(project, name) for name in FIELDS}, wire.ProjectEdit)
     except msgspec.ValidationError as error:
-        raise Refusal(422, "invalid", f"The project {project.name!r} cannot be so: {error}.") from error
+        raise Refusal(
+            422, "invalid", f"The project {wording.given(project.name)} cannot be so: {error}."
+        ) from error
 
 
 def _has_cycle(name: str, projects: Mapping[str, Project]) -> bool:

@@ -38,7 +38,8 @@ def checked(amount: Amount, field: str, types: KnownTypes, environment: Environm
         raise Refusal(
             422,
             "gpu_types",
-            f"{field} names the GPU type {unknown[0]!r}, of which the pool has no {environment.value} GPUs.",
+            f"{field} names the GPU type {wording.given(unknown[0])}, of which the pool has no "
+            f"{environment.value} GPUs.",
             field=field,
             hint=f"Types here: {', '.join(known) or 'none'}.",
         )
@@ -113,10 +114,11 @@ def _too_much(level: Level, gpu_type: str, changed: str) -> Refusal:
         )
     else:
         message = (
-            f"The quotas of the projects in {level.parent!r} would add up to "
-            f"{wording.count(level.total, _kind(gpu_type))}; the quota of {level.parent!r} is {level.capacity}."
+            f"The quotas of the projects in {wording.given(level.parent)} would add up to "
+            f"{wording.count(level.total, _kind(gpu_type))}; the quota of {wording.given(level.parent)} is "
+            f"{level.capacity}."
         )
-    hint = f"Lower the quota of {changed!r} or of another project by {over} first."
+    hint = f"Lower the quota of {wording.given(changed)} or of another project by {over} first."
     return Refusal(409, "sums", message, field="quota", hint=hint)
 
 

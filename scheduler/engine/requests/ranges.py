@@ -79,7 +79,9 @@ def choose_image(asked: str | None, ranges: Lineage, pool_images: Sequence[str] 
         allowed = [image for image in _common_images(ranges, pool_images) if "*" not in image]
         if not allowed:
             name = limited[0][0]
-            raise _refused("image", f"The project {name!r} has no default image.", "Name the image of the job.")
+            raise _refused(
+                "image", f"The project {wording.given(name)} has no default image.", "Name the image of the job."
+            )
         asked = allowed[0]
     image = images.choose_image(asked, pool_images)
     for name, patterns in limited:
@@ -87,7 +89,8 @@ def choose_image(asked: str | None, ranges: Lineage, pool_images: Sequence[str] 
             some = ", ".join(patterns[: images.MAX_SHOWN])
             raise _refused(
                 "image",
-                f"The image {asked!r} is not one of project {name!r}, whose jobs run in {some}.",
+                f"The image {wording.given(asked, wording.LONG_GIVEN)} is not one of project "
+                f"{wording.given(name)}, whose jobs run in {some}.",
                 f"Name one of these, {ASK}.",
             )
     return image
@@ -103,7 +106,9 @@ def check(ranges: wire.JobRanges) -> None:
     wrong = images.wrong_pattern(ranges.images or ())
     if wrong is not None:
         hint = "Write images like registry/name:tag, with * for any characters."
-        raise _refused("ranges", f"{wrong!r} is no name or pattern of images.", hint)
+        raise _refused(
+            "ranges", f"{wording.given(wrong, wording.LONG_GIVEN)} is no name or pattern of images.", hint
+        )
 
 
 def check_use(edit: wire.ProjectEdit, pool_images: Sequence[str] | None) -> None:
@@ -136,7 +141,7 @@ def _bounds(spec: JobSpec, name: str, of: JobRanges) -> Iterator[_Bound]:
     yield _Bound(
         _in(spec.priority, of),
         "priority",
-        f"The priority is {spec.priority}; jobs of project {name!r} may have {of.min_priority} to "
+        f"The priority is {spec.priority}; jobs of project {wording.given(name)} may have {of.min_priority} to "
         f"{of.max_priority}.",
         f"Choose a number within the range, {ASK}.{names}",
     )
@@ -144,15 +149,16 @@ def _bounds(spec: JobSpec, name: str, of: JobRanges) -> Iterator[_Bound]:
     yield _Bound(
         of.max_gpus is None or gpus <= of.max_gpus,
         "gpus",
-        f"The job asks for {wording.gpus(gpus)}; one job of project {name!r} may have up to {of.max_gpus}.",
+        f"The job asks for {wording.gpus(gpus)}; one job of project {wording.given(name)} may have up to "
+        f"{of.max_gpus}.",
         f"Ask for fewer, {ASK}.",
     )
     limit, longest = spec.time_limit, of.max_time_limit
     yield _Bound(
         longest is None or limit is None or limit <= longest,
         "time_limit",
-        f"The time limit is {wording.exactly(limit or 0)}; a job of project {name!r} may run for up to "
-        f"{wording.exactly(longest or 0)}.",
+        f"The time limit is {wording.exactly(limit or 0)}; a job of project {wording.given(name)} may run for up "
+        f"to {wording.exactly(longest or 0)}.",
         f"Choose a shorter time, {ASK}.",
     )
 

@@ -118,7 +118,7 @@ def _check_project(project: str, context: ValidationContext) -> None:
         raise Refusal(
             422,
             "unknown_project",
-            f"There is no project {project!r}.",
+            f"There is no project {wording.given(project)}.",
             field="project",
             hint=f"Projects: {known}.",
         )
@@ -151,7 +151,9 @@ def _priority(value: object) -> int:
         if value in PRIORITIES:
             return PRIORITIES[value]
         if not (value.isascii() and value.isdigit()):
-            raise invalid_field("priority", f"There is no priority {value!r}.", f"Use {names}, or a number.")
+            raise invalid_field(
+                "priority", f"There is no priority {wording.given(value)}.", f"Use {names}, or a number."
+            )
         value = int(value[:10])
     number: int = _option("priority", value)
     return number
@@ -194,7 +196,9 @@ def _check_texts(submission: wire.Submission, settings: EngineSettings) -> None:
     cwd = submission.cwd
     if cwd is not None and (not _count_bytes("cwd", cwd) or not cwd.startswith("/")):
         raise invalid_field(
-            "cwd", f"The working directory {cwd!r} is not an absolute path.", "Give the whole path, from /."
+            "cwd",
+            f"The working directory {wording.given(cwd, wording.LONG_GIVEN)} is not an absolute path.",
+            "Give the whole path, from /.",
         )
 
 
@@ -212,7 +216,7 @@ def _count_bytes(field: str, text: str) -> int:
 def _check_env(env: Mapping[str, str], settings: EngineSettings) -> None:
     for name in env:
         if not name or "=" in name or not wording.is_printable(name):
-            raise invalid_field("env", f"{name!r} cannot be the name of an environment variable.")
+            raise invalid_field("env", f"{wording.given(name)} cannot be the name of an environment variable.")
     size = sum(_count_bytes("env", name) + _count_bytes("env", value) + 2 for name, value in env.items())
     if size > settings.max_env_bytes:
         raise invalid_field(
@@ -239,21 +243,25 @@ def _check_files(files: Mapping[str, bytes], settings: EngineSettings) -> None:
     folders = {str(parent) for name in files for parent in PurePosixPath(name).parents}
     both = folders & files.keys()
     if both:
-        raise invalid_field("files", f"{min(both)!r} is sent as a file and as a folder.")
+        raise invalid_field("files", f"{wording.given(min(both))} is sent as a file and as a folder.")
 
 
 def _check_file_name(name: str) -> None:
     parts = name.split("/")
     if not name or name.startswith("/") or not wording.is_printable(name) or "\\" in name:
         raise invalid_field(
-            "files", f"{name!r} cannot be a file's name.", "Use relative paths with forward slashes."
+            "files",
+            f"{wording.given(name, wording.LONG_GIVEN)} cannot be a file's name.",
+            "Use relative paths with forward slashes.",
         )
     if any(part in {"", ".", ".."} for part in parts):
         raise invalid_field(
-            "files", f"The path {name!r} leaves the job's own folder or is not plain.", "Leave out '.' and '..'."
+            "files",
+            f"The path {wording.given(name, wording.LONG_GIVEN)} leaves the job's own folder or is not plain.",
+            "Leave out “.” and “..”.",
         )
     if any(len(part.encode()) > 255 for part in parts) or len(name.encode()) > 1024:
-        raise invalid_field("files", f"The path {name[:60]!r}… is too long.")
+        raise invalid_field("files", f"The path {wording.given(name, 60)} is too long.")
 
 
 def _grace(wish: wire.Wish, settings: EngineSettings) -> float | None:
@@ -344,7 +352,7 @@ def _check_domain(spec: JobSpec, nodes: Sequence[Node]) -> None:
             room[domain] = room.get(domain, 0) + gpus // spec.gpus
     levels = f"Levels here: {', '.join(_levels(nodes))}."
     if not room:
-        raise invalid_field("require", f"No train node belongs to a {spec.require!r}.", levels)
+        raise invalid_field("require", f"No train node belongs to a {wording.given(spec.require)}.", levels)
     if max(room.values()) < spec.min_workers:
         raise invalid_field(
             "require",
@@ -377,15 +385,15 @@ def _check_limits(spec: JobSpec, context: ValidationContext, gpu_type: str, show
         if limit is not None and least > limit:
             raise invalid_field(
                 "gpus",
-                f"The job needs {wording.gpus(least)}; the project {project.name!r} may never hold more than "
-                f"{limit}{of_type}.",
+                f"The job needs {wording.gpus(least)}; the project {wording.given(project.name)} may never hold "
+                f"more than {limit}{of_type}.",
                 "Ask for fewer GPUs, or ask an admin of this hub for a higher limit.",
             )
         if not spec.preemptible and quota is not None and least > quota:
             raise invalid_field(
                 "preemptible" if spec.priority < PREEMPTIBLE_BELOW else "priority",
                 f"A job that cannot be paused has to fit in the quota: it needs {wording.gpus(least)}, and "
-                f"the quota of {project.name!r} is {quota}{of_type}.",
+                f"the quota of {wording.given(project.name)} is {quota}{of_type}.",
                 "Let it be paused (a priority below 100), or ask for fewer GPUs.",
             )
 

@@ -67,7 +67,7 @@ def _types_to_try(transaction: Transaction, gpu_type: str) -> tuple[str, ...]:
         raise Refusal(
             422,
             "gpu_types",
-            f"There are no build GPUs of the type {gpu_type!r}.",
+            f"There are no build GPUs of the type {wording.given(gpu_type)}.",
             field="gpu_type",
             hint=f"Types here: {', '.join(filter(None, known)) or 'none'}.",
         )

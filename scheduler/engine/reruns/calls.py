@@ -43,7 +43,8 @@ class RerunCalls:
             raise Refusal(
                 409,
                 "trial",
-                f"The job {job_id!r} is a trial of the sweep {job.sweep!r}, and is not run again by itself.",
+                f"The job {wording.given(job_id)} is a trial of the sweep {wording.given(job.sweep)}, and is "
+                "not run again by itself.",
                 hint="Retry the failed trials of the sweep while it is unfinished, or run the whole sweep again.",
             )
         return job
@@ -77,8 +78,8 @@ class RerunCalls:
             raise Refusal(
                 410,
                 "files_gone",
-                f"The files of job {spec.id!r} are not in the pool any more, so it cannot be run again. Those of "
-                f"an ended job are kept for {kept}, as long as all of one person take less than "
+                f"The files of job {wording.given(spec.id)} are not in the pool any more, so it cannot be run "
+                f"again. Those of an ended job are kept for {kept}, as long as all of one person take less than "
                 f"{self._settings.max_ended_bytes_per_user / 2**20:.0f} MiB.",
                 hint="Submit it once more from the notebook or directory it came from.",
             ) from None

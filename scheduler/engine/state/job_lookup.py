@@ -7,6 +7,7 @@ from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.lru_cache import LruCache
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.wording import given
 
 MAX_ENDED = 512
 """Maximum number of ended jobs in memory."""
@@ -43,4 +44,4 @@ class JobLookup:
 
 def job_not_found(job_id: str) -> Refusal:
     """Return the refusal for an unknown job."""
-    return Refusal(404, "not_found", f"There is no job {job_id!r}.")
+    return Refusal(404, "not_found", f"There is no job {given(job_id)}.")

@@ -16,6 +16,7 @@ from springtide.scheduler.engine.sweeps import changes
 from springtide.scheduler.model import JobState
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobRecord, TrialQuery
+from springtide.scheduler.wording import given
 
 ORDERS: Final = ("trial", "value")
 """Orders of trials; a minus before one reverses it."""
@@ -65,7 +66,7 @@ class SweepCalls:
     async def _sweep(self, sweep_id: str) -> JobRecord:
         sweep = await self._jobs.get(sweep_id)
         if not sweep.is_sweep:
-            raise Refusal(404, "not_found", f"The job {sweep_id!r} is no sweep, so it has no trials.")
+            raise Refusal(404, "not_found", f"The job {given(sweep_id)} is no sweep, so it has no trials.")
         return sweep
 
     async def _entries(self, sweep: JobRecord, query: TrialQuery) -> list[tuple[int, str | None]]:
@@ -126,12 +127,12 @@ def trial_query(sweep: str, order: str, states: str) -> TrialQuery:
     """Return the query of a list of trials. Raises `Refusal` for an unknown order or state."""
     if order.removeprefix("-") not in ORDERS:
         hint = f"Known are: {', '.join(ORDERS)}; a minus before one reverses it."
-        raise Refusal(422, "invalid", f"{order[:40]!r} is no order of trials.", field="sort", hint=hint)
+        raise Refusal(422, "invalid", f"{given(order, 40)} is no order of trials.", field="sort", hint=hint)
     wanted = frozenset(filter(None, states.split(",")))
     unknown = sorted(wanted - set(STATES))
     if unknown:
         hint = f"Known are: {', '.join(STATES)}."
-        raise Refusal(422, "invalid", f"{unknown[0][:40]!r} is no state of a trial.", field="state", hint=hint)
+        raise Refusal(422, "invalid", f"{given(unknown[0], 40)} is no state of a trial.", field="state", hint=hint)
     return TrialQuery(sweep, wanted, order)
 
 
@@ -139,7 +140,7 @@ def _position(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 9):
-        message = f"{cursor[:40]!r} is not a cursor of this list."
+        message = f"{given(cursor, 40)} is not a cursor of this list."
         raise Refusal(422, "invalid", message, field="cursor", hint="Use `next`.")
     return int(cursor)
 

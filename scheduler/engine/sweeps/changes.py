@@ -93,13 +93,15 @@ def edit(transaction: Transaction, sweep: JobRecord, change: wire.TrialsEdit) ->
 def check_unfinished(job: JobRecord, what: str) -> None:
     """Raise `Refusal` for what is no sweep, and for one that has ended or is being cancelled."""
     if not job.is_sweep:
-        raise Refusal(409, "no_sweep", f"The job {job.id!r} is no sweep, so it has no trials to {what}.")
+        raise Refusal(
+            409, "no_sweep", f"The job {wording.given(job.id)} is no sweep, so it has no trials to {what}."
+        )
     if job.state.final or job.standing.stopping:
         state = job.state.value if job.state.final else JobState.CANCELLED.value
         raise Refusal(
             409,
             "ended",
-            f"The sweep {job.id!r} has ended ({state}); there is nothing to {what}.",
+            f"The sweep {wording.given(job.id)} has ended ({state}); there is nothing to {what}.",
             hint="Submit a sweep of what is missing. With retries=1 failed trials are tried again by themselves.",
         )
 

@@ -17,7 +17,7 @@ def checked_tags(given: Sequence[str], field: str = "tags") -> tuple[str, ...]:
             raise Refusal(
                 422,
                 "invalid",
-                f"{tag[: wire.MAX_TAG]!r} cannot be a tag.",
+                f"{wording.given(tag, wire.MAX_TAG)} cannot be a tag.",
                 field=field,
                 hint=f"Use words of at most {wire.MAX_TAG} characters, without spaces and commas.",
             )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from springtide.scheduler import wording
 from springtide.scheduler.executors.accounts.account import Account, AccountError, home_name
 from springtide.scheduler.executors.accounts.ownership import make_private
 from springtide.scheduler.executors.accounts.reach import closed_ways, interpreter_places, may_enter, may_mount
@@ -71,7 +72,7 @@ class Accounts:
         Raises `AccountError` if she cannot have one.
         """
         if not user or "\0" in user:
-            raise AccountError(f"{user!r} cannot be the name of an account.")
+            raise AccountError(f"{wording.given(user)} cannot be the name of an account.")
         with self._locked():
             known = self._read()
             uid = known.get(user)
@@ -89,15 +90,15 @@ class Accounts:
         with suppress(KeyError):
             other = pwd.getpwuid(uid).pw_name
             raise AccountError(
-                f"The uid {uid}, which the pool gave to {user!r}, is now that of the account {other!r} of this "
-                f"machine. Give {other!r} another one."
+                f"The uid {uid}, which the pool gave to {wording.given(user)}, is now that of the account "
+                f"{wording.given(other)} of this machine. Give {wording.given(other)} another one."
             )
         home = self._homes / home_name(user)
         try:
             make_private(home, (uid, uid))
         except OSError as error:
             raise AccountError(
-                f"The home directory {home} of {user!r} cannot be made: {error.strerror}."
+                f"The home directory {home} of {wording.given(user)} cannot be made: {error.strerror}."
             ) from error
         shell = next((each for each in SHELLS if Path(each).exists()), SHELLS[-1])
         return self._with_view(Account(user, uid, uid, (uid,), str(home), shell, numeric=True))
@@ -207,8 +208,8 @@ def _account_of_machine(user: str) -> Account | None:
         return None
     if entry.pw_uid < LOWEST_UID:
         raise AccountError(
-            f"Neither jobs nor notebooks run as {user!r}: uid {entry.pw_uid} is an account of the system (below "
-            f"{LOWEST_UID}). Let this person log in under another name."
+            f"Neither jobs nor notebooks run as {wording.given(user)}: uid {entry.pw_uid} is an account of the "
+            f"system (below {LOWEST_UID}). Let this person log in under another name."
         )
     groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
     return Account(
@@ -240,9 +241,15 @@ def _mapped_uids() -> Iterable[tuple[int, int]]:
 def _taken_ids() -> Iterator[tuple[range, str]]:
     """Yield what has ids on this machine, as far as its files list them."""
     for entry in pwd.getpwall():
-        yield range(entry.pw_uid, entry.pw_uid + 1), f"the account {entry.pw_name!r} (uid {entry.pw_uid})"
+        yield (
+            range(entry.pw_uid, entry.pw_uid + 1),
+            f"the account {wording.given(entry.pw_name)} (uid {entry.pw_uid})",
+        )
     for group in grp.getgrall():
-        yield range(group.gr_gid, group.gr_gid + 1), f"the group {group.gr_name!r} (gid {group.gr_gid})"
+        yield (
+            range(group.gr_gid, group.gr_gid + 1),
+            f"the group {wording.given(group.gr_name)} (gid {group.gr_gid})",
+        )
     for path in SUBORDINATE:
         with suppress(FileNotFoundError):
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -250,4 +257,7 @@ def _taken_ids() -> Iterator[tuple[range, str]]:
                 first, _, count = numbers.partition(":")
                 if first.isdecimal() and count.isdecimal():
                     taken = range(int(first), int(first) + int(count))
-                    yield taken, f"the subordinate ids of {name!r} in {path} ({first}, {count} of them)"
+                    yield (
+                        taken,
+                        f"the subordinate ids of {wording.given(name)} in {path} ({first}, {count} of them)",
+                    )

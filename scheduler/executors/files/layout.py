@@ -15,6 +15,7 @@ from typing import Any
 from springtide.scheduler.executors.base import HISTORY, AttemptKey, ExecutorError, Exit, ExitKind
 from springtide.scheduler.executors.files.plain import DIRECTORY, make_directory, replace_file, write_tree
 from springtide.scheduler.executors.supervisor.records import RUN_TIME, leave, take_lock, write_record
+from springtide.scheduler.wording import given
 
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 DISCARDED = "discarded"
@@ -84,7 +85,7 @@ class Layout:
     def job(self, job: str) -> JobPlaces:
         """Return the paths of a job. Raises `ExecutorError` if this cannot be the id of a job."""
         if not _JOB.fullmatch(job):
-            raise ExecutorError(f"{job!r} is not the id of a job.")
+            raise ExecutorError(f"{given(job)} is not the id of a job.")
         return JobPlaces(self.jobs / job)
 
     def attempt(self, key: AttemptKey) -> Path:

@@ -11,6 +11,7 @@ from typing import BinaryIO
 from springtide.scheduler.executors.base import ExecutorError, OutputFile
 from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.files.plain import DIRECTORY, open_plain
+from springtide.scheduler.wording import LONG_GIVEN, given
 
 DEEPEST = 8
 """Maximum depth of a listed folder."""
@@ -72,5 +73,7 @@ def open_output(places: JobPlaces, parts: tuple[str, ...], limit: int) -> Binary
     size = os.fstat(file).st_size
     if size > limit:
         opened.close()
-        raise ExecutorError(f"{'/'.join(parts)!r} has {size} bytes; at most {limit} can be fetched.")
+        raise ExecutorError(
+            f"{given('/'.join(parts), LONG_GIVEN)} has {size} bytes; at most {limit} can be fetched."
+        )
     return opened

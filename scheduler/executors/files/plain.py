@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from springtide.scheduler.executors.base import ExecutorError
+from springtide.scheduler.wording import LONG_GIVEN, given
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -30,7 +31,8 @@ def relative_parts(name: str) -> tuple[str, ...]:
         or any(len(os.fsencode(part)) > LONGEST_PART for part in parts)
     ):
         raise ExecutorError(
-            f"{name!r} is not a path inside the directory it belongs to, such as 'models/best.pt'."
+            f"{given(name, LONG_GIVEN)} is not a path inside the directory it belongs to, such as "
+            "“models/best.pt”."
         )
     return parts
 
@@ -56,12 +58,12 @@ def open_plain(root: Path, parts: Iterable[str], owner: int | None = None) -> in
         return None
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
-            raise ExecutorError(f"{shown!r} is not a plain file.") from error
-        raise ExecutorError(f"{shown!r} cannot be read: {error.strerror}.") from error
+            raise ExecutorError(f"{given(shown, LONG_GIVEN)} is not a plain file.") from error
+        raise ExecutorError(f"{given(shown, LONG_GIVEN)} cannot be read: {error.strerror}.") from error
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode) or (owner is not None and found.st_uid != owner):
         os.close(file)
-        raise ExecutorError(f"{shown!r} is not a plain file of the job.")
+        raise ExecutorError(f"{given(shown, LONG_GIVEN)} is not a plain file of the job.")
     return file
 
 
@@ -84,7 +86,9 @@ def write_tree(root: Path, files: Mapping[str, bytes], owner: tuple[int, int] | 
             mode = 0o700 if content.startswith(b"#!") else 0o600
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         except (FileExistsError, NotADirectoryError) as error:
-            raise ExecutorError(f"The file {name!r} clashes with another file of the job.") from error
+            raise ExecutorError(
+                f"The file {given(name, LONG_GIVEN)} clashes with another file of the job."
+            ) from error
         with os.fdopen(file, "wb") as opened:
             opened.write(content)
             opened.flush()
@@ -117,7 +121,7 @@ def replace_file(directory: Path, name: str, content: bytes, owner: tuple[int, i
         os.rename(temporary, name, src_dir_fd=handle, dst_dir_fd=handle)
     except (IsADirectoryError, FileExistsError, PermissionError) as error:
         raise ExecutorError(
-            f"Something is in the place of the job's file {name!r}, and cannot be replaced."
+            f"Something is in the place of the job's file {given(name, LONG_GIVEN)}, and cannot be replaced."
         ) from error
     finally:
         os.close(handle)

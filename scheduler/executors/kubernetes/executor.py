@@ -35,6 +35,7 @@ from springtide.scheduler.executors.kubernetes.settings import KubernetesSetting
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.kube import Api, ApiError
 from springtide.scheduler.model import Node
+from springtide.scheduler.wording import given
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -158,9 +159,11 @@ class KubernetesExecutor(Executor):
             if node is None and inventory.has_seen(worker.node):
                 raise NodeGoneError(f"The node {worker.node} has left the pool.")
             if node is None:
-                raise ExecutorError(f"There is no train node {worker.node!r} in the cluster.")
+                raise ExecutorError(f"There is no train node {given(worker.node)} in the cluster.")
             if not all(0 <= index < node.gpus for index in worker.gpus):
-                raise ExecutorError(f"Node {node.name!r} has {node.gpus} GPUs, not those numbered {worker.gpus}.")
+                raise ExecutorError(
+                    f"Node {given(node.name)} has {node.gpus} GPUs, not those numbered {worker.gpus}."
+                )
             resources.append(node.resource)
         return tuple(resources)
 

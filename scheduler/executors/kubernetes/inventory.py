@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from springtide.scheduler import wording
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod, Taint
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import (
@@ -141,7 +142,9 @@ def static_nodes(settings: KubernetesSettings) -> list[Node]:
     names = [node.name for node in nodes]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise ExecutorError(f"static_nodes: {twice!r} is listed twice. Expected one entry for each resource.")
+        raise ExecutorError(
+            f"static_nodes: {wording.given(twice)} is listed twice. Expected one entry for each resource."
+        )
     return nodes
 
 
@@ -157,8 +160,8 @@ def _static_node(given: Mapping[str, Any], settings: KubernetesSettings) -> Node
         wrong = wrong or str(error)
     if wrong:
         raise ExecutorError(
-            f"static_nodes: {dict(given)!r} is not a node ({wrong}). Expected name and gpus, and optionally "
-            f"gpu_type, resource, environment (train or build) and labels."
+            f"static_nodes: {wording.given(dict(given))} is not a node ({wrong}). Expected name and gpus, and "
+            "optionally gpu_type, resource, environment (train or build) and labels."
         )
     name = pool_names(host, (resource,), settings.gpu_resources)[resource]
     return Node(

@@ -34,6 +34,7 @@ from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRe
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.rendezvous import Rendezvous, template
 from springtide.scheduler.executors.supervisor.records import write_record
+from springtide.scheduler.wording import LONG_GIVEN, given
 
 SUPERVISOR_SOURCE = Path(supervisor.__file__).parent
 LOG_CAP = 64 << 20
@@ -86,9 +87,9 @@ class LaunchRecords:
         in_home = f"{spec.cwd or ''}/".startswith(f"{self._settings.home_path.rstrip('/')}/")
         if home is None and in_home:
             raise ExecutorError(
-                f"The working directory {spec.cwd!r} is in a home, but {spec.user} has none in the cluster: no "
-                f"volume claim in the namespace {self._settings.namespace} belongs to that name. Start a notebook "
-                f"once, or leave out cwd."
+                f"The working directory {given(spec.cwd, LONG_GIVEN)} is in a home, but {spec.user} has none in "
+                f"the cluster: no volume claim in the namespace {self._settings.namespace} belongs to that name. "
+                "Start a notebook once, or leave out cwd."
             )
         without_files = replace(spec, files={}, history=None)
         digest = manifests.digest(spec, image, home)

@@ -32,6 +32,7 @@ from springtide.scheduler.executors.rendezvous import Rendezvous, template, work
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.executors.supervisor.records import write_record
 from springtide.scheduler.model import Environment, Gpu, Node, Worker
+from springtide.scheduler.wording import given
 
 PROGRAM = Path(supervisor.__file__).parent
 ADDRESS = "127.0.0.1"
@@ -158,8 +159,10 @@ class Launcher:
             if node.name == worker.node and node.environment is Environment.TRAIN:
                 if all(0 <= index < node.gpus for index in worker.gpus):
                     return [node.devices[index] for index in worker.gpus]
-                raise ExecutorError(f"Node {node.name!r} has {node.gpus} GPUs, not those numbered {worker.gpus}.")
-        raise ExecutorError(f"There is no train node {worker.node!r} on this machine.")
+                raise ExecutorError(
+                    f"Node {given(node.name)} has {node.gpus} GPUs, not those numbered {worker.gpus}."
+                )
+        raise ExecutorError(f"There is no train node {given(worker.node)} on this machine.")
 
 
 def _gangs(spec: AttemptSpec) -> list[dict[str, str]]:

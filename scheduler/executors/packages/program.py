@@ -121,7 +121,9 @@ def run(place: Path, requirements: Sequence[str], most: int, argv: Sequence[str]
             try:
                 os.execvpe(words[0], words, environment)  # noqa: S606 - there is no shell on purpose
             except OSError as error:
-                raise SystemExit(f"The program {words[0]!r} cannot be run: {error.strerror}.") from None
+                raise SystemExit(
+                    f"The program “{repr(words[0])[1:-1]}” cannot be run: {error.strerror}."
+                ) from None
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -59,9 +59,14 @@ def run_worker(spec: dict[str, Any], env: dict[str, str], output: int, trouble: 
 def refusal(spec: dict[str, Any], stage: str, why: str) -> str:
     """Return the sentence that says why a worker could not be started."""
     if stage == "program":
-        return f"The program {spec['argv'][0]!r} cannot be run: {why}."
+        return f"The program {_given(spec['argv'][0])} cannot be run: {why}."
     if stage == "directory":
-        return f"The working directory {spec['cwd']!r} cannot be entered: {why}."
+        return f"The working directory {_given(spec['cwd'])} cannot be entered: {why}."
     if stage == "account":
-        return f"The job cannot run as the account {spec['account']['name']!r}: {why}."
+        return f"The job cannot run as the account {_given(spec['account']['name'])}: {why}."
     return f"The job's processes cannot be prepared ({stage}): {why}."
+
+
+def _given(text: str) -> str:
+    """Return a text as `springtide.scheduler.wording.given` does, which this program cannot import."""
+    return f"“{repr(text[:1000])[1:-1]}”"

@@ -10,6 +10,7 @@ import msgspec
 from springtide.scheduler.wire import OPTIONS, BadOption, Me, Option, ProjectChoice, Surface, durations
 from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wire.submission import offered
+from springtide.scheduler.wording import given
 
 COMMON: Final = ("gpus", "workers", "gpu_types", "project", "priority", "time_limit", "image")
 """The options that are shown at once, in this order; the others stand under "More options"."""
@@ -123,7 +124,7 @@ def typed_options(typed: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, s
 def _option(name: str) -> Option:
     option = OPTIONS.get(name)
     if option is None or not option.offered & Surface.FORM:
-        raise BadOption(name, f"{name[:80]!r} is no option of the form.")
+        raise BadOption(name, f"{given(name)} is no option of the form.")
     return option
 
 

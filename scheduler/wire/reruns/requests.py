@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from springtide.scheduler import wording
 from springtide.scheduler.wire.options import BadOption
 from springtide.scheduler.wire.shapes import MAX_NAME, Request
 from springtide.scheduler.wire.submission import OPTIONS, Submission
@@ -47,7 +48,7 @@ def changes_of(request: Struct) -> dict[str, Any]:
 def _read(typed: dict[str, str]) -> dict[str, Any]:
     unknown = typed.keys() - OPTIONS.keys()
     if unknown:
-        raise BadOption("typed", f"{min(unknown)[:MAX_NAME]!r} is no option of a job.")
+        raise BadOption("typed", f"{wording.given(min(unknown), MAX_NAME)} is no option of a job.")
     return {
         name: OPTIONS[name].read(text) if text.strip() else OPTIONS[name].default for name, text in typed.items()
     }

@@ -215,7 +215,7 @@ async def test_a_node_nobody_has_heard_of_is_refused(bench: KubeBench) -> None:
     ended = (await bench.run(bench.job(placement=(Worker(0, "nowhere", (0,)),)))).exit
     assert ended is not None
     assert ended.kind is ExitKind.REFUSED
-    assert "'nowhere'" in ended.detail
+    assert "“nowhere”" in ended.detail
 
 
 async def test_a_missing_volume_is_told_in_words(make_bench: Any) -> None:

@@ -157,5 +157,5 @@ def test_static_nodes_may_list_a_resource_each() -> None:
         ("a/mig-1g.5gb", "a100-mig-1g.5gb", SLICE),
         ("b", "amd", AMD),
     ]
-    with pytest.raises(ExecutorError, match="'a' is listed twice"):
+    with pytest.raises(ExecutorError, match="“a” is listed twice"):
         static_nodes(settings(static_nodes=(given[0], given[0])))

@@ -114,19 +114,19 @@ def test_gpus_of_one_start_are_not_left_to_the_next(hub: KubeHub) -> None:
             "joe",
             {"profile": "speech"},
             403,
-            "'speech' is not for you: for members of speech only; you are of vision",
+            "“speech” is not for you: for members of speech only; you are of vision",
         ),
         ("jemma", {"profile": "vision"}, 403, "for members of vision only; you are of speech"),
-        ("joe", {"profile": "none"}, 400, "There is no profile 'none'. Yours: plain, vision."),
+        ("joe", {"profile": "none"}, 400, "There is no profile “none”. Yours: plain, vision."),
         ("joe", {"profile": {"slug": "speech"}}, 400, "There is no profile"),
         (
             "joe",
             {"profile": "vision", "memory": "endless"},
             400,
-            "memory is 'endless'; expected one of little, absurd",
+            "memory is “endless”; expected one of little, absurd",
         ),
-        ("joe", {"profile": "plain", "memory": "little"}, 400, "Unknown option 'memory'"),
-        ("joe", {"image": "evil/miner:1"}, 400, "Unknown option 'image'"),
+        ("joe", {"profile": "plain", "memory": "little"}, 400, "Unknown option “memory”"),
+        ("joe", {"image": "evil/miner:1"}, 400, "Unknown option “image”"),
         ("joe", {"gpus": -1}, 400, "gpus is -1"),
     ],
 )
@@ -302,7 +302,7 @@ def test_one_service_is_at_work_and_others_wait_leave_when_told_and_take_over(
         hub.hold("somebody-else")
         takes_over = second.process("service")
         until("the second one's end", lambda: not takes_over.runs(), seconds=START_TIMEOUT_S)
-        said = "springtide: The service somebody-else is at work on the pool 'springtide' now."
+        said = "springtide: The service somebody-else is at work on the pool “springtide” now."
         assert said in second.log("service")
         hub.hold("")
 
@@ -333,7 +333,7 @@ def test_a_train_job_runs_in_an_image_of_the_list_and_no_other(hub: KubeHub, clu
         return {one["type"]: one["message"] for one in found if one["status"] != "Unknown"}
 
     said = until("the refusal", lambda: conditions("bad").get("Accepted"))
-    assert "'evil/miner:1' is not on this pool's list: lab/notebook:1, lab/*" in said
+    assert "“evil/miner:1” is not on this pool's list: lab/notebook:1, lab/*" in said
     pods = f"/api/v1/namespaces/{place}/pods"
     [pod] = until("the pod", lambda: cluster.items(pods))
     assert pod["spec"]["containers"][0]["image"] == "lab/torch:2"

@@ -94,8 +94,8 @@ def test_the_schema_and_the_spec_know_the_same_fields_and_defaults():
     [
         ({"hostNetwork": True}, "spec.hostNetwork", "cannot set hostNetwork"),
         ({"volumes": [], "nodeName": "n1"}, "spec.nodeName", "nodeName, volumes"),
-        ({"project": "speech"}, "spec.project", "belong to the project 'vision'"),
-        ({"user": "susan"}, "spec.user", "belong to the user 'kubernetes:vision'"),
+        ({"project": "speech"}, "spec.project", "belong to the project “vision”"),
+        ({"user": "susan"}, "spec.user", "belong to the user “kubernetes:vision”"),
         ({"min_workers": 1}, "spec.min_workers", "There is no field"),
         ({"gpu": 2}, "spec.gpu", "There is no field"),
         ({"command": []}, "spec.command", "a list"),
@@ -125,7 +125,7 @@ def test_a_manifest_cannot_say_that_it_is_somebody_elses(kind):
     theirs = {kind: {"springtide.io/project": "speech"}}
     refusal = refused(metadata=theirs)
     assert refusal.field == f"metadata.{kind}"
-    assert "'vision'" in refusal.message
+    assert "“vision”" in refusal.message
     own = {kind: {"springtide.io/project": "vision", "springtide.io/user": "kubernetes:vision"}}
     assert submission_of(manifest(metadata=own), OWNER).key == "u-1"
 
@@ -166,7 +166,7 @@ def test_nobody_in_particular_is_a_user_of_the_projects_own():
 def test_a_namespace_that_is_nobodys_is_refused_in_words(labels, annotations, words):
     with pytest.raises(Refusal, match=words) as refusal:
         owner_of(namespace(labels, annotations))
-    assert "'team-a'" in refusal.value.message
+    assert "“team-a”" in refusal.value.message
 
 
 def test_a_namespace_may_be_one_pools():

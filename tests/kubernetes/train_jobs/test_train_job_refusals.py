@@ -19,7 +19,7 @@ REFUSED: Any = {
     "unknown": ({"gpuCount": 2}, "UnknownField", "spec.gpuCount: There is no field"),
     "image": ({"image": "evil.test/miner:1"}, "Image", "registry.test/team/*"),
     "gpus": ({"gpus": 64}, "Invalid", "the largest train node has 4"),
-    "priority": ({"priority": "urgent"}, "Invalid", "There is no priority 'urgent'"),
+    "priority": ({"priority": "urgent"}, "Invalid", "There is no priority “urgent”"),
     "directory": ({"workingDirectory": "work"}, "Invalid", "spec.workingDirectory"),
     "time": ({"timeLimit": "soon"}, "Invalid", "spec.timeLimit"),
     "grace": ({"grace": "2h"}, "Invalid", "spec.grace"),
@@ -62,7 +62,7 @@ async def test_a_manifest_that_claims_another_project_is_refused(pool, team):
     for kind in ("labels", "annotations"):
         await team.apply(kind, metadata={kind: {"springtide.io/project": "speech"}})
         found = await team.until("refused", kind)
-        assert "the project 'vision'" in told(found)["Accepted"][2]
+        assert "the project “vision”" in told(found)["Accepted"][2]
 
 
 async def test_what_the_schema_knows_to_be_wrong_never_gets_into_the_cluster(team):
@@ -95,7 +95,7 @@ async def test_an_unknown_project_is_told_and_taken_in_once_it_is_there(pool, te
     assert told(found)["Accepted"][1] == "UnknownProject"
     await pool.engine.create_project("audio", wire.ProjectEdit(quota=0), "admin", members={})
     found = await team.until_true(lambda found: told(found)["Accepted"][1] == "NoQuota")
-    assert "The project 'audio' has no quota" in found["status"]["reason"]
+    assert "The project “audio” has no quota" in found["status"]["reason"]
     vision = wire.ProjectEdit(quota=3)
     await pool.engine.edit_project("vision", vision, "admin", members={})
     await pool.engine.edit_project("audio", wire.ProjectEdit(quota=1), "admin", members={})

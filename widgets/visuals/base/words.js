@@ -104,6 +104,12 @@ export function listed(items, most = 3) {
   return some.length > 1 ? `${some.slice(0, -1).join(", ")} and ${some.at(-1)}` : (some[0] ?? "");
 }
 
+/** What somebody typed as a message repeats it: in quotes, on one line, at most 80 characters of it. */
+export function given(text) {
+  const words = clean(text);
+  return `“${words.length > 80 ? `${words.slice(0, 80)}…` : words}”`;
+}
+
 /** Lines as a voice reads them: each ends as a sentence does. */
 export function aloud(lines) {
   return lines.map((line) => (/[.!?]$/.test(line) ? line : `${line}.`)).join(" ");

@@ -6,7 +6,7 @@ import { call, site } from "../site.js";
 import { parsed } from "./sums.js";
 import { h } from "../visuals/base/dom.js";
 import { emptyState } from "../visuals/base/glyphs.js";
-import { clean } from "../visuals/base/words.js";
+import { clean, given } from "../visuals/base/words.js";
 
 const HEADS = ["person", "projects", "build GPUs held", "build quota", "own build quota", ""];
 
@@ -111,6 +111,6 @@ function ownQuota(texts, person) {
 function ownNumber(text) {
   if (text.trim() === "") return null;
   const value = parsed(text);
-  if (value === undefined) throw Object.assign(new Error(`The build quota is “${text}”; expected a whole number from 0, or nothing for that of the projects.`), { field: "build_quota" });
+  if (value === undefined) throw Object.assign(new Error(`The build quota is ${given(text)}; expected a whole number from 0, or nothing for that of the projects.`), { field: "build_quota" });
   return value;
 }

@@ -3,7 +3,7 @@
 import { call } from "../site.js";
 import { parsed } from "./sums.js";
 import { h } from "../visuals/base/dom.js";
-import { clean } from "../visuals/base/words.js";
+import { clean, given } from "../visuals/base/words.js";
 
 const WHOLE = "a whole number from 0";
 const UNITS = { d: 86400, h: 3600, m: 60, s: 1 };
@@ -102,7 +102,7 @@ function read(texts) {
   for (const [field, text] of Object.entries(texts)) {
     const known = FIELDS[field];
     const value = known.read(text);
-    if (value === undefined) throw Object.assign(new Error(`The ${known.title} is “${text}”; expected ${known.expected}.`), { field: "ranges" });
+    if (value === undefined) throw Object.assign(new Error(`The ${known.title} is ${given(text)}; expected ${known.expected}.`), { field: "ranges" });
     values[field] = value;
   }
   return values;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from springtide.scheduler.executors.base import AttemptKey, ExecutorError
+from springtide.scheduler.wording import given
 
 JOB = "springtide.io/job"
 ATTEMPT = "springtide.io/attempt"
@@ -27,7 +28,8 @@ def check_job(job: str) -> str:
     """Return the id if it can be part of a name in the cluster. Raises `ExecutorError` otherwise."""
     if not _JOB_ID.fullmatch(job):
         raise ExecutorError(
-            f"{job!r} cannot be the id of a job on a cluster: expected small letters, digits and '-', 40 at most."
+            f"{given(job)} cannot be the id of a job on a cluster: expected small letters, digits and “-”, 40 "
+            "at most."
         )
     return job
 
