@@ -128,7 +128,7 @@ def _choose(
         raise Refusal(
             409,
             "no_build_gpus",
-            f"This notebook asks for {wording.gpus(gpus)}, within the build quota, but "
+            f"This workspace asks for {wording.gpus(gpus)}, within the build quota, but "
             f"only {wording.count(most, kind)} {wording.plural(most, 'is', 'are')} free on one machine.",
             field="gpus",
             hint=f"Something else holds build GPUs; try again later. {ADMIN_HINT}",
