@@ -83,7 +83,7 @@ def output_target(job_id: str, name: str) -> Target | Problem:
     """
     parts = name.split("/")
     if not re.fullmatch(_ID, job_id, re.ASCII) or len(name) > MAX_NAME or not {"", ".", ".."}.isdisjoint(parts):
-        return _refusal(404, "not_found", f"{name[:80]!r} is no name of a job's output.")
+        return _refusal(404, "not_found", f"{given(name)} is no name of a job's output.")
     encoded = [quote(part, safe="") for part in parts]
     return Target("GET", "/".join(("jobs", job_id, "output", *encoded)))
 
