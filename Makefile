@@ -51,9 +51,10 @@ generate: $(VENV)/dev.stamp install ## Write the parts of docs and chart that co
 pictures: $(VENV)/dev.stamp install ## Take the pictures of README and docs anew, in a real hub with simulated GPUs
 	$(BIN)/python docs/pictures/make.py
 
-frameworks: $(VENV)/dev.stamp install ## Gangs of real frameworks, paused and resumed; tasks of the real Airflow
+frameworks: $(VENV)/dev.stamp install ## Gangs of real frameworks, paused and resumed; tasks of the real Airflow; the real MLflow
 	$(BIN)/python tests/support/framework_tools.py
 	$(BIN)/python tests/support/airflow_tools.py
+	$(BIN)/python tests/support/tracking_tools.py
 	$(BIN)/python -m pytest tests/frameworks --full --durations 0 $(PYTEST_ARGS)
 
 soak: $(VENV)/dev.stamp install ## Longer proofs and stories than `make test` has time for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, BinaryIO, Generic, TypeVar
@@ -14,6 +14,7 @@ import msgspec
 from springtide.hub_extension.api.limits import Buckets, Slots
 from springtide.hub_extension.api.views import NodeEncoder
 from springtide.hub_extension.notifications.channels import Channels
+from springtide.hub_extension.tracking.tracker import Tracker
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Groups
 from springtide.scheduler.engine import Engine
@@ -86,6 +87,7 @@ class Pool:
     forecasts: Buckets = field(default_factory=lambda: Buckets(FORECAST_RATE, FORECAST_BURST, time.monotonic))
     channels: Channels = field(default_factory=Channels)
     trials: Buckets = field(default_factory=lambda: Buckets(TRIAL_RATE, TRIAL_BURST, time.monotonic))
+    trackers: Sequence[Tracker] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,10 @@ from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.notifications.deliverer import Deliverer
 from springtide.hub_extension.service.parent import when_parent_dies
 from springtide.hub_extension.service.site import Hub, Site
+from springtide.hub_extension.tracking.forwarder import Forwarder
+from springtide.hub_extension.tracking.settings import TrackingSettings
+from springtide.hub_extension.tracking.tracker import Tracker
+from springtide.hub_extension.tracking.trackers import open_trackers
 from springtide.hub_extension.web.auth import HubAuthenticator
 from springtide.hub_extension.web.hub import HubGroups
 from springtide.hub_extension.web.server import Server
@@ -119,6 +123,7 @@ class Setup:
     faults: FaultRules
     idle: IdleSettings
     packages: PackageSettings = PackageSettings()  # noqa: RUF009 - frozen
+    tracking: TrackingSettings = TrackingSettings()  # noqa: RUF009 - frozen
     cluster: KubernetesSettings | None = None
     image_contents: Mapping[str, ImageContents] = field(default_factory=dict)
     train_jobs: tuple[str, ...] = ()
@@ -223,6 +228,7 @@ class Runtime:
             clock=self._clock,
             streams=Slots(setup.streams_per_user),
             channels=setup.channels,
+            trackers=self._trackers(engine),
         )
         deliverer = Deliverer(engine.outbox, setup.channels, self._clock)
         self._stack.push_async_callback(deliverer.stop)
@@ -239,6 +245,15 @@ class Runtime:
         self._stack.push_async_callback(_close, server)
         looking = asyncio.create_task(_release_gone(pool), name="workspaces of the hub")
         self._stack.callback(looking.cancel)
+
+    def _trackers(self, engine: Engine) -> tuple[Tracker, ...]:
+        """Return the trackers, to which reports are forwarded from now on."""
+        trackers = open_trackers(self._setup.tracking)
+        for tracker in trackers:
+            self._stack.push_async_callback(tracker.close)
+            task = asyncio.create_task(Forwarder(engine, tracker).run(), name=tracker.name)
+            self._stack.push_async_callback(_ended, task)
+        return trackers
 
     async def _listen(self) -> list[socket.socket]:
         """Return sockets that listen on the address; wait up to ``takeover_wait`` seconds while it is in use.
@@ -355,6 +370,11 @@ def _tls(oauth: HubOAuth) -> SSLContext | None:
         return None
     context: SSLContext = make_ssl_context(oauth.keyfile, oauth.certfile, cafile=oauth.client_ca)
     return context
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def _close(server: Server) -> None:

@@ -32,6 +32,7 @@ from springtide.hub_extension.service.settings.images import ImageTraits
 from springtide.hub_extension.service.settings.jobs import JobTraits
 from springtide.hub_extension.service.settings.notifications import ChannelError, NotificationTraits
 from springtide.hub_extension.service.settings.packages import PackageTraits
+from springtide.hub_extension.service.settings.tracking import TrackingTraits
 from springtide.scheduler.engine.requests import images
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -45,7 +46,16 @@ LIMITS: Final = ("job_memory", "job_processes", "job_cores", "job_disk", "job_cg
 MIB: Final = 1024 * 1024
 
 
-class Springtide(NotificationTraits, FaultTraits, PackageTraits, IdleTraits, JobTraits, ImageTraits, Application):
+class Springtide(
+    NotificationTraits,
+    FaultTraits,
+    PackageTraits,
+    IdleTraits,
+    JobTraits,
+    ImageTraits,
+    TrackingTraits,
+    Application,
+):
     """The pool's service. The hub starts it; `configure` hands its settings over in ``SPRINGTIDE_CONFIG``."""
 
     name = "springtide-service"
@@ -272,6 +282,7 @@ class Springtide(NotificationTraits, FaultTraits, PackageTraits, IdleTraits, Job
             faults=self.fault_rules(),
             idle=self.idle_settings(),
             packages=self.package_settings(),
+            tracking=self.tracking_settings(),
             cluster=cluster,
             image_contents=self.declared_contents(),
             train_jobs=tuple(self.train_jobs),

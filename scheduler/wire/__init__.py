@@ -104,6 +104,7 @@ from springtide.scheduler.wire.sweeps.views import (
 )
 from springtide.scheduler.wire.tags.requests import TagsEdit
 from springtide.scheduler.wire.test_runs.views import TestRun
+from springtide.scheduler.wire.tracking.views import TrackerLink, TrackerLinks
 from springtide.scheduler.wire.usage import (
     GpuReading,
     JobUsage,
@@ -229,6 +230,8 @@ __all__ = [
     "Tag",
     "TagsEdit",
     "TestRun",
+    "TrackerLink",
+    "TrackerLinks",
     "TrainSums",
     "TrialCounts",
     "TrialPage",

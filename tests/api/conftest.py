@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from springtide.hub_extension.api.routes import Pool
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.service.runtime import serve
 from springtide.hub_extension.service.site import Site
+from springtide.hub_extension.tracking.tracker import Tracker
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import model, wire
@@ -172,6 +173,7 @@ class Start:
         most: int = 300,
         streams: int = 20,
         channels: Channels | None = None,
+        trackers: Sequence[Tracker] = (),
     ) -> Running:
         self._number += 1
         state = self._root / f"pool{self._number}"
@@ -204,6 +206,7 @@ class Start:
             time.time,
             streams=Slots(streams),
             channels=channels,
+            trackers=trackers,
         )
         site = Site(pool, people, PREFIX, b"secret", recheck)
         sockets = bind_sockets(0, "127.0.0.1")

@@ -26,6 +26,7 @@ EXTRAS_OF: dict[str, tuple[str, ...]] = {
     "hub_extension.commands.replay": ("hub",),
     "hub_extension.commands.up": ("hub",),
     "hub_extension.doctor.cluster": ("hub", "kubernetes"),
+    "hub_extension.tracking.tensorboard": ("hub", "tracking"),
     "hub_extension.train_jobs": ("hub", "kubernetes"),
     "scheduler": ("hub",),
     "scheduler.capture": (),

@@ -339,6 +339,24 @@ def test_metrics_have_axes_and_marks_where_the_job_was_paused(visit: Visit, serv
     expect(events.last).to_contain_text("Attempt 2")
 
 
+def test_metrics_link_to_the_trackers_that_show_them(visit: Visit, service: Service) -> None:
+    job = service.submit("susan", "python3", "-c", REPORTING, name="digits")
+    page = visit("susan", "pool")
+    links = {
+        "MLflow": "https://mlflow.example.org/#/experiments/7/runs/1",
+        "<b>TensorBoard</b>": "https://board.example.org/?runFilter=%5Ea%24#timeseries",
+        "hostile": "javascript:alert(1)",
+        "unknown": None,
+    }
+    answer = {"items": [{"name": name, "url": url} for name, url in links.items()]}
+    page.route("**/tracking", lambda route: route.fulfill(json=answer))
+    page.goto(f"{service.url}jobs/{job.id}")
+    shown = page.get_by_test_id("tracker-link")
+    expect(shown).to_have_text(["MLflow", "<b>TensorBoard</b>", "hostile"])
+    expect(shown.first).to_have_attribute("href", links["MLflow"] or "")
+    assert shown.last.get_attribute("href") is None
+
+
 def test_somebody_elses_job_is_not_found(visit: Visit, service: Service) -> None:
     job = service.submit("susan", name="secret")
     page = visit("joe", f"jobs/{job.id}")

@@ -5,6 +5,7 @@ import { RerunEditor } from "./visuals/live/rerun_editor.js";
 import { TrialKeeper } from "./visuals/live/trial_keeper.js";
 import { OutputBrowser } from "./visuals/outputs/output_browser.js";
 import { drawEvents } from "./jobs/events.js";
+import { TrackerLinks } from "./jobs/tracker_links.js";
 import { UseCharts } from "./jobs/use_charts.js";
 import { drawAttempts, drawFacts, drawSource } from "./jobs/job_parts.js";
 import { LogKeeper } from "./visuals/live/log_keeper.js";
@@ -28,6 +29,7 @@ const redraw = oncePerFrame(draw);
 const curves = new CurveKeeper(call, redraw);
 const log = new LogKeeper(call, path, redraw);
 const outputs = new OutputBrowser(call, openFile, path, redraw);
+const trackers = new TrackerLinks(path, redraw);
 const use = new UseCharts(path, redraw);
 const editor = new RerunEditor(call, site.job, redraw, ({ id }) => window.location.assign(jobPath(id)));
 const trials = new TrialKeeper(call, site.job, redraw);
@@ -189,7 +191,7 @@ function drawJob(job, now) {
   outputs.follow(job);
   return [
     drawCard(job, { points, log: null }),
-    charts.length > 0 && section("curves", "Metrics", [names.length > 0 && drawAcross(), h("div", { key: "curves", class: "st-curves" }, charts)]),
+    charts.length > 0 && section("curves", "Metrics", [names.length > 0 && [drawAcross(), trackers.draw()], h("div", { key: "curves", class: "st-curves" }, charts)]),
     section("log", "Log", h("div", { draw: (node) => renderLog(node, log.data(job), log.actions) })),
     section("outputs", "Outputs", outputs.draw(job)),
     section("attempts", "Attempts", drawAttempts(job, now)),

@@ -1,0 +1,45 @@
+"""The call that tells where else the reports of a job are shown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from springtide.hub_extension.api.jobs import seen
+from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
+from springtide.hub_extension.tracking.tracker import NotTakenError, Tracker, TrackerDownError
+from springtide.scheduler.wire import Job, TrackerLink, TrackerLinks
+
+log = logging.getLogger("springtide")
+
+PATIENCE_S: Final = 3.0
+"""Maximum time that an answer waits for trackers, in seconds."""
+
+
+async def tracking(call: Call[NoQuery, None]) -> TrackerLinks:
+    """Return where each tracker shows a job, as far as it knows the job and answers."""
+    job = await seen(call)
+    return TrackerLinks(items=await asyncio.gather(*(_link(tracker, job) for tracker in call.pool.trackers)))
+
+
+async def _link(tracker: Tracker, job: Job) -> TrackerLink:
+    address = None
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            address = await tracker.address(job)
+    except (TrackerDownError, NotTakenError, TimeoutError) as error:
+        log.info("%s does not tell where it shows job %s: %s", tracker.name, job.id, error)
+    return TrackerLink(name=tracker.name, url=address)
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/jobs/{id}/tracking",
+        "Where else its reports are shown: MLflow, TensorBoard",
+        Who.LOGGED_IN,
+        tracking,
+        answers=TrackerLinks,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Forwarding of reports to the trackers that an admin has set: an MLflow server, TensorBoard's event files."""

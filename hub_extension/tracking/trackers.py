@@ -1,0 +1,20 @@
+"""The trackers of the settings. Their modules are imported only where they are set."""
+
+from __future__ import annotations
+
+from springtide.hub_extension.tracking.settings import TrackingSettings
+from springtide.hub_extension.tracking.tracker import Tracker
+
+
+def open_trackers(settings: TrackingSettings) -> tuple[Tracker, ...]:
+    """Return the trackers. Raises `ModuleNotFoundError` if one needs a package that is not installed."""
+    found: list[Tracker] = []
+    if settings.mlflow is not None:
+        from springtide.hub_extension.tracking.mlflow import Mlflow  # noqa: PLC0415 - only where it is set
+
+        found.append(Mlflow(settings.mlflow))
+    if settings.tensorboard is not None:
+        from springtide.hub_extension.tracking.tensorboard import Tensorboard  # noqa: PLC0415 - its extra
+
+        found.append(Tensorboard(settings.tensorboard))
+    return tuple(found)

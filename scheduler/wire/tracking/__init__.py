@@ -1,0 +1,1 @@
+"""Trackers of reports: where else the reports of a job are shown."""

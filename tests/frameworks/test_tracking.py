@@ -1,0 +1,152 @@
+"""Reports reach the real MLflow and the real TensorBoard, over restarts of the service and of MLflow."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import tracking_tools
+from hub_process import free_port
+from tracked_pool import TrackedPool
+
+from springtide.hub_extension.tracking.settings import MlflowSettings, TensorboardSettings, TrackingSettings
+
+pytestmark = [pytest.mark.full, pytest.mark.xdist_group("tracking"), pytest.mark.timeout(600)]
+
+PATIENCE_S = 240.0
+# Prints what TensorBoard reads from a log directory: of each run its values by name, as pairs of step and value.
+READS = """
+import json, sys
+from pathlib import Path
+from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer
+runs = EventMultiplexer().AddRunsFromDirectory(sys.argv[1])
+runs.Reload()
+print(json.dumps({
+    run: {tag: [[e.step, e.value] for e in runs.Scalars(run, tag)] for tag in tags["scalars"]}
+    for run, tags in runs.Runs().items()
+}))
+"""
+
+
+class MlflowServer:
+    """MLflow's own server, which can be stopped and started again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._port = free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> None:
+        command = [tracking_tools.interpreter(), "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1"]
+        store = ["--backend-store-uri", f"sqlite:///{self._path / 'mlflow.db'}", "--port", str(self._port)]
+        with (self._path / "mlflow.log").open("ab") as log:
+            self._process = subprocess.Popen([*command, *store], cwd=self._path, stdout=log, stderr=log)
+        async with asyncio.timeout(PATIENCE_S), httpx.AsyncClient(trust_env=False) as client:
+            while True:
+                try:
+                    if (await client.get(f"{self.url}/health")).status_code == 200:
+                        return
+                except httpx.HTTPError:
+                    assert self._process.poll() is None, (self._path / "mlflow.log").read_text()
+                await asyncio.sleep(0.2)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(60)
+            self._process = None
+
+    def ask(self, method: str, path: str, **fields: Any) -> dict[str, Any]:
+        given = {"params": fields} if method == "GET" else {"json": fields}
+        address = f"{self.url}/api/2.0/mlflow/{path}"
+        answer = httpx.request(method, address, trust_env=False, timeout=60, **given).raise_for_status()
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def runs(self, project: str) -> list[dict[str, Any]]:
+        found = self.ask("POST", "experiments/search", filter=f"name = '{project}'", max_results=1)
+        ids = [each["experiment_id"] for each in found.get("experiments", ())]
+        return list(self.ask("POST", "runs/search", experiment_ids=ids).get("runs", ())) if ids else []
+
+    def values(self, run: dict[str, Any], name: str) -> list[tuple[int, float]]:
+        asked = {"run_id": run["info"]["run_id"], "metric_key": name}
+        found = self.ask("GET", "metrics/get-history", **asked).get("metrics", ())
+        return [(each["step"], each["value"]) for each in sorted(found, key=lambda each: each["timestamp"])]
+
+
+@pytest.fixture
+async def mlflow(tmp_path: Path) -> AsyncIterator[MlflowServer]:
+    server = MlflowServer(tmp_path)
+    await server.start()
+    yield server
+    server.stop()
+
+
+async def test_a_job_is_one_run_in_mlflow_and_tensorboard_over_restarts_of_both_sides(
+    mlflow: MlflowServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "springtide")
+    logs = tmp_path / "tensorboard"
+    logs.mkdir()
+    (tmp_path / "pool").mkdir()
+    settings = TrackingSettings(MlflowSettings(mlflow.url, mlflow.url), TensorboardSettings(logs))
+    pool = TrackedPool(tmp_path / "pool", settings)
+    await pool.start()
+    job = await pool.submit("bert <b>", upto=3, last=12)
+    await pool.until(job.id, lambda job: job.progress.step == 3)
+
+    await pool.stop()
+    pool.let("bert <b>", 6)
+    await pool.start()
+    await pool.until(job.id, lambda job: job.progress.step == 6)
+    async with asyncio.timeout(PATIENCE_S):
+        while not (runs := mlflow.runs("vision")) or len(mlflow.values(runs[0], "loss")) < 6:
+            await asyncio.sleep(0.1)
+    assert runs[0]["info"]["status"] == "RUNNING"
+
+    mlflow.stop()
+    await pool.engine.pause(job.id, "susan")
+    await pool.until(job.id, lambda job: job.state == "paused")
+    await pool.engine.resume(job.id, "susan")
+    pool.let("bert <b>", 12)
+    ended = await pool.until(job.id, lambda job: job.state == "succeeded")
+    assert ended.attempt == 2
+    await pool.stop()
+    await pool.start()
+    await mlflow.start()
+    async with asyncio.timeout(PATIENCE_S):
+        while (runs := mlflow.runs("vision"))[0]["info"]["status"] != "FINISHED":
+            await asyncio.sleep(0.1)
+
+    (run,) = runs
+    assert (run["info"]["run_name"], run["info"]["end_time"]) == ("bert <b>", round(1000 * (ended.ended or 0)))
+    tags = {each["key"]: each["value"] for each in run["data"]["tags"]}
+    wanted = {
+        "springtide.job": job.id,
+        "mlflow.user": "susan",
+        "springtide.gpus": "1",
+        "springtide.tags": "baseline",
+    }
+    assert wanted.items() <= tags.items()
+    loss = [(step, 1 / step) for step in range(1, 13)]
+    assert mlflow.values(run, "loss") == loss
+    assert mlflow.values(run, "val/acc _1") == [(step, step) for step in range(1, 13)]
+    address = await pool.trackers[0].address(ended)
+    assert address == f"{mlflow.url}/#/experiments/{run['info']['experiment_id']}/runs/{run['info']['run_id']}"
+    await pool.stop()
+
+    done = subprocess.run(
+        [tracking_tools.interpreter(), "-c", READS, logs], capture_output=True, text=True, check=True
+    )
+    ((name, scalars),) = json.loads(done.stdout).items()
+    assert name == f"vision/bert_b_-{job.id}"
+    assert scalars["loss"] == [[step, pytest.approx(value)] for step, value in loss]
+    assert [step for step, _ in scalars["val/acc _1"]] == list(range(1, 13))
