@@ -42,6 +42,9 @@ ALLOWED = {
         ("widgets/submission/spaces.py", "plain"),
         ("widgets/sweep.py", "self.id"),
     },
+    "a filter in the language of MLflow": {
+        ("hub_extension/tracking/mlflow.py", "job.id"),
+    },
     "the function itself, and programs that run without the package": {
         ("scheduler/wording.py", "value"),
         ("scheduler/executors/packages/program.py", "words[0]"),

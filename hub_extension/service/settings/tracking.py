@@ -54,7 +54,8 @@ class TrackingTraits(HasTraits):
             return Path(self.mlflow_credentials_file).expanduser().read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is no text"
-            told = f"Springtide.mlflow_credentials_file: {given(self.mlflow_credentials_file)} cannot be read: {why}."
+            file = given(self.mlflow_credentials_file)
+            told = f"Springtide.mlflow_credentials_file: {file} cannot be read: {why}."
             raise StartError(told, BAD_INPUT) from None
 
     def _tensorboard(self) -> TensorboardSettings:
@@ -63,7 +64,8 @@ class TrackingTraits(HasTraits):
             raise StartError(f"{needs}: pip install 'springtide[hub,tracking]'.", BAD_INPUT)
         directory = Path(self.tensorboard_dir).expanduser().absolute()
         if not directory.is_dir() or not os.access(directory, os.W_OK | os.X_OK):
-            told = f"Springtide.tensorboard_dir: {given(str(directory))} is no directory that the service may write to"
+            shown = given(str(directory))
+            told = f"Springtide.tensorboard_dir: {shown} is no directory that the service may write to"
             raise StartError(f"{told}. Create it, and give it to the account of the service.", BAD_INPUT)
         page = _address("tensorboard_url", self.tensorboard_url) if self.tensorboard_url else ""
         return TensorboardSettings(directory, page)
