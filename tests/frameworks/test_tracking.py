@@ -45,7 +45,8 @@ class MlflowServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     async def start(self) -> None:
-        command = [tracking_tools.interpreter(), "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1"]
+        python = str(tracking_tools.interpreter())
+        command = [python, "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1"]
         store = ["--backend-store-uri", f"sqlite:///{self._path / 'mlflow.db'}", "--port", str(self._port)]
         with (self._path / "mlflow.log").open("ab") as log:
             self._process = subprocess.Popen([*command, *store], cwd=self._path, stdout=log, stderr=log)
@@ -65,7 +66,7 @@ class MlflowServer:
             self._process = None
 
     def ask(self, method: str, path: str, **fields: Any) -> dict[str, Any]:
-        given = {"params": fields} if method == "GET" else {"json": fields}
+        given: dict[str, Any] = {"params": fields} if method == "GET" else {"json": fields}
         address = f"{self.url}/api/2.0/mlflow/{path}"
         answer = httpx.request(method, address, trust_env=False, timeout=60, **given).raise_for_status()
         found: dict[str, Any] = answer.json()
