@@ -14,8 +14,8 @@ from springtide.scheduler.engine import EngineSettings
 
 REFUSED: Any = {
     "host-network": ({"hostNetwork": True}, "PodField", "spec.hostNetwork: A TrainJob cannot set hostNetwork"),
-    "project": ({"project": "speech"}, "Forbidden", 'asks for the project "speech"'),
-    "user": ({"user": "root"}, "Forbidden", 'asks for the user "root"'),
+    "project": ({"project": "speech"}, "Forbidden", "asks for the project “speech”"),
+    "user": ({"user": "root"}, "Forbidden", "asks for the user “root”"),
     "unknown": ({"gpuCount": 2}, "UnknownField", "spec.gpuCount: There is no field"),
     "image": ({"image": "evil.test/miner:1"}, "Image", "registry.test/team/*"),
     "gpus": ({"gpus": 64}, "Invalid", "the largest train node has 4"),
