@@ -212,8 +212,8 @@ class Submission(Wish, frozen=True, kw_only=True):
         bool,
         Option(
             kind=Kind.SWITCH,
-            help="Whether the same code runs with one worker on one GPU first, for two minutes at most. The job "
-            "waits in line once that has passed, and fails if it fails.",
+            help="Whether the same code runs with one worker on one GPU first, for two minutes unless an admin "
+            "has set another time. The job waits in line once that has passed, and fails if it fails.",
             off="--no-test-run",
         ),
     ] = False
