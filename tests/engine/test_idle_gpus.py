@@ -36,11 +36,22 @@ def test_every_idle_gpu_is_counted_and_explained():
             "3 GPUs are on a node that is drained: c.",
             "1 GPU is on a node that is lost or cordoned: b.",
             "1 GPU is reserved for jobs of “nlp team”.",
-            "2 jobs need more GPUs than are free together.",
+            "2 jobs need more GPUs together than the pool has free.",
             "1 job waits for the limit of its project.",
             "1 job is paused by its user.",
         ],
     )
+
+
+def test_jobs_are_not_said_to_wait_for_their_share_where_the_idle_gpus_are_too_few():
+    reasons = {
+        "j1": Reason("share-used", {"workers": 1, "room": 0}),
+        "j2": Reason("share-used", {"workers": 2, "room": 2}),
+    }
+    assert told([job(1), job(2)], reasons).why[-2:] == [
+        "1 job needs more GPUs together than the pool has free.",
+        "1 job waits for the share of its project.",
+    ]
 
 
 def test_gpus_that_cannot_be_used_are_told_although_none_is_idle():

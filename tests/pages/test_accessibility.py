@@ -21,8 +21,11 @@ for step in range(1, 9):
     with open(os.environ["SPRINGTIDE_REPORT"], "a") as report:
         report.write(json.dumps({"at": time.time(), "step": step, "of": 60, "values": {"loss": 1 / step}}) + "\\n")
     print("epoch", step, flush=True)
-with open(os.environ["SPRINGTIDE_OUTPUT_DIR"] + "/notes.txt", "w") as notes:
+outputs = os.environ["SPRINGTIDE_OUTPUT_DIR"]
+with open(outputs + "/notes.txt", "w") as notes:
     notes.write("best at step 3")
+with open(outputs + "/runs.csv", "w") as runs:
+    runs.write("step,loss,note\\n" + "".join(f"{step},{1 / step},fine\\n" for step in range(1, 300)))
 time.sleep(600)
 """
 
@@ -71,6 +74,10 @@ def test_axe_finds_nothing_moderate_or_serious_on_any_page_and_every_action_is_r
             page.get_by_test_id("filter-everybody").check()
             page.get_by_test_id("open-card").first.click()
             page.get_by_test_id("select-all").check()
+        if path == "job":
+            page.get_by_label("View runs.csv").click()
+            expect(page.get_by_test_id("output-viewed").locator("table")).to_be_visible()
+            found += untabbed(page)
         found += violations_in_all_states(page)
     assert sorted(set(found)) == []
 

@@ -399,3 +399,29 @@ def test_all_modules_fit_into_one_bundle(gallery: Page) -> None:
     )
     assert {"renderJobCard", "renderPoolBar", "renderTideChart", "renderLog"} <= set(names)
     assert ".st-card" in visuals.stylesheet()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "labels"),
+    [
+        (9, ["0 s", "5 s"]),
+        (85, ["0 s", "30 s", "1 min"]),
+        (300, ["0 s", "2 min", "4 min"]),
+        (5400, ["0 s", "30 min", "1 h", "1 h 30 min"]),
+        (400_000, ["0 s", "2 d", "4 d"]),
+    ],
+)
+def test_the_marks_of_an_axis_of_time_are_whole_and_different(
+    gallery: Page, seconds: float, labels: list[str]
+) -> None:
+    drawn = gallery.evaluate(
+        """async (seconds) => {
+            const { renderMetricChart } = await import("/visuals/charts/metric_chart.js");
+            const place = document.createElement("div");
+            const points = [0, seconds].map((at) => ({ at, attempt: 1, values: { loss: at } }));
+            renderMetricChart(place, { points, name: "loss", across: "time", start: 0 });
+            return [...place.querySelectorAll("text:not(.st-axis-name)")].map((text) => text.textContent);
+        }""",
+        seconds,
+    )
+    assert [label for label in drawn if label.split()[-1] in {"s", "min", "h", "d"}] == labels

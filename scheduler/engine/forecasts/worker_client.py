@@ -138,16 +138,20 @@ class ForecastClient:
         if process is None:
             return
         if kill and process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            _kill(process)
         elif process.stdin is not None:
             process.stdin.close()
         try:
             async with asyncio.timeout(END_TIMEOUT):
                 await process.wait()
         except TimeoutError:
-            process.kill()
+            _kill(process)
             await process.wait()
+
+
+def _kill(process: Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
 
 
 def _past(job: Job, times: RunTimes) -> tuple[float, ...]:

@@ -20,12 +20,12 @@ _WAITS = {
     "limit-held": "wait for jobs that stop, within the limit of their project",
     "beyond-quota": "are not preemptible and wait for the quota of their project",
     "too-large": "need more GPUs on one node than any node has",
-    "gang-too-large": "need more nodes than there are",
+    "gang-too-large": "need more nodes than the pool has",
     "awaits-pause": "have a reservation and wait for jobs that stop or end",
     "next": "start next",
     "share-used": "wait for the share of their project",
     "too-soon": "wait for jobs that have only just started",
-    "no-room": "need more GPUs than are free together",
+    "no-room": "need more GPUs together than the pool has free",
     "unknown-project": "belong to a project that does not exist",
 }
 _ONE = {
@@ -102,11 +102,20 @@ def _aside(aside: Counter[str]) -> list[str]:
 def _waits(waiting: Sequence[JobRecord], reason_of: Callable[[str], Reason | None], *, more: bool) -> list[str]:
     if not waiting:
         return ["No job waits."]
-    codes = Counter("held" if job.standing.held else getattr(reason_of(job.id), "code", "") for job in waiting)
+    codes = Counter("held" if job.standing.held else _cause(reason_of(job.id)) for job in waiting)
     codes.pop("", None)
     first = f"Of the first {amount(len(waiting))} jobs that wait, " if more else ""
     found = [_said(code, number) for code, number in codes.most_common()]
     return [f"{first}{words}." for words in found]
+
+
+def _cause(reason: Reason | None) -> str:
+    """Return why a job leaves the idle GPUs idle: that they are too few matters more than whose share they are."""
+    if reason is None:
+        return ""
+    room, workers = reason.params.get("room"), reason.params.get("workers")
+    too_few = isinstance(room, int) and isinstance(workers, int) and room < workers
+    return "no-room" if reason.code == "share-used" and too_few else reason.code
 
 
 def _said(code: str, number: int) -> str:

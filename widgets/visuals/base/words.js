@@ -77,6 +77,17 @@ export function duration(seconds) {
   return rest ? `${most} ${unit} ${rest} ${next[0]}` : `${most} ${unit}`;
 }
 
+/** All of a number of whole seconds: `1 min 20 s`, `2 h`. */
+export function exactDuration(seconds) {
+  let rest = Math.max(0, Math.round(seconds));
+  const parts = UNITS.flatMap(([unit, size]) => {
+    const number = Math.floor(rest / size);
+    rest -= number * size;
+    return number ? [`${number} ${unit}`] : [];
+  });
+  return parts.join(" ") || "0 s";
+}
+
 /** `just now`, `3 min ago`; what is to come reads `in 3 min`. */
 export function ago(at, now) {
   const passed = now - at;

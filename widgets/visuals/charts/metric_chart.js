@@ -2,13 +2,17 @@
 
 import { h, memory, patch, s } from "../base/dom.js";
 import { colourOf, stage } from "../base/glyphs.js";
-import { amount, clean, count, duration } from "../base/words.js";
+import { amount, clean, count, duration, exactDuration } from "../base/words.js";
 
 /** Width and height of a chart and the margins of its plot, in units of the drawing. */
-export const SIZE = { width: 600, height: 200, left: 64, right: 12, top: 10, bottom: 34 };
+export const SIZE = { width: 600, height: 214, left: 64, right: 12, top: 10, bottom: 48 };
 const TICKS = 4;
 const WIDEST_LABEL = 60;
 const STEPS = [1, 2, 2.5, 5, 10];
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const TIME_STEPS = [1, 2, 5, 10, 20, 30, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 20 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 4 * HOUR, 6 * HOUR, 12 * HOUR, DAY];
 const MOST_DRAWN = 1200;
 
 /**
@@ -29,7 +33,7 @@ export function renderMetricChart(element, data) {
     patch(element, h("p", { key: "few", class: "st-muted" }, `${clean(data.name)}: ${count(points.length, "report")} so far.`));
     return;
   }
-  const plot = plotOf(points, data.name, along, data.bounds ?? []);
+  const plot = plotOf(points, data.name, along, stepped, data.bounds ?? []);
   const words = metricWords(points, data.name);
   patch(
     element,
@@ -58,8 +62,8 @@ function metricWords(points, name) {
   return `last ${amount(values.at(-1))}, from ${amount(low)} to ${amount(high)}${pauses ? `, ${count(pauses, "pause")}` : ""}`;
 }
 
-/** The scales of a plot that holds points and `bounds`: `x` and `y` of a value, and the marks `xs` and `ys`. */
-export function plotOf(points, name, along, bounds) {
+/** The scales of a plot, of steps or of seconds, that holds points and `bounds`: `x` and `y` of a value, and the marks `xs` and `ys`. */
+export function plotOf(points, name, along, stepped, bounds) {
   const range = (values) => [values.reduce((least, value) => Math.min(least, value)), values.reduce((most, value) => Math.max(most, value))];
   const [low, high] = range([...points.map((point) => point.values[name]), ...bounds]);
   const [from, to] = range(points.map(along));
@@ -70,7 +74,7 @@ export function plotOf(points, name, along, bounds) {
   const height = SIZE.height - SIZE.top - SIZE.bottom;
   return {
     ys,
-    xs: ticks(from, to).filter((value) => value >= from && value <= to),
+    xs: (stepped ? ticks(from, to) : timeTicks(from, to)).filter((value) => value >= from && value <= to),
     x: (value) => SIZE.left + (to > from ? (width * (value - from)) / (to - from) : width / 2),
     y: (value) => SIZE.top + (top > bottom ? height * (1 - (value - bottom) / (top - bottom)) : height / 2),
   };
@@ -81,7 +85,17 @@ export function ticks(low, high) {
   if (!(high > low)) return [low];
   const rough = (high - low) / TICKS;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = STEPS.map((factor) => factor * power).find((size) => size >= rough * 0.999);
+  return multiples(STEPS.map((factor) => factor * power).find((size) => size >= rough * 0.999), low, high);
+}
+
+/** Times in whole seconds, minutes, hours or days from at most `low` to at least `high`, in seconds. */
+export function timeTicks(low, high) {
+  if (!(high > low)) return [low];
+  const rough = (high - low) / TICKS;
+  return multiples(TIME_STEPS.find((size) => size >= rough * 0.999) ?? DAY * Math.ceil(rough / DAY), low, high);
+}
+
+function multiples(step, low, high) {
   const first = Math.floor(low / step);
   const last = Math.ceil(high / step - 1e-9);
   return Array.from({ length: last - first + 1 }, (_, place) => Number(((first + place) * step).toPrecision(12)));
@@ -103,7 +117,7 @@ export function drawColumn(value, { x }, stepped) {
     "g",
     { key: `column ${value}` },
     s("line", { class: "st-grid", x1: x(value), x2: x(value), y1: SIZE.height - SIZE.bottom, y2: SIZE.height - SIZE.bottom + 4 }),
-    s("text", { x: x(value), y: SIZE.height - SIZE.bottom + 17, "text-anchor": x(value) > SIZE.width - SIZE.right - WIDEST_LABEL / 2 ? "end" : "middle" }, stepped ? amount(value) : duration(value)),
+    s("text", { x: x(value), y: SIZE.height - SIZE.bottom + 22, "text-anchor": x(value) > SIZE.width - SIZE.right - WIDEST_LABEL / 2 ? "end" : "middle" }, stepped ? amount(value) : exactDuration(value)),
   );
 }
 

@@ -32,7 +32,7 @@ export function renderOverlayChart(element, { runs, name, across }) {
   const stepped = across === "step" && reported.every((run) => run.points.every((point) => Number.isFinite(point.step)));
   const lines = reported.map((run) => ({ ...run, points: run.points.map((point) => ({ attempt: point.attempt, values: point.values, along: stepped ? point.step : point.at - run.points[0].at })) }));
   const along = (point) => point.along;
-  const plot = plotOf(lines.flatMap((run) => run.points), name, along, []);
+  const plot = plotOf(lines.flatMap((run) => run.points), name, along, stepped, []);
   const title = clean(name);
   stage(element, "st-metric");
   patch(
