@@ -45,13 +45,13 @@ JOBS = (live("old", 1, 2, 10.0), live("young", 2, 4, 20.0), live("firm", 3, 1, 3
     ],
 )
 def test_a_quota_is_filled_by_what_cannot_be_paused_and_then_by_age(quota, borrowed):
-    borrowing = Borrowing(lambda _: sorted(JOBS, key=filling_order), lambda _, __: quota)
+    borrowing = Borrowing(lambda _: sorted(JOBS, key=filling_order), lambda _, __: quota, {})
     assert {job.id: borrowing.of(job) for job in JOBS} == borrowed
 
 
 def test_a_job_that_holds_nothing_borrows_nothing():
     waiting = JobRecord(JOBS[0].spec)
-    assert Borrowing(lambda _: (), lambda _, __: 0).of(waiting) == 0
+    assert Borrowing(lambda _: (), lambda _, __: 0, {}).of(waiting) == 0
 
 
 async def test_borrowed_gpus_change_hands_as_jobs_come_and_go(pool):
@@ -99,5 +99,5 @@ def test_each_gpu_type_has_a_quota_of_its_own():
     on_a100 = live("big", 4, 3, 5.0)
     on_a100 = on_a100.with_attempt(replace(on_a100.attempts[-1], gpu_type="a100"))
     quota_of = {"": 7, "a100": 1}
-    borrowing = Borrowing(lambda _: sorted((*JOBS, on_a100), key=filling_order), lambda _, each: quota_of[each])
+    borrowing = Borrowing(lambda _: sorted((*JOBS, on_a100), key=filling_order), lambda _, each: quota_of[each], {})
     assert {job.id: borrowing.of(job) for job in (*JOBS, on_a100)} == {"firm": 0, "old": 0, "young": 0, "big": 2}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from springtide.scheduler.engine.garbage import COMPLETE_INTERVAL, loading, short_full_collections
+from springtide.scheduler.engine.state.transaction import Transaction
 
 
 class Loaded:
@@ -90,3 +92,18 @@ def cycle_is_found_as_before() -> bool:
     del one
     gc.collect()
     return found() is None
+
+
+async def test_ticks_leave_no_transaction_to_the_collector(pool: Any) -> None:
+    """One that a full collection sees at work is left out of later ones, with the records of all its jobs."""
+    gc.collect()
+    gc.disable()
+    try:
+        jobs = [await pool.submit("susan", gpus=4) for _ in range(3)]
+        await pool.state(jobs[0].id, "running")
+        await pool.engine.cancel(jobs[0].id, "susan")
+        await pool.state(jobs[2].id, "running")
+        await pool.idle()
+        assert [each for each in gc.get_objects() if isinstance(each, Transaction)] == []
+    finally:
+        gc.enable()

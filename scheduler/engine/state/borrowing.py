@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeAlias
 
 from springtide.scheduler.store.records import JobRecord
 
-Order = tuple[bool, float, int]
-Bound = tuple[Order, int]
+Order: TypeAlias = tuple[bool, float, int]
+Bound: TypeAlias = tuple[Order, int]
 """The first job that the quota does not hold as a whole, and the number of its GPUs beyond the quota."""
+Bounds: TypeAlias = dict[tuple[str, str], Bound | None]
+"""Where quotas end, by project and GPU type; None where a quota holds all of the project's jobs."""
 
 
 def filling_order(job: JobRecord) -> Order:
@@ -34,20 +37,20 @@ class Borrowing:
 
     ``live_in`` returns a project's live jobs in `filling_order`, ``quota_of`` its quota of a GPU type, None if it
     is unlimited. Each is computed once, when first asked for, from the jobs within the quota; ``bounds`` are known
-    already.
+    already, and what is computed is added to them.
     """
 
     def __init__(
         self,
         live_in: Callable[[str], Iterable[JobRecord]],
         quota_of: Callable[[str, str], int | None],
-        bounds: Mapping[tuple[str, str], Bound | None] | None = None,
+        bounds: Bounds,
     ) -> None:
         self._live_in = live_in
         self._quota_of = quota_of
-        self._bounds = dict(bounds or {})
+        self._bounds = bounds
 
-    def bounds_except(self, projects: Collection[str]) -> dict[tuple[str, str], Bound | None]:
+    def bounds_except(self, projects: Collection[str]) -> Bounds:
         """Return what was computed of all other projects, by project and GPU type."""
         return {key: bound for key, bound in self._bounds.items() if key[0] not in projects}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -13,7 +13,7 @@ from sortedcontainers import SortedKeyList
 from springtide.scheduler import model
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.engine.state import lifecycle
-from springtide.scheduler.engine.state.borrowing import Borrowing, Bound, filling_order, holds_the_same
+from springtide.scheduler.engine.state.borrowing import Borrowing, Bounds, filling_order, holds_the_same
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
@@ -240,11 +240,11 @@ class State:
             self._borrowing = self._borrowing_with({})
         return self._borrowing
 
-    def know_borrowing(self, computed: Borrowing) -> None:
-        """Take over what was computed of the same live jobs and quotas."""
-        self._borrowing = self._borrowing_with(computed.bounds_except(()))
+    def know_bounds(self, computed: Bounds) -> None:
+        """Take over where the quotas end, as computed of the same live jobs and quotas."""
+        self._borrowing = self._borrowing_with(computed)
 
-    def _borrowing_with(self, bounds: Mapping[tuple[str, str], Bound | None]) -> Borrowing:
+    def _borrowing_with(self, bounds: Bounds) -> Borrowing:
         return Borrowing(lambda project: self.live_by_project.get(project, ()), self.quota, bounds)
 
     def quotas_changed(self) -> None:

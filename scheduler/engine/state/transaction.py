@@ -12,7 +12,7 @@ import msgspec
 
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.engine.state import known_types, lifecycle
-from springtide.scheduler.engine.state.borrowing import Borrowing, filling_order, holds_the_same
+from springtide.scheduler.engine.state.borrowing import Borrowing, Bounds, filling_order, holds_the_same
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes, Owner
 from springtide.scheduler.engine.state.known_types import KnownTypes, Quantities
 from springtide.scheduler.engine.state.lifecycle import Effect, Transition
@@ -85,7 +85,7 @@ class Transaction:
     clock: ClockAnchor | None = None
     next_project_age: int | None = None
     must_commit: bool = False
-    _borrowing: Borrowing | None = None
+    _bounds: Bounds | None = None
 
     def copy(self) -> Transaction:
         """Return a transaction with the changes so far, in which more can be tried."""
@@ -95,7 +95,7 @@ class Transaction:
             if isinstance(value := getattr(self, each.name), dict | list | set | BundleSizes)
         }
         copied["new_trials"] = {sweep: trials.copy() for sweep, trials in self.new_trials.items()}
-        return replace(self, **copied, _borrowing=None)
+        return replace(self, **copied, _bounds=None)
 
     # ---------- jobs
 
@@ -161,8 +161,8 @@ class Transaction:
     def put_job(self, job: JobRecord) -> None:
         """Replace a job; the change must be committed."""
         self.must_commit = True
-        if self._borrowing is not None and not holds_the_same(self.job(job.id), job):
-            self._borrowing = None
+        if self._bounds is not None and not holds_the_same(self.job(job.id), job):
+            self._bounds = None
         self.jobs[job.id] = job
 
     def put_tags(self, job: JobRecord, tags: tuple[str, ...]) -> None:
@@ -189,17 +189,19 @@ class Transaction:
         self.jobs[job.id] = job
 
     def borrowing(self) -> Borrowing:
-        """Return how many GPUs each live job borrows after the changes."""
-        if self._borrowing is None:
+        """Return how many GPUs each live job borrows after the changes.
+
+        The transaction keeps what was computed, and not the result, which refers to the transaction.
+        """
+        if self._bounds is None:
             holding = {
                 job.spec.project
                 for job in self.jobs.values()
                 if not holds_the_same(self.state.jobs.get(job.id), job)
             }
             same_quotas = not self.projects and self.new_types is None
-            known = self.state.borrowing().bounds_except(holding) if same_quotas else None
-            self._borrowing = Borrowing(self._live_in, self._quota, known)
-        return self._borrowing
+            self._bounds = self.state.borrowing().bounds_except(holding) if same_quotas else {}
+        return Borrowing(self._live_in, self._quota, self._bounds)
 
     def _live_in(self, project: str) -> Iterator[JobRecord]:
         """Return a project's live jobs after the changes, in the order in which they fill its quota."""
@@ -225,7 +227,7 @@ class Transaction:
         if after == before:
             return
         self.must_commit = True
-        self._borrowing = None
+        self._bounds = None
         self.new_types = after.types
         changed = {name: record for name, record in after.projects.items() if record != before.projects[name]}
         self.projects.update(changed)
@@ -258,7 +260,7 @@ class Transaction:
     def put_project(self, name: str, record: ProjectRecord | None) -> None:
         """Create or replace a project; None deletes it."""
         self.must_commit = True
-        self._borrowing = None
+        self._bounds = None
         self.projects[name] = record
 
     def take_project_age(self) -> int:
@@ -379,8 +381,8 @@ class Transaction:
             state.clock = self.clock
         if self.next_project_age is not None:
             state.next_project_age = self.next_project_age
-        if self._borrowing is not None:
-            state.know_borrowing(self._borrowing)
+        if self._bounds is not None:
+            state.know_bounds(self._bounds)
         state.last_job += len(self.new_jobs)
         state.last_audit += len(self.audit)
 
