@@ -14,7 +14,9 @@ import secrets
 import shutil
 from pathlib import Path
 
+import group_fixtures
 import pytest
+from group_fixtures import group_of
 
 HERE = Path(__file__).parent
 
@@ -72,8 +74,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, metavar="S", help="seed of the first random history")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Refuse to run when a file that is to have a marker is not there: its tests would run without."""
+    config.pluginmanager.register(group_fixtures)
     if missing := [name for name in MARKER_OF_FOLDER if not (HERE / name).exists()]:
         raise pytest.UsageError(f"tests/conftest.py gives markers to {', '.join(missing)}, which is not there.")
 
@@ -116,10 +119,10 @@ def pytest_collection_finish() -> None:
 
 def _turn(item: pytest.Item) -> int:
     """Return when a test starts: those of long groups, of other groups, and long ones of their own come first."""
-    group = item.get_closest_marker("xdist_group")
+    group = group_of(item)
     if group is None:
         return len(LONG_GROUPS) + (1 if item.get_closest_marker("slow") else 2)
-    return LONG_GROUPS.index(group.args[0]) if group.args[0] in LONG_GROUPS else len(LONG_GROUPS)
+    return LONG_GROUPS.index(group) if group in LONG_GROUPS else len(LONG_GROUPS)
 
 
 def _of_fixtures(item: pytest.Item) -> set[str]:
