@@ -45,6 +45,7 @@ COMMANDS = {
     "default-project": Entry(
         f"{HERE}.pool:default_project", "", "Choose the project of your jobs that name none."
     ),
+    "datasets": Entry(f"{HERE}.pool:datasets", "", "Show the datasets that your jobs may name."),
     "nodes": Entry(f"{HERE}.pool:nodes", "", "Show each node's GPUs and who holds them."),
     "drain": Entry(
         f"{HERE}.pool:drain", "", "Let nothing new start on nodes or GPUs; their jobs go on elsewhere."

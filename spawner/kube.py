@@ -12,10 +12,13 @@ from typing import Any, ClassVar
 
 from aiohttp import ClientError
 from kubespawner import KubeSpawner
+from kubespawner.objects import V1Volume, V1VolumeMount
 from kubespawner.spawner import ApiException
+from kubespawner.utils import get_k8s_model
 from traitlets import Dict, List, Unicode, default
 
 from springtide.scheduler.backoff import Backoff
+from springtide.scheduler.datasets import volumes
 from springtide.spawner import pods, profiles
 from springtide.spawner.options import OptionError, options_from_form
 from springtide.spawner.quota import BuildQuota, refusal
@@ -306,6 +309,10 @@ class KubeBuildSpawner(BuildQuota, KubeNotebook):
             resources = as_plain(container.resources) or {}
             reserved = {resource: gpus} if container.name == pods.NOTEBOOK else {}
             container.resources = pods.resources(resources, self.gpu_resources, reserved)
+            if container.name == pods.NOTEBOOK:
+                container.volume_mounts = [*(container.volume_mounts or []), *self._dataset_mounts()]
+        own = [get_k8s_model(V1Volume, each) for each in volumes.volumes(self._datasets)]
+        pod.spec.volumes = [*(pod.spec.volumes or []), *own]
         pod.spec.node_selector = {**(pod.spec.node_selector or {}), **self.build_nodes}
         if self._workspace is not None and gpus:
             pod.spec.affinity = pods.pinned(
@@ -313,6 +320,9 @@ class KubeBuildSpawner(BuildQuota, KubeNotebook):
             )
         pod.metadata.labels = {**(pod.metadata.labels or {}), WORKSPACE: "true"}
         return pod
+
+    def _dataset_mounts(self) -> list[Any]:
+        return [get_k8s_model(V1VolumeMount, each) for each in volumes.mounts(self._datasets)]
 
     def get_env(self) -> dict[str, str]:
         """Return the spawner's environment, with the image as the default one of jobs.

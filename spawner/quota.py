@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 from jupyterhub.spawner import Spawner
 from tornado.web import HTTPError
-from traitlets import Float, Integer, List, Unicode, default
+from traitlets import Bool, Float, Integer, List, Unicode, default
 from traitlets.log import get_logger
 
 from springtide.scheduler.client import Client, PoolError, Unreachable
+from springtide.scheduler.datasets.dataset import Dataset, variable
 from springtide.scheduler.wire import Workspace
 from springtide.scheduler.wording import count
 from springtide.spawner.options import OptionError, form_html, options_from_form, requested_gpus, requested_type
@@ -62,6 +63,7 @@ class BuildQuota(Spawner):
     other_options = List(
         Unicode(), help="Options besides ``gpus`` that your own hooks take care of; all others are refused."
     ).tag(config=True)
+    datasets = Bool(True, help="Whether workspaces see the datasets that their owner may use.").tag(config=True)
     patience = Float(
         45, min=0, help="Seconds to wait for a service that is away before the start is given up."
     ).tag(config=True)
@@ -75,6 +77,10 @@ class BuildQuota(Spawner):
     @property
     def _notebook(self) -> Notebook:
         return (self.user.name, self.name)
+
+    @property
+    def _datasets(self) -> list[Dataset]:
+        return self._workspace.datasets if self._workspace is not None and self.datasets else []
 
     @property
     def _reservations(self) -> Reservations:
@@ -205,10 +211,11 @@ class BuildQuota(Spawner):
             await done
 
     def get_env(self) -> dict[str, str]:
-        """Return the spawner's environment, with only the reserved GPUs visible."""
+        """Return the spawner's environment, with only the reserved GPUs visible, and where datasets are."""
         env: dict[str, str] = super().get_env()
         uuids = ",".join(self._workspace.uuids) if self._workspace else ""
-        return env | {"CUDA_VISIBLE_DEVICES": uuids, "NVIDIA_VISIBLE_DEVICES": uuids or "void"}
+        gpus = {"CUDA_VISIBLE_DEVICES": uuids, "NVIDIA_VISIBLE_DEVICES": uuids or "void"}
+        return env | gpus | variable(self._datasets)
 
     # ---------- state that outlives the hub
 

@@ -19,6 +19,7 @@ The same lines run outside a pool: reports are discarded, no pause is requested,
 """
 
 from springtide.training.checkpoint import Checkpoint, CheckpointError
+from springtide.training.datasets import DatasetError
 from springtide.training.job import AGAIN, Job, current_job
 
-__all__ = ["AGAIN", "Checkpoint", "CheckpointError", "Job", "current_job"]
+__all__ = ["AGAIN", "Checkpoint", "CheckpointError", "DatasetError", "Job", "current_job"]

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Union
 
-from springtide.training import trials
+from springtide.training import datasets, trials
 from springtide.training.agreement import Alone
 from springtide.training.checkpoint import Checkpoint, CheckpointError, Checkpoints, NoRoomError, write_state
 from springtide.training.clusters import tell_jax
@@ -56,6 +56,7 @@ class Job:
         self.world = int(environment.get("WORLD_SIZE", "1"))
         self.sweep = environment.get("SPRINGTIDE_SWEEP", "")
         self.trial = int(environment["SPRINGTIDE_TRIAL"]) if self.sweep else None
+        self._environment = environment
         self.test_run = environment.get("SPRINGTIDE_TEST_RUN") == "1"
         given = environment.get("SPRINGTIDE_CHECKPOINT_DIR")
         self.checkpoint_directory = directory or Path(given or Path("checkpoints", _script_name()))
@@ -140,6 +141,16 @@ class Job:
     def restore(self) -> Optional[Checkpoint]:
         """Return the newest intact checkpoint (``path``, ``step``, ``state``), None if there is none yet."""
         return self._checkpoints.latest()
+
+    # ---------- data
+
+    def dataset(self, name: str) -> Path:
+        """Return the directory of a dataset, to read it: ``ImageFolder(job.dataset("imagenet"))``.
+
+        A job has those that it was submitted with (``datasets=["imagenet"]``), a workspace those of its owner's
+        projects. Raise `DatasetError`, a `LookupError`, for any other, with what to do about it.
+        """
+        return datasets.find(name, self._environment, in_pool=self.in_pool)
 
     # ---------- pauses
 

@@ -314,6 +314,11 @@ class Pool:
         return self.connection.ask(Client.me)
 
     @property
+    def datasets(self) -> list[wire.DatasetView]:
+        """The datasets that your jobs may name in ``datasets=…``: where they find each, and for which projects."""
+        return self.connection.ask(Client.datasets)
+
+    @property
     def default_project(self) -> str | None:
         """The project of your jobs that name none, which you choose by setting it: None removes the choice.
 

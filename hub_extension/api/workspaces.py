@@ -12,6 +12,8 @@ from msgspec import Meta, Struct, structs
 from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.routes import Call, NoQuery, Pool, Route, Who
 from springtide.hub_extension.web.hub import Server
+from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.engine.datasets.access import datasets_of
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import BuildQuota, Workspace, WorkspaceList, WorkspaceRequest, WorkspaceView
 
@@ -48,7 +50,8 @@ async def reserve(call: Call[NoQuery, WorkspaceRequest]) -> Workspace:
 
     async def reserved() -> Workspace:
         wanted = request.user, request.server, request.gpus, projects
-        return await pool.engine.reserve_workspace(*wanted, gpu_type=request.gpu_type)
+        workspace = await pool.engine.reserve_workspace(*wanted, gpu_type=request.gpu_type)
+        return structs.replace(workspace, datasets=_datasets(pool, projects))
 
     try:
         return await reserved()
@@ -56,6 +59,12 @@ async def reserve(call: Call[NoQuery, WorkspaceRequest]) -> Workspace:
         if refusal.status != 409 or not await _released(pool, request):
             raise
     return await reserved()
+
+
+def _datasets(pool: Pool, projects: list[str]) -> list[Dataset]:
+    """Return the datasets that a person in these projects may use."""
+    found = datasets_of(projects, pool.engine.project_parents(), pool.engine.settings.datasets)
+    return [each for each, _ in found.values()]
 
 
 async def _released(pool: Pool, request: WorkspaceRequest) -> bool:

@@ -129,6 +129,7 @@ def facts_of(job: Job, now: float) -> dict[str, str]:
         "user": job.user,
         "GPUs": f"{asked(job)} {job.gpu_type or ' '.join(job.gpu_types)}".strip(),
         "runs": " ".join(job.argv),
+        "datasets": ", ".join(job.datasets),
         "tags": " ".join(job.tags),
         "sent": ago(job.submitted, now),
         "started": "" if job.started is None else ago(job.started, now),

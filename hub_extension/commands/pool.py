@@ -1,4 +1,4 @@
-"""``springtide projects``, ``default-project``, ``nodes``, ``drain``, ``undrain`` and ``top``."""
+"""``springtide projects``, ``default-project``, ``datasets``, ``nodes``, ``drain``, ``undrain`` and ``top``."""
 
 from __future__ import annotations
 
@@ -65,6 +65,19 @@ def default_project(*, name: str | None, remove: bool, as_json: bool) -> None:
         print_json({"default_project": me.default_project})
     else:
         click.echo(one_line(me.default_project or f"None. {NO_DEFAULT}"))
+
+
+@click.command()
+@json_option
+def datasets(*, as_json: bool) -> None:
+    """Show the datasets that your jobs may name, and where they find each."""
+    with Client() as client:
+        found = client.datasets()
+    if as_json:
+        print_json(found)
+        return
+    rows = [(each.name, each.path, ", ".join(each.projects)) for each in found]
+    print_table(("DATASET", "DIRECTORY", "PROJECTS"), rows, empty="No datasets. An admin declares them.")
 
 
 def header(pool: PoolView) -> tuple[str, ...]:

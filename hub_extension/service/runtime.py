@@ -38,6 +38,7 @@ from springtide.hub_extension.web.hub import HubGroups
 from springtide.hub_extension.web.server import Server
 from springtide.scheduler import model
 from springtide.scheduler.clock import Clock
+from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.engine import (
     ConfigurationError,
     Engine,
@@ -126,6 +127,7 @@ class Setup:
     tracking: TrackingSettings = TrackingSettings()  # noqa: RUF009 - frozen
     cluster: KubernetesSettings | None = None
     image_contents: Mapping[str, ImageContents] = field(default_factory=dict)
+    datasets: Mapping[str, Dataset] = field(default_factory=dict)
     train_jobs: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
 
@@ -141,6 +143,7 @@ class Setup:
             idle=self.idle,
             images=None if self.cluster is None else self.cluster.images,
             image_contents=self.image_contents,
+            datasets=self.datasets,
             keep_jobs=self.keep,
             keep_files=self.keep_files,
             test_run_time=self.test_run_time,

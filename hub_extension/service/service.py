@@ -21,17 +21,18 @@ from traitlets import Dict, Enum, Float, Integer, List, TraitError, Tuple, Unico
 from traitlets.config import Application, Config
 
 from springtide.hub_extension.accounts import whose_accounts
-from springtide.hub_extension.api.routes import STREAMS
 from springtide.hub_extension.cluster.settings import ClusterSettingsError, cluster_settings
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.service.logs import FORMATS, log_to_stderr
 from springtide.hub_extension.service.runtime import BAD_INPUT, Runtime, Setup, StartError
+from springtide.hub_extension.service.settings.datasets import DatasetTraits
 from springtide.hub_extension.service.settings.faults import FaultTraits
 from springtide.hub_extension.service.settings.idle import IdleTraits
 from springtide.hub_extension.service.settings.images import ImageTraits
 from springtide.hub_extension.service.settings.jobs import JobTraits
 from springtide.hub_extension.service.settings.notifications import ChannelError, NotificationTraits
 from springtide.hub_extension.service.settings.packages import PackageTraits
+from springtide.hub_extension.service.settings.requests import RequestTraits
 from springtide.hub_extension.service.settings.tracking import TrackingTraits
 from springtide.scheduler.engine.requests import images
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts
@@ -53,6 +54,8 @@ class Springtide(
     IdleTraits,
     JobTraits,
     ImageTraits,
+    DatasetTraits,
+    RequestTraits,
     TrackingTraits,
     Application,
 ):
@@ -174,23 +177,9 @@ class Springtide(
         help="A directory of cgroup v2 that was delegated to the service and enforces the limits of jobs. Without "
         "it the kernel's rlimits do: memory for each process, processes for each user, cores not at all."
     ).tag(config=True)
-    max_body = Integer(32 * MIB, min=64 * 1024, help="The largest request body, in bytes.").tag(config=True)
     log_cap = Integer(64 * MIB, min=64 * 1024, help="The most that is kept of each worker's log, in bytes.").tag(
         config=True
     )
-    submit_rate = Float(20.0, min=0.001, help="So many submissions a second one person may make for long.").tag(
-        config=True
-    )
-    submit_burst = Integer(500, min=1, help="So many submissions one person may make at once.").tag(config=True)
-    queue_cap = Integer(
-        10_000, min=1, help="So many unfinished jobs, running ones too, the pool takes in all; more are refused."
-    ).tag(config=True)
-    queue_cap_per_user = Integer(
-        1_000, min=1, help="So many unfinished jobs, running ones too, one person may have; more are refused."
-    ).tag(config=True)
-    streams_per_user = Integer(
-        STREAMS, min=1, help="Event streams that one person may follow at a time: pages, and notebooks with cards."
-    ).tag(config=True)
     log_lines = Enum(
         list(FORMATS),
         "text",
@@ -285,6 +274,7 @@ class Springtide(
             tracking=self.tracking_settings(),
             cluster=cluster,
             image_contents=self.declared_contents(),
+            datasets=self.declared_datasets(cluster=cluster is not None),
             train_jobs=tuple(self.train_jobs),
         )
 

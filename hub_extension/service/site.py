@@ -25,7 +25,7 @@ from springtide.hub_extension.api.idle import reports as idle_reports
 from springtide.hub_extension.api.idle import rules as idle_rules
 from springtide.hub_extension.api.people import me, notifications
 from springtide.hub_extension.api.routes import Pool, Route, Who
-from springtide.hub_extension.api.runs import comparison, images, reruns, tags, tracking
+from springtide.hub_extension.api.runs import comparison, datasets, images, reruns, tags, tracking
 from springtide.hub_extension.pages.pages import page_handlers
 from springtide.hub_extension.service import events, metrics, openapi
 from springtide.hub_extension.service.frames import Frames
@@ -43,6 +43,7 @@ ROUTES: tuple[Route, ...] = (
     *reruns.ROUTES,
     *tags.ROUTES,
     *images.ROUTES,
+    *datasets.ROUTES,
     *comparison.ROUTES,
     *tracking.ROUTES,
     *me.ROUTES,

@@ -299,6 +299,10 @@ class Client:
         """Return what is declared of a container image, None if nothing is."""
         return self._http.struct(wire.DeclaredContents, "GET", "images/contents", query={"image": image}).contents
 
+    def datasets(self) -> list[wire.DatasetView]:
+        """Return the datasets that the caller may use, by name."""
+        return self._http.struct(wire.DatasetList, "GET", "datasets").items
+
     def when(self, wish: wire.Wish) -> wire.Forecast:
         """Return when a job would start if it were submitted now. Nothing is submitted, and no code is sent."""
         fields = {name: getattr(wish, name) for name in wire.Wish.__struct_fields__}

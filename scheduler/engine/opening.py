@@ -187,7 +187,7 @@ def _compose(
     broadcast = Broadcast(read_model, hub, clock.wall)
     outbox = Outbox(state, store, settings.notifications, clock.wall, mailbox.request)
     run_history = RunHistory(nodes)
-    launch_specs = LaunchSpecs(state, store, settings.policy.grace)
+    launch_specs = LaunchSpecs(state, store, settings)
     actuator = Actuator(executor, launch_specs.make, mailbox.post, stats=stats, clock=clock.wall, jitter=jitter)
     loop = Loop(
         LoopParts(

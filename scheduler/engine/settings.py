@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from springtide.scheduler import model
+from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.notifications import NotificationSettings
 from springtide.scheduler.store.records import IdleRule, RuleKey
@@ -46,7 +47,7 @@ class EngineSettings:
     """Settings of planner (``policy``), GPU types, retries, notifications, faults, and bounds of what is kept.
 
     ``images`` are patterns of the images that jobs may run in, the default first; None where jobs run without one.
-    ``image_contents`` is what is declared of images, by patterns.
+    ``image_contents`` is what is declared of images, by patterns. ``datasets`` are those declared, by name.
     ``max_…_bytes…`` are in bytes; ``max_grace``, ``test_run_time``, after which a test run
     has passed, ``prune_every``, and how long jobs, their files and audit entries
     are kept, in seconds; the others are numbers of jobs, files, events and decisions. ``keep_files`` counts from
@@ -61,6 +62,7 @@ class EngineSettings:
     idle: IdleSettings = field(default_factory=IdleSettings)
     images: tuple[str, ...] | None = None
     image_contents: Mapping[str, ImageContents] = field(default_factory=dict)
+    datasets: Mapping[str, Dataset] = field(default_factory=dict)
     max_unfinished: int = 10_000
     max_unfinished_per_user: int = 1_000
     max_kept_bytes_per_user: int = 1024 * MIB

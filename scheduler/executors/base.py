@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import BinaryIO, TypeAlias
 
+from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.model import Node, Placement
 from springtide.scheduler.telemetry.sample import GpuSample
 
@@ -51,7 +52,7 @@ class AttemptSpec:
     ``image`` is the container image, None on a single machine. ``sweep`` and ``trial`` are the id of the sweep
     that it is a trial of, and its number there; ``history`` is the content of the file `HISTORY` among ``files``,
     which is another one in every attempt. ``requirements`` are packages to install, on a single machine.
-    ``test_run`` says that it only shows whether the program runs.
+    ``test_run`` says that it only shows whether the program runs. ``datasets`` are those that the program reads.
     """
 
     key: AttemptKey
@@ -72,6 +73,7 @@ class AttemptSpec:
     history: bytes | None = None
     requirements: tuple[str, ...] = ()
     test_run: bool = False
+    datasets: tuple[Dataset, ...] = ()
 
 
 class AttemptPhase(StrEnum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from springtide.scheduler.datasets.dataset import variable
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
 from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.wording import LONG_GIVEN, given
@@ -61,7 +62,18 @@ def contract(spec: AttemptSpec, places: JobPlaces, directory: Path) -> dict[str,
         "SPRINGTIDE_REPORT": str(places.reports),
         **({} if spec.sweep is None else {"SPRINGTIDE_SWEEP": spec.sweep, "SPRINGTIDE_TRIAL": str(spec.trial)}),
         **({"SPRINGTIDE_TEST_RUN": "1"} if spec.test_run else {}),
+        **variable(spec.datasets),
     }
+
+
+def check_datasets(spec: AttemptSpec) -> None:
+    """Raise `ExecutorError` if a dataset of the job was withdrawn since it was accepted."""
+    gone = next((each for each in spec.datasets if not each.is_there), None)
+    if gone is not None:
+        raise ExecutorError(
+            f"The dataset {given(gone.name)} is no longer there for project {given(spec.project)}. An admin of "
+            "the pool declares datasets, and who may use them."
+        )
 
 
 def gpu_environment(uuids: Sequence[str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ Requests refuse unknown fields. Quantities are GPUs, times are seconds since the
 
 from __future__ import annotations
 
+from springtide.scheduler.wire.datasets.views import DatasetList, DatasetView
 from springtide.scheduler.wire.environments.contents import DeclaredContents, ImageContents, missing_modules
 from springtide.scheduler.wire.environments.requests import MAX_PACKAGES, PythonEnvironment
 from springtide.scheduler.wire.environments.views import JobEnvironment
@@ -162,6 +163,8 @@ __all__ = [
     "BuildUse",
     "ChannelView",
     "Comparison",
+    "DatasetList",
+    "DatasetView",
     "DeclaredContents",
     "Difference",
     "DrainRequest",

@@ -129,6 +129,8 @@ class Job(Answer, frozen=True, kw_only=True):
     """The type of the GPUs that it holds; empty while it holds none, and where the pool has one type."""
     image: str | None = None
     """The container image it runs in; None on one machine."""
+    datasets: list[str] = []
+    """The datasets that it reads, by name."""
     source: str = ""
     started: float | None = None
     """When its first attempt started."""

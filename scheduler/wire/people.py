@@ -48,6 +48,8 @@ class Me(Answer, frozen=True, kw_only=True):
     version: str
     images: list[str] = []
     """Images a job may run in, the default first; ``*`` stands for anything. None on one machine."""
+    datasets: list[str] = []
+    """Names of the datasets that a job of the caller may read, in any of the projects."""
     default_project: str | None = None
     """The project of the caller's jobs that name none, as chosen: it may be none of ``projects`` any more."""
 

@@ -159,6 +159,17 @@ class Wish(Request, frozen=True, kw_only=True):
             default_text="that of the notebook that submits the job, else the first of the list",
         ),
     ] = None
+    datasets: Annotated[
+        list[Word],
+        Meta(max_length=100),
+        Option(
+            kind=Kind.TEXTS,
+            help="Datasets that the job reads, by the names that the administrator gave them.",
+            default_text="none",
+            example="imagenet,coco",
+            flags=("--dataset",),
+        ),
+    ] = []
     requirements: Annotated[
         list[Annotated[str, Meta(max_length=MAX_REQUIREMENT)]],
         Meta(max_length=100),

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.wire.shapes import Answer, Count, Request, Word
 
 Span = Annotated[float, Meta(gt=0, le=366 * 86_400)]
@@ -28,6 +29,7 @@ class Workspace(Answer, frozen=True, kw_only=True):
     """A build notebook's GPUs. ``uuids`` go to ``CUDA_VISIBLE_DEVICES``.
 
     On a cluster its pod asks for ``resource`` on the machine ``host``; ``node`` is the pool's name of these GPUs.
+    ``datasets`` are those that its owner may use.
     """
 
     user: str
@@ -41,6 +43,7 @@ class Workspace(Answer, frozen=True, kw_only=True):
     gpu_type: str = ""
     resource: str = ""
     host: str = ""
+    datasets: list[Dataset] = []
 
 
 class BuildNumbers(Answer, frozen=True, kw_only=True):

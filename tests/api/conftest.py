@@ -25,6 +25,7 @@ from springtide.hub_extension.tracking.tracker import Tracker
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Server
 from springtide.scheduler import model, wire
+from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.engine import Engine, EngineSettings, open_engine
 from springtide.scheduler.engine.settings import IdleSettings
 from springtide.scheduler.executors.local import LocalExecutor
@@ -174,6 +175,7 @@ class Start:
         streams: int = 20,
         channels: Channels | None = None,
         trackers: Sequence[Tracker] = (),
+        datasets: Sequence[Dataset] = (),
     ) -> Running:
         self._number += 1
         state = self._root / f"pool{self._number}"
@@ -187,6 +189,7 @@ class Start:
             max_unfinished_per_user=most,
             notifications=channels.settings,
             idle=IdleSettings(stops=True),
+            datasets={each.name: each for each in datasets},
         )
         engine = await open_engine(store, executor, settings)
         self._stack.push_async_callback(engine.stop)

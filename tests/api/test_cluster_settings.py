@@ -15,6 +15,7 @@ from springtide.hub_extension.cluster.settings import ClusterSettingsError, clus
 from springtide.hub_extension.service.runtime import StartError
 from springtide.hub_extension.service.service import Springtide, main
 from springtide.scheduler.capture.contents import image_contents
+from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.engine.requests.images import declared_contents
 
 STATE = Path("/srv/pool")
@@ -130,6 +131,14 @@ def test_what_images_contain_is_read_from_the_files_that_the_command_writes(tmp_
     assert declared_contents("lab/base:1", declared) is None
 
 
+def test_datasets_are_directories_of_this_machine_or_of_claims_of_the_cluster() -> None:
+    here = service(datasets={"a": {"path": "/srv/a", "projects": ["vision"]}}).setup().engine_settings.datasets
+    assert here == {"a": Dataset("a", path="/srv/a", projects=("vision",))}
+    there = service(**ON_CLUSTER, datasets={"a": {"claim": "data", "sub_path": "a"}}).setup().engine_settings
+    assert there.datasets == {"a": Dataset("a", claim="data", sub_path="a")}
+    assert there.datasets["a"].place == "/datasets/a"
+
+
 def test_one_machine_has_no_cluster_and_no_images() -> None:
     setup = service().setup()
     assert (setup.cluster, setup.engine_settings.images) == (None, None)
@@ -144,6 +153,17 @@ def test_one_machine_has_no_cluster_and_no_images() -> None:
         ({**ON_CLUSTER, "image_contents": {"a b": "f"}}, "Springtide.image_contents: “a b” is no name or pattern"),
         ({**ON_CLUSTER, "image_contents": {"a": "/no/such"}}, "“/no/such”, of “a”, cannot be read: No such file"),
         ({**ON_CLUSTER, "image_contents": {"a": "/dev/null"}}, "is what `springtide image-contents` prints"),
+        ({"datasets": {"a": {"claim": "c"}}}, "“a”: claim and sub_path are for jobs on a cluster"),
+        ({"datasets": {"a": {"path": "data"}}}, "“a”: path is “data”; expected a directory of this machine"),
+        ({"datasets": {"a/b": {"path": "/data"}}}, "“a/b”: expected a name of at most 63 letters"),
+        ({"datasets": {"a": {"path": "/data", "project": ["x"]}}}, "contains unknown field `project`"),
+        ({"datasets": {"a": {"path": "/data", "projects": [""]}}}, "projects has an empty name"),
+        ({**ON_CLUSTER, "datasets": {"a": {"path": "/data"}}}, "“a”: path is for jobs on one machine"),
+        (
+            {**ON_CLUSTER, "datasets": {"a": {"claim": "A b"}}},
+            "claim is “A b”; expected the name of a volume",
+        ),
+        ({**ON_CLUSTER, "datasets": {"a": {"claim": "c", "sub_path": "../b"}}}, "“../b”; expected a path within"),
         ({"train_jobs": ["team"]}, "Springtide.train_jobs means something on a cluster only"),
         ({**ON_CLUSTER, "images": []}, "Springtide.images: the list is empty"),
         ({**ON_CLUSTER, "images": ["lab/*"]}, "“lab/*” comes first and is the default"),

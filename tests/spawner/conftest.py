@@ -14,6 +14,7 @@ c.Spawner.poll_jitter = 0
 c.Spawner.start_timeout = 120
 c.BuildQuota.patience = 100
 c.Springtide.stop_idle_workspaces = True
+c.Springtide.datasets = {{"digits": {{"path": "/srv/digits"}}}}
 c.Spawner.environment.update({{"JUPYTERHUB_SINGLEUSER_APP": "jupyter_server.serverapp.ServerApp"}})
 c.Spawner.default_url = "/api"
 c.Spawner.args.extend(["--ServerApp.jpserver_extensions={off!r}"])

@@ -96,6 +96,7 @@ def test_a_notebook_without_gpus_starts_beyond_the_quota_and_sees_none(hub: Hub,
     env = environment(running.ready("plain"))
     assert env["CUDA_VISIBLE_DEVICES"] == ""
     assert env["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert env["SPRINGTIDE_DATASETS"] == '{"digits": "/srv/digits"}'
     running.stop("plain")
     assert hub.held() == {("susan", ""): 1}
 

@@ -53,7 +53,8 @@ def ask(pool: Pool, workdir: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
 
 def test_every_option_has_a_field_with_its_label_help_and_default(ask: Ask) -> None:
     fields = {field["name"]: field for field in ask("form")["fields"]}
-    assert fields.keys() == OPTIONS.keys() - {"image", "gpu_types"}, "one machine with one GPU type"
+    of_others = {"image", "gpu_types", "datasets"}
+    assert fields.keys() == OPTIONS.keys() - of_others, "one machine with one GPU type and no datasets"
     assert [name for name, field in fields.items() if field["common"]] == [
         each for each in COMMON if each in fields
     ]
@@ -82,6 +83,14 @@ def test_the_default_project_is_chosen_at_first_and_one_that_was_left_has_to_be_
     assert project(None) == ("vision", ["vision", "speech"])
     assert project("speech") == ("speech", ["vision", "speech"])
     assert project("robots") == ("", ["choose one", "vision", "speech"])
+
+
+def test_datasets_are_chosen_from_those_that_the_person_may_use(pool_of: Callable[[str], Pool]) -> None:
+    anna = msgspec.structs.replace(pool_of("anna").me, datasets=["coco", "imagenet"])
+    (field,) = [field for field in form_of(anna, []).fields if field.name == "datasets"]
+    assert [choice.value for choice in field.choices] == ["", "coco", "imagenet"]
+    assert field.own == "several"
+    assert typed_options({"datasets": "coco, imagenet"}) == ({"datasets": ["coco", "imagenet"]}, {})
 
 
 def test_what_is_typed_is_read_by_the_table_and_what_is_empty_stays_at_its_default() -> None:

@@ -38,6 +38,15 @@
   "port" (int .Values.service.port)
   "webhook_hosts" .Values.service.webhookHosts
 }}
+{{- $datasets := dict }}
+{{- range $name, $dataset := .Values.datasets }}
+{{- $declared := dict "claim" $dataset.claim "sub_path" (default "" $dataset.subPath) }}
+{{- if hasKey $dataset "projects" }}
+{{- $_ := set $declared "projects" $dataset.projects }}
+{{- end }}
+{{- $_ := set $datasets $name $declared }}
+{{- end }}
+{{- $_ := set $settings "datasets" $datasets }}
 {{- with .Values.service.smtp }}
 {{- if .server }}
 {{- $_ := set $settings "smtp_server" .server }}
@@ -133,7 +142,7 @@
     "http_timeout" (int $notebooks.startTimeout)
     "environment" $notebooks.extraEnv
   )
-  "BuildQuota" (dict "default_gpus" (int $notebooks.defaultGpus))
+  "BuildQuota" (dict "default_gpus" (int $notebooks.defaultGpus) "datasets" $notebooks.datasets)
   "Springtide" (dict "stop_idle_workspaces" (default false .Values.service.settings.stop_idle_workspaces))
   "KubeSpawner" $spawner
   "KubeBuildSpawner" (dict

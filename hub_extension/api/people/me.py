@@ -8,6 +8,7 @@ from springtide.hub_extension.api.people.person import person
 from springtide.hub_extension.api.permissions import Action, may
 from springtide.hub_extension.api.project_choice import check_may_submit, default_of
 from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
+from springtide.hub_extension.api.runs.datasets import usable
 from springtide.scheduler.model import PRIORITIES, Environment
 from springtide.scheduler.wire import Me, MeEdit
 
@@ -32,6 +33,7 @@ async def me(call: Call[NoQuery, object]) -> Me:
         grace=pool.grace,
         version=pool.version,
         images=list(pool.engine.settings.images or ()),
+        datasets=[each.name for each in usable(pool, caller)],
         default_project=default_of(pool, caller),
     )
 

@@ -7,6 +7,9 @@ from dataclasses import replace
 
 import msgspec
 
+from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.engine.datasets.access import granted, lineage
+from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec
@@ -19,12 +22,12 @@ CACHE_BYTES = 16 * 1024 * 1024
 
 
 class LaunchSpecs:
-    """Builds launch specifications. ``grace`` is the pool's grace period, in seconds."""
+    """Builds launch specifications."""
 
-    def __init__(self, state: State, store: StoreThreads, grace: float) -> None:
+    def __init__(self, state: State, store: StoreThreads, settings: EngineSettings) -> None:
         self._state = state
         self._threads = store
-        self._grace = grace
+        self._settings = settings
         self._bundles: LruCache[str, Mapping[str, bytes]] = LruCache(CACHE_BYTES, _size)
 
     def cache_bundle(self, digest: str, files: Mapping[str, bytes]) -> None:
@@ -41,8 +44,16 @@ class LaunchSpecs:
         if job is None or job.live is None or job.live.number != key.attempt or job.live.asked is not None:
             return None
         files = await self._files(job.spec.bundle)
-        spec = _attempt_spec(job, job.live, files, self._threads.store.epoch, self._grace)
-        return replace(spec, history=await self._history(job))
+        spec = _attempt_spec(job, job.live, files, self._threads.store.epoch, self._settings.policy.grace)
+        return replace(spec, history=await self._history(job), datasets=self._datasets(job))
+
+    def _datasets(self, job: JobRecord) -> tuple[Dataset, ...]:
+        """Return the datasets of a job as they are declared now."""
+        if not job.spec.datasets:
+            return ()
+        parents = {record.name: record.project.parent for record in self._state.projects.values()}
+        above = lineage(job.spec.project, parents)
+        return granted(job.spec.datasets, above, self._settings.datasets)
 
     async def _history(self, job: JobRecord) -> bytes | None:
         """Return the trials of the job's sweep so far as JSON, None if they are not asked for."""

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from springtide.scheduler import wire, wording
+from springtide.scheduler.engine.datasets.access import checked_datasets
 from springtide.scheduler.engine.environments.record import environment_of
 from springtide.scheduler.engine.environments.requirements import checked_requirements
 from springtide.scheduler.engine.requests import ranges
@@ -105,6 +106,7 @@ def validate_resources(
         time_limit=_option("time_limit", wish.time_limit),
         grace=_grace(wish, context.settings),
         requirements=checked_requirements(wish.requirements, images=context.settings.images is not None),
+        datasets=checked_datasets(wish.datasets, [name for name, _ in lineage], context.settings.datasets),
         image=wish.image and ranges.choose_image(wish.image, lineage, context.settings.images),
     )
     spec = ranges.within(spec, lineage)

@@ -38,6 +38,7 @@ def options_of(spec: JobSpec) -> dict[str, Any]:
         "grace": spec.grace,
         "env": dict(spec.env),
         "image": spec.image,
+        "datasets": list(spec.datasets),
         "requirements": list(spec.requirements),
         "tags": list(spec.tags),
         "test_run": spec.test_run,

@@ -199,6 +199,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         submitted=spec.submitted,
         argv=list(spec.argv),
         image=spec.image,
+        datasets=list(spec.datasets),
         source=spec.source if full else "",
         started=standing.started,
         ended=standing.ended,

@@ -22,6 +22,7 @@ import msgspec
 from springtide.scheduler.executors import supervisor
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, AttemptStatus, ExecutorError
 from springtide.scheduler.executors.environment import (
+    check_datasets,
     command,
     contract,
     job_environment,
@@ -84,6 +85,7 @@ class LaunchRecords:
         """
         if not spec.placement:
             raise ExecutorError("The job was given no worker to run.")
+        check_datasets(spec)
         in_home = f"{spec.cwd or ''}/".startswith(f"{self._settings.home_path.rstrip('/')}/")
         if home is None and in_home:
             raise ExecutorError(

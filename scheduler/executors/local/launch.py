@@ -18,6 +18,7 @@ from springtide.scheduler.executors.accounts import Account, AccountError, Accou
 from springtide.scheduler.executors.accounts.ownership import hand_over
 from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
 from springtide.scheduler.executors.environment import (
+    check_datasets,
     command,
     contract,
     gpu_environment,
@@ -32,7 +33,7 @@ from springtide.scheduler.executors.rendezvous import Rendezvous, template, work
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.executors.supervisor.records import write_record
 from springtide.scheduler.model import Environment, Gpu, Node, Worker
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import LONG_GIVEN, given
 
 PROGRAM = Path(supervisor.__file__).parent
 ADDRESS = "127.0.0.1"
@@ -118,6 +119,7 @@ class Launcher:
     ) -> dict[str, Any]:
         if not spec.placement:
             raise ExecutorError("The job was given no worker to run.")
+        _check_datasets(spec)
         resolved = JobPlaces(places.root.resolve())
         code = resolved.code
         gpus = [self._gpus(worker) for worker in spec.placement]
@@ -163,6 +165,17 @@ class Launcher:
                     f"Node {given(node.name)} has {node.gpus} GPUs, not those numbered {worker.gpus}."
                 )
         raise ExecutorError(f"There is no train node {given(worker.node)} on this machine.")
+
+
+def _check_datasets(spec: AttemptSpec) -> None:
+    """Raise `ExecutorError` for a dataset that was withdrawn, or whose directory is not there."""
+    check_datasets(spec)
+    for each in spec.datasets:
+        if not Path(each.path).is_dir():
+            raise ExecutorError(
+                f"The dataset {given(each.name)} is not there: {given(each.path, LONG_GIVEN)} is no directory of "
+                "this machine. An admin of the pool can mount it, or declare another directory."
+            )
 
 
 def _gangs(spec: AttemptSpec) -> list[dict[str, str]]:

@@ -76,6 +76,7 @@ class JobSpec:
     rotate: bool = True
     tags: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
     time_limit: float | None = None
     retries: int = 0
     grace: float | None = None

@@ -129,7 +129,7 @@ def _option(name: str) -> Option:
 
 
 def _fields(me: Me) -> list[Field]:
-    hidden = {"gpu_types": len(me.gpu_types) < 2, "image": not me.images}
+    hidden = {"gpu_types": len(me.gpu_types) < 2, "image": not me.images, "datasets": not me.datasets}
     shown = [option for option in offered(Surface.FORM) if not hidden.get(option.name)]
     place = {name: at for at, name in enumerate(COMMON)}
     return [_field(option, me) for option in sorted(shown, key=lambda each: place.get(each.name, len(COMMON)))]
@@ -174,6 +174,8 @@ def _choices(option: Option, me: Me) -> tuple[list[Choice], str]:
         return [Choice(name, f"{name} ({me.priorities[name]})") for name in names], "another number"
     if option.name == "gpu_types":
         return [default, *(Choice(each, each) for each in me.gpu_types)], "several, in order"
+    if option.name == "datasets":
+        return [default, *(Choice(each, each) for each in me.datasets)], "several"
     if option.name == "image":
         return [default, *(Choice(each, each) for each in me.images if "*" not in each)], "another image"
     if option.kind is Kind.SWITCH:

@@ -11,6 +11,8 @@ import yaml
 from chart import CHART, Helm, Template, of_all, of_kind, pods_of, secrets_of, service_settings, shown_values
 
 from springtide.hub_extension.cluster.settings import cluster_settings
+from springtide.hub_extension.service.service import Springtide
+from springtide.scheduler.datasets.dataset import Dataset
 
 EVERYTHING: dict[str, Any] = {
     "imagePullSecrets": ["registry"],
@@ -314,6 +316,27 @@ def test_the_executor_knows_every_setting_that_it_is_given(rendered: list[dict[s
     made = cluster_settings(given["kubernetes"], state_dir=tmp_path, images=tuple(given["images"]))
     assert made.pool == "springtide"
     assert made.jobs_claim
+
+
+def test_datasets_are_settings_of_the_service_and_notebooks_see_them_unless_told_not_to(
+    template: Template,
+) -> None:
+    objects = template(
+        {
+            "datasets": {
+                "digits": {"claim": "data", "subPath": "d", "projects": ["vision"]},
+                "words": {"claim": "w"},
+            },
+            "notebooks": {"datasets": False},
+        }
+    )
+    declared = Springtide(datasets=service_settings(objects)["datasets"]).declared_datasets(cluster=True)
+    assert list(declared.values()) == [
+        Dataset("digits", claim="data", sub_path="d", projects=("vision",)),
+        Dataset("words", claim="w"),
+    ]
+    hub = json.loads(of_kind(objects, "ConfigMap")["springtide-hub"]["data"]["hub.json"])
+    assert hub["defaults"]["BuildQuota"]["datasets"] is False
 
 
 @pytest.mark.parametrize("allowed", [False, True])

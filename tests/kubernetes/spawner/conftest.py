@@ -8,6 +8,7 @@ import pytest
 from api_relay import ApiRelay
 from cluster import POOL_LABEL, Cluster
 from kube_hub import ENVIRONMENT, KubeHub, notebooks, until
+from real_node import volume
 
 CONFIG = """
 c.KubeSpawner.profile_list = [
@@ -34,6 +35,11 @@ c.KubeSpawner.profile_list = [
 ]
 """
 
+DATASETS = {
+    "digits": {"claim": "data", "sub_path": "digits", "projects": ["vision"]},
+    "voices": {"claim": "data", "projects": ["robots"]},
+}
+
 
 @pytest.fixture(scope="module")
 def place(cluster: Cluster, crd: None) -> Iterator[str]:
@@ -57,8 +63,9 @@ def running_hub(
     cluster: Cluster, place: str, api_relay: ApiRelay, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KubeHub]:
     directory = tmp_path_factory.mktemp("hub")
-    hub = KubeHub(directory, cluster, place, CONFIG, api_relay.kubeconfig, train_jobs=[place])
-    with notebooks() as url:
+    data = volume(cluster, directory / "data", claim=(place, "data"))
+    hub = KubeHub(directory, cluster, place, CONFIG, api_relay.kubeconfig, train_jobs=[place], datasets=DATASETS)
+    with data, notebooks() as url:
         try:
             hub.start(url)
             yield hub

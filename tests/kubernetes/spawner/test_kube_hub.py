@@ -47,6 +47,16 @@ def test_a_notebook_knows_its_image_and_the_pool_and_leaves_gpus_to_the_node(hub
     assert not {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"} & set(told)
 
 
+def test_a_notebook_mounts_the_datasets_of_its_owners_projects_read_only(hub: KubeHub) -> None:
+    hub.start_notebook("joe", {"gpus": 0}).raise_for_status()
+    pod = hub.ready("joe")
+    (mount,) = [each for each in notebook(pod)["volumeMounts"] if each["name"] == "datasets-0"]
+    assert mount == {"name": "datasets-0", "mountPath": "/datasets/digits", "subPath": "digits", "readOnly": True}
+    (volume,) = [each for each in pod["spec"]["volumes"] if each["name"] == "datasets-0"]
+    assert volume["persistentVolumeClaim"] == {"claimName": "data", "readOnly": True}
+    assert env(pod)["SPRINGTIDE_DATASETS"] == '{"digits": "/datasets/digits"}'
+
+
 def test_a_notebook_without_gpus_sees_none_and_still_runs_on_a_build_node(hub: KubeHub, place: str) -> None:
     hub.start_notebook("susan", {"gpus": 0}).raise_for_status()
     pod = hub.ready("susan")

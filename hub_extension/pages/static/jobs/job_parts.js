@@ -84,6 +84,7 @@ export function drawFacts(job, now) {
     ...(job.tags.length ? [["Tags", job.tags.map((tag) => [h("a", { key: tag, href: tagPath(tag), "data-testid": "job-tag" }, tagWord(tag)), " "])]] : []),
     ["Priority", `${priorityWords(job.priority)}, ${job.preemptible ? "may be paused for others" : "never paused for others"}`],
     ...(job.image ? [["Image", cleanLines(job.image)]] : []),
+    ...(job.datasets?.length ? [["Datasets", job.datasets.map(clean).join(", ")]] : []),
     ["Submitted", when(job.submitted, now)],
     ["First started", job.started ? when(job.started, now) : isFinal(job.state) ? "never" : "not yet"],
     ["Last saved", job.saved ? when(job.saved, now) : "never"],

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from springtide.scheduler.datasets import volumes as datasets
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
 from springtide.scheduler.executors.kubernetes.objects import names
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import ANY
@@ -79,7 +80,10 @@ def choose_image(requested: str | None, settings: KubernetesSettings) -> str:
 
 def digest(spec: AttemptSpec, image: str, home: str | None) -> str:
     """Return a digest of what the pods are made from, to compare a pod of the same name with."""
-    parts = (spec.argv, spec.env, spec.cwd, spec.placement, spec.workers, spec.grace, image, home)
+    parts: tuple[object, ...] = (
+        *(spec.argv, spec.env, spec.cwd, spec.placement, spec.workers, spec.grace, image, home),
+        *spec.datasets,
+    )
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()[:16]
 
 
@@ -248,7 +252,7 @@ def _mounts(record: LaunchRecord, settings: KubernetesSettings) -> list[Object]:
     mounts.append({"name": "shared-memory", "mountPath": "/dev/shm"})  # noqa: S108 - where frameworks expect it
     if record.home is not None:
         mounts.append({"name": "home", "mountPath": settings.home_path})
-    return mounts
+    return [*mounts, *datasets.mounts(record.spec.datasets)]
 
 
 def _sub_path(settings: KubernetesSettings, path: str) -> str:
@@ -262,7 +266,7 @@ def _volumes(record: LaunchRecord, settings: KubernetesSettings) -> list[Object]
     ]
     if record.home is not None:
         volumes.append({"name": "home", "persistentVolumeClaim": {"claimName": record.home}})
-    return volumes
+    return [*volumes, *datasets.volumes(record.spec.datasets)]
 
 
 def _jobs_volume(settings: KubernetesSettings) -> Mapping[str, Any]:

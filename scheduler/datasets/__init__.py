@@ -1,0 +1,1 @@
+"""Datasets that an administrator declares: directories that jobs and workspaces read."""

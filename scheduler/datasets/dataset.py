@@ -1,0 +1,48 @@
+"""A declared dataset, and how the programs of jobs and workspaces find it; pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+VARIABLE: Final = "SPRINGTIDE_DATASETS"
+"""Variable of jobs and workspaces with the directories of their datasets by name, as JSON."""
+MOUNTS: Final = "/datasets"
+"""Directory of pods in which datasets are mounted, each by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A dataset, and where it is.
+
+    On one machine it is the directory ``path``; on a cluster the directory ``sub_path`` of the volume claim
+    ``claim``, the whole volume if that is empty. Without ``path`` and ``claim`` it is not there any more.
+    ``projects`` are those that may use it, with the projects inside them; None is all.
+    """
+
+    name: str
+    path: str = ""
+    claim: str = ""
+    sub_path: str = ""
+    projects: tuple[str, ...] | None = None
+
+    @property
+    def place(self) -> str:
+        """The directory in which programs find it."""
+        return self.path or f"{MOUNTS}/{self.name}"
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it is known where it is."""
+        return bool(self.path or self.claim)
+
+    def is_for(self, lineage: Iterable[str]) -> bool:
+        """Return whether a project may use it; ``lineage`` is the project and those that it is in."""
+        return self.projects is None or not set(self.projects).isdisjoint(lineage)
+
+
+def variable(datasets: Iterable[Dataset]) -> dict[str, str]:
+    """Return the variable that tells programs where their datasets are."""
+    return {VARIABLE: json.dumps({each.name: each.place for each in datasets}, ensure_ascii=False)}

@@ -1,0 +1,1 @@
+"""Datasets as the API tells them."""

@@ -1,0 +1,84 @@
+"""Jobs in pods on a real node read datasets, and nobody writes to these through them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from cluster import Cluster
+from kube_bench import KubeBench
+from node_images import image
+from real_node import RealNode, volume
+
+from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.model import Worker
+
+READS = """
+from springtide.training import current_job
+
+job = current_job()
+for name in ("digits", "whole"):
+    place = job.dataset(name)
+    print(place, [(file.name, file.read_text()) for file in place.rglob("*.csv")])
+    try:
+        (place / "new").write_text("x")
+    except OSError as error:
+        print(error.strerror)
+"""
+
+
+class PatientBench(KubeBench):
+    """Waits for as long as containers take to start on a busy machine."""
+
+    patience = 120.0
+
+
+@pytest.fixture
+async def bench(cluster: Cluster, namespace: str, real_node: RealNode, tmp_path: Path) -> AsyncIterator[KubeBench]:
+    """The executor, in a namespace that accepts restricted pods only."""
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    cluster.request("PATCH", f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
+    bench = PatientBench(
+        cluster,
+        namespace,
+        tmp_path / "state",
+        jobs_claim="jobs",
+        jobs_host_path=None,
+        images=(image("notebook"),),
+        node_selector={},
+        static_nodes=({"name": real_node.name, "gpus": 2},),
+    )
+    with volume(cluster, tmp_path / "state", claim=(namespace, "jobs")):
+        await bench.open()
+        yield bench
+        await bench.shut()
+
+
+async def test_a_job_reads_its_datasets_and_cannot_write_although_the_files_are_its_own(
+    bench: KubeBench, cluster: Cluster, namespace: str, real_node: RealNode, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    (data / "digits").mkdir(parents=True)
+    (data / "digits" / "train.csv").write_text("1,2,3")
+    for path in data.rglob("*"):
+        path.chmod(0o777)
+    datasets = (
+        Dataset("digits", claim="data", sub_path="digits"),
+        Dataset("whole", claim="data"),
+    )
+    with volume(cluster, data, claim=(namespace, "data")):
+        spec = bench.spec(
+            ("python3", "-c", READS), placement=(Worker(0, real_node.name, (0,)),), datasets=datasets
+        )
+        ended = (await bench.run(spec)).exit
+        assert ended is not None
+        log = await bench.log(spec.key.job)
+        assert (ended.code, ended.detail) == (0, ""), log
+    assert log.splitlines() == [
+        "/datasets/digits [('train.csv', '1,2,3')]",
+        "Read-only file system",
+        "/datasets/whole [('train.csv', '1,2,3')]",
+        "Read-only file system",
+    ]
+    assert [path.name for path in data.rglob("*")] == ["digits", "train.csv"]
