@@ -99,5 +99,6 @@ def test_each_gpu_type_has_a_quota_of_its_own():
     on_a100 = live("big", 4, 3, 5.0)
     on_a100 = on_a100.with_attempt(replace(on_a100.attempts[-1], gpu_type="a100"))
     quota_of = {"": 7, "a100": 1}
-    borrowing = Borrowing(lambda _: sorted((*JOBS, on_a100), key=filling_order), lambda _, each: quota_of[each], {})
+    jobs = sorted((*JOBS, on_a100), key=filling_order)
+    borrowing = Borrowing(lambda _: jobs, lambda _, each: quota_of[each], {})
     assert {job.id: borrowing.of(job) for job in (*JOBS, on_a100)} == {"firm": 0, "old": 0, "young": 0, "big": 2}
