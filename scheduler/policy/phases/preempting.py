@@ -33,6 +33,7 @@ class PreemptJobs(Means):
         self._stays_active: set[str] = set()
         self._wants_gang: set[str] = set()
         self._slots: dict[PlacementConstraints, int] = {}
+        self._failed: dict[str, list[tuple[int, SchedulingClass]]] = {}
         self._rotated = 0
 
     def order(self) -> FairOrder:
@@ -48,8 +49,10 @@ class PreemptJobs(Means):
         lowest = self.state.running[leaf.name].lowest_priority()
         if lowest is None or not self._might_fit(leaf, scheduling_class.constraints):
             return False
-        first = self.state.queues[leaf.name].by_class[scheduling_class][0]
-        return -first[0] > lowest or self._may_rotate(leaf, scheduling_class.service_level)
+        priority = -self.state.queues[leaf.name].by_class[scheduling_class][0][0]
+        if any(_fails_too(*each, priority, scheduling_class) for each in self._failed.get(leaf.name, ())):
+            return False
+        return priority > lowest or self._may_rotate(leaf, scheduling_class.service_level)
 
     def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
         """Propose evictions within the project."""
@@ -69,8 +72,10 @@ class PreemptJobs(Means):
             retry_at = min(retry_at, search.retry_at)
             if search.fits:
                 self._stays_active.add(leaf.name)
-            elif job.min_workers > 1:
-                self._wants_gang.add(leaf.name)
+            else:
+                self._failed.setdefault(leaf.name, []).append((job.priority, request.scheduling_class))
+                if job.min_workers > 1:
+                    self._wants_gang.add(leaf.name)
             if solution is not None and solution.evictions:
                 proposal = Proposal(
                     job,
@@ -153,3 +158,20 @@ class PreemptJobs(Means):
         if constraints not in self._slots:
             self._slots[constraints] = self.state.pool.slots(constraints.gpus, self.state.pool.all)
         return self._slots[constraints]
+
+
+def _fails_too(failed_priority: int, failed: SchedulingClass, priority: int, other: SchedulingClass) -> bool:
+    """Tell whether no job of the project can give way to the other request, as none could to the one that failed.
+
+    A job of one worker that asks for as many GPUs or more has no more to choose from, if it is not more urgent and
+    had no less service.
+    """
+    one, two = failed.constraints, other.constraints
+    return (
+        one.min_workers == 1
+        and one.gpus <= two.gpus
+        and one._replace(gpus=two.gpus) == two
+        and failed.preemptible == other.preemptible
+        and failed_priority >= priority
+        and failed.service_level <= other.service_level
+    )

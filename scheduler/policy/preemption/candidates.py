@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 
@@ -89,6 +90,8 @@ class VictimCandidates:
 
     def is_open(self, project: str) -> bool:
         """Tell whether the project has to give up anything."""
+        if self._all_open is not None:
+            return project in self._all_open
         slack = self._slack.get(project)
         if slack is None:
             slack = self._slack[project] = self._rule.slack(self._state.tree.leaves[project])
@@ -100,11 +103,21 @@ class VictimCandidates:
             self._all_open = {leaf.name: slack for leaf, slack in self._rule.open_leaves() if slack > 0}
         return self._all_open
 
+    def may_give(self, job_id: str) -> bool:
+        """Tell whether the job may be evicted, now or after its minimum run time."""
+        only, job = self._rule.candidate_ids, self._state.jobs[job_id]
+        return (
+            (only is None or job_id in only)
+            and job.preemptible
+            and job.phase is Phase.RUNNING
+            and job_id not in self._builder.decided
+            and job.project in self._state.tree.leaves
+            and self.is_open(job.project)
+        )
+
     def consider(self, job: Job) -> bool:
         """Return whether the job may be evicted now; if only its minimum run time prevents it, keep its end."""
-        if not job.preemptible or job.id in self._builder.decided or job.project not in self._state.tree.leaves:
-            return False
-        if job.phase is not Phase.RUNNING or not self.is_open(job.project):
+        if not self.may_give(job.id):
             return False
         protected = self._protected_until(job)
         if protected > self._builder.now:
@@ -146,20 +159,18 @@ class VictimCandidates:
 
     def _giveable(self, given_by: dict[str, int]) -> dict[int, int]:
         """Return the most GPUs per node that can be freed, per project at most its slack and one job more."""
-        giveable: dict[int, int] = {}
+        giveable: defaultdict[int, int] = defaultdict(int)
         if self._rule.candidate_ids is not None:
             for job_id in self._rule.candidate_ids:
-                for worker in self._tentative.workers_left(self._state.jobs[job_id]):
-                    node = self._state.pool.by_name.get(worker.node)
-                    if node is not None:
-                        giveable[node.index] = giveable.get(node.index, 0) + len(worker.gpus)
+                for node, mask in self._state.pool.known(self._tentative.workers_left(self._state.jobs[job_id])):
+                    giveable[node.index] += mask.bit_count()
             return giveable
         for name, slack in given_by.items():
             running = self._state.running[name]
             if running.by_gpus:
                 most = slack - 1 + max(running.by_gpus)
                 for index, held in running.on_node.items():
-                    giveable[index] = giveable.get(index, 0) + min(held, most)
+                    giveable[index] += min(most, held)
         return giveable
 
     def unit(self, job_id: str, node: str | None, held: Placement | None) -> EvictionUnit | None:
@@ -182,9 +193,9 @@ class VictimCandidates:
         lost = work_lost(job, now)
         return EvictionUnit((lost, *self.order(job)), job, given, left, lost, is_at_work(job, now))
 
-    def next_unit(self) -> EvictionUnit | None:
-        """Return the next unit in the victims' order, wherever it is, or None."""
-        for _, job in self.in_eviction_order():
+    def next_unit(self, wanted: Callable[[Job], bool] = lambda _: True) -> EvictionUnit | None:
+        """Return the next unit of a wanted job in the victims' order, wherever it is, or None."""
+        for _, job in self.in_eviction_order(wanted):
             if (unit := self.unit(job.id, None, None)) is not None:
                 return unit
         return None
@@ -224,10 +235,10 @@ class VictimCandidates:
             order = self._orders[project] = (*above, order_among_siblings(project))
         return order
 
-    def in_eviction_order(self) -> Iterator[tuple[float, Job]]:
-        """Yield candidates and the work each loses, in GPU-seconds; continue where the last call stopped."""
+    def in_eviction_order(self, wanted: Callable[[Job], bool]) -> Iterator[tuple[float, Job]]:
+        """Yield wanted candidates and the work each loses, in GPU-seconds; go on where the last call stopped."""
         if self._rule.candidate_ids is not None:
-            yield from self._chosen(self._rule.candidate_ids)
+            yield from self._chosen(self._rule.candidate_ids, wanted)
             return
         if self._stream is None:
             self._stream = self._heads()
@@ -238,22 +249,23 @@ class VictimCandidates:
                 self._refine(stream)
                 continue
             job = self._state.jobs[job_id]
-            current = (work_lost(job, now), self.order(job))
-            if current != key:
-                heapreplace(stream, (current, count, project, gpus, at, job_id))
-                continue
-            if self.is_open(project) and self.consider(job):
-                yield current[0], job
+            if self.is_open(project) and wanted(job):
+                current = (work_lost(job, now), self.order(job))
+                if current != key and any(current > rival[0] for rival in stream[1:3]):
+                    heapreplace(stream, (current, count, project, gpus, at, job_id))
+                    continue
+                if self.consider(job):
+                    yield current[0], job
             following = self._entry(count, project, gpus, at + 1)
             if following is None:
                 heappop(stream)
             else:
                 heapreplace(stream, following)
 
-    def _chosen(self, only: frozenset[str]) -> Iterator[tuple[float, Job]]:
+    def _chosen(self, only: frozenset[str], wanted: Callable[[Job], bool]) -> Iterator[tuple[float, Job]]:
         jobs = [self._state.jobs[job_id] for job_id in only]
         for job in sorted(jobs, key=lambda each: (work_lost(each, self._builder.now), self.order(each))):
-            if self.consider(job):
+            if wanted(job) and self.consider(job):
                 yield work_lost(job, self._builder.now), job
 
     def _heads(self) -> list[HeapEntry]:

@@ -288,7 +288,7 @@ class VictimSearch:
             if self._look_at_few():
                 return
         found = vain = 0
-        for lost, job in self._candidates.in_eviction_order():
+        for lost, job in self._candidates.in_eviction_order(self._is_on_unseen):
             if self._options and (found >= MAX_NODES or self._unbeatable(lost)):
                 return
             for node in self._unseen(job):
@@ -315,6 +315,9 @@ class VictimSearch:
         for index in bits(unseen):
             self._see(self.state.pool.node_states[index])
         return True
+
+    def _is_on_unseen(self, job: Job) -> bool:
+        return next(self._unseen(job), None) is not None
 
     def _unseen(self, job: Job) -> Iterator[NodeState]:
         for worker in self._tentative.workers_left(job):
@@ -354,17 +357,14 @@ class VictimSearch:
 
     def _units_on(self, node: NodeState, short: int) -> list[EvictionUnit] | None:
         """Return the first unit of each job on the node; None if all of them do not free enough GPUs."""
-        units: list[EvictionUnit] = []
-        most = 0
-        only = self.rule.candidate_ids
-        for job_id, mask in node.jobs.items():
-            if only is not None and job_id not in only:
-                continue
-            unit = self._candidates.unit(job_id, node.name, None)
-            if unit is not None:
-                units.append(unit)
-                most += (mask & node.allocatable & ~node.reserved).bit_count()
-        return units if most >= short else None
+        usable = node.allocatable & ~node.reserved
+        masks = {job_id: mask & usable for job_id, mask in node.jobs.items() if self._candidates.may_give(job_id)}
+        if sum(mask.bit_count() for mask in masks.values()) < short:
+            return None
+        units = {job_id: self._candidates.unit(job_id, node.name, None) for job_id in masks}
+        found = [unit for unit in units.values() if unit is not None]
+        most = sum(masks[unit.job.id].bit_count() for unit in found)
+        return found if most >= short else None
 
     def _gather(
         self, node: NodeState, short: int, units: list[EvictionUnit], *, by_size: bool
@@ -394,10 +394,5 @@ class VictimSearch:
 
     def _next_below(self, limited: ProjectNode | None) -> list[EvictionUnit] | None:
         """Return the first unit of a project below the exceeded limit."""
-        for _, job in self._candidates.in_eviction_order():
-            if (
-                limited in self.state.leaf_of(job).path
-                and (unit := self._candidates.unit(job.id, None, None)) is not None
-            ):
-                return [unit]
-        return None
+        unit = self._candidates.next_unit(lambda job: limited in self.state.leaf_of(job).path)
+        return None if unit is None else [unit]
