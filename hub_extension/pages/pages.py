@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from jinja2 import BaseLoader, ChoiceLoader, Environment, FileSystemLoader
 from jupyterhub._data import DATA_FILES_PATH
-from tornado.web import HTTPError, StaticFileHandler
+from tornado.web import HTTPError
 
-from springtide.hub_extension.web.handler import HEADERS, NOTHING_POLICY, PageHandler, SiteHandler, page_policy
+from springtide.hub_extension.pages.files import digest, file_handlers
+from springtide.hub_extension.web.handler import PageHandler, SiteHandler, page_policy
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.wire import Problem
 
@@ -19,6 +20,7 @@ HERE: Final = Path(__file__).parent
 BRANDING: Final = HERE.parent / "branding"
 """Templates of the product's name and mark, which the hub's own pages share."""
 VISUALS: Final = HERE.parent.parent / "widgets" / "visuals"
+STATIC: Final = HERE / "static"
 
 _INLINE_SCRIPT = re.compile(r"<script(?![^>]*\bsrc=)[^>]*>.*?</script>", re.DOTALL | re.IGNORECASE)
 
@@ -43,13 +45,15 @@ class Viewer:
 class Site:
     """Addresses that pages use: ``prefix`` of the service and ``hub_prefix``, both with slashes at both ends.
 
-    ``hub_host`` is the origin of the hub's pages, empty if it is the service's own.
+    ``hub_host`` is the origin of the hub's pages, empty if it is the service's own. ``files`` is the digest of the
+    pages' scripts and style sheets.
     """
 
     prefix: str
     hub_prefix: str
     hub_host: str
     templates: Environment
+    files: str
 
     def hub_static(self, path: str, *, include_version: bool = True) -> str:  # noqa: ARG002 - the hub's signature
         """Return the path of a static file of the hub, served on every origin, the page's included."""
@@ -94,6 +98,7 @@ class Page(PageHandler):
             administers=[] if caller is None else sorted(caller.administers),
             hub_admin=caller is not None and caller.hub_admin,
             prefix=site.prefix,
+            files=f"{site.prefix}static/{site.files}/",
             base_url=hub,
             logo_url=f"{hub}home",
             login_url=f"{hub}login",
@@ -119,33 +124,6 @@ class NotFoundPage(Page):
             SiteHandler.write_problem(self, problem)
 
 
-class Files(StaticFileHandler):
-    """Handler of scripts and style sheets, which are public and revalidated at each use."""
-
-    def set_extra_headers(self, _path: str) -> None:
-        """Require browsers to revalidate files, so that all files change together at an upgrade."""
-        self.set_header("Cache-Control", "no-cache")
-
-    def set_default_headers(self) -> None:
-        """Set the security headers of the service's other answers: no page may frame or open a file."""
-        self.set_header("Content-Security-Policy", NOTHING_POLICY)
-        for name, value in HEADERS.items():
-            self.set_header(name, value)
-
-    @classmethod
-    def get_absolute_path(cls, root: str, path: str) -> str:
-        """Return the path of a file, which need not exist. Raises `HTTPError` 404 for a name with a null byte."""
-        if "\0" in path:
-            raise HTTPError(404)
-        return str(super().get_absolute_path(root, path))
-
-    def validate_absolute_path(self, root: str, absolute_path: str) -> str | None:
-        """Return the path of a script, style sheet or image. Raises `HTTPError` 404 for other files."""
-        if Path(absolute_path).suffix not in {".js", ".css", ".svg"}:
-            raise HTTPError(404)
-        return super().validate_absolute_path(root, absolute_path)
-
-
 def page_handlers(
     prefix: str, hub_prefix: str = "/hub/", hub_host: str = ""
 ) -> list[tuple[str, type[Any], dict[str, Any]]]:
@@ -156,7 +134,7 @@ def page_handlers(
     """
     prefix = f"/{prefix.strip('/')}/".replace("//", "/")
     hub_prefix = f"/{hub_prefix.strip('/')}/".replace("//", "/")
-    site = Site(prefix, hub_prefix, hub_host, _templates())
+    site = Site(prefix, hub_prefix, hub_host, _templates(), digest([VISUALS, STATIC]))
     at = re.escape(prefix)
     return [
         (rf"{at}(?:jobs/?)?", Page, {"site": site, "page": "jobs"}),
@@ -166,8 +144,7 @@ def page_handlers(
         (rf"{at}workspaces", Page, {"site": site, "page": "workspaces"}),
         (rf"{at}notifications", Page, {"site": site, "page": "notifications"}),
         (rf"{at}admin", Page, {"site": site, "page": "projects", "admins_only": True}),
-        (rf"{at}static/visuals/(.+)", Files, {"path": str(VISUALS)}),
-        (rf"{at}static/(.+)", Files, {"path": str(HERE / "static")}),
+        *file_handlers(f"{at}static/", site.files, VISUALS, STATIC),
         (rf"{at}(?!api/).+", NotFoundPage, {"site": site, "page": "problem"}),
     ]
 

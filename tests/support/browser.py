@@ -19,6 +19,7 @@ BROWSER_ARGS = [
     "--no-first-run",
     "--disable-component-update",
     "--disable-sync",
+    "--enable-features=NetworkServiceInProcess2",  # a sixth less work for a page than with another process
 ]
 
 
