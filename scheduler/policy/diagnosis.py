@@ -14,9 +14,8 @@ from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.preemption.rules import ReclaimRule
 from springtide.scheduler.policy.preemption.search import VictimSearch
-from springtide.scheduler.policy.reasons import Param, label, of_type
+from springtide.scheduler.policy.reasons import Param, label, of_holders, of_type, quota_of
 from springtide.scheduler.policy.state.cluster_state import ClusterState
-from springtide.scheduler.policy.state.fair_share import UNLIMITED
 from springtide.scheduler.policy.state.nodes import NodePool, NodeState, bits
 from springtide.scheduler.policy.state.projects import ProjectNode
 
@@ -53,9 +52,7 @@ def _awaits(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason:
         {
             "gpus": len(job.reserved) * job.gpus,
             "pausing": int(all(each.id in state.pausing for each in holders)),
-            "jobs": tuple(each.id for each in holders),
-            "names": tuple(label(each) for each in holders),
-            "projects": tuple(sorted({each.project for each in holders})),
+            **of_holders(holders),
         },
     )
 
@@ -71,41 +68,21 @@ def _starts(leaf: ProjectNode, need: int) -> Reason:
 def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
     """What no change in the pool's load can help."""
     need = job.gpus * job.min_workers
-    if (project_node := admission.over_limit(leaf, need)) is not None:
-        return Reason(
-            "over-limit",
-            {
-                "at": project_node.name,
-                "held": project_node.held,
-                "claimed": project_node.claimed,
-                "limit": project_node.limit,
-                "gpus": need,
-            },
-        )
-    if (project_node := admission.beyond_quota(leaf, job, need)) is not None:
-        return Reason(
-            "beyond-quota",
-            {
-                "at": project_node.name,
-                "firm": project_node.non_preemptible,
-                "quota": project_node.quota,
-                "gpus": need,
-            },
-        )
+    about: dict[str, Param]
+    if (over := admission.over_limit(leaf, need)) is not None:
+        about = {"at": over.name, "held": over.held, "claimed": over.claimed, "limit": over.limit, "gpus": need}
+        return Reason("over-limit", about)
+    if (full := admission.beyond_quota(leaf, job, need)) is not None:
+        about = {"at": full.name, "firm": full.non_preemptible, "quota": full.quota, "gpus": need}
+        return Reason("beyond-quota", about)
     pool = state.pool
     largest = pool.largest_node(job.gpu_types)
-    types = tuple(job.gpu_types)
+    about = {"workers": job.min_workers, "gpus": job.gpus, "gpu_types": tuple(job.gpu_types)}
     if job.gpus > largest:
-        return Reason(
-            "too-large",
-            {"gpus": job.gpus, "workers": job.min_workers, "largest": largest, "gpu_types": types},
-        )
+        return Reason("too-large", {**about, "largest": largest})
     slots = pool.capacity(job.gpus, job.gpu_types)
     if job.min_workers > slots:
-        return Reason(
-            "gang-too-large",
-            {"workers": job.min_workers, "gpus": job.gpus, "most": slots, "gpu_types": types},
-        )
+        return Reason("gang-too-large", {**about, "most": slots})
     return None
 
 
@@ -147,7 +124,7 @@ def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, positi
         "place": position,
         "at": project_node.name,
         "held": project_node.held,
-        "quota": None if project_node.quota == UNLIMITED else project_node.quota,
+        "quota": quota_of(project_node),
         "fair_share": project_node.share,
         "gpus": job.gpus,
         "workers": job.min_workers,

@@ -171,7 +171,7 @@ class PlanBuilder:
         pool, job, placement = self.state.pool, proposal.job, proposal.placement
         for each in proposal.dropped:
             self.state.release(each)
-            self.drop_reservation(each, reasons.refused_meanwhile(each))
+            self.drop_reservation(each, reasons.of_reservation("reservation-refused", each))
         for eviction in proposal.evictions:
             self._take(eviction)
         for eviction in proposal.evictions:

@@ -33,15 +33,16 @@ def of_type(state: ClusterState) -> dict[str, Param]:
     return {"of_type": state.gpu_type} if len(state.types) > 1 else {}
 
 
-def _quota(seat: ProjectNode) -> int | None:
-    return None if seat.quota == UNLIMITED else seat.quota
+def quota_of(project: ProjectNode) -> int | None:
+    """Return the quota of a project, None if it is unlimited."""
+    return None if project.quota == UNLIMITED else project.quota
 
 
 def started(job: Job, leaf: ProjectNode) -> Reason:
     """The job fits on free GPUs, within quota or borrowed."""
     need = job.gpus * job.min_workers
     return Reason(
-        STARTED[leaf.claimed + need > leaf.quota], _about(job, gpus=need, quota=_quota(leaf), held=leaf.claimed)
+        STARTED[leaf.claimed + need > leaf.quota], _about(job, gpus=need, quota=quota_of(leaf), held=leaf.claimed)
     )
 
 
@@ -55,9 +56,9 @@ def with_workers(why: Reason, job: Job, workers: int) -> Reason:
     return replace(why, code=STARTED[not within], params={**why.params, "gpus": gpus})
 
 
-def fulfilled(job: Job) -> Reason:
-    """The GPUs reserved for the job are free."""
-    return Reason("reservation-fulfilled", _about(job, gpus=len(job.reserved) * job.gpus))
+def of_reservation(code: str, job: Job) -> Reason:
+    """What becomes of GPUs that are reserved for the job."""
+    return Reason(code, _about(job, gpus=len(job.reserved) * job.gpus))
 
 
 def lent(job: Job, promised: Job) -> Reason:
@@ -71,34 +72,14 @@ def node_gone(job: Job) -> Reason:
     return Reason("reservation-lost", _about(job, nodes=tuple(sorted({worker.node for worker in job.reserved}))))
 
 
-def refused_meanwhile(job: Job) -> Reason:
-    """The job's project may not hold what was reserved any more: its quota or limit was lowered."""
-    return Reason("reservation-refused", _about(job, gpus=len(job.reserved) * job.gpus))
-
-
-def outranked(job: Job) -> Reason:
-    """A more urgent job of the same project waits: it would take the reserved GPUs away again."""
-    return Reason("reservation-outranked", _about(job, gpus=len(job.reserved) * job.gpus))
-
-
-def better_came(job: Job) -> Reason:
-    """The job need not wait for what was promised: room can be made for it elsewhere."""
-    return Reason("reservation-replaced", _about(job, gpus=len(job.reserved) * job.gpus))
-
-
-def grows(job: Job, placed: Placement) -> Reason:
-    """An elastic job gets more workers."""
-    return Reason("grows", _about(job, workers=len(placed), before=len(job.placement)))
+def gets_workers(code: str, job: Job, placed: Placement) -> Reason:
+    """A running job has other workers than before: more, or new ones for those that it lost."""
+    return Reason(code, _about(job, workers=len(placed), before=len(job.placement)))
 
 
 def broken(job: Job) -> Reason:
     """The gang has fewer workers than it needs."""
     return Reason("gang-broken", _about(job, workers=len(job.placement), min_workers=job.min_workers))
-
-
-def mended(job: Job, placed: Placement) -> Reason:
-    """The gang gets new workers for those it lost."""
-    return Reason("gang-mended", _about(job, workers=len(placed), before=len(job.placement)))
 
 
 def makes_room(job: Job, beneficiary: Job) -> Reason:
@@ -109,27 +90,18 @@ def makes_room(job: Job, beneficiary: Job) -> Reason:
     )
 
 
-def room_was_made(job: Job, victims: Sequence[Job]) -> Reason:
-    """GPUs are set aside until those who hold them have stopped."""
-    return _set_aside("room-made", job, victims)
+def set_aside(code: str, job: Job, holders: Sequence[Job]) -> Reason:
+    """GPUs are set aside until those who hold them have stopped or ended."""
+    return Reason(code, _about(job, gpus=job.gpus * job.min_workers, **of_holders(holders)))
 
 
-def promised(job: Job, holders: Sequence[Job]) -> Reason:
-    """GPUs are set aside that others still use, for the job has waited too long."""
-    return _set_aside("promised", job, holders)
-
-
-def _set_aside(code: str, job: Job, holders: Sequence[Job]) -> Reason:
-    return Reason(
-        code,
-        _about(
-            job,
-            gpus=job.gpus * job.min_workers,
-            jobs=tuple(each.id for each in holders),
-            names=tuple(label(each) for each in holders),
-            projects=tuple(sorted({each.project for each in holders})),
-        ),
-    )
+def of_holders(holders: Sequence[Job]) -> dict[str, Param]:
+    """Return the parameters that name jobs that hold GPUs, and their projects."""
+    return {
+        "jobs": tuple(each.id for each in holders),
+        "names": tuple(label(each) for each in holders),
+        "projects": tuple(sorted({each.project for each in holders})),
+    }
 
 
 def above_limit(state: ClusterState, victim: Job, project: ProjectNode, *, held: int, keeps: int) -> Reason:
@@ -151,7 +123,7 @@ def made_way(victim: Job, theirs: ProjectNode, job: Job, mine: ProjectNode, *, k
             gpus=job.gpus * job.min_workers,
             within=int(mine.claimed + job.gpus * job.min_workers <= mine.quota),
             held=theirs.claimed,
-            quota=_quota(theirs),
+            quota=quota_of(theirs),
             keeps=keeps,
         ),
     )

@@ -76,4 +76,4 @@ def repair_gangs(builder: PlanBuilder) -> None:
         state.pool.occupy(job.id, more)
         state.tree.add_usage(leaf, need, preemptible=job.preemptible, held=need)
         whole = ranked(job.placement + more)
-        builder.decide(job, Move(job.id, whole, None, reasons.mended(job, whole)))
+        builder.decide(job, Move(job.id, whole, None, reasons.gets_workers("gang-mended", job, whole)))

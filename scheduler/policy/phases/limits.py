@@ -20,11 +20,12 @@ def enforce_limits(builder: PlanBuilder) -> None:
 def _evict_beyond_limit(builder: PlanBuilder, project: ProjectNode) -> None:
     held = project.claimed
     tentative = TentativeEvictions(builder)
-    candidates = VictimCandidates(builder, tentative, None, LimitRule(project), SearchCache())
+    rule = LimitRule(project)
+    candidates = VictimCandidates(builder, tentative, None, rule, SearchCache())
     while project.claimed > project.limit and (unit := candidates.next_unit()) is not None:
         tentative.take(unit)
         candidates.usage_changed()
-    evictions = tentative.evictions({job.id: "limit-lowered" for job in tentative.victims()})
+    evictions = tentative.evictions(rule.reason_code)
     tentative.undo()
     for eviction in evictions:
         why = reasons.above_limit(builder.state, eviction.job, project, held=held, keeps=len(eviction.left))

@@ -48,7 +48,7 @@ class MoveJobs(Means):
             self._failed.add(constraints)
             return Answer(None, retry_at)
         placement, moves = found
-        why = reasons.room_was_made(job, [each.job for each in moves])
+        why = reasons.set_aside("room-made", job, [each.job for each in moves])
         return Answer(Proposal(job, placement, why, later=True, relocations=moves), retry_at)
 
     def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:

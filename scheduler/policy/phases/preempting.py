@@ -80,7 +80,7 @@ class PreemptJobs(Means):
                 proposal = Proposal(
                     job,
                     solution.placement,
-                    reasons.room_was_made(job, [each.job for each in solution.evictions]),
+                    reasons.set_aside("room-made", job, [each.job for each in solution.evictions]),
                     later=True,
                     evictions=solution.evictions,
                     set_aside=tuple(worker for each in solution.evictions for worker in each.taken),

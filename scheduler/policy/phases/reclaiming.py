@@ -153,14 +153,14 @@ class GrowIntoQuota(ReclaimGpus):
         solution, retry_at = self._search_for_one(leaf, asks, nodes)
         if solution is None:
             return Answer(None, retry_at)
-        why = reasons.grows(job, workers + solution.placement)
+        why = reasons.gets_workers("grows", job, workers + solution.placement)
         proposal = replace(_proposal(asks, solution, ()), why=why, grows=True)
         return Answer(proposal, retry_at)
 
 
 def _proposal(job: Job, solution: Solution, dropped: tuple[Job, ...]) -> Proposal:
     stopped = [*(each.job for each in solution.evictions), *(each.job for each in solution.relocations)]
-    why = reasons.room_was_made(job, stopped)
+    why = reasons.set_aside("room-made", job, stopped)
     return Proposal(
         job,
         solution.placement,

@@ -70,7 +70,7 @@ def _drop_excess(builder: PlanBuilder) -> None:
         state.release(job)
     for *_, job, leaf in sorted(excess, key=lambda each: each[:4]):
         if admission.refusal(leaf, job, len(job.reserved) * job.gpus) is not None:
-            builder.drop_reservation(job, reasons.refused_meanwhile(job))
+            builder.drop_reservation(job, reasons.of_reservation("reservation-refused", job))
         else:
             state.restore(job)
 
@@ -86,11 +86,11 @@ def _fulfil(builder: PlanBuilder, leaf: ProjectNode, job: Job) -> None:
     mark = state.mark()
     state.release(job)
     if refused or admission.refusal(leaf, job, gpus) is not None:
-        builder.drop_reservation(job, reasons.refused_meanwhile(job))
+        builder.drop_reservation(job, reasons.of_reservation("reservation-refused", job))
         return
     if admission.held_within_limit(leaf, gpus):
         if vacant:
-            builder.accept(leaf, Proposal(job, job.reserved, reasons.fulfilled(job)))
+            builder.accept(leaf, Proposal(job, job.reserved, reasons.of_reservation("reservation-fulfilled", job)))
             return
         allocation = gang_placement.place_gang(state.pool, job, job.min_workers)
         if allocation is not None:
@@ -127,9 +127,14 @@ def _change_type(builder: PlanBuilder, other: PlanBuilder, leaf: ProjectNode, jo
     if not fits and (there.claimed + need > there.quota or admission.within_quota(leaf, 0)):
         return False
     builder.state.release(job)
-    builder.drop_reservation(job, reasons.better_came(job))
+    builder.drop_reservation(job, reasons.of_reservation("reservation-replaced", job))
     if fits:
-        other.accept(there, Proposal(job, workers_of(allocation or []), reasons.better_came(job), later=True))
+        other.accept(
+            there,
+            Proposal(
+                job, workers_of(allocation or []), reasons.of_reservation("reservation-replaced", job), later=True
+            ),
+        )
     return True
 
 
@@ -146,7 +151,7 @@ def improve_reservations(builder: PlanBuilder, means: Sequence[Means]) -> None:
         if admission.over_limit(leaf, 0) is not None or not _serve(builder, means, leaf, request):
             state.roll_back(mark)
         else:
-            builder.drop_reservation(job, reasons.better_came(job))
+            builder.drop_reservation(job, reasons.of_reservation("reservation-replaced", job))
 
 
 def _serve(builder: PlanBuilder, means: Sequence[Means], leaf: ProjectNode, request: PendingRequest) -> bool:
@@ -175,9 +180,9 @@ def reserve_ahead(builder: PlanBuilder) -> None:
         leaf = state.tree.leaves.get(job.project)
         borrows = leaf is not None and not admission.within_quota(leaf, 0)
         if job.id not in builder.decided and outranked(state, job, builder.now - RESERVE_AFTER):
-            builder.drop_reservation(job, reasons.outranked(job))
+            builder.drop_reservation(job, reasons.of_reservation("reservation-outranked", job))
         elif job.id not in builder.decided and borrows and owed:
-            builder.drop_reservation(job, reasons.refused_meanwhile(job))
+            builder.drop_reservation(job, reasons.of_reservation("reservation-refused", job))
     for leaf in waits:
         means = ReserveAhead(builder, leaf, guaranteed_only=owed)
         means.serve()
@@ -223,7 +228,7 @@ class ReserveAhead(Means):
         if placement is None:
             return NO
         holders = [self.state.jobs[job_id] for job_id in self.state.pool.holders(placement)]
-        return Answer(Proposal(job, placement, reasons.promised(job, holders), later=True))
+        return Answer(Proposal(job, placement, reasons.set_aside("promised", job, holders), later=True))
 
     def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:
         """Stop after one."""

@@ -87,7 +87,7 @@ class FreeGpus(Means):
         if allocation is None:
             return NO
         more = workers_of(allocation, len(workers))
-        return Answer(Proposal(job, more, reasons.grows(job, workers + more), grows=True))
+        return Answer(Proposal(job, more, reasons.gets_workers("grows", job, workers + more), grows=True))
 
     def _postpone(self, leaf: ProjectNode, job: Job) -> bool:
         """Postpone the growth of a running job beyond its project's quota while a guaranteed job waits."""

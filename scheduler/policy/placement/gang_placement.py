@@ -17,27 +17,15 @@ def place_gang(pool: NodePool, job: Job, workers: int, within: int | None = None
     nodes = pool.mask_for(job.gpu_types) if within is None else within & pool.mask_for(job.gpu_types)
     if pool.slots(job.gpus, nodes) < workers:
         return None
-    if job.require in WITHIN_NODES:
-        return _in_one_group(pool, job.gpus, workers, nodes, job.require)
-    if job.require == NODE:
-        return _on_one_node(pool, job.gpus, workers, nodes)
     if job.require is not None:
-        return _in_domain(pool, job.gpus, workers, _by_type(pool, job, nodes), job.require)
+        return _at_level(pool, job, workers, nodes, job.require)
     if job.prefer is None and (parts := _as_ran_fastest(pool, job, workers, nodes)) is not None:
         return parts
-    if job.prefer in WITHIN_NODES:
-        parts = _in_one_group(pool, job.gpus, workers, nodes, job.prefer)
-        if parts is not None:
+    above = (job.prefer, *levels(pool)) if workers > 1 else ()
+    for level in (job.prefer if job.prefer in WITHIN_NODES else None, NODE, *above):
+        if level is not None and (parts := _at_level(pool, job, workers, nodes, level)) is not None:
             return parts
-    if (parts := _on_one_node(pool, job.gpus, workers, nodes)) is not None or workers == 1:
-        return parts
-    by_type = _by_type(pool, job, nodes)
-    if job.prefer is not None and (parts := _in_domain(pool, job.gpus, workers, by_type, job.prefer)) is not None:
-        return parts
-    for level in levels(pool):
-        if (parts := _in_domain(pool, job.gpus, workers, by_type, level)) is not None:
-            return parts
-    for one_type in by_type:
+    for one_type in _by_type(pool, job, nodes) if workers > 1 else ():
         if pool.slots(job.gpus, one_type) >= workers:
             return _fill(pool, job.gpus, workers, one_type, levels(pool))
     return None
@@ -59,10 +47,8 @@ def _as_ran_fastest(pool: NodePool, job: Job, workers: int, nodes: int) -> Alloc
     if job.fastest is None or job.fastest.nodes > workers or workers < job.workers:
         return None
     level, count = job.fastest
-    if level in WITHIN_NODES:
-        return _in_one_group(pool, job.gpus, workers, nodes, level)
-    if level == NODE:
-        return _on_one_node(pool, job.gpus, workers, nodes)
+    if level in WITHIN_NODES or level == NODE:
+        return _at_level(pool, job, workers, nodes, level)
     on_each = -(-workers // count)
     for one_type in _by_type(pool, job, nodes):
         domains = pool.levels.get(level, {}) if level else {"": one_type}
@@ -91,6 +77,16 @@ def _fullest(pool: NodePool, gpus: int, count: int, within: int) -> list[NodeSta
             if len(node_states) == count:
                 return node_states
     return None
+
+
+def _at_level(pool: NodePool, job: Job, workers: int, nodes: int, level: str) -> Allocation | None:
+    """Room in one group, on one node, or in one domain of the level."""
+    if level in WITHIN_NODES:
+        return _in_one_group(pool, job.gpus, workers, nodes, level)
+    if level == NODE:
+        node_states = _fullest(pool, job.gpus * workers, 1, nodes)
+        return None if node_states is None else _on_node(node_states[0], job.gpus, workers)
+    return _in_domain(pool, job.gpus, workers, _by_type(pool, job, nodes), level)
 
 
 def _in_domain(pool: NodePool, gpus: int, workers: int, by_type: list[int], level: str) -> Allocation | None:
@@ -151,14 +147,6 @@ def _next_node(pool: NodePool, gpus: int, left: int, within: int) -> NodeState |
         nodes = pool.buckets[count] & within
         if nodes:
             return pool.first(nodes)
-    return None
-
-
-def _on_one_node(pool: NodePool, gpus: int, workers: int, within: int) -> Allocation | None:
-    for count in range(gpus * workers, len(pool.buckets)):
-        nodes = pool.buckets[count] & within
-        if nodes:
-            return _on_node(pool.first(nodes), gpus, workers)
     return None
 
 

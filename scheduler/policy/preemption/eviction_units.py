@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from springtide.scheduler.model import Job, Placement
@@ -91,12 +92,12 @@ class TentativeEvictions:
         """Return the jobs that give up anything, in the order of their first eviction."""
         return list({unit.job.id: unit.job for unit in self.units}.values())
 
-    def evictions(self, code: dict[str, str]) -> tuple[Eviction, ...]:
-        """Return all evictions by job; ``code`` maps job ids to the codes of their reasons."""
+    def evictions(self, code: Callable[[Job], str]) -> tuple[Eviction, ...]:
+        """Return all evictions by job; ``code`` returns the code of a victim's reason."""
         taken: dict[str, Placement] = {}
         for unit in self.units:
             taken[unit.job.id] = taken.get(unit.job.id, ()) + unit.taken
-        return tuple(Eviction(job, taken[job.id], self.workers_left(job), code[job.id]) for job in self.victims())
+        return tuple(Eviction(job, taken[job.id], self.workers_left(job), code(job)) for job in self.victims())
 
 
 def is_at_work(job: Job, now: float) -> bool:

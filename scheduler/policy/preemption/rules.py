@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 
@@ -12,16 +13,47 @@ from springtide.scheduler.policy.state.job_queues import service_level_of
 from springtide.scheduler.policy.state.projects import ProjectNode, sides
 
 
-class ReclaimRule:
-    """Take GPUs back from other projects that hold more than their due.
-
-    Projects may be asked as far up the tree as all projects on the way stay within what they are entitled to:
-    ``helped``. ``barrier`` is the project above them, if any. As evictions below the barrier change that, the
-    barrier can be computed again. A ``guaranteed`` request stays within its project's quota.
-    """
+class Rule(ABC):
+    """Who may be evicted. The defaults are those of a rule that looks at one project only."""
 
     candidate_ids: frozenset[str] | None = None
     """Ids of the jobs that may be evicted; None for all jobs of the open projects."""
+    guaranteed = False
+    """Whether the request stays within its project's quota."""
+    barrier: ProjectNode | None = None
+    """The lowest project above which no other project may be asked."""
+
+    @abstractmethod
+    def open_leaves(self) -> Iterator[tuple[ProjectNode, int]]:
+        """Yield the leaves that may lose GPUs, each with its slack."""
+
+    @abstractmethod
+    def slack(self, leaf: ProjectNode) -> int:
+        """Return how many GPUs the project may lose; its last job may take it beyond."""
+
+    @abstractmethod
+    def reason_code(self, victim: Job) -> str:
+        """Return the code of the reason why the victim is evicted."""
+
+    def refresh_barrier(self) -> bool:
+        """Compute the barrier for the present usage; return whether it has changed."""
+        return False
+
+    def covers(self, victims: Iterable[Job]) -> bool:
+        """Tell whether all victims are on this side of the barrier."""
+        return True
+
+    def permits(self, victims: Iterable[Job]) -> bool:
+        """Tell whether no borrower is helped at the cost of a project that could claim the GPUs back at once."""
+        return True
+
+
+class ReclaimRule(Rule):
+    """Take GPUs back from other projects that hold more than their due.
+
+    Projects may be asked as far up the tree as all projects on the way stay within what they are entitled to:
+    ``helped``. The barrier is the project above them, if any. Evictions below the barrier change that.
+    """
 
     def __init__(self, state: ClusterState, leaf: ProjectNode, need: int) -> None:
         self.guaranteed = leaf.claimed + need <= leaf.quota
@@ -29,23 +61,22 @@ class ReclaimRule:
         self._leaf = leaf
         self._need = need
         self._helped: tuple[ProjectNode, ...] = ()
-        self.barrier: ProjectNode | None = None
         self.refresh_barrier()
 
     def refresh_barrier(self) -> bool:
-        """Compute the barrier for the present usage; return whether it has changed."""
+        """Compute which ancestors are helped, and the barrier above them."""
         path, before = self._leaf.path, self.barrier
         self._helped = tuple(takewhile(lambda project: project.claimed + self._need <= project.entitled, path))
         self.barrier = path[len(self._helped)] if len(self._helped) < len(path) else None
         return self.barrier is not before
 
     def covers(self, victims: Iterable[Job]) -> bool:
-        """Tell whether all victims are on this side of the barrier."""
+        """Tell whether all victims are below ancestors that are helped."""
         pairs = (sides(self._leaf, self._state.leaf_of(job)) for job in victims)
         return all(pair is not None and pair[0] in self._helped for pair in pairs)
 
     def open_leaves(self) -> Iterator[tuple[ProjectNode, int]]:
-        """Yield the leaves below siblings that hold more than their due, each with its slack."""
+        """Yield the leaves below siblings that hold more than their due."""
         for project in self._helped:
             siblings = project.parent.children if project.parent is not None else self._state.tree.roots
             for sibling in siblings:
@@ -54,14 +85,14 @@ class ReclaimRule:
                         yield leaf, min(overdrawn, _above_quotas(leaf, sibling))
 
     def slack(self, leaf: ProjectNode) -> int:
-        """Return how many GPUs the project may lose; its last job may take it beyond."""
+        """Return what its side has to give, above the quotas on its path."""
         pair = sides(self._leaf, leaf)
         if pair is None or pair[0] not in self._helped:
             return 0
         return min(self._overdrawn(*pair), _above_quotas(leaf, pair[1]))
 
     def permits(self, victims: Iterable[Job]) -> bool:
-        """Tell whether no borrower is helped at the cost of a project that could claim the GPUs back at once."""
+        """Tell whether no victim could claim the GPUs back at once, unless the request is within quota."""
         for job in victims:
             leaf = self._state.leaf_of(job)
             pair = sides(self._leaf, leaf)
@@ -73,7 +104,7 @@ class ReclaimRule:
         return True
 
     def reason_code(self, victim: Job) -> str:
-        """Return the code of the reason why the victim is evicted."""
+        """Return the same code for all victims."""
         return "reclaimed"
 
     def _overdrawn(self, mine: ProjectNode, theirs: ProjectNode) -> int:
@@ -90,14 +121,11 @@ class ReclaimRule:
         return max(0, theirs.claimed - theirs.entitled)
 
 
-class PreemptRule:
+class PreemptRule(Rule):
     """Take GPUs from jobs of the same project with a lower priority, or an equal one and more service.
 
     The waiting time of the job does not count for that: the job would be rotated back at once.
     """
-
-    guaranteed = False
-    barrier: ProjectNode | None = None
 
     def __init__(self, state: ClusterState, leaf: ProjectNode, job: Job, now: float, *, rotates: bool) -> None:
         self._leaf = leaf
@@ -107,73 +135,42 @@ class PreemptRule:
         if rotates and state.settings.order is Order.LEAST_SERVED:
             ripe = running.rotation.ripe(service_level_of(job.attained), now)
             jobs += [each for each in ripe if each.priority == job.priority]
-        self.candidate_ids: frozenset[str] | None = frozenset(each.id for each in jobs)
-
-    def refresh_barrier(self) -> bool:
-        """Return False: there is no barrier within a project."""
-        return False
-
-    def covers(self, victims: Iterable[Job]) -> bool:
-        """Tell whether all victims are candidates."""
-        return all(job.id in (self.candidate_ids or ()) for job in victims)
+        self.candidate_ids = frozenset(each.id for each in jobs)
 
     def open_leaves(self) -> Iterator[tuple[ProjectNode, int]]:
-        """Yield the job's own project and its slack."""
+        """Yield the job's own project."""
         yield self._leaf, self.slack(self._leaf)
 
     def slack(self, leaf: ProjectNode) -> int:
         """Return all that the job's own project holds."""
         return leaf.claimed if leaf is self._leaf else 0
 
-    def permits(self, victims: Iterable[Job]) -> bool:
-        """Return True: shares are the same afterwards."""
-        return True
-
     def reason_code(self, victim: Job) -> str:
-        """Return the code of the reason why the victim is evicted."""
+        """Return whether the victim is less urgent, or had more service."""
         return "preempted" if victim.priority < self._job.priority else "rotated"
 
 
-class LimitRule:
+class LimitRule(Rule):
     """Take GPUs from jobs of a project beyond its limit; from borrowed ones only, where quotas hold."""
-
-    candidate_ids: frozenset[str] | None = None
-    guaranteed = False
-    barrier: ProjectNode | None = None
 
     def __init__(self, project: ProjectNode) -> None:
         self._project = project
 
-    def refresh_barrier(self) -> bool:
-        """Return False: there is no barrier within a project."""
-        return False
-
-    def covers(self, victims: Iterable[Job]) -> bool:
-        """Return True: all jobs below the project may be victims."""
-        return True
-
     def open_leaves(self) -> Iterator[tuple[ProjectNode, int]]:
-        """Yield the leaves of the project, each with its slack."""
+        """Yield the leaves of the project."""
         for leaf in _leaves_below(self._project):
             yield leaf, self.slack(leaf)
 
     def slack(self, leaf: ProjectNode) -> int:
-        """Return how many GPUs beyond the limit, and beyond its own quota, the leaf holds."""
+        """Return what it holds beyond the limit, and beyond its own quota."""
         excess = max(0, self._project.claimed - self._project.limit)
         if leaf is self._project or self._project.oversubscribed:
             return excess
         return min(excess, _above_quotas(leaf, leaf.path[leaf.path.index(self._project) - 1]))
 
-    def permits(self, victims: Iterable[Job]) -> bool:
-        """Return True."""
-        return True
-
     def reason_code(self, victim: Job) -> str:
-        """Return the code of the reason why the victim is evicted."""
+        """Return the same code for all victims."""
         return "limit-lowered"
-
-
-Rule = ReclaimRule | PreemptRule | LimitRule
 
 
 def _leaves_below(project: ProjectNode) -> Iterator[ProjectNode]:

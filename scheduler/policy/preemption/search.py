@@ -154,11 +154,10 @@ class VictimSearch:
 
     def _solution(self, placement: Placement, relocations: tuple[Relocation, ...] = ()) -> Solution | None:
         """Return the solution if the rule and the limits permit it."""
-        victims = self._tentative.victims()
-        if not self.rule.permits(victims) or self._exceeds_limit():
+        if not self.rule.permits(self._tentative.victims()) or self._exceeds_limit():
             return None
-        codes = {victim.id: self.rule.reason_code(victim) for victim in victims}
-        return Solution(placement, self._tentative.evictions(codes), relocations, tuple(self._tentative.dropped))
+        evictions = self._tentative.evictions(self.rule.reason_code)
+        return Solution(placement, evictions, relocations, tuple(self._tentative.dropped))
 
     def _evict_until_it_fits(self, nodes: int) -> Allocation | None:
         while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from math import inf
 from typing import Protocol
 
@@ -17,7 +17,6 @@ from springtide.scheduler.policy.state.job_queues import (
     JobQueues,
     PlacementConstraints,
     QueueKey,
-    SchedulingClass,
     scheduling_class_of,
     service_level_of,
     waiting_since,
@@ -69,7 +68,7 @@ class ClusterState:
         self.pool = NodePool(nodes)
         self.tree = ProjectTree(projects, settings.surplus)
         self._service = ServiceLevels() if settings.surplus is Surplus.LEAST_SERVED else None
-        self.jobs: dict[str, Job] = {job.id: job for job in jobs}
+        self.jobs: dict[str, Job] = {}
         self.constraint_counts: Counter[PlacementConstraints] = Counter()
         self.queues = {name: JobQueues(self.constraint_counts) for name in self.tree.leaves}
         self.running = {name: RunningJobs(self.pool.by_name, settings.min_runtime) for name in self.tree.leaves}
@@ -82,61 +81,19 @@ class ClusterState:
         self.observer: StateObserver | None = None
         self._later: list[tuple[float, str]] = []
         self._ageing: list[tuple[float, str]] = []
-        self._index_all_jobs()
+        for job in jobs:
+            self._add(job)
+        self._commit()
 
     # ---------- learning
-
-    def _index_all_jobs(self) -> None:
-        """Index all jobs at once."""
-        waiting: dict[str, dict[SchedulingClass, list[QueueKey]]] = {}
-        running: dict[str, list[Job]] = {}
-        for job in self.jobs.values():
-            leaf = self.tree.leaves.get(job.project)
-            held = self._occupy_all(job)
-            if leaf is None:
-                continue
-            if job.phase is not Phase.HELD:
-                claimed = held if job.phase is Phase.RUNNING else _gpus(job.reserved)
-                leaf.held += held
-                leaf.claimed += claimed
-                leaf.non_preemptible += 0 if job.preemptible else claimed
-                requested = self._requested(job, held)
-                leaf.request += requested
-                if self._service is not None:
-                    level = self._service.add(job)
-                    leaf.requests[level] = leaf.requests.get(level, 0) + requested
-            if job.phase is Phase.WAITING:
-                if self._waits_outside_queues(job):
-                    continue
-                keys = waiting.setdefault(job.project, {}).setdefault(scheduling_class_of(job), [])
-                keys.append(self._queue_key(job))
-            elif job.phase is Phase.RUNNING:
-                self._index_running(job)
-                if job.preemptible:
-                    running.setdefault(job.project, []).append(job)
-        for name, keys_by_class in waiting.items():
-            self.queues[name].fill(keys_by_class)
-        for name, jobs in running.items():
-            self.running[name].fill(jobs)
-        heapify(self._later)
-        heapify(self._ageing)
-        self.tree.sum_up()
-        self.pool.refill()
-
-    def _occupy_all(self, job: Job) -> int:
-        """Mark the job's GPUs without updating the free ones; return how many it holds."""
-        for node, mask in self.pool.known(job.placement):
-            node.held |= mask
-            node.jobs[job.id] = node.jobs.get(job.id, 0) | mask
-        for node, mask in self.pool.known(job.reserved):
-            node.reserved |= mask
-        if job.phase is Phase.PAUSING:
-            self.pausing[job.id] = job
-        return _gpus(job.placement)
 
     def upsert_job(self, job: Job) -> None:
         """Add a job, or replace it."""
         self.remove_job(job.id)
+        self._add(job)
+        self._commit()
+
+    def _add(self, job: Job) -> None:
         self.jobs[job.id] = job
         self._count(job, 1)
         self.pool.occupy(job.id, job.placement)
@@ -150,7 +107,6 @@ class ClusterState:
                 self.running[job.project].add(job)
         elif job.phase is Phase.WAITING and not self._waits_outside_queues(job):
             self._enqueue(job)
-        self._commit()
 
     def remove_job(self, job_id: str) -> None:
         """Remove a job, if it is known."""

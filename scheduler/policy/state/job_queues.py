@@ -110,16 +110,9 @@ class JobQueues:
     def __init__(self, constraint_counts: Counter[PlacementConstraints]) -> None:
         """Keep ``constraint_counts``, the number of queues of all projects by constraints, up to date."""
         self.by_class: dict[SchedulingClass, SortedList] = {}
-        self.version = 0
         self._constraint_counts = constraint_counts
         self.smallest = 0
         self._heads: list[tuple[QueueKey, SchedulingClass]] | None = None
-
-    def fill(self, waiting: dict[SchedulingClass, list[QueueKey]]) -> None:
-        """Line up many at once."""
-        self.by_class = {scheduling_class: SortedList(keys) for scheduling_class, keys in waiting.items()}
-        self._constraint_counts.update(scheduling_class.constraints for scheduling_class in waiting)
-        self._changed()
 
     def add(self, scheduling_class: SchedulingClass, key: QueueKey) -> None:
         """A job joins its line."""
@@ -127,8 +120,9 @@ class JobQueues:
         if queue is None:
             queue = self.by_class[scheduling_class] = SortedList()
             self._constraint_counts[scheduling_class.constraints] += 1
+            self.smallest = min(self.smallest or scheduling_class.need, scheduling_class.need)
         queue.add(key)
-        self._changed()
+        self._heads = None
 
     def remove(self, scheduling_class: SchedulingClass, key: QueueKey) -> None:
         """A job leaves its line."""
@@ -139,7 +133,8 @@ class JobQueues:
             self._constraint_counts[scheduling_class.constraints] -= 1
             if not self._constraint_counts[scheduling_class.constraints]:
                 del self._constraint_counts[scheduling_class.constraints]
-        self._changed()
+            self.smallest = min((each.need for each in self.by_class), default=0)
+        self._heads = None
 
     def heads(self) -> Sequence[tuple[QueueKey, SchedulingClass]]:
         """The first of every line, in order."""
@@ -150,8 +145,3 @@ class JobQueues:
     def before(self, key: QueueKey) -> int:
         """How many jobs stand before this place."""
         return sum(queue.bisect_left(key) for queue in self.by_class.values())
-
-    def _changed(self) -> None:
-        self._heads = None
-        self.version += 1
-        self.smallest = min((scheduling_class.need for scheduling_class in self.by_class), default=0)

@@ -138,17 +138,6 @@ class ProjectTree:
             project.claimed += gpus
             project.non_preemptible += non_preemptible
 
-    def sum_up(self) -> None:
-        """Add what was counted at the leaves to their ancestors."""
-        for leaf in self.leaves.values():
-            for project in leaf.path[1:]:
-                project.held += leaf.held
-                project.claimed += leaf.claimed
-                project.non_preemptible += leaf.non_preemptible
-                project.request += leaf.request
-                for level, gpus in leaf.requests.items():
-                    project.requests[level] = project.requests.get(level, 0) + gpus
-
     def mark(self) -> int:
         """Return a point that `roll_back` returns to."""
         return len(self._undo)

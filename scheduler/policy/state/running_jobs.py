@@ -63,14 +63,6 @@ class RunningJobs:
         self._slots: dict[tuple[int, int], int] = {}
         self._nodes: int | None = None
 
-    def fill(self, running: list[Job]) -> None:
-        """Take in many at once."""
-        keys: dict[int, list[EvictionKey]] = {}
-        for job in running:
-            keys.setdefault(job.held_gpus, []).append(eviction_key(job))
-            self._index(job)
-        self.by_gpus = {gpus: SortedList(those) for gpus, those in keys.items()}
-
     def add(self, job: Job) -> None:
         """A job runs."""
         keys = self.by_gpus.get(job.held_gpus)
