@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
 
-from springtide.scheduler.model import Decision, Drop, Job, Move, Pause, Placement, Reason, Reserve, Start
+from springtide.scheduler.model import Decision, Drop, Job, Move, Pause, Phase, Placement, Reason, Reserve, Start
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.memo.memo import NoMemo
 from springtide.scheduler.policy.state.cluster_state import ClusterState
@@ -153,6 +153,15 @@ class PlanBuilder:
         if job.id in self._starts:
             return self._starts[job.id].placement
         return self._growth[job.id].placement if job.id in self._growth else job.placement
+
+    def may_stop(self, job: Job) -> bool:
+        """Tell whether the attempt can be paused or moved, its minimum run time aside."""
+        return (
+            job.preemptible
+            and job.phase is Phase.RUNNING
+            and job.id not in self.decided
+            and job.project in self.state.tree.leaves
+        )
 
     def protected_until(self, job: Job) -> float:
         """Return the end of the job's minimum run time if that is still to come, else minus infinity."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 
-from springtide.scheduler.model import Job, Phase, Placement
+from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.preemption.eviction_units import (
     EvictionUnit,
@@ -106,14 +106,7 @@ class VictimCandidates:
     def may_give(self, job_id: str) -> bool:
         """Tell whether the job may be evicted, now or after its minimum run time."""
         only, job = self._rule.candidate_ids, self._state.jobs[job_id]
-        return (
-            (only is None or job_id in only)
-            and job.preemptible
-            and job.phase is Phase.RUNNING
-            and job_id not in self._builder.decided
-            and job.project in self._state.tree.leaves
-            and self.is_open(job.project)
-        )
+        return (only is None or job_id in only) and self._builder.may_stop(job) and self.is_open(job.project)
 
     def consider(self, job: Job) -> bool:
         """Return whether the job may be evicted now; if only its minimum run time prevents it, keep its end."""

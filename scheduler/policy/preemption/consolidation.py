@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import inf
 
-from springtide.scheduler.model import Job, Phase, Placement
+from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder, Relocation
-from springtide.scheduler.policy.state.nodes import NodePool, NodeState, bits, mask_of, workers_of
+from springtide.scheduler.policy.state.nodes import NodePool, NodeState, bits, gpus_of, workers_of
 
 MAX_MOVED_FACTOR = 2
 """Maximum number of GPUs moved, as a multiple of the GPUs needed: every moved job restarts."""
@@ -80,11 +80,8 @@ class MoveSearch:
         """Return whether the job can be moved; if only its minimum run time prevents it, keep its end."""
         stay = tuple(worker for worker in job.placement if worker.node != node.name)
         if (
-            job.phase is not Phase.RUNNING
-            or not job.preemptible
-            or job.id in self._builder.decided
+            not self._builder.may_stop(job)
             or len(self._workers_left(job)) < len(job.placement)
-            or job.project not in self._state.tree.leaves
             or not _gpus_on(job, node)
             or not self._pool.can_stay(stay)
         ):
@@ -135,12 +132,8 @@ def worth_clearing(pool: NodePool, job: Job) -> tuple[int, ...]:
 
 def _needed(moves: list[Relocation], placement: Placement) -> tuple[Relocation, ...]:
     """Return the moves that free GPUs of the placement: nodes may have been cleared in vain."""
-    used: dict[str, int] = {}
-    for worker in placement:
-        used[worker.node] = used.get(worker.node, 0) | mask_of(worker.gpus)
-    return tuple(
-        each for each in moves if any(mask_of(worker.gpus) & used.get(worker.node, 0) for worker in each.taken)
-    )
+    used = gpus_of(placement)
+    return tuple(each for each in moves if not used.isdisjoint(gpus_of(each.taken)))
 
 
 def _clearable(pool: NodePool, job: Job, cleared: int, most: int) -> Iterator[NodeState]:

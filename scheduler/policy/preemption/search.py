@@ -24,7 +24,7 @@ from springtide.scheduler.policy.preemption.eviction_units import (
     without_surplus,
 )
 from springtide.scheduler.policy.preemption.rules import Rule
-from springtide.scheduler.policy.state.nodes import NodeState, bits, mask_of, workers_of
+from springtide.scheduler.policy.state.nodes import NodeState, bits, gpus_of, workers_of
 from springtide.scheduler.policy.state.projects import ProjectNode
 
 MAX_NODES = 48
@@ -228,12 +228,10 @@ class VictimSearch:
 
     def _give_back(self, needed: Placement) -> None:
         """Undo the evictions that are not needed, the most expensive first."""
-        used: dict[str, int] = {}
-        for worker in needed:
-            used[worker.node] = used.get(worker.node, 0) | mask_of(worker.gpus)
+        used = gpus_of(needed)
         bound: set[str] = set()
         for unit in reversed(tuple(self._tentative.units)):
-            used_here = any(mask_of(worker.gpus) & used.get(worker.node, 0) for worker in unit.taken)
+            used_here = not used.isdisjoint(gpus_of(unit.taken))
             if unit.job.id in bound or used_here or not self._is_dispensable(unit):
                 bound.add(unit.job.id)
             else:

@@ -258,6 +258,11 @@ def _node_state(index: int, node: Node) -> NodeState:
     return NodeState(node, index, allocatable, dividing)
 
 
+def gpus_of(placement: Iterable[Worker]) -> set[tuple[str, int]]:
+    """Return the GPUs of workers, each by its node's name and its number there."""
+    return {(worker.node, gpu) for worker in placement for gpu in worker.gpus}
+
+
 def workers_of(parts: Iterable[tuple[NodeState, int]], first: int = 0) -> Placement:
     """A placement of one worker per part, ranked in the order given."""
     return tuple(Worker(index, node.name, tuple(bits(mask))) for index, (node, mask) in enumerate(parts, first))
