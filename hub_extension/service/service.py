@@ -263,6 +263,7 @@ class Springtide(
             keep=self.keep_days * 86_400,
             keep_files=self.keep_files_days * 86_400,
             test_run_time=self.test_run_time,
+            jobs_without_gpus=self.jobs_without_gpus,
             ended_bytes_per_user=self.ended_bytes_per_user,
             auth_cache=self.auth_cache,
             takeover_wait=self.takeover_wait,

@@ -17,6 +17,7 @@ CANCEL = "cancel"
 TIME_LIMIT = "time-limit"
 HELD = "engine-held"
 NOT_LAUNCHED = "engine-not-launched"
+NEXT_WITHOUT_GPUS = "without-gpus-next"
 
 
 def held_by(by: str) -> Reason:
@@ -24,9 +25,12 @@ def held_by(by: str) -> Reason:
     return Reason(HELD, {"by": by})
 
 
-def node_drained(node: str, by: str, why: str) -> Reason:
-    """Return an admin drained a node of the job, and gave ``why`` as the reason, or nothing."""
-    return Reason("engine-drained", {"node": node, "by": by, "detail": why})
+def node_drained(node: str, by: str, why: str, *, gpus: bool = True) -> Reason:
+    """Return an admin drained a node of the job, and gave ``why`` as the reason, or nothing.
+
+    ``gpus`` says that the job needs GPUs, so that it can go on elsewhere.
+    """
+    return Reason("engine-drained" if gpus else "without-gpus-paused", {"node": node, "by": by, "detail": why})
 
 
 def gpu_drained(gpu: int, node: str, by: str, why: str) -> Reason:
@@ -97,6 +101,26 @@ def lost(detail: str, *, saved: bool) -> Reason:
 def not_launched(detail: str) -> Reason:
     """Return the executor could not start the attempt so far, and tries again."""
     return Reason(NOT_LAUNCHED, {"detail": detail})
+
+
+def started_without_gpus() -> Reason:
+    """Return a job without GPUs started, because its project had room for one."""
+    return Reason("without-gpus-started")
+
+
+def next_without_gpus() -> Reason:
+    """Return a job without GPUs starts next."""
+    return Reason(NEXT_WITHOUT_GPUS)
+
+
+def enough_without_gpus(project: str, running: int, most: int, place: int) -> Reason:
+    """Return a job without GPUs waits because ``running`` of its project run already, of at most ``most``."""
+    return Reason("without-gpus-limit", {"project": project, "running": running, "most": most, "place": place})
+
+
+def out_of_service() -> Reason:
+    """Return a job without GPUs waits because the machine is drained."""
+    return Reason("without-gpus-drained")
 
 
 def starts_unknown(why: str, days: float = 0.0) -> Reason:

@@ -182,7 +182,16 @@ def _compose(
     usage: dict[str, wire.JobUsage] = {}
     workspaces: dict[WorkspaceKey, float] = {}
     jobs = JobLookup(state, store)
-    read_model = ReadModel(state, nodes, planner, jobs, starts=starts, usage=usage, clock=clock.wall)
+    read_model = ReadModel(
+        state,
+        nodes,
+        planner,
+        jobs,
+        starts=starts,
+        usage=usage,
+        clock=clock.wall,
+        jobs_without_gpus=settings.jobs_without_gpus,
+    )
     hub = EventHub()
     broadcast = Broadcast(read_model, hub, clock.wall)
     outbox = Outbox(state, store, settings.notifications, clock.wall, mailbox.request)
@@ -232,7 +241,13 @@ def _compose(
         forecasts=forecasts,
         forecast_record=record,
         questions=Questions(
-            state=state, nodes=nodes, settings=settings, planner=planner, forecasts=forecasts, clock=clock.wall
+            state=state,
+            nodes=nodes,
+            settings=settings,
+            planner=planner,
+            forecasts=forecasts,
+            line=read_model.line_without_gpus,
+            clock=clock.wall,
         ),
         outputs=Outputs(executor, jobs, broadcast.wait_for_log, settings.max_output_bytes),
         events=EventSource(

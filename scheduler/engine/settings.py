@@ -48,6 +48,7 @@ class EngineSettings:
 
     ``images`` are patterns of the images that jobs may run in, the default first; None where jobs run without one.
     ``image_contents`` is what is declared of images, by patterns. ``datasets`` are those declared, by name.
+    ``jobs_without_gpus`` is how many jobs without GPUs run at a time in a project that has no number of its own.
     ``max_…_bytes…`` are in bytes; ``max_grace``, ``test_run_time``, after which a test run
     has passed, ``prune_every``, and how long jobs, their files and audit entries
     are kept, in seconds; the others are numbers of jobs, files, events and decisions. ``keep_files`` counts from
@@ -75,6 +76,7 @@ class EngineSettings:
     max_output_bytes: int = 256 * MIB
     max_grace: float = 3_600.0
     test_run_time: float = 120.0
+    jobs_without_gpus: int = 4
     keep_jobs: float = 90 * DAY
     keep_files: float = 7 * DAY
     keep_audit: float = 730 * DAY

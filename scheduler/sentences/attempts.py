@@ -30,6 +30,11 @@ def _drained(p: Params) -> Sentences:
     yield follows("It goes on by itself as soon as GPUs are free for it.")
 
 
+def _drained_without_gpus(p: Params) -> Sentences:
+    yield cause(f"The node {quoted_name(p, 'node')} was drained by {quoted_name(p, 'by')}.")
+    yield from detail(p)
+
+
 def _gpu_drained(p: Params) -> Sentences:
     whose = f"by {quoted_name(p, 'by')}" if p.get("by") else "because of a fault"
     yield cause(f"The GPU {number(p, 'gpu')} of {quoted_name(p, 'node')} was drained {whose}.")
@@ -120,6 +125,7 @@ def _far(p: Params) -> Sentences:
 ATTEMPTS: Table = {
     "engine-held": _held,
     "engine-drained": _drained,
+    "without-gpus-paused": _drained_without_gpus,
     "engine-gpu-drained": _gpu_drained,
     "engine-cancelled": _cancelled,
     "engine-time-limit": _time_limit,

@@ -53,6 +53,10 @@ def _started(p: Params) -> Sentences:
     yield cause(f"It started on {gpus(number(p, 'gpus'))}, within the quota of {quoted_name(p, 'project')}.")
 
 
+def _started_without_gpus(_: Params) -> Sentences:
+    yield cause("It started without GPUs.")
+
+
 def _started_borrowing(p: Params) -> Sentences:
     need = number(p, "gpus")
     borrowed = min(need, max(0, number(p, "held") + need - number(p, "quota")))
@@ -167,6 +171,7 @@ def _rotated(p: Params) -> Sentences:
 DECISIONS: Table = {
     "started": _started,
     "started-borrowing": _started_borrowing,
+    "without-gpus-started": _started_without_gpus,
     "started-before": _started_before,
     "reservation-fulfilled": _fulfilled,
     "reservation-lost": _lost,

@@ -21,6 +21,9 @@ NOW, ROOM, LATER, SMALLER = "estimate-now", "estimate-room", "estimate-later", "
 
 
 def _now(p: Params) -> Sentences:
+    if not number(p, "gpus"):
+        yield state("It would start now, without GPUs.")
+        return
     yield state(f"It would start now on {_gpus(p)}.")
     yield from _fewer(p)
     yield from _returned(p)

@@ -9,11 +9,13 @@ from springtide.scheduler.wording import amount, count, duration, gpus, plural
 
 def _on(p: Params) -> str:
     held = number(p, "gpus")
-    return gpus(held) if p.get("borrowed") is None else holds_split(held, number(p, "borrowed"))
+    if not held:
+        return "without GPUs"
+    return f"on {gpus(held) if p.get('borrowed') is None else holds_split(held, number(p, 'borrowed'))}"
 
 
 def _starting(p: Params) -> Sentences:
-    yield state(f"Starting on {_on(p)}.")
+    yield state(f"Starting {_on(p)}.")
     if p.get("packages"):
         required = count(number(p, "packages"), "required package")
         yield state(f"Installing {required} first, unless an earlier job has. Its log shows how far that is.")
@@ -26,7 +28,7 @@ def _unused(p: Params) -> str:
 
 
 def _running(p: Params) -> Sentences:
-    yield state(f"Running on {_on(p)}.")
+    yield state(f"Running {_on(p)}.")
     workers, most = number(p, "workers"), number(p, "most")
     if workers < most:
         yield state(f"It runs with {amount(workers)} of at most {count(most, 'worker')}.")
@@ -37,12 +39,17 @@ def _running(p: Params) -> Sentences:
         yield follows("It goes on, and saves again when there is room.")
 
 
+def _gives_back(p: Params) -> str:
+    held = number(p, "gpus")
+    return f", then giving its {gpus(held)} back" if held else ""
+
+
 def _pausing(p: Params) -> Sentences:
-    yield state(f"Saving its work, then giving its {gpus(number(p, 'gpus'))} back.")
+    yield state(f"Saving its work{_gives_back(p)}.")
 
 
 def _stopping(p: Params) -> Sentences:
-    yield state(f"Stopping, then giving its {gpus(number(p, 'gpus'))} back.")
+    yield state(f"Stopping{_gives_back(p)}.")
 
 
 RUNNING: Table = {

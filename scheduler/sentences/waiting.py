@@ -204,6 +204,30 @@ def _no_room(p: Params) -> Sentences:
     yield from _place(p)
 
 
+def _enough_without_gpus(p: Params) -> Sentences:
+    running, most, project = number(p, "running"), number(p, "most"), quoted_name(p, "project")
+    if not most:
+        yield state(f"The project {project} may not run jobs without GPUs.")
+        yield change(f"It can start once an administrator of {project} allows them.")
+        return
+    bound = "as many as it may at a time" if running == most else f"and may run only {amount(most)} at a time"
+    yield state(f"The project {project} runs {count(running, 'job')} without GPUs, {bound}.")
+    if number(p, "place") == 1:
+        enough = "one of them has" if running == most else f"{amount(running - most + 1)} of them have"
+        yield ease(f"It starts once {'that job has' if running == 1 else enough} ended.")
+    yield from _place(p)
+
+
+def _next_without_gpus(_: Params) -> Sentences:
+    yield state("It needs no GPU.")
+    yield follows("It starts next.")
+
+
+def _out_of_service(_: Params) -> Sentences:
+    yield state("The machine is drained: nothing new starts on it.")
+    yield follows("It starts once the machine is undrained.")
+
+
 WAITING: Table = {
     "held": _held,
     "back-off": _back_off,
@@ -218,4 +242,7 @@ WAITING: Table = {
     "share-used": _share_used,
     "too-soon": _too_soon,
     "no-room": _no_room,
+    "without-gpus-limit": _enough_without_gpus,
+    "without-gpus-next": _next_without_gpus,
+    "without-gpus-drained": _out_of_service,
 }

@@ -78,8 +78,6 @@ class Option:
     """The command line's spelling of no, of a `Kind.SWITCH`."""
     old_field: str = ""
     """An earlier name in TrainJobs that stays accepted; its value is a number of seconds."""
-    too_small: str = ""
-    """The way out for a number below ``least``."""
     offered: Surface = EVERYWHERE
 
     name: str = ""
@@ -203,8 +201,7 @@ class Option:
     def _check_bounds(self, number: float, given: object) -> None:
         below = self.least is not None and (number < self.least or (self.exclusive and number == self.least))
         if below or (self.most is not None and number > self.most):
-            error = self.refused(given)
-            raise BadOption(error.name, error.message, self.too_small if below else "")
+            raise self.refused(given)
 
     def _bounds(self) -> str:
         low = "" if self.least is None else f" {'above' if self.exclusive else 'from'} {self.least:.0f}"

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from springtide.scheduler import wording
 from springtide.scheduler.model import PRIORITIES
-from springtide.scheduler.wire.shapes import MAX_IMAGE, Positive, Request
+from springtide.scheduler.wire.shapes import MAX_IMAGE, Count, Positive, Request
 from springtide.scheduler.wire.submission import MAX_TIME_LIMIT
 
 JobPriority = Annotated[int, Meta(ge=0, le=1_000_000)]
@@ -19,7 +19,8 @@ class JobRanges(Request, frozen=True, kw_only=True):
     """Ranges of what the jobs of a project, and of the projects below it, may ask for; None means no bound.
 
     ``max_gpus`` bounds all workers of a job together, ``max_time_limit`` is in seconds. ``images`` are patterns in
-    which ``*`` stands for any characters.
+    which ``*`` stands for any characters. ``jobs_without_gpus`` is how many jobs without GPUs run at a time in the
+    project, and in each of those below it that has no number of its own; None is the number of the project above.
     """
 
     min_priority: JobPriority = 0
@@ -27,6 +28,7 @@ class JobRanges(Request, frozen=True, kw_only=True):
     max_gpus: Positive | None = None
     max_time_limit: Annotated[float, Meta(gt=0, le=MAX_TIME_LIMIT)] | None = None
     images: Annotated[list[ImagePattern], Meta(max_length=100)] | None = None
+    jobs_without_gpus: Count | None = None
 
     def words(self) -> str:
         """Return the ranges in words: ``priority 0 to 100, up to 8 GPUs, up to 2 h, images lab/*``."""
@@ -37,4 +39,6 @@ class JobRanges(Request, frozen=True, kw_only=True):
             parts.append(f"up to {wording.exactly(self.max_time_limit)}")
         if self.images is not None:
             parts.append(f"images {wording.listed(self.images) or 'none'}")
+        if self.jobs_without_gpus is not None:
+            parts.append(f"{wording.amount(self.jobs_without_gpus)} without GPUs at a time")
         return ", ".join(parts)

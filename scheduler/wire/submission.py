@@ -16,6 +16,7 @@ from springtide.scheduler.wire.shapes import (
     MAX_IMAGE,
     MAX_NAME,
     MAX_TAGS,
+    Count,
     Positive,
     ProjectName,
     Request,
@@ -57,12 +58,8 @@ class Wish(Request, frozen=True, kw_only=True):
         ),
     ] = None
     gpus: Annotated[
-        Positive,
-        Option(
-            kind=Kind.WHOLE,
-            help="GPUs of each worker.",
-            too_small="Every worker of a train job has at least 1 GPU; what needs none can run in the notebook.",
-        ),
+        Count,
+        Option(kind=Kind.WHOLE, help="GPUs of each worker. With 0 the job runs without GPUs, as one worker."),
     ] = 1
     workers: Annotated[
         Positive, Option(kind=Kind.WHOLE, help="Worker processes. They start together, or none does.")

@@ -68,11 +68,6 @@ def test_the_bounds_of_the_table_are_those_of_the_api(option: wire.Option) -> No
         body_of(msgspec.json.encode({"argv": ["true"], option.name: beyond}), Submission)
 
 
-def test_a_job_without_gpus_is_refused_with_the_reason() -> None:
-    with pytest.raises(BadOption, match=r"gpus is 0; .* at least 1 GPU; what needs none can run in the notebook"):
-        OPTIONS["gpus"].check(0)
-
-
 @pytest.mark.parametrize("surface", [Surface.COMMAND, Surface.MAGIC])
 def test_the_command_line_has_a_flag_for_every_option(surface: Surface) -> None:
     assert [flag.name for flag in flags(surface)] == list(OPTIONS)

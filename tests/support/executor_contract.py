@@ -198,6 +198,15 @@ class ExecutorContract:
             assert env["CUDA_VISIBLE_DEVICES"] == env["NVIDIA_VISIBLE_DEVICES"] == node.devices[0].uuid
         assert "RANK" not in env
 
+    async def test_a_worker_without_gpus_runs_on_no_planned_node_and_sees_none(self, bench: Bench) -> None:
+        names = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+        text = f"import os; print([os.environ[name] for name in {names}])"
+        ended = await bench.run(bench.code(text, placement=(Worker(0, "", ()),)))
+        assert ended.exit is not None
+        assert ended.exit.code == 0
+        assert ended.placement == (Worker(0, "", ()),)
+        assert await bench.log("job") == "['', 'void']\n"
+
     async def test_every_attempt_finds_the_same_files(self, bench: Bench) -> None:
         files = {"main.py": b"import more.part; print(more.part.WORD)", "more/part.py": b"WORD = 'same'"}
         argv = (bench.python, "{code}/main.py")

@@ -114,5 +114,7 @@ def starts(job: Job, now: float) -> str:
 
 
 def asked(job: Job) -> str:
-    """Return what the job asks for: ``4 GPUs``, ``2 workers with 4 GPUs each``."""
+    """Return what the job asks for: ``4 GPUs``, ``2 workers with 4 GPUs each``, ``no GPU``."""
+    if not job.gpus:
+        return "no GPU"
     return gpus(job.gpus) if job.workers == 1 else workers(job.workers, job.gpus)

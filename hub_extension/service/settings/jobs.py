@@ -1,4 +1,4 @@
-"""Settings of the service for what is kept of jobs, and for their test runs."""
+"""Settings of the service for what is kept of jobs, for their test runs, and for jobs without GPUs."""
 
 from __future__ import annotations
 
@@ -31,4 +31,9 @@ class JobTraits(HasTraits):
     ).tag(config=True)
     test_run_time = Float(
         120.0, min=1.0, help="A test run that has run for so many seconds without a failure has passed."
+    ).tag(config=True)
+    jobs_without_gpus = Integer(
+        4,
+        min=0,
+        help="So many jobs without GPUs run at a time in a project that has no number of its own; 0: none.",
     ).tag(config=True)

@@ -69,6 +69,11 @@ def smaller(wish: wire.Wish, job: JobRecord, snapshot: Snapshot) -> Iterator[wir
         yield msgspec.structs.replace(wish, **less)
 
 
+def now_without_gpus() -> Reason:
+    """Return that a job without GPUs would start at once."""
+    return Reason(NOW, {"gpus": 0, "borrowed": 0, "workers": 1, "most": 1, "preemptible": 1})
+
+
 def would_start_smaller(job: JobRecord) -> Reason:
     """Return that a smaller job would start at once."""
     return Reason(SMALLER, {"gpus": job.spec.gpus, "workers": job.spec.workers})

@@ -39,7 +39,7 @@ class PlacementStats:
 
     def learn(self, job: JobRecord, topology: Topology) -> None:
         """Add the attempts of a job that has ended, if their nodes are still in the topology."""
-        if job.spec.workers * job.spec.gpus == 1:
+        if job.spec.workers * job.spec.gpus <= 1:
             return
         kind = _kind(job.spec)
         for attempt, following in _with_following(job):

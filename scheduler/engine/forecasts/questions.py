@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from springtide.scheduler import wire
+from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.forecasts import estimates, what_if
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
 from springtide.scheduler.engine.forecasts.what_if import Hypothesis, Members, Sees
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.journal import JournaledPlanner
+from springtide.scheduler.engine.state.line_without_gpus import LineView
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
+from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.model import Reason, Snapshot
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.store.records import JobRecord
 
 MAX_JOBS_SMALLER = 1_000
 """Maximum number of jobs of a pool in which smaller jobs are tried: each of them takes another plan."""
@@ -33,7 +37,10 @@ class Asker:
 
 
 class Questions:
-    """Answers questions about the pool as it might be."""
+    """Answers questions about the pool as it might be.
+
+    ``line`` returns the lines of jobs without GPUs after changes of jobs, by id.
+    """
 
     def __init__(
         self,
@@ -43,6 +50,7 @@ class Questions:
         settings: EngineSettings,
         planner: JournaledPlanner,
         forecasts: ForecastCache,
+        line: Callable[[Mapping[str, JobRecord]], LineView],
         clock: Callable[[], float],
     ) -> None:
         self._state = state
@@ -50,6 +58,7 @@ class Questions:
         self._settings = settings
         self._planner = planner
         self._forecasts = forecasts
+        self._line = line
         self._clock = clock
 
     async def answer(self, question: wire.WhatIf, asker: Asker) -> wire.Forecast:
@@ -62,10 +71,23 @@ class Questions:
         told = what_if.forecast_view(outlook, hypothesis, self._state, asker.sees, now)
         if hypothesis.job is None or told.job is None:
             return told
+        if not hypothesis.job.needs_gpus:
+            return self._without_gpus(told, hypothesis.job, now)
         reasons = [estimates.estimate(outlook, hypothesis.job, snapshot, told.job, _named(snapshot, asker.sees))]
         if question.smaller and estimates.start_of(outlook, hypothesis.job.id) is None:
             reasons += await self._smaller(question, hypothesis, snapshot, asker)
         return msgspec.structs.replace(told, estimate=estimates.told(reasons))
+
+    def _without_gpus(self, told: wire.Forecast, job: JobRecord, now: float) -> wire.Forecast:
+        """Return the forecast with what to expect of a job without GPUs, by the line of its project."""
+        why = self._line({job.id: job}).reason(job, now)
+        starts_now = why is not None and why.code == messages.NEXT_WITHOUT_GPUS
+        said = estimates.now_without_gpus() if starts_now else why
+        assert said is not None
+        at = now if starts_now else None
+        view = None if starts_now else job_view.reason(said)
+        starts = wire.Starts(earliest=at, likely=at, latest=at, why=view, at=now)
+        return msgspec.structs.replace(told, job=starts, estimate=job_view.reason(said))
 
     def _hypothesis(self, question: wire.WhatIf, asker: Asker, now: float) -> Hypothesis:
         return what_if.hypothesis_of(

@@ -48,8 +48,8 @@ class Hypothesis:
 
     @property
     def jobs(self) -> list[str]:
-        """Ids of hypothetical jobs."""
-        return [] if self.job is None else [self.job.id]
+        """Ids of hypothetical jobs that need GPUs."""
+        return [] if self.job is None or not self.job.needs_gpus else [self.job.id]
 
     def applied_to(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with the changes."""
@@ -191,7 +191,7 @@ def _resized(node: Node, edit: wire.NodeEdit, declared: DeclaredTypes) -> Node:
 
 
 def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
-    """Return the ids of the waiting jobs whose start was asked for.
+    """Return the ids of the waiting jobs whose start was asked for, without those that need no GPUs.
 
     Raises `Refusal` (404) for a job that the caller may not see; ``sees`` tells which she may.
     """
@@ -202,6 +202,7 @@ def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
             if job.live is None
             and not job.standing.held
             and job.is_planned
+            and job.needs_gpus
             and sees(job.spec.user, job.spec.project)
         )
         return [job.id for job, _ in zip(waiting, range(wire.MOST_STARTS), strict=False)]
@@ -209,7 +210,7 @@ def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
         job = state.jobs.get(job_id)
         if job is None or not sees(job.spec.user, job.spec.project):
             raise job_not_found(job_id)
-    return list(dict.fromkeys(question.starts))
+    return [job_id for job_id in dict.fromkeys(question.starts) if state.jobs[job_id].needs_gpus]
 
 
 def forecast_view(outlook: Outlook, hypothesis: Hypothesis, state: State, sees: Sees, now: float) -> wire.Forecast:

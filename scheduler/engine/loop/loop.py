@@ -291,10 +291,8 @@ class Loop:
         return True
 
     def _restart_planner(self) -> None:
-        """Build the planner again from the committed state: it knows of something that was not committed."""
-        ticks = self._parts.ticks
-        snapshot = self._state.snapshot(ticks.nodes, self._clock(), self._parts.settings.policy)
-        ticks.planner.restart(snapshot, self._state.last_decision)
+        """Plan from the committed state again: something was planned that was not committed."""
+        self._parts.ticks.restart(self._clock())
 
     # ---------- commit
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from springtide.scheduler.engine.state.state import State, policy_job
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.engine.sweeps.advance import advance
 from springtide.scheduler.engine.test_runs import test_runs
+from springtide.scheduler.engine.without_gpus.starting import start_waiting
 from springtide.scheduler.executors.base import (
     AttemptPhase,
     AttemptStatus,
@@ -67,6 +68,11 @@ def _reply(transaction: Transaction, request: Request) -> Reply:
         return Reply(request, error=refusal)
 
 
+def _starts_without_gpus(job: JobRecord, now: float) -> bool:
+    """Return whether an attempt of a job without GPUs begins at this time."""
+    return not job.needs_gpus and job.live is not None and job.live.created == now and not job.live.seen
+
+
 @dataclass(slots=True)
 class Tick:
     """The result of one tick.
@@ -106,6 +112,13 @@ class TickBuilder:
         self._settings = settings
         self._stats = stats
         self._loaded_sweeps = [job.id for job in state.jobs.values() if job.is_sweep]
+        self._projects_due: Collection[str] = state.without_gpus.projects
+
+    def restart(self, now: float) -> None:
+        """Build the planner again from the committed state, and look at all lines of jobs without GPUs again."""
+        snapshot = self.state.snapshot(self.nodes, now, self._settings.policy)
+        self.planner.restart(snapshot, self.state.last_decision)
+        self._projects_due = self.state.without_gpus.projects
 
     def collect(
         self,
@@ -118,9 +131,9 @@ class TickBuilder:
     ) -> Tick:
         """Take in what has arrived, without planning.
 
-        ``due`` are ids of jobs that may be near their time limit; ``ended`` are jobs that have ended and to
-        which one of the observations refers. A request that fails is answered with its error and changes nothing.
-        Raises whatever the state of jobs and sweeps raises that no request has changed.
+        ``due`` are ids of jobs that may be near their time limit, or wait and can run again; ``ended`` are jobs
+        that have ended and to which one of the observations refers. A request that fails is answered with its
+        error and changes nothing. Raises whatever the state of jobs and sweeps raises that no request has changed.
         """
         tick = Tick(Transaction(self.state, self.nodes, now), due=list(due))
         for observation in observations:
@@ -132,9 +145,14 @@ class TickBuilder:
             job = tick.transaction.job(job_id)
             if job is not None:
                 tick.transaction.apply(lifecycle.check_time_limit(job, now))
+        waiting = (tick.transaction.job(job_id) for job_id in tick.due)
+        everywhere = self.state.without_gpus.projects if tick.nodes_changed else ()
+        ready = (job.spec.project for job in waiting if job is not None)
+        self._projects_due = {*self._projects_due, *everywhere, *ready}
         self._decide(tick, [request for request in requests if not request.future.done()])
         self._stats.refused += sum(isinstance(reply.error, Refusal) for reply in tick.replies)
-        self._loaded_sweeps = []
+        self._stats.starts += sum(_starts_without_gpus(job, now) for job in tick.transaction.jobs.values())
+        self._loaded_sweeps, self._projects_due = [], ()
         return tick
 
     def _decide(self, tick: Tick, requests: Sequence[Request]) -> None:
@@ -167,7 +185,10 @@ class TickBuilder:
 
     def _advance(self, transaction: Transaction) -> int:
         test_runs.follow(transaction)
-        return advance(transaction, self._settings, self._loaded_sweeps)
+        begun = advance(transaction, self._settings, self._loaded_sweeps)
+        while start_waiting(transaction, self._settings.jobs_without_gpus, self._projects_due):
+            begun += advance(transaction, self._settings)
+        return begun
 
     # ---------- observations
 

@@ -1,4 +1,4 @@
-"""The times at which running jobs are near their time limits, and reach them."""
+"""The times at which running jobs are near their time limits, and at which jobs without GPUs can run again."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ class TimeLimits:
         self._check_of: dict[str, float] = {}
 
     def watch(self, job_id: str, job: JobRecord | None) -> None:
-        """Set the next time to look at a job from its record; None or a job without a time limit removes it."""
-        at = lifecycle.time_limit_check(job) if job is not None else None
+        """Set the next time to look at a job from its record; None, or a job with nothing to wait for, removes it.
+
+        The planner wakes jobs that need GPUs after their back-off.
+        """
+        at = None if job is None else lifecycle.time_limit_check(job) or lifecycle.back_off_end(job)
         if at is None:
             self._check_of.pop(job_id, None)
         elif self._check_of.get(job_id) != at:

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from springtide.scheduler import sentences, wire, wording
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state.line_without_gpus import out_of_service
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.model import Environment, Gpu, Node, Reason, Worker
 from springtide.scheduler.refusal import Refusal
@@ -18,6 +19,7 @@ def drain(transaction: Transaction, request: wire.DrainRequest, by: str) -> None
     """Drain a node, or one of its GPUs, for the admin ``by``.
 
     The jobs that run there are paused and resume elsewhere by themselves; with ``finish`` they run to their end.
+    Where all nodes of one machine are drained, so is what runs there without GPUs.
     Workspaces there stay. What is drained already gets the new reason, and its jobs are paused if they were to
     finish before. Raises `Refusal`: 404 for an unknown node or GPU, 409 for a GPU that the node itself gives out.
     """
@@ -71,6 +73,9 @@ def _drain_node(transaction: Transaction, node: Node, record: DrainRecord) -> No
     if not record.finish and node.environment is Environment.TRAIN:
         reason = messages.node_drained(node.name, record.by, record.why)
         _pause(transaction, reason, lambda worker: worker.node == node.name)
+        if out_of_service(transaction.nodes.train(), transaction.all_drains()):
+            reason = messages.node_drained(node.name, record.by, record.why, gpus=False)
+            _pause(transaction, reason, lambda worker: not worker.gpus)
 
 
 def _drain_gpu(transaction: Transaction, node: Node, gpu: Gpu, record: GpuDrainRecord) -> None:

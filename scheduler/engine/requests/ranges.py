@@ -52,6 +52,7 @@ def merged(ranges: Lineage, pool_images: Sequence[str] | None) -> JobRanges:
         max_gpus=min((of.max_gpus for of in bounds if of.max_gpus is not None), default=None),
         max_time_limit=min((of.max_time_limit for of in bounds if of.max_time_limit is not None), default=None),
         images=None if pool_images is None else _common_images(ranges, pool_images),
+        jobs_without_gpus=next((of.jobs_without_gpus for of in bounds if of.jobs_without_gpus is not None), None),
     )
 
 

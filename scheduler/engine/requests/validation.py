@@ -16,7 +16,9 @@ from springtide.scheduler.engine.requests import ranges
 from springtide.scheduler.engine.requests.images import declared_contents
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.known_types import KnownTypes
+from springtide.scheduler.engine.state.line_without_gpus import most_at_a_time
 from springtide.scheduler.engine.tags.changes import checked_tags
+from springtide.scheduler.engine.without_gpus.acceptance import check_without_gpus, no_test_run
 from springtide.scheduler.gpu_types import limit_of, pool_types, quota_of
 from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES, WITHIN_NODES, Node, Project
 from springtide.scheduler.refusal import Refusal
@@ -41,6 +43,10 @@ class ValidationContext:
     def projects(self) -> dict[str, Project]:
         """The projects as the planner sees them, by name."""
         return {name: record.project for name, record in self.records.items()}
+
+    def jobs_without_gpus(self, project: str) -> int:
+        """Return how many jobs without GPUs of a project may run at a time."""
+        return most_at_a_time(project, self.records.get, self.settings.jobs_without_gpus)
 
 
 def validate_submission(
@@ -110,7 +116,10 @@ def validate_resources(
         image=wish.image and ranges.choose_image(wish.image, lineage, context.settings.images),
     )
     spec = ranges.within(spec, lineage)
-    check_fit(spec, context)
+    if spec.gpus:
+        check_fit(spec, context)
+    else:
+        check_without_gpus(spec, context.jobs_without_gpus(project))
     return spec
 
 
@@ -279,6 +288,8 @@ def _test_run(submission: wire.Submission) -> bool:
         raise invalid_field(
             "test_run", "A sweep has no test run.", "Its first trials show whether the code runs: use at_most=1."
         )
+    if submission.test_run and not submission.gpus:
+        raise no_test_run()
     return submission.test_run
 
 

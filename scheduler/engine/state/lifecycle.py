@@ -133,6 +133,12 @@ def time_limit_check(job: JobRecord) -> float | None:
     return end - min(LONGEST_WARNING, limit * WARNED_PART)
 
 
+def back_off_end(job: JobRecord) -> float | None:
+    """Return when the back-off of a waiting job without GPUs ends, None of any other job."""
+    waits = job.live is None and not (job.needs_gpus or job.standing.held or job.state in FINAL)
+    return (job.standing.not_before or None) if waits else None
+
+
 def check_time_limit(job: JobRecord, now: float) -> Transition:
     """End the job if it has reached its time limit; note it as warned if that is near."""
     end, check = deadline(job), time_limit_check(job)

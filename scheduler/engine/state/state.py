@@ -16,6 +16,7 @@ from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.borrowing import Borrowing, Bounds, filling_order, holds_the_same
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes
 from springtide.scheduler.engine.state.known_types import KnownTypes
+from springtide.scheduler.engine.state.line_without_gpus import Line
 from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.gpu_types import quota_of
@@ -50,9 +51,9 @@ _PHASES = {
 
 
 def policy_job(job: JobRecord) -> model.Job | None:
-    """Return the job as the planner sees it, None if it has ended or none is planned for it."""
+    """Return the job as the planner sees it, None if it has ended or no GPUs are planned for it."""
     phase = _PHASES.get(job.state)
-    if phase is None or not job.is_planned:
+    if phase is None or not job.is_planned or not job.needs_gpus:
         return None
     spec, standing, live = job.spec, job.standing, job.live
     return model.Job(
@@ -92,6 +93,7 @@ class State:
     attempt, in the order in which they fill the project's quota, ``reserved`` those for which GPUs are reserved.
     ``trials`` are the ids of the unfinished trials by sweep, ``parameters`` those of all trials of an unfinished
     sweep, each as JSON, where they are known beforehand.
+    ``without_gpus`` are the lines of the jobs without GPUs.
     ``drains`` are the drained nodes by name, ``gpu_drains`` the GPUs that are drained one by one, by UUID,
     ``types`` the pool's GPU types. ``unsaved`` are ids of jobs whose latest reports are in memory only.
     ``default_projects`` are the projects that people chose, by user. ``idle_rules`` say what happens to workspaces
@@ -118,6 +120,7 @@ class State:
     unfinished_by_user: Counter[str] = field(default_factory=Counter)
     waiting_by_project: dict[str, Counter[str]] = field(default_factory=dict)
     """Jobs that wait, of each project: how many by the id of the job, or of the sweep whose trials they are."""
+    without_gpus: Line = field(default_factory=Line)
     bundle_sizes: BundleSizes = field(default_factory=BundleSizes)
     unsaved: set[str] = field(default_factory=set)
     types: KnownTypes = field(default_factory=KnownTypes)
@@ -163,6 +166,7 @@ class State:
         before = self.jobs.get(job.id)
         self._count_waiting(before, -1)
         self._count_waiting(job, 1)
+        self.without_gpus.replace(before, job)
         if before is not None and before.live is not None:
             self.live_by_project[job.spec.project].remove(before)
         if job.live is not None:

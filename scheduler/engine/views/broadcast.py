@@ -59,7 +59,9 @@ class Broadcast:
     ) -> list[EventRecord]:
         """Return the events to be written with the transaction, ``notifications`` last."""
         state, now = self._read_model.state, transaction.now
-        context = self._read_model.view_context_with(transaction.borrowing(), transaction.trials_of)
+        context = self._read_model.view_context_with(
+            transaction.borrowing(), transaction.trials_of, transaction.jobs
+        )
         brief = job_view.ViewContext(
             context.labels, context.borrowing, _none, _none, _none, _none, context.trials_of
         )

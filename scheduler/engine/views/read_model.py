@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeVar
 
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.journal import JournaledPlanner
+from springtide.scheduler.engine.state.line_without_gpus import LineView, out_of_service
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views import idle_view, job_view, node_views, pool_view, trials
@@ -25,7 +27,8 @@ class ReadModel:
     """Views of the committed state, the observed nodes and the planner.
 
     ``starts`` are the forecasts of waiting jobs' starts, ``usage`` the measured use of running jobs, both by job.
-    ``version`` counts the changes.
+    ``jobs_without_gpus`` is the pool's number of jobs without GPUs of a project at a time. ``version`` counts the
+    changes.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class ReadModel:
         starts: Mapping[str, wire.Starts],
         usage: Mapping[str, wire.JobUsage],
         clock: Callable[[], float],
+        jobs_without_gpus: int,
     ) -> None:
         self.state = state
         self.nodes = nodes
@@ -47,6 +51,7 @@ class ReadModel:
         self._starts = starts
         self._usage = usage
         self._clock = clock
+        self._jobs_without_gpus = jobs_without_gpus
         self._context: job_view.ViewContext | None = None
         self._labels: GpuLabels | None = None
         self._standing: Mapping[str, Standing] | None = None
@@ -63,24 +68,47 @@ class ReadModel:
     def view_context(self) -> job_view.ViewContext:
         """Return what views of jobs need besides the record."""
         if self._context is None:
-            self._context = self.view_context_with(self.state.borrowing(), self.state.trials_of)
+            self._context = self.view_context_with(self.state.borrowing(), self.state.trials_of, {})
         return self._context
 
     def view_context_with(
-        self, borrowing: Borrowing, trials_of: Callable[[str], Sequence[JobRecord]]
+        self,
+        borrowing: Borrowing,
+        trials_of: Callable[[str], Sequence[JobRecord]],
+        changed: Mapping[str, JobRecord],
     ) -> job_view.ViewContext:
-        """Return what views of jobs need, with the borrowed GPUs and the trials of a transaction."""
+        """Return what views of jobs need, with the borrowed GPUs, trials and changed jobs of a transaction."""
+        line = self.line_without_gpus(changed)
+
+        def without_gpus(job_id: str) -> JobRecord | None:
+            job = changed.get(job_id) or self.state.jobs.get(job_id)
+            return None if job is None or job.needs_gpus else job
+
+        def waiting_reason(job_id: str) -> model.Reason | None:
+            job = without_gpus(job_id)
+            return self._waiting_reason(job_id) if job is None else line.reason(job, self._clock())
+
+        def place_in_line(job_id: str) -> int | None:
+            job = without_gpus(job_id)
+            return self._place_in_line(job_id) if job is None else line.place(job)
+
         if self._labels is None or self._labels.nodes is not self.nodes.all:
             self._labels = GpuLabels(self.nodes.all)
         return job_view.ViewContext(
             self._labels,
             borrowing,
-            self._waiting_reason,
-            self._place_in_line,
+            waiting_reason,
+            place_in_line,
             self._starts.get,
             self._usage.get,
             trials_of,
         )
+
+    def line_without_gpus(self, changed: Mapping[str, JobRecord] = MappingProxyType({})) -> LineView:
+        """Return the lines of jobs without GPUs, after changes of jobs that are not committed yet."""
+        state = self.state
+        closed = out_of_service(self.nodes.train(), state.drains)
+        return LineView(state.without_gpus, changed, state.projects.get, self._jobs_without_gpus, closed=closed)
 
     def _waiting_reason(self, job_id: str) -> model.Reason | None:
         """Return why a job waits, or None where the planner has not yet heard that it waits."""
@@ -114,7 +142,7 @@ class ReadModel:
     def idle(self) -> wire.Idle:
         """Return the idle train GPUs and why they are idle."""
         state = self.state
-        waiting = (job for job in state.jobs.values() if job.live is None and job.is_planned)
+        waiting = (job for job in state.jobs.values() if job.live is None and job.is_planned and job.needs_gpus)
         held, reserved = node_views.occupied(state, self.nodes), node_views.reservations(state)
         nodes, drained = self.nodes.train(state.drained), state.drains.keys()
         return idle_view.idle(nodes, held, reserved, waiting, self._waiting_reason, drained=drained)

@@ -151,10 +151,16 @@ class KubernetesExecutor(Executor):
         return attempt
 
     def _resources(self, spec: AttemptSpec) -> tuple[str, ...]:
-        """Return the resource of each worker's GPUs. Raises `ExecutorError` for GPUs that are not there."""
+        """Return the resource of each worker's GPUs, empty for a worker without GPUs.
+
+        Raises `ExecutorError` for GPUs that are not there.
+        """
         inventory = self._monitor.cluster.inventory
         resources = []
         for worker in spec.placement:
+            if not worker.gpus:
+                resources.append("")
+                continue
             node = inventory.train_node(worker.node)
             if node is None and inventory.has_seen(worker.node):
                 raise NodeGoneError(f"The node {worker.node} has left the pool.")

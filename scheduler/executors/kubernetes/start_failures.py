@@ -27,7 +27,9 @@ def start_failure(attempt: Attempt, now: float) -> Verdict | None:
     """
     worst: tuple[float, Verdict] | None = None
     for rank, pod in attempt.live_pods:
-        failure = None if rank in attempt.started else _pod_failure(pod)
+        worker = attempt.workers.get(rank)
+        planned = "the planned node" if worker is None or worker.gpus else "any node"
+        failure = None if rank in attempt.started else _pod_failure(pod, planned)
         if failure is not None and (worst is None or failure[0] < worst[0]):
             worst = failure
     if worst is None:
@@ -41,7 +43,7 @@ def start_failure(attempt: Attempt, now: float) -> Verdict | None:
     return verdict if now - attempt.failing_since >= patience else None
 
 
-def _pod_failure(pod: Pod) -> tuple[float, Verdict] | None:
+def _pod_failure(pod: Pod, planned: str) -> tuple[float, Verdict] | None:
     """Return what keeps the pod from starting, after the seconds that it is given; None if nothing does."""
     waiting = pod.state.waiting
     if waiting is not None:
@@ -58,6 +60,4 @@ def _pod_failure(pod: Pod) -> tuple[float, Verdict] | None:
     if "persistentvolumeclaim" in scheduled.message:
         return 0.0, Verdict(ExitKind.REFUSED, f"A volume of the job is missing: {scheduled.message}")
     why = scheduled.message or scheduled.reason
-    return UNSCHEDULABLE_PATIENCE, Verdict(
-        ExitKind.LOST, f"The cluster did not place its pod on the planned node: {why}"
-    )
+    return UNSCHEDULABLE_PATIENCE, Verdict(ExitKind.LOST, f"The cluster did not place its pod on {planned}: {why}")

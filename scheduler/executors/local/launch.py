@@ -157,6 +157,8 @@ class Launcher:
         }
 
     def _gpus(self, worker: Worker) -> list[Gpu]:
+        if not worker.gpus:
+            return []
         for node in self.nodes:
             if node.name == worker.node and node.environment is Environment.TRAIN:
                 if all(0 <= index < node.gpus for index in worker.gpus):

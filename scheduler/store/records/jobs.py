@@ -211,8 +211,13 @@ class JobRecord:
 
     @property
     def is_planned(self) -> bool:
-        """Whether the job itself is given GPUs now: not a sweep, nor before its test run has passed."""
+        """Whether the job itself runs or waits in line: not a sweep, nor before its test run has passed."""
         return not (self.is_sweep or self.awaits_test)
+
+    @property
+    def needs_gpus(self) -> bool:
+        """Whether it runs on GPUs; the policy plans only such jobs."""
+        return self.spec.gpus > 0
 
     @property
     def sweep(self) -> str | None:

@@ -8,6 +8,7 @@ import pytest
 from kube_bench import IMAGE, KubeBench, eventually
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExecutorError, ExitKind
+from springtide.scheduler.model import Worker
 
 KEY = AttemptKey("job", 1)
 
@@ -23,6 +24,22 @@ async def test_a_job_runs_as_a_pod_on_its_planned_node(bench: KubeBench) -> None
     told = [each.phase for each in bench.of_kind(AttemptStatus)]
     assert told == [AttemptPhase.STARTING, AttemptPhase.RUNNING]
     assert await bench.executor.attempts() == (running,)
+
+
+async def test_a_job_without_gpus_runs_on_a_node_of_the_clusters_choice_and_takes_no_gpu(bench: KubeBench) -> None:
+    spec = bench.job(placement=(Worker(0, "", ()),))
+    running = await bench.up(spec)
+    pod = bench.pod()
+    assert pod["spec"]["nodeName"] in bench.cluster.nodes_of(bench.namespace)
+    assert pod["spec"]["containers"][0]["resources"] == {}
+    assert running.placement == spec.placement
+    assert all(not node.taken for node in await bench.executor.inventory())
+    await bench.restart()
+    assert await bench.executor.attempts() == (running,)
+    bench.end_pod(0)
+    ended = (await bench.gone(KEY)).exit
+    assert ended is not None
+    assert ended.code == 0
 
 
 async def test_a_launch_that_is_repeated_makes_one_pod(bench: KubeBench) -> None:

@@ -111,6 +111,8 @@ def outcomes(
     real_node.label({OURS: "yes"})
     labels = {OURS: "yes", "springtide.io/environment": "build"}
     build_nodes = cluster.add_fake_nodes(1, labels=labels, prefix="contract-build")
+    for name in build_nodes:  # a fake node runs no program: a pod without GPUs must not choose it
+        cluster.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
     contract = Contract(cluster, real_node, tmp_path_factory.mktemp("contract"))
     try:
         yield {name: contract.begin(name) for name in wanted}

@@ -61,6 +61,22 @@ def test_a_pod_goes_to_its_node_and_nowhere_else() -> None:
     assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
 
 
+def test_a_pod_without_gpus_goes_to_any_selected_node_asks_for_none_and_sees_none() -> None:
+    settings = replace(SETTINGS, node_selector={"pool": "a"}, cpu_per_gpu=2.0)
+    made = pod(settings, placement=(Worker(0, "", ()),), workers=1, resources=("",))["spec"]
+    assert made["nodeSelector"] == {"pool": "a"}
+    (preferred,) = made["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert preferred["preference"]["matchExpressions"] == [
+        {"key": "springtide.io/environment", "operator": "DoesNotExist"}
+    ]
+    (container,) = made["containers"]
+    assert container["resources"] == {"requests": {"cpu": "2000m"}, "limits": {}}
+    assert container["env"] == [
+        {"name": "CUDA_VISIBLE_DEVICES", "value": ""},
+        {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
+    ]
+
+
 def test_a_pod_fits_the_restricted_standard() -> None:
     """Each rule of the Pod Security Standard ``restricted``."""
     made = pod(home="claim-susan")["spec"]

@@ -34,8 +34,9 @@ export function stepWords(progress) {
   return Number.isFinite(progress.of) ? `step ${amount(progress.step)} of ${amount(progress.of)}` : `step ${amount(progress.step)}`;
 }
 
-/** What a job asks for: `4 GPUs`, `2 workers with 4 GPUs each`. */
+/** What a job asks for: `4 GPUs`, `2 workers with 4 GPUs each`, `no GPU`. */
 export function askWords(job) {
+  if (!job.gpus) return "no GPU";
   if (job.workers === 1) return count(job.gpus, "GPU");
   const least = job.min_workers < job.workers ? ` (at least ${job.min_workers})` : "";
   return `${count(job.workers, "worker")}${least} with ${count(job.gpus, "GPU")} each`;

@@ -12,7 +12,7 @@ export function eventsOf(job) {
   const events = [{ at: job.submitted, words: `Submitted by ${clean(job.user)} for the project ${clean(job.project)}.` }];
   for (const attempt of job.attempts) {
     const name = `Attempt ${attempt.number}`;
-    events.push({ at: attempt.created, words: [`${name} was given ${count(attempt.gpus.length, "GPU")}.`, ...told(attempt.why)].join(" ") });
+    events.push({ at: attempt.created, words: [attempt.gpus.length ? `${name} was given ${count(attempt.gpus.length, "GPU")}.` : `${name} was begun.`, ...told(attempt.why)].join(" ") });
     if (attempt.started) events.push({ at: attempt.started, words: `${name} ${Number.isFinite(attempt.resumed_from) ? `went on from step ${amount(attempt.resumed_from)}` : "started"}.` });
     if (attempt.saved) events.push({ at: attempt.saved, words: `${name} saved its latest checkpoint.` });
     if (attempt.ended) events.push({ at: attempt.ended, words: [`${name} ${ENDS[attempt.state] ?? clean(attempt.state)}.`, ...told(attempt.ended_why)].join(" ") });

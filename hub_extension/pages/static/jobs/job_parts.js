@@ -40,6 +40,7 @@ function drawAttemptRow(attempt, now) {
 }
 
 function gpuWords({ gpus, gpu_type: type }) {
+  if (!gpus.length) return "none";
   const borrowed = gpus.filter((gpu) => gpu.borrowed).length;
   const places = gpus.map((gpu) => clean(gpu.label)).join(", ");
   return [h("span", { key: "count", title: places }, count(gpus.length, type ? `${clean(type)} GPU` : "GPU")), borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, `, ${borrowed} borrowed`)];

@@ -108,7 +108,7 @@ function drawCard(node, { data, actions }) {
 /** `8`, of which `2 borrowed`; of a job that holds none, what it asks for. */
 function gpuWords(job) {
   const holds = heldBy(job);
-  const asked = job.workers > 1 ? `${job.workers} × ${job.gpus}` : amount(job.gpus);
+  const asked = job.workers > 1 ? `${job.workers} × ${job.gpus}` : job.gpus ? amount(job.gpus) : "none";
   if (!holds.gpus) return h("span", { key: "gpus", class: "st-muted", title: job.trials ? "asked for by each trial" : "asked for" }, asked);
   return [h("span", { key: "gpus" }, amount(holds.gpus)), holds.borrowed > 0 && h("span", { key: "borrowed", class: "st-muted" }, ` (${holds.borrowed} borrowed)`)];
 }

@@ -14,6 +14,7 @@ const FIELDS = {
   max_priority: { title: "highest job priority", expected: WHOLE, read: (text) => parsed(text), show: String },
   max_gpus: { title: "GPUs per job", expected: "a whole number from 1, or nothing for any", read: (text) => optional(text, parsed), show: shown, placeholder: "any" },
   max_time_limit: { title: "time per job", expected: "a duration such as 2h or 1d, or nothing for any", read: (text) => optional(text, seconds), show: (value) => (value === null ? "" : duration(value)), placeholder: "any" },
+  jobs_without_gpus: { title: "jobs without GPUs at a time", expected: `${WHOLE}, or nothing for that of the project above`, read: (text) => optional(text, parsed), show: shown, placeholder: "as above" },
   images: { title: "images", expected: "names or patterns with commas between, or nothing for any", read: (text) => optional(text, names), show: (value) => (value ?? []).join(", "), placeholder: "any" },
 };
 
@@ -114,5 +115,6 @@ export function rangeWords(ranges) {
   if (ranges.max_gpus !== null) parts.push(`up to ${ranges.max_gpus} ${ranges.max_gpus === 1 ? "GPU" : "GPUs"}`);
   if (ranges.max_time_limit !== null) parts.push(`up to ${duration(ranges.max_time_limit)}`);
   if (ranges.images !== null) parts.push(`images ${ranges.images.map(clean).join(", ")}`);
+  if (ranges.jobs_without_gpus !== null) parts.push(`${ranges.jobs_without_gpus} without GPUs at a time`);
   return parts.join(", ");
 }

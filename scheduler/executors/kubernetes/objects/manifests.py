@@ -13,6 +13,7 @@ import msgspec
 
 from springtide.scheduler.datasets import volumes as datasets
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
+from springtide.scheduler.executors.environment import gpu_environment
 from springtide.scheduler.executors.kubernetes.objects import names
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import ANY
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -134,7 +135,10 @@ def network_policy(record: LaunchRecord, settings: KubernetesSettings) -> Object
 
 
 def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Object:
-    """Return the pod of the worker at this position of the placement, bound to its node by affinity."""
+    """Return the pod of the worker at this position of the placement, bound to its node by affinity.
+
+    A worker without GPUs goes to any node that the settings select, rather to one without GPUs of the pool.
+    """
     worker = record.spec.placement[index]
     grace = max(1, round(record.spec.grace)) + KILL_MARGIN
     spec: Object = {
@@ -142,7 +146,7 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
         "terminationGracePeriodSeconds": grace,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "affinity": {"nodeAffinity": _required_node(machine_of(worker.node))},
+        **(_on_node(machine_of(worker.node)) if worker.gpus else _on_any_node(settings)),
         "tolerations": pod_tolerations(settings),
         "securityContext": {
             "runAsNonRoot": True,
@@ -199,10 +203,21 @@ def _labels(record: LaunchRecord, settings: KubernetesSettings) -> dict[str, str
     }
 
 
-def _required_node(node: str) -> Object:
+def _on_node(node: str) -> Object:
     """Return the affinity with which the cluster's scheduler binds a pod to this node, or not at all."""
     fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
-    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": fields}]}}
+    required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+def _on_any_node(settings: KubernetesSettings) -> Object:
+    """Return the selector and the affinity of a pod without GPUs."""
+    outside = {"matchExpressions": [{"key": settings.environment_label, "operator": "DoesNotExist"}]}
+    preferred = [{"weight": 100, "preference": outside}]
+    return {
+        "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}},
+        **({"nodeSelector": dict(settings.node_selector)} if settings.node_selector else {}),
+    }
 
 
 def _container(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Object:
@@ -221,8 +236,11 @@ def _container(record: LaunchRecord, index: int, settings: KubernetesSettings) -
     }
     if settings.image_pull_policy:
         container["imagePullPolicy"] = settings.image_pull_policy
-    if record.home is not None:
-        container["env"] = [{"name": "HOME", "value": settings.home_path}]
+    variables = {} if record.home is None else {"HOME": settings.home_path}
+    if not worker.gpus:
+        variables |= gpu_environment([])  # on a node with GPUs an image may ask its runtime for all of them
+    if variables:
+        container["env"] = [{"name": name, "value": value} for name, value in variables.items()]
     return container
 
 

@@ -1,0 +1,1 @@
+"""Jobs without GPUs: a line of their own for each project, beside the policy, which plans GPUs only."""
