@@ -131,6 +131,20 @@ async def test_a_real_owner_reclaims_and_the_victim_resumes_where_it_saved(machi
     assert json.load(await machine.engine.output(newer.id, "result.json"))["attempt"] == "2"
 
 
+async def test_a_real_job_without_gpus_runs_beside_full_ones_over_a_restart_and_sees_none(machine):
+    full = await machine.submit("joe", 8, "other")
+    await machine.until(full.id, "running")
+    job = await machine.submit("susan", 0, "go")
+    await machine.log_has(job.id, "began at 0")
+    await machine.stop()
+    machine.let("go")
+    await machine.start()
+    ended = await machine.until(job.id, "succeeded")
+    assert (ended.attempt, ended.attempts[0].gpus) == (1, [])
+    assert json.load(await machine.engine.output(job.id, "result.json"))["gpus"] == ""
+    assert (await machine.engine.job(full.id)).state == "running"
+
+
 async def test_a_real_job_goes_on_while_the_service_is_away(machine):
     job = await machine.submit("susan", 1, "go")
     await machine.log_has(job.id, "began at 0")

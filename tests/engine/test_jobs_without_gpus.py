@@ -193,8 +193,8 @@ async def test_what_to_expect_of_one_is_told_before_it_is_sent(pool: Any) -> Non
     await pool.idle()
     later = await told()
     assert later.estimate.text == (
-        "The project susan runs 4 jobs without GPUs, as many as it may at a time. Number 2 in line, after 1 job of "
-        "susan."
+        "The project susan runs 4 jobs without GPUs, as many as it may at a time. Number 2 in line, after 1 job "
+        "of susan."
     )
     assert later.job.likely is None
     assert later.starts == {}

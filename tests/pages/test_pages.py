@@ -67,6 +67,20 @@ def test_my_jobs_are_live_rows_with_a_card_on_demand(visit: Visit, service: Serv
     expect(row(page, job)).to_have_attribute("data-state", "cancelled")
 
 
+def test_jobs_without_gpus_say_so_and_why_they_wait(visit: Visit, service: Service) -> None:
+    jobs = [service.submit("susan", name=f"clean {number}", gpus=0) for number in range(5)]
+    page = visit("susan")
+    rows = [row(page, job) for job in jobs]
+    expect(rows[0].get_by_test_id("row-state")).to_have_text("Running")
+    expect(rows[0].locator("[data-column=GPUs]")).to_have_text("none")
+    expect(rows[4].get_by_test_id("row-reason")).to_contain_text(
+        "runs 4 jobs without GPUs, as many as it may at a"
+    )
+    card = opened(page, jobs[0])
+    expect(card.get_by_test_id("job-reason")).to_contain_text("Running without GPUs.")
+    expect(card.get_by_test_id("held-gpu")).to_have_count(0)
+
+
 def test_a_job_can_be_paused_and_resumed(visit: Visit, service: Service) -> None:
     job = service.submit("susan", name="digits")
     page = visit("susan")

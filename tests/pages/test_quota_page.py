@@ -229,8 +229,10 @@ def test_what_jobs_may_ask_for_is_edited_in_place_and_written_to_the_trail(admin
     admin.get_by_test_id("ranges-save-nlp").click()
     expect(admin.get_by_test_id("ranges-refusal-nlp")).to_contain_text("“2 days”; expected a duration such as 2h")
     admin.get_by_test_id("ranges-max_time_limit-nlp").fill("2d")
+    admin.get_by_test_id("ranges-jobs_without_gpus-nlp").fill("2")
     admin.get_by_test_id("ranges-save-nlp").click()
-    expect(admin.get_by_test_id("ranges-nlp")).to_have_text("priority 0 to 75, up to 4 GPUs, up to 2d")
+    words = "priority 0 to 75, up to 4 GPUs, up to 2d, 2 without GPUs at a time"
+    expect(admin.get_by_test_id("ranges-nlp")).to_have_text(words)
     expect(admin.get_by_test_id("audit-row").first).to_contain_text(
         "priority 0 to 100 → priority 0 to 75, up to 4 GPUs"
     )
@@ -240,7 +242,7 @@ def test_what_jobs_may_ask_for_is_edited_in_place_and_written_to_the_trail(admin
         "lowest priority is 80, above the highest, 75"
     )
     admin.get_by_test_id("ranges-min_priority-nlp").press("Escape")
-    expect(admin.get_by_test_id("ranges-nlp")).to_have_text("priority 0 to 75, up to 4 GPUs, up to 2d")
+    expect(admin.get_by_test_id("ranges-nlp")).to_have_text(words)
     with pytest.raises(Refusal, match="may have 0 to 75"):
         projects.submit("joe", priority=90)
 
