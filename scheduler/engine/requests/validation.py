@@ -16,7 +16,6 @@ from springtide.scheduler.engine.requests import ranges
 from springtide.scheduler.engine.requests.images import declared_contents
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.known_types import KnownTypes
-from springtide.scheduler.engine.state.line_without_gpus import most_at_a_time
 from springtide.scheduler.engine.tags.changes import checked_tags
 from springtide.scheduler.engine.without_gpus.acceptance import check_without_gpus, no_test_run
 from springtide.scheduler.gpu_types import limit_of, pool_types, quota_of
@@ -43,10 +42,6 @@ class ValidationContext:
     def projects(self) -> dict[str, Project]:
         """The projects as the planner sees them, by name."""
         return {name: record.project for name, record in self.records.items()}
-
-    def jobs_without_gpus(self, project: str) -> int:
-        """Return how many jobs without GPUs of a project may run at a time."""
-        return most_at_a_time(project, self.records.get, self.settings.jobs_without_gpus)
 
 
 def validate_submission(
@@ -119,7 +114,7 @@ def validate_resources(
     if spec.gpus:
         check_fit(spec, context)
     else:
-        check_without_gpus(spec, context.jobs_without_gpus(project))
+        check_without_gpus(spec, context.records, context.settings.jobs_without_gpus)
     return spec
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from springtide.scheduler import wording
+from springtide.scheduler.engine.state.line_without_gpus import most_at_a_time
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import JobSpec
+from springtide.scheduler.store.records import JobSpec, ProjectRecord
 
 
-def check_without_gpus(spec: JobSpec, most: int) -> None:
+def check_without_gpus(spec: JobSpec, projects: Mapping[str, ProjectRecord], default: int) -> None:
     """Raise `Refusal` for a job without GPUs that can never start, or that asks for what only GPUs have.
 
-    ``most`` is how many such jobs of its project may run at a time.
+    ``default`` is the pool's number of such jobs of a project at a time.
     """
-    if most == 0:
+    if most_at_a_time(spec.project, projects.get, default) == 0:
         raise _refused(
             "gpus",
             f"Jobs of project {wording.given(spec.project)} have at least 1 GPU per worker: none without GPUs may "

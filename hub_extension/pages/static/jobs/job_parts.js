@@ -83,7 +83,7 @@ export function drawFacts(job, now) {
     ["Project", clean(job.project)],
     ["User", clean(job.user)],
     ...(job.tags.length ? [["Tags", job.tags.map((tag) => [h("a", { key: tag, href: tagPath(tag), "data-testid": "job-tag" }, tagWord(tag)), " "])]] : []),
-    ["Priority", `${priorityWords(job.priority)}, ${job.preemptible ? "may be paused for others" : "never paused for others"}`],
+    ["Priority", `${priorityWords(job.priority)}, ${job.preemptible && job.gpus ? "may be paused for others" : "never paused for others"}`],
     ...(job.image ? [["Image", cleanLines(job.image)]] : []),
     ...(job.datasets?.length ? [["Datasets", job.datasets.map(clean).join(", ")]] : []),
     ["Submitted", when(job.submitted, now)],

@@ -134,7 +134,7 @@ function progressWords(job) {
 function timeWords(job, now) {
   const live = job.attempts.at(-1);
   if (isFinal(job.state)) return h("time", { key: "ended", title: job.ended ? exact(job.ended) : "" }, job.ended ? `ended ${ago(job.ended, now)}` : "");
-  if (job.held.length) return h("span", { key: "runs", title: `${count(job.attempt, "attempt")} so far` }, `${job.state === "running" ? "runs" : job.state} ${duration(now - (live?.started ?? live?.created ?? now))}`);
+  if (live && !live.ended) return h("span", { key: "runs", title: `${count(job.attempt, "attempt")} so far` }, `${job.state === "running" ? "runs" : job.state} ${duration(now - (live?.started ?? live?.created ?? now))}`);
   if (job.trials?.gpus) return h("span", { key: "runs", title: job.started ? exact(job.started) : "" }, `runs ${duration(now - (job.started ?? now))}`);
   const since = live?.ended ?? job.submitted;
   return h("span", { key: "waits", title: exact(since) }, `${waits(job) ? "waits" : "paused"} ${duration(now - since)}`);
