@@ -322,7 +322,7 @@ Change: TypeAlias = JobChanged | JobRemoved | ProjectsChanged | NodesChanged | S
 class Reason:
     """Why a job was started, paused or moved, or why it waits: a code and the values of its sentence.
 
-    `springtide.scheduler.policy.reasons.render` turns it into text, and is the only place that does.
+    `springtide.scheduler.sentences.render` turns it into text, and is the only place that does.
     """
 
     code: str
