@@ -1,9 +1,9 @@
 """The page of jobs with 10,000 of them: ``python benchmarks/bench_pages.py``.
 
-A click is a request for a page of the list and its answer, over HTTP on this machine: to sort, filter, search or
-turn the page. A change is a job that its user pauses while it waits: from its commit in the service to its row in a
-real browser. The baseline is the smallest answer of the same service, who one is; each row ends with how many times
-as long it took.
+A click is a request for a page of the list and its answer, over HTTP on this machine: to sort, filter, search
+or turn the page. A change is a job that its user pauses while it waits: from its commit in the service to its
+row in a real browser. The baseline is the smallest answer of the same service, who one is; each row ends with
+how many times as long it took.
 """
 
 from __future__ import annotations
