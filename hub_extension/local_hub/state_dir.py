@@ -7,7 +7,6 @@ import fcntl
 import itertools
 import json
 import os
-import random
 import secrets
 import socket
 import tempfile
@@ -113,11 +112,11 @@ class StateDir:
 def free_ports(number: int, *, avoid: Iterable[int] = ()) -> list[int]:
     """Return ``number`` unused loopback ports outside the range that the kernel uses for outgoing connections.
 
-    Raises `StateError` if fewer are free.
+    They are the next ones after a random port. Raises `StateError` if fewer are free.
     """
-    candidates = list(set(range(LOWEST_PORT, HIGHEST_PORT + 1)) - set(avoid) - set(_outgoing_ports()))
-    random.SystemRandom().shuffle(candidates)
-    free = (port for port in candidates if port_is_free(port))
+    candidates = sorted(set(range(LOWEST_PORT, HIGHEST_PORT + 1)) - set(avoid) - set(_outgoing_ports()))
+    first = secrets.randbelow(len(candidates) or 1)
+    free = (port for port in candidates[first:] + candidates[:first] if port_is_free(port))
     found = list(itertools.islice(free, number))
     if len(found) < number:
         raise StateError(f"No {number} ports between {LOWEST_PORT} and {HIGHEST_PORT} are free on this machine.")
