@@ -15,9 +15,9 @@ Opener = Callable[..., Store]
 
 
 @pytest.mark.parametrize("revision", ["0001", "0002"])
-def test_numbers_of_an_earlier_store_stay_as_they_were(url: str, open_store: Opener, revision: str) -> None:
-    write_earlier(url, revision, EARLIER)
-    store = open_store()
+def test_numbers_of_an_earlier_store_stay_as_they_were(empty: str, open_store: Opener, revision: str) -> None:
+    write_earlier(empty, revision, EARLIER)
+    store = open_store(empty)
     loaded = store.load()
     assert [record.project for record in loaded.projects] == [
         Project("vision", quota=4, limit=6, age=0, build_quota=1),
@@ -45,3 +45,10 @@ def test_tables_by_type_and_the_known_types_are_kept(open_store: Opener) -> None
     assert {person.name: person.build_quota for person in loaded.people} == {"susan": {"l4": 2}, "joe": 1}
     assert loaded.workspaces == (workspace,)
     assert loaded.gpu_types == {Environment.TRAIN: ("a100", "h100", "t4"), Environment.BUILD: ("l4",)}
+
+
+def test_an_empty_database_becomes_a_store(empty: str, open_store: Opener) -> None:
+    store = open_store(empty)
+    assert (store.load().fresh, store.epoch) == (True, 1)
+    store.close()
+    assert open_store(empty).epoch == 2

@@ -60,11 +60,11 @@ async def test_a_database_that_went_away_for_a_moment_loses_nothing(pool, url):
     await pool.state(job.id, "running")
 
 
-async def test_quotas_of_an_earlier_store_stay_with_its_only_type_when_another_one_joins(url, tmp_path):
-    write_earlier(url, "0002", EARLIER)
+async def test_quotas_of_an_earlier_store_stay_with_its_only_type_when_another_one_joins(empty, tmp_path):
+    write_earlier(empty, "0002", EARLIER)
     worlds = engine_conftest.worlds
     t4, build = worlds.node("train", 8, gpu_type="t4"), worlds.node("build", 3, worlds.Environment.BUILD)
-    pool = engine_conftest.Pool(tmp_path, executor=worlds.MemoryExecutor((t4, build)), url=url)
+    pool = engine_conftest.Pool(tmp_path, executor=worlds.MemoryExecutor((t4, build)), url=empty)
     await pool.start()
     assert [(of.quota, of.limit, of.by_type) for of in pool.engine.pool().projects] == [
         (4, 6, {}),

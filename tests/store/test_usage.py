@@ -150,8 +150,8 @@ def test_use_is_summed_up_by_what_is_asked_for(open_store: Opener) -> None:
     assert store.usage_sums(["project"], FINE, START + 60, START + 120, ["job"]) == []
 
 
-def test_a_store_without_measured_use_gets_its_table(url: str, open_store: Opener) -> None:
-    write_earlier(url, "0002", EARLIER)
-    store = open_store()
+def test_a_store_without_measured_use_gets_its_table(empty: str, open_store: Opener) -> None:
+    write_earlier(empty, "0002", EARLIER)
+    store = open_store(empty)
     store.save_usage([record(START)], START + FINE)
     assert len(store.usage_of_job("digits", FINE, 0, 1e12)) == 1

@@ -1,4 +1,7 @@
-"""Empty stores for tests that are not about migrations, which run once in each process of tests."""
+"""Empty stores for tests that are not about migrations, which run once in each process of tests.
+
+All stores of the process share compiled statements.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,13 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from shared_statements import share
+
 from springtide.scheduler.store import Store, opening
 
 NAME = "springtide.sqlite"
+
+share()
 
 
 def sqlite_url(state: Path) -> str:

@@ -67,11 +67,11 @@ def running_server() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
-def new_database(server: str) -> str:
-    """Create an empty database on a server and return its URL."""
+def new_database(server: str, like: str = "template1") -> str:
+    """Create a database on a server and return its URL: an empty one, or a copy of the one with this URL."""
     name = f"pool_{secrets.token_hex(6)}"
     admin = create_engine(server.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
     with admin.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
+        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {like.rpartition('/')[2]}"))
     admin.dispose()
     return server.removesuffix("/postgres") + f"/{name}"
