@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 from new_store import open_store
 from tornado.netutil import bind_sockets
 from tornado.web import RequestHandler
@@ -241,6 +242,13 @@ def _unfinished() -> Any:
 async def start(tmp_path: Path) -> AsyncIterator[Start]:
     async with AsyncExitStack() as stack:
         yield Start(tmp_path, stack)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def started(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Start]:
+    """Starts services for all tests of a file."""
+    async with AsyncExitStack() as stack:
+        yield Start(tmp_path_factory.mktemp("pools"), stack)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
 
 from springtide.hub_extension.api.permissions import TABLE, Action, Role
 from springtide.hub_extension.web.caller import Caller
@@ -25,15 +26,25 @@ SCOPED: dict[Role, dict[str, Any]] = {
 DENIED = {403, 404}
 
 
-@pytest.fixture
-async def pool(running: Any) -> Any:
-    """The service, with a caller of each role in `PROJECT`, and the project `INSIDE` in it."""
+async def with_roles(running: Any) -> Any:
+    """Return the service with a caller of each role in `PROJECT`, and the project `INSIDE` in it."""
     for role, name in NAMES.items():
         running.people.callers[name] = Caller(name, token=name, **SCOPED[role])
     inside = wire.ProjectEdit(parent=PROJECT, quota=0)
     await running.pool.engine.create_project(INSIDE, inside, "test", members={})
     running.people.groups[INSIDE] = []
     return running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_pool(started: Any) -> Any:
+    """A service for all cells of the table, which ask who may and not what comes of it."""
+    return await with_roles(await started())
+
+
+@pytest.fixture
+async def pool(running: Any) -> Any:
+    return await with_roles(running)
 
 
 async def job_of(pool: Any, user: str) -> str:
@@ -173,11 +184,14 @@ CELLS = [(action, role, EXPECTED[action][role], "susan") for action in Action fo
 CELLS += [(action, role, may[role], NAMES[role]) for action, may in OWN.items() for role in Role]
 
 
+@pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("action", "role", "allowed", "user"), CELLS, ids=[f"{a.name}-{r.name}-{u}" for a, r, _, u in CELLS]
 )
-async def test_a_cell_of_the_table_holds(pool: Any, action: Action, role: Role, allowed: bool, user: str) -> None:
-    answer = await TRY[action](pool, pool.as_(NAMES[role]), user)
+async def test_a_cell_of_the_table_holds(
+    shared_pool: Any, action: Action, role: Role, allowed: bool, user: str
+) -> None:
+    answer = await TRY[action](shared_pool, shared_pool.as_(NAMES[role]), user)
     assert (answer.status_code not in DENIED) is allowed, answer.text
     assert answer.status_code < 500
 
