@@ -133,7 +133,8 @@ def _of_fixtures(item: pytest.Item) -> set[str]:
 @functools.cache
 def _of_folder(path: Path) -> frozenset[str]:
     here = path.relative_to(HERE)
-    return frozenset(marker for folder, marker in MARKER_OF_FOLDER.items() if here.is_relative_to(folder))
+    names = {each.as_posix() for each in (here, *here.parents)}
+    return frozenset(MARKER_OF_FOLDER[name] for name in names & MARKER_OF_FOLDER.keys())
 
 
 def _shares(item: pytest.Item) -> bool:

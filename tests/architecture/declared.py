@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 
 from import_graph import ROOT
@@ -14,10 +15,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: Mapping[str, list[str]] = PROJECT["optional-dependencies"]
 OWN_NAME = "springtide"
 
-# The packages that an import may come from.
-PROVIDERS = {
-    name: frozenset(canonicalize_name(each) for each in names) for name, names in packages_distributions().items()
-} | {"airflow": frozenset({"apache-airflow-core"})}  # which has an environment of its own
+
+@cache
+def providers() -> Mapping[str, frozenset[str]]:
+    """Return the packages that each import may come from."""
+    return {
+        name: frozenset(canonicalize_name(each) for each in names)
+        for name, names in packages_distributions().items()
+    } | {"airflow": frozenset({"apache-airflow-core"})}  # which has an environment of its own
 
 
 def requirements(extras: Collection[str]) -> list[Requirement]:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from declared import EXTRAS, OWN_NAME, PROVIDERS, closure, requirements
+from declared import EXTRAS, OWN_NAME, closure, providers, requirements
 from import_graph import ROOT, module_files
 from packaging.utils import canonicalize_name
 
@@ -98,7 +98,7 @@ def declared(extras: tuple[str, ...]) -> set[str]:
 def undeclared(path: Path, extras: tuple[str, ...], *, at_once: bool) -> set[str]:
     wanted = declared(extras)
     names = imported(path, at_once=at_once) - FRAMEWORKS
-    return {name for name in names if not PROVIDERS.get(name, frozenset({name})) & wanted}
+    return {name for name in names if not providers().get(name, frozenset({name})) & wanted}
 
 
 def test_what_a_module_imports_at_once_is_declared_by_its_extra() -> None:
@@ -126,7 +126,7 @@ def test_what_is_declared_is_used() -> None:
     everything = [path for folder in ("tests", "examples") for path in (ROOT / folder).rglob("*.py")]
     everything += module_files().values()
     names = {name for path in everything for name in imported(path, at_once=False)}
-    used = {package for name in names for package in PROVIDERS.get(name, ())}
+    used = {package for name in names for package in providers().get(name, ())}
     product = declared(tuple(set(EXTRAS) - {"dev", "docs"}))  # Sphinx loads what docs/conf.py names
     assert product - used - NEVER_IMPORTED == set()
 
@@ -138,7 +138,7 @@ def test_what_is_declared_is_used() -> None:
 )
 def test_every_module_is_imported_with_its_extra_alone(extras: tuple[str, ...]) -> None:
     there = closure(extras)
-    hidden = {name for name, packages in PROVIDERS.items() if not packages & there} - {OWN_NAME}
+    hidden = {name for name, packages in providers().items() if not packages & there} - {OWN_NAME}
     modules = [
         module for module in module_files() if extras_of(module) == extras and not module.endswith("__main__")
     ]
