@@ -33,7 +33,7 @@ def test_every_call_documents_its_errors_as_problems(route):
 
 def test_the_bounds_of_the_wire_are_in_the_document():
     gpus = DOCUMENT["components"]["schemas"]["Submission"]["properties"]["gpus"]
-    assert (gpus["type"], gpus["minimum"], gpus["maximum"]) == ("integer", 1, wire.MAX_GPUS)
+    assert (gpus["type"], gpus["minimum"], gpus["maximum"]) == ("integer", 0, wire.MAX_GPUS)
     assert DOCUMENT["components"]["schemas"]["Submission"]["additionalProperties"] is False
 
 
