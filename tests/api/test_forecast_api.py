@@ -110,7 +110,7 @@ async def test_an_administrator_sees_what_another_quota_would_do(running):
 @pytest.mark.parametrize(
     ("question", "field"),
     [
-        ({"job": {"gpus": 0}}, "job"),
+        ({"job": {"gpus": -1}}, "job"),
         ({"job": {"gpus": 1.5}}, "job"),
         ({"job": {"gpus": True}}, "job"),
         ({"job": {"gpus": 5, "project": "vision"}}, "gpus"),

@@ -19,7 +19,6 @@ def refused(text: str | bytes, kind: type = wire.Submission) -> Refusal:
 @pytest.mark.parametrize(
     "given",
     [
-        "0",
         "-1",
         "2.0",
         "2.5",
@@ -39,7 +38,12 @@ def test_what_is_no_count_of_gpus_is_refused_naming_the_field(field, given):
     error = refused(f'{{"argv": ["a"], "{field}": {given}}}')
     assert (error.status, error.field) == (422, field)
     assert f"{field} is" in error.message
-    assert "a whole number from 1 up to 1000000" in error.message
+    assert f"a whole number from {0 if field == 'gpus' else 1} up to 1000000" in error.message
+
+
+@pytest.mark.parametrize("field", ["workers", "min_workers"])
+def test_no_workers_are_refused(field):
+    assert refused(f'{{"argv": ["a"], "{field}": 0}}').field == field
 
 
 @pytest.mark.parametrize(

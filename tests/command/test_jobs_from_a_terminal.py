@@ -108,7 +108,6 @@ def test_another_persons_job_is_not_shown_and_not_cancelled(run: Run, directory:
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        (["--gpus", "0", "ls"], "gpus"),
         (["--gpus", "-1", "ls"], "gpus"),
         (["--gpus", "1.5", "ls"], "gpus"),
         (["--gpus", "1000000000000", "ls"], "gpus"),
