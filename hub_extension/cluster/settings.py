@@ -110,9 +110,11 @@ def _faults(settings: KubernetesSettings) -> Iterator[str]:
         path = getattr(settings, key)
         if path and not (path.startswith("/") and ".." not in PurePosixPath(path).parts):
             yield f"{key} is {wording.given(path, wording.LONG_GIVEN)}; expected an absolute path"
-    if settings.run_as < 1:
+    if (settings.run_as is None) != (settings.fs_group is None):
+        yield "one of run_as and fs_group is None; the cluster assigns both, or neither"
+    if settings.run_as is not None and settings.run_as < 1:
         yield f"run_as is {settings.run_as}; jobs never run as root, so expected a user's number from 1"
-    if settings.fs_group < 0:
+    if settings.fs_group is not None and settings.fs_group < 0:
         yield f"fs_group is {settings.fs_group}; expected a group's number from 0"
     for key in ("cpu_per_gpu", "memory_per_gpu", "lost_after"):
         number = getattr(settings, key)

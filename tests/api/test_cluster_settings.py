@@ -68,6 +68,7 @@ def test_what_json_says_becomes_what_the_executor_takes() -> None:
         ({"run_as": True}, "run_as is True; expected a whole number"),
         ({"run_as": 0}, "jobs never run as root"),
         ({"fs_group": -1}, "fs_group is -1"),
+        ({"run_as": None}, "one of run_as and fs_group is None"),
         ({"topology": ["rack"]}, "topology is ['rack']; expected an object, each value text"),
         ({"node_selector": {"a": 1}}, "node_selector is {'a': 1}; expected an object, each value text"),
         ({"gpu_resources": []}, "gpu_resources is empty"),

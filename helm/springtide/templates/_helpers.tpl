@@ -175,12 +175,14 @@ app.kubernetes.io/instance: {{ $root.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
 
-{{/* Pods under the restricted Pod Security Standard: (list runAsUser runAsGroup fsGroup). */}}
+{{/* Pods under the restricted Pod Security Standard: (list $ runAsUser runAsGroup fsGroup). */}}
 {{- define "springtide.podSecurityContext" -}}
 runAsNonRoot: true
-runAsUser: {{ index . 0 }}
-runAsGroup: {{ index . 1 }}
-fsGroup: {{ index . 2 }}
+{{- if not (index . 0).Values.assignedUsers }}
+runAsUser: {{ index . 1 }}
+runAsGroup: {{ index . 2 }}
+fsGroup: {{ index . 3 }}
+{{- end }}
 fsGroupChangePolicy: OnRootMismatch
 seccompProfile:
   type: RuntimeDefault

@@ -14,8 +14,8 @@
   "cpu_per_gpu" $train.cpuPerGpu
   "memory_per_gpu" $train.memoryPerGpu
   "lost_after" $train.lostAfter
-  "run_as" (int $train.runAsUser)
-  "fs_group" (int $train.fsGroup)
+  "run_as" (ternary nil (int $train.runAsUser) .Values.assignedUsers)
+  "fs_group" (ternary nil (int $train.fsGroup) .Values.assignedUsers)
   "home_path" .Values.notebooks.storage.path
   "image_pull_policy" .Values.images.notebook.pullPolicy
   "image_pull_secrets" .Values.imagePullSecrets
@@ -109,8 +109,8 @@
   "mem_limit" $notebooks.memory.limit
   "node_selector" $notebooks.nodeSelector
   "tolerations" $notebooks.tolerations
-  "uid" (int .Values.train.runAsUser)
-  "fs_gid" (int .Values.train.fsGroup)
+  "uid" (ternary nil (int .Values.train.runAsUser) .Values.assignedUsers)
+  "fs_gid" (ternary nil (int .Values.train.fsGroup) .Values.assignedUsers)
   "profile_list" $notebooks.profiles
 }}
 {{- with include "springtide.priorityClass.notebooks" . }}

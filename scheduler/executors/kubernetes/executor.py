@@ -60,8 +60,7 @@ class KubernetesExecutor(Executor):
         self._settings = settings
         self._api = api
         self._now = now
-        root = os.geteuid() == 0
-        self._records = LaunchRecords(settings, (settings.run_as, settings.fs_group) if root else None)
+        self._records = LaunchRecords(settings, _owner(settings))
         self._layout = self._records.layout
         self._reader = Reader(self._layout, now)
         self._epoch = EpochGate(self._layout)
@@ -76,7 +75,12 @@ class KubernetesExecutor(Executor):
     async def start(self, listener: Callable[[Observation], None]) -> None:
         """Prepare the volume, list nodes and pods, and follow them from there."""
         settings = self._settings
-        if os.geteuid() not in (0, settings.run_as):
+        if settings.run_as is None and os.geteuid() == 0:
+            raise ExecutorError(
+                "The cluster assigns the user of jobs (run_as is None), and jobs share files with the service: "
+                "that has to run as the same user, in a pod of the same namespace, not as root."
+            )
+        if settings.run_as is not None and os.geteuid() not in (0, settings.run_as):
             raise ExecutorError(
                 f"Jobs run as user {settings.run_as} (run_as), and share files with the service: that has to run "
                 f"as the same user, not as {os.geteuid()}."
@@ -281,6 +285,13 @@ class KubernetesExecutor(Executor):
 
     def _lock(self, key: AttemptKey) -> asyncio.Lock:
         return self._locks.setdefault(key, asyncio.Lock())
+
+
+def _owner(settings: KubernetesSettings) -> tuple[int, int] | None:
+    """Return the user and group that files of jobs are given to, None if the service runs as that user."""
+    if os.geteuid() != 0 or settings.run_as is None or settings.fs_group is None:
+        return None
+    return settings.run_as, settings.fs_group
 
 
 class NodeGoneError(ExecutorError):

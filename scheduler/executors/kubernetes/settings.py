@@ -28,7 +28,8 @@ class KubernetesSettings:
     cluster's nodes where the service may not list them.
 
     ``run_as`` and ``fs_group`` are user and group of a job's processes; the service runs as the same user, or as
-    root. A job gets ``cpu_per_gpu`` cores and ``memory_per_gpu`` GiB for each GPU. Homes are mounted at
+    root. Both are None where the cluster assigns them, as OpenShift does to all pods of a namespace, the service's
+    among them. A job gets ``cpu_per_gpu`` cores and ``memory_per_gpu`` GiB for each GPU. Homes are mounted at
     ``home_path``, in notebooks and jobs. Pods of an unreachable node count as running until the node is deleted or
     tainted ``out-of-service``; where something else shuts such nodes down, they count as ended after
     ``lost_after`` seconds. Where the pods of jobs are isolated, ``network_policy`` lets those of a gang reach each
@@ -57,8 +58,8 @@ class KubernetesSettings:
     )
     static_nodes: tuple[Mapping[str, Any], ...] = ()
     priority_class: str | None = None
-    run_as: int = 1000
-    fs_group: int = 100
+    run_as: int | None = 1000
+    fs_group: int | None = 100
     tolerations: tuple[Mapping[str, Any], ...] = ()
     cpu_per_gpu: float | None = None
     memory_per_gpu: float | None = None

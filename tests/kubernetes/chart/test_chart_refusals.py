@@ -75,6 +75,10 @@ def test_all_that_no_setting_can_be_is_refused_at_once_by_place_and_name(templat
         ({"train": {"nfs": {"server": "a", "path": "/"}, "jobs": {"existingClaim": "b"}}}, "choose one of them"),
         ({"train": {"nfs": {"server": "nas"}}}, "train.nfs needs both"),
         ({"hub": {"publicUrl": "https://a.b"}, "ingress": {"hosts": ["a.b"]}}, r"ingress.hosts has no \*.a.b"),
+        (
+            {"assignedUsers": True, "train": {"namespace": {"name": "jobs"}, "jobs": {"existingClaim": "files"}}},
+            "the cluster assigns each namespace users of its own",
+        ),
         ({"train": {"images": ["teams/*"]}}, "the first one is used where a job asks for none"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -107,6 +107,22 @@ def test_every_pod_keeps_to_the_restricted_standard(rendered: list[dict[str, Any
             assert "livenessProbe" in container
 
 
+def test_a_cluster_that_assigns_users_finds_none_named_anywhere(template: Template) -> None:
+    objects = template({"assignedUsers": True})
+    for pod in pods_of(objects).values():
+        assert pod["spec"]["securityContext"].keys().isdisjoint({"runAsUser", "runAsGroup", "fsGroup"})
+    given = service_settings(objects)["kubernetes"]
+    hub = json.loads(of_kind(objects, "ConfigMap")["springtide-hub"]["data"]["hub.json"])
+    named = [
+        given["run_as"],
+        given["fs_group"],
+        *(hub["defaults"]["KubeSpawner"][key] for key in ("uid", "fs_gid")),
+    ]
+    assert named == [None] * 4
+    made = cluster_settings(given, state_dir=Path("/srv"), images=("springtide/notebook:1",))
+    assert (made.run_as, made.fs_group) == (None, None)
+
+
 def test_nobody_may_read_secrets_or_everything(rendered: list[dict[str, Any]]) -> None:
     roles = [*of_all(rendered, "Role"), *of_all(rendered, "ClusterRole")]
     assert roles

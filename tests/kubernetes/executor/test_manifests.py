@@ -90,6 +90,15 @@ def test_a_pod_fits_the_restricted_standard() -> None:
     assert all({"persistentVolumeClaim", "emptyDir"} & volume.keys() for volume in made["volumes"])
 
 
+def test_a_cluster_that_assigns_users_is_told_none() -> None:
+    """OpenShift's restricted-v2 refuses pods that name a user or group outside the range of their namespace."""
+    made = pod(replace(SETTINGS, run_as=None, fs_group=None))["spec"]
+    assert made["securityContext"].keys().isdisjoint({"runAsUser", "runAsGroup", "fsGroup"})
+    assert made["securityContext"]["runAsNonRoot"]
+    (container,) = made["containers"]
+    assert container["env"] == [{"name": "HOME", "value": "/springtide/job/work"}], "such a user has no home"
+
+
 def test_gpus_are_asked_for_and_limited_alike() -> None:
     resources = pod()["spec"]["containers"][0]["resources"]
     assert resources == {"requests": {"nvidia.com/gpu": "2"}, "limits": {"nvidia.com/gpu": "2"}}

@@ -150,11 +150,9 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
         "tolerations": pod_tolerations(settings),
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": settings.run_as,
-            "runAsGroup": settings.fs_group,
-            "fsGroup": settings.fs_group,
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
+            **_identity(settings),
         },
         "containers": [_container(record, index, settings)],
         "volumes": _volumes(record, settings),
@@ -184,6 +182,13 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
         },
         "spec": spec,
     }
+
+
+def _identity(settings: KubernetesSettings) -> Object:
+    """Return the user and groups of a pod; nothing where the cluster assigns them."""
+    if settings.run_as is None:
+        return {}
+    return {"runAsUser": settings.run_as, "runAsGroup": settings.fs_group, "fsGroup": settings.fs_group}
 
 
 def pod_tolerations(settings: KubernetesSettings) -> list[Object]:
@@ -237,6 +242,8 @@ def _container(record: LaunchRecord, index: int, settings: KubernetesSettings) -
     if settings.image_pull_policy:
         container["imagePullPolicy"] = settings.image_pull_policy
     variables = {} if record.home is None else {"HOME": settings.home_path}
+    if record.home is None and settings.run_as is None:
+        variables = {"HOME": str(JOB_ROOT / "work")}
     if not worker.gpus:
         variables |= gpu_environment([])  # on a node with GPUs an image may ask its runtime for all of them
     if variables:

@@ -1,0 +1,94 @@
+"""Pods whose user is a high number without a name, in group 0, as OpenShift assigns them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from cluster import Cluster
+from kube_bench import KubeBench
+from node_images import image
+from real_node import RealNode, volume
+from real_pods import Pods
+
+from springtide.scheduler.executors.base import Reported
+from springtide.scheduler.model import Worker
+
+ASSIGNED = 1_000_680_000
+WRITES = """
+import os, site, sys
+from pathlib import Path
+import springtide.widgets, jupyterlab
+
+assert (os.getuid(), os.getgid()) == (1000680000, 0)
+(Path.home() / "notes.txt").write_text("mine")
+places = (sys.prefix, *site.getsitepackages(), sys.prefix + "/bin")
+print(Path.home(), [os.access(place, os.W_OK) for place in places])
+"""
+TRAINS = """
+import os
+from pathlib import Path
+
+from springtide.training import current_job
+
+job = current_job()
+job.report(step=1, of=2)
+job.save({"step": 1}, step=1)
+(job.output_directory / "result.txt").write_text("done")
+Path("scratch").write_text("kept")
+print(os.getuid(), os.getgid(), job.restore().state)
+"""
+
+
+class PatientBench(KubeBench):
+    """Waits for as long as containers take to start on a busy machine."""
+
+    patience = 120.0
+
+
+@pytest.fixture
+async def bench(
+    cluster: Cluster, namespace: str, pods: Pods, real_node: RealNode, tmp_path: Path
+) -> AsyncIterator[KubeBench]:
+    """The executor, in a namespace that accepts restricted pods only."""
+    assert pods.namespace == namespace
+    bench = PatientBench(
+        cluster,
+        namespace,
+        tmp_path / "state",
+        jobs_claim="jobs",
+        jobs_host_path=None,
+        images=(image("notebook"),),
+        node_selector={},
+        static_nodes=({"name": real_node.name, "gpus": 2},),
+        run_as=ASSIGNED,
+        fs_group=0,
+    )
+    with volume(cluster, tmp_path / "state", claim=(namespace, "jobs")):
+        await bench.open()
+        yield bench
+        await bench.shut()
+
+
+async def test_a_job_starts_reports_and_saves(bench: KubeBench, real_node: RealNode) -> None:
+    spec = bench.spec(("python3", "-c", TRAINS), placement=(Worker(0, real_node.name, (0,)),))
+    ended = (await bench.run(spec)).exit
+    assert ended is not None
+    log = await bench.log(spec.key.job)
+    assert (ended.code, log) == (0, f"{ASSIGNED} 0 {{'step': 1}}\n"), ended.detail
+    (outputs,) = await bench.executor.list_outputs(spec.key.job, 10)
+    assert outputs.name == "result.txt"
+    reports = await bench.executor.read_reports(spec.key.job, 0, 10)
+    assert [(each.step, each.saved) for each in reports] == [(1.0, False), (1.0, True)]
+    await bench.until(lambda: any(each.saved_step == 1 for each in bench.of_kind(Reported)), "the checkpoint")
+
+
+def test_a_notebook_of_such_a_user_has_a_home_and_installs_packages(pods: Pods) -> None:
+    context = {
+        "runAsNonRoot": True,
+        "runAsUser": ASSIGNED,
+        "runAsGroup": 0,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert pods.run("notebook", WRITES, securityContext=context) == "/home/jovyan [True, True, True]\n"
