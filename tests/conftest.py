@@ -62,7 +62,10 @@ MARKER_OF_FOLDER = {
 }
 
 # Groups of tests that run for minutes on one worker, longest first: they start first, so that none is left over.
-LONG_GROUPS = ("cluster", "story", "lab", "hub-hostile", "hub-command", "chart", "frameworks", "hub-spawner")
+LONG_GROUPS = (
+    *("cluster", "story", "lab", "hub-hostile", "hub-command", "chart", "frameworks", "hub-spawner"),
+    *("pages-0", "pages-1", "pages-2"),
+)
 
 NEEDS = frozenset({*MARKER_OF_FIXTURE.values(), *MARKER_OF_FOLDER.values(), "root"})
 

@@ -44,6 +44,13 @@ def node(cluster):
 def database():
     happened.append("database")
     yield
+    happened.append("end of the database")
+
+@pytest.fixture(scope="session")
+def browser():
+    happened.append("browser")
+    yield
+    happened.append("end of the browser")
 
 @pytest.mark.xdist_group("cluster")
 def test_uses_a_node(node, database):
@@ -52,10 +59,20 @@ def test_uses_a_node(node, database):
 @pytest.mark.xdist_group("cluster")
 def test_uses_the_same_cluster(cluster):
     assert happened == ["cluster", "node", "database"]
+    happened.clear()
 
 @pytest.mark.xdist_group("hub")
-def test_uses_what_others_use_too(database):
-    assert happened == ["cluster", "node", "database", "end of the node", "end of the cluster"]
+def test_uses_a_browser(browser, database):
+    assert happened == ["end of the node", "end of the cluster", "browser"]
+    happened.clear()
+
+@pytest.mark.xdist_group("pages")
+def test_uses_a_browser_of_another_group(browser):
+    assert happened == ["end of the browser", "browser"]
+    happened.clear()
+
+def test_without_group_uses_what_groups_use_too(database):
+    assert happened == ["end of the browser"]
 """
 
 
@@ -79,6 +96,6 @@ def test_the_tests_of_a_group_run_on_one_worker(tmp_path: Path) -> None:
     assert len(set(workers)) == 1, "this pytest and this pytest-xdist do not go together"
 
 
-def test_what_only_one_group_uses_ends_with_the_group(tmp_path: Path) -> None:
+def test_what_only_groups_use_ends_with_each_group(tmp_path: Path) -> None:
     (tmp_path / "test_all.py").write_text(ENDED)
     run_tests(tmp_path, "-p", "group_fixtures")

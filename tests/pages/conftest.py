@@ -15,6 +15,7 @@ from pages_service import PERSON, WIDE, Service, Windows
 from playwright.sync_api import Browser, BrowserContext, Page
 
 HERE = Path(__file__).parent
+GROUPS = 3
 VISUALS = HERE.parents[1] / "widgets" / "visuals"
 
 
@@ -33,19 +34,20 @@ class GalleryHandler(SimpleHTTPRequestHandler):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests of a file in one worker, so that each file has one browser and one service."""
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group(f"pages-{item.path.stem}"))
+    """Run the files in a few groups, each of which has one browser; each file has a service of its own."""
+    here = [item for item in items if item.path.is_relative_to(HERE)]
+    group_of = {path: f"pages-{place % GROUPS}" for place, path in enumerate(sorted({item.path for item in here}))}
+    for item in here:
+        item.add_marker(pytest.mark.xdist_group(group_of[item.path]))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     with running_browser() as browser:
         yield browser
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def usual_context(browser: Browser) -> Iterator[BrowserContext]:
     """Where windows without wishes of their own open: what pages load is kept from one to the next."""
     context = browser.new_context(viewport=WIDE, reduced_motion="reduce")

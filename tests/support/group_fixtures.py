@@ -1,6 +1,7 @@
-"""A plugin of pytest: what only the tests of one group use ends with the group, not with the whole run.
+"""A plugin of pytest: what only tests of groups use ends with each of these groups, not with the whole run.
 
-A cluster, a hub or a notebook server would otherwise take processor time until the last test of all has ended.
+A cluster, a hub or a notebook server would otherwise take processor time until the last test of all has ended, and
+a browser would keep tests with an event loop from running.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def _fixtures_of_groups(items: Sequence[pytest.Item]) -> dict[str, list[pytest.FixtureDef[Any]]]:
-    """Return by group the fixtures made once for the run that are to be ended and that no other test uses."""
+    """Return by group the fixtures of the whole run that are to be ended and that no test without group uses."""
     users: dict[pytest.FixtureDef[Any], set[str | None]] = {}
     for item in items:
         fixtures = getattr(item, "_fixtureinfo", None)
@@ -45,7 +46,7 @@ def _fixtures_of_groups(items: Sequence[pytest.Item]) -> dict[str, list[pytest.F
                 if definition.scope == "session" and inspect.isgeneratorfunction(definition.func):
                     users.setdefault(definition, set()).add(group_of(item))
     ending: dict[str, list[pytest.FixtureDef[Any]]] = {}
-    for definition, (group, *others) in users.items():
-        if group is not None and not others:
-            ending.setdefault(group, []).append(definition)
+    for definition, groups in users.items():
+        for group in groups if None not in groups else ():
+            ending.setdefault(str(group), []).append(definition)
     return ending
