@@ -17,13 +17,13 @@ from springtide.scheduler.model import Worker
 
 ASSIGNED = 1_000_680_000
 WRITES = """
-import os, site, sys
+import os, sys, sysconfig
 from pathlib import Path
 import springtide.widgets, jupyterlab
 
 assert (os.getuid(), os.getgid()) == (1000680000, 0)
 (Path.home() / "notes.txt").write_text("mine")
-places = (sys.prefix, *site.getsitepackages(), sys.prefix + "/bin")
+places = (sys.prefix, sysconfig.get_path("purelib"), sysconfig.get_path("scripts"))
 print(Path.home(), [os.access(place, os.W_OK) for place in places])
 """
 TRAINS = """
