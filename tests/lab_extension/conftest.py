@@ -47,15 +47,15 @@ def lab(tmp_path_factory: pytest.TempPathFactory, service: ServiceProcess) -> It
     stop(server)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with running_browser() as browser:
         yield browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def window(browser: Browser) -> Iterator[BrowserContext]:
-    """The browser window of all tests: what JupyterLab loads is kept from one to the next."""
+    """The browser window of a file's tests: what JupyterLab loads is kept from one to the next."""
     window = browser.new_context(viewport={"width": 1300, "height": 1000}, reduced_motion="reduce")
     window.set_default_timeout(PATIENCE_S * 1000)
     yield window

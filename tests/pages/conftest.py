@@ -77,7 +77,7 @@ def gallery_url() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def shared_gallery(browser: Browser, usual_context: BrowserContext, gallery_url: str) -> Iterator[Page]:
     windows = Windows(browser, usual_context)
-    page = windows.open()
+    page = windows.open(apart=True)  # some tests set its clock, and a clock is that of all windows of a context
     page.goto(gallery_url)
     page.wait_for_function("window.gallery")
     yield page

@@ -503,7 +503,7 @@ def test_the_pool_page_has_the_queue_in_its_order_and_says_why_gpus_are_idle(
     expect(page.get_by_test_id("queue-nlp")).to_contain_text("1 job of others")
     expect(page.locator("body")).not_to_contain_text("secret")
     expect(page.get_by_test_id("idle")).to_contain_text("2 train GPUs are idle.")
-    expect(page.get_by_test_id("idle")).to_contain_text("wait")
+    expect(page.get_by_test_id("idle")).to_contain_text("3 jobs need more GPUs together than the pool has free.")
     for job in (*jobs, other):
         service.run(service.engine.cancel(job.id, "admin"))
     expect(page.get_by_test_id("idle")).to_contain_text("No job waits.")

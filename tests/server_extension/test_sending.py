@@ -63,7 +63,7 @@ def test_a_script_is_sent_as_it_was_last_saved(server: NotebookServer, service: 
     ("request_body", "status", "words"),
     [
         ({"path": "../secret.py"}, 404, "There is no file"),
-        ({"path": "train.py", "options": {"gpus": 0}}, 422, "gpus is 0"),
+        ({"path": "train.py", "options": {"gpus": -1}}, 422, "gpus is -1"),
         ({"path": "train.py", "options": {"gpus": 400}}, 422, "400"),
         ({"path": "train.py", "argv": ["rm"]}, 422, "not readable"),
         ({"path": "train.py", "options": {"name": "x" * 70_000}}, 413, "at most"),

@@ -112,7 +112,7 @@ def test_what_is_typed_is_read_by_the_table_and_what_is_empty_stays_at_its_defau
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("gpus", "0", "gpus is 0; expected a whole number from 1"),
+        ("gpus", "-1", "gpus is -1; expected a whole number from 0"),
         ("gpus", "four", "gpus is “four”; expected a whole number"),
         ("time_limit", "soon", "expected a duration"),
         ("env", "A", "expected NAME=VALUE"),

@@ -394,7 +394,7 @@ def test_the_pool_says_when_a_job_would_start_without_submitting_it(pool, workdi
     ("options", "words"),
     [
         ({"gpu": 1}, "`gpu` is no option"),
-        ({"gpus": 0}, "gpus is 0; expected a whole number from 1"),
+        ({"gpus": -1}, "gpus is -1; expected a whole number from 0"),
         ({"gpus": 100}, "largest train node"),
     ],
 )

@@ -117,7 +117,7 @@ def test_a_notebooks_function_fails_with_its_own_line(kernel):
     ("cell", "kind", "words"),
     [
         ("pool.submit('python missing.py')", "CaptureError", "missing.py does not exist"),
-        ("pool.submit('python', gpus=0)", "OptionError", "gpus is 0; expected a whole number"),
+        ("pool.submit('python', gpus=-1)", "OptionError", "gpus is -1; expected a whole number"),
         ("pool.submit(['true'], gpus=99)", "PoolError", "99"),
         ("%%train --gpu 4\n1", "OptionError", "%%train"),
         ("import threading\nlock = threading.Lock()\npool.submit(lambda: lock)", "CaptureError", "global `lock`"),

@@ -51,7 +51,7 @@ def test_a_misspelt_option_is_named_with_the_right_one(work):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"gpus": 0}, {"gpus": -1}, {"gpus": 2.5}, {"gpus": True}, {"gpus": "4"}, {"workers": float("nan")},
+    [{"gpus": -1}, {"gpus": 2.5}, {"gpus": True}, {"gpus": "4"}, {"workers": float("nan")},
      {"retries": -1}, {"name": 3}, {"env": {"A": 1}}, {"priority": 1.5}, {"rotate": "yes"}, {"time_limit": "soon"},
      {"time_limit": 0}, {"grace": "2h"}, {"gpu_types": [1]}],
 )  # fmt: skip
@@ -144,7 +144,7 @@ def test_help_lists_every_option_and_sends_nothing():
 
 @pytest.mark.parametrize(
     "line",
-    ["--gpus four", "--gpu 4", "--time-limit soon", "--env A", "--gpus 0", "--to 4x", "--name 'open", "stray"],
+    ["--gpus four", "--gpu 4", "--time-limit soon", "--env A", "--gpus -1", "--to 4x", "--name 'open", "stray"],
 )
 def test_a_wrong_line_is_a_sentence_and_sends_nothing(line):
     pool = Sent()

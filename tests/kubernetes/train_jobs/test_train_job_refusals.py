@@ -27,7 +27,6 @@ REFUSED: Any = {
     "env": ({"env": {"A=B": "x"}}, "Invalid", "spec.env"),
 }
 WRONG: Any = (
-    ({"gpus": 0}, "spec.gpus"),
     ({"gpus": -1}, "spec.gpus"),
     ({"gpus": 1.5}, "spec.gpus"),
     ({"gpus": True}, "spec.gpus"),
