@@ -95,6 +95,8 @@ def test_cards_say_that_the_pool_is_away_and_come_back_by_themselves(
     for tab in (first, second):
         expect_state(tab, "Running")
         expect_to_go_on(tab)
+    # A kernel that cannot start asks for another one, in front of the card.
+    first.wait_for_function(f"() => {PANEL}?.sessionContext?.session?.kernel?.status === 'idle'")
 
     context.set_offline(True)
     for tab in (first, second):

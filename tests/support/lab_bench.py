@@ -31,13 +31,11 @@ class Lab:
         """Open a notebook in JupyterLab (``lab``) or Notebook 7 (``notebook``).
 
         What these say of a lost connection to the notebook server, and of a kernel that could not start meanwhile,
-        is dismissed, and no kernel is chosen instead.
+        is dismissed.
         """
         tab = context.new_page()
-        lost = tab.locator(
-            ".jp-Dialog", has_text=re.compile("Server Connection Error|Error Starting Kernel|Select Kernel")
-        )
-        tab.add_locator_handler(lost, lambda dialog: dialog.locator(".jp-Dialog-footer button").first.click())
+        lost = tab.locator(".jp-Dialog", has_text=re.compile("Server Connection Error|Error Starting Kernel"))
+        tab.add_locator_handler(lost, lambda dialog: dialog.locator(".jp-Dialog-footer button").click())
         path = {"lab": f"lab/workspaces/auto-{len(context.pages)}/tree", "notebook": "notebooks"}[application]
         tab.goto(f"{self.server.url}{path}/{name}?reset&token={TOKEN}")
         return tab

@@ -177,6 +177,7 @@ RULES: list[tuple[str, Rule]] = [
     (rf"(?P<state>Finished|Cancelled) {SPAN}\.", lambda job, found: [
         (("state", job.id), {"Finished": "succeeded"}.get(found["state"], "cancelled"))
     ]),
+    (rf"Cancelled by (?P<user>\w+) {SPAN}\.", _is("state", "cancelled")),
     (rf"Started {SPAN}\.", _is("attempt", 1)),
     (rf"Resumed {SPAN}\.", _is("resumes", True)),
     (rf"Paused {SPAN}\.", _is("state", "paused")),
@@ -185,6 +186,8 @@ RULES: list[tuple[str, Rule]] = [
         (("waits", job.id), True), (("resumes", job.id), found["verb"] == "resume")
     ]),
     (r"The next trial likely starts .+\.", _is("waits", True)),
+    (r"When it starts is being worked out\.", _is("waits", True)),
+    (r"(?:It|The next trial) was expected to (?:start|resume) .+ ago\.", _is("waits", True)),
     (r"It does not start (?:as long as|within) .+\.", _is("waits", True)),
 ]  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -71,6 +72,9 @@ async def test_pods_on_two_nodes_pause_after_the_same_step_and_go_on_from_it(
         )
         await bench.executor.launch(spec)
         await bench.until(partial(has_begun, bench, spec.key), "some steps")
+        async with asyncio.timeout(bench.patience):
+            while not all([f"from {starts[-1]}\n" in await bench.log(spec.key.job, rank) for rank in (0, 1)]):
+                await asyncio.sleep(0.1)
         await bench.executor.pause(spec.key)
         ended = (await bench.gone(spec.key)).exit
         assert ended is not None
