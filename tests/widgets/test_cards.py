@@ -4,13 +4,14 @@ import math
 import sys
 import threading
 import time
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import ipywidgets
 import pytest
 
 from springtide.scheduler.client import Client, PoolError, Unreachable
-from springtide.scheduler.wire import Problem, Submission, Trials
+from springtide.scheduler.wire import Event, Problem, Submission, Trials
 from springtide.widgets.display import feed as feed_module
 from springtide.widgets.display import listener as listener_module
 from springtide.widgets.display.card import Card, PoolCard, card
@@ -295,3 +296,53 @@ def test_who_comes_when_the_last_one_leaves_is_shown_the_pool_as_it_is(pool, unt
             served.add(comes)
         until(lambda comes=comes: not comes.answers, seconds=30)
         served.remove(comes)
+
+
+def test_a_widget_collected_while_a_listener_is_looked_up_keeps_nobody_waiting(monkeypatch):
+    """A collection of garbage runs on any thread at any point, and closes the widgets that it finds."""
+    looked_up: list[Any] = []
+
+    class Collecting(Listener):
+        def __init__(self, client: Any) -> None:
+            if not looked_up:
+                looked_up.append(client)
+                looked_up.append(listener(client))
+            super().__init__(client)
+
+    monkeypatch.setattr(listener_module, "Listener", Collecting)
+    client: Any = object()
+    monkeypatch.setattr(listener_module, "_listeners", {})
+    thread = threading.Thread(target=lambda: looked_up.append(listener(client)), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert looked_up[1] is looked_up[2]
+
+
+def test_a_viewer_that_goes_while_another_hears_an_event_ends_nothing(until):
+    event = Event(kind="pool", data={})
+    gone = [Looking(*[True] * 1000) for _ in range(20)]
+
+    class Leaving(Looking):
+        due = 0.0
+
+        def hear(self, event):
+            while gone:
+                served.remove(gone.pop())
+            return super().hear(event)
+
+    everybody_is_there = threading.Event()
+
+    def events(*, stop):
+        assert not stop.is_set()
+        everybody_is_there.wait(30)
+        yield from (event, event)
+
+    served = Listener(cast("Client", SimpleNamespace(events=events)))
+    lasting = Leaving(True, True, False)
+    for viewer in (*gone, lasting):
+        served.add(viewer)
+    everybody_is_there.set()
+    until(lambda: not served.active)
+    assert lasting.answers == []
+    assert lasting.error is None

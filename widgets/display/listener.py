@@ -52,7 +52,8 @@ class Viewer(Protocol):
 class Listener:
     """Serves viewers with the events of one client, from the first `add` to the last `remove`.
 
-    The stream begins with an event at once; what happened before it is fetched then.
+    The stream begins with an event at once; what happened before it is fetched then. A widget that is collected as
+    garbage removes its viewer on whatever thread collects, at any point of what that thread does here.
     """
 
     def __init__(self, client: Client) -> None:
@@ -99,7 +100,7 @@ class Listener:
                     if stop.is_set():
                         return
                     missed = not begun or event.kind == "refetch"
-                    for viewer in self._viewers:
+                    for viewer in self._viewers.copy():
                         if missed:
                             viewer.forget()
                         if viewer.hear(event) or missed:
@@ -129,10 +130,10 @@ class Listener:
     def _collect_due(self) -> float | None:
         """Let the viewers that are due wait for their refresh; return the seconds until the next one is due."""
         now = time.monotonic()
-        self._waiting.update(viewer for viewer in self._viewers if viewer.due <= now)
+        self._waiting.update(viewer for viewer in self._viewers.copy() if viewer.due <= now)
         if self._waiting:
             return 0.0
-        first = min((viewer.due for viewer in self._viewers), default=math.inf)
+        first = min((viewer.due for viewer in self._viewers.copy()), default=math.inf)
         return None if first == math.inf else first - now
 
     def _refresh(self, viewer: Viewer) -> bool:
@@ -167,7 +168,7 @@ def is_passing(error: Exception) -> bool:
 
 
 _listeners: dict[Client, Listener] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()  # a widget that is collected on a thread that holds it looks up a listener too
 
 
 def listener(client: Client) -> Listener:
