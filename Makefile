@@ -53,8 +53,7 @@ pictures: $(VENV)/dev.stamp install ## Take the pictures of README and docs anew
 
 frameworks: $(VENV)/dev.stamp install ## Gangs of real frameworks, paused and resumed; tasks of the real Airflow; the real MLflow
 	$(BIN)/python tests/support/framework_tools.py
-	$(BIN)/python tests/support/airflow_tools.py
-	$(BIN)/python tests/support/tracking_tools.py
+	$(BIN)/python tests/support/pinned_environments.py
 	$(BIN)/python -m pytest tests/frameworks --full --durations 0 $(PYTEST_ARGS)
 
 soak: $(VENV)/dev.stamp install ## Longer proofs and stories than `make test` has time for

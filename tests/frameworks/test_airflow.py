@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import airflow_tools
 import pytest
 from hub_people import until
+from pinned_environments import AIRFLOW
 from pool_process import running_service
 
 import springtide.training
@@ -107,7 +107,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
                 "PYTHONPATH": str(home / "library"),
             }
             process = subprocess.Popen(
-                [airflow_tools.interpreter(), RUNS, home / "dags", deferred.id],
+                [AIRFLOW.interpreter(), RUNS, home / "dags", deferred.id],
                 env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             )  # fmt: skip
             killer = threading.Thread(target=kill_when_its_job_runs, args=(susan, process))

@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx
 import pytest
-import tracking_tools
 from hub_process import free_port
+from pinned_environments import TRACKING
 from tracked_pool import TrackedPool
 
 from springtide.hub_extension.tracking.settings import MlflowSettings, TensorboardSettings, TrackingSettings
@@ -45,7 +45,7 @@ class MlflowServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     async def start(self) -> None:
-        python = str(tracking_tools.interpreter())
+        python = str(TRACKING.interpreter())
         command = [python, "-m", "mlflow", "server", "--workers", "1", "--host", "127.0.0.1"]
         store = ["--backend-store-uri", f"sqlite:///{self._path / 'mlflow.db'}", "--port", str(self._port)]
         with (self._path / "mlflow.log").open("ab") as log:
@@ -144,9 +144,7 @@ async def test_a_job_is_one_run_in_mlflow_and_tensorboard_over_restarts_of_both_
     assert address == f"{mlflow.url}/#/experiments/{run['info']['experiment_id']}/runs/{run['info']['run_id']}"
     await pool.stop()
 
-    done = subprocess.run(
-        [tracking_tools.interpreter(), "-c", READS, logs], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([TRACKING.interpreter(), "-c", READS, logs], capture_output=True, text=True, check=True)
     ((name, scalars),) = json.loads(done.stdout).items()
     assert name == f"vision/bert_b_-{job.id}"
     assert scalars["loss"] == [[step, pytest.approx(value)] for step, value in loss]
