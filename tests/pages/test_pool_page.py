@@ -1,0 +1,70 @@
+"""The page of the pool: who holds which GPU, the queue, and why GPUs are idle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pages_service import Service
+from playwright.sync_api import Page, expect
+
+Visit = Callable[..., Page]
+
+
+def test_the_pool_shows_who_holds_which_gpu_and_follows(visit: Visit, service: Service) -> None:
+    page = visit("joe", "pool")
+    expect(page.get_by_test_id("pool-cell")).to_have_count(11)
+    expect(page.get_by_test_id("section-gpus").get_by_test_id("simulated").first).to_be_visible()
+    service.submit("susan", name="secret", gpus=4)
+    expect(page.locator("[data-testid=pool-cell][data-held=borrowed]")).to_have_count(2)
+    row = page.get_by_test_id("holder-row")
+    expect(row).to_contain_text("susan")
+    expect(row).to_contain_text("a job of another project")
+    expect(page.locator("body")).not_to_contain_text("secret")
+    expect(page.get_by_test_id("glance-vision")).to_contain_text("4")
+    expect(page.get_by_test_id("tide-reading")).to_contain_text("of 8 GPUs held")
+
+
+def test_whoever_is_in_several_projects_chooses_the_default_one_and_is_told_when_it_is_lost(
+    visit: Visit, service: Service
+) -> None:
+    page = visit("jemma", "pool")
+    expect(page.get_by_test_id("glance-speech")).to_be_visible()
+    expect(page.get_by_test_id("default-project")).to_have_count(0)
+    service.people.groups["nlp"].append("jemma")
+    page.reload()
+    choice = page.get_by_label("Project of my jobs that name none")
+    expect(choice).to_have_value("")
+    with page.expect_response(lambda answer: answer.request.method == "PATCH" and answer.ok):
+        choice.select_option("nlp")
+    page.reload()
+    expect(choice).to_have_value("nlp")
+    service.people.groups["nlp"].remove("jemma")
+    page.reload()
+    expect(page.get_by_test_id("default-lost")).to_contain_text("You are no longer in nlp")
+    choice.select_option("speech")
+    expect(page.get_by_test_id("default-lost")).to_have_count(0)
+    choice.select_option("my only project")
+    expect(choice).to_have_count(0)
+
+
+def test_the_pool_page_has_the_queue_in_its_order_and_says_why_gpus_are_idle(
+    visit: Visit, service: Service
+) -> None:
+    big = service.submit("susan", name="big", gpus=6)
+    service.until(big.id, lambda job: job.state == "running")
+    jobs = [service.submit("susan", name=f"sweep {number}", gpus=8) for number in range(2)]
+    other = service.submit("joe", name="secret", gpus=8)
+    page = visit("susan", "pool")
+    rows = page.get_by_test_id("queue-vision").get_by_test_id("queue-row")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("sweep 0")
+    expect(rows.nth(1).locator("[data-label=place]")).to_have_text("2")
+    expect(page.get_by_test_id("queue-nlp")).to_contain_text("1 job of others")
+    expect(page.locator("body")).not_to_contain_text("secret")
+    expect(page.get_by_test_id("idle")).to_contain_text("2 train GPUs are idle.")
+    expect(page.get_by_test_id("idle")).to_contain_text("3 jobs need more GPUs together than the pool has free.")
+    for job in (*jobs, other):
+        service.run(service.engine.cancel(job.id, "admin"))
+    expect(page.get_by_test_id("idle")).to_contain_text("No job waits.")
+    expect(page.get_by_test_id("section-queue").get_by_test_id("empty")).to_be_visible()
+    expect(page.get_by_test_id("node-row")).to_have_count(2)
