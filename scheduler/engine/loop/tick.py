@@ -111,13 +111,19 @@ class TickBuilder:
         self.planner = planner
         self._settings = settings
         self._stats = stats
-        self._loaded_sweeps = [job.id for job in state.jobs.values() if job.is_sweep]
-        self._projects_due: Collection[str] = state.without_gpus.projects
+        self._sweeps_due: Collection[str] = ()
+        self._projects_due: Collection[str] = ()
+        self._examine_all()
 
     def restart(self, now: float) -> None:
-        """Build the planner again from the committed state, and look at all lines of jobs without GPUs again."""
+        """Build the planner again from the committed state, and examine what the last tick examined again."""
         snapshot = self.state.snapshot(self.nodes, now, self._settings.policy)
         self.planner.restart(snapshot, self.state.last_decision)
+        self._examine_all()
+
+    def _examine_all(self) -> None:
+        """Let the next tick examine all sweeps, and all lines of jobs without GPUs."""
+        self._sweeps_due = [job.id for job in self.state.jobs.values() if job.is_sweep]
         self._projects_due = self.state.without_gpus.projects
 
     def collect(
@@ -152,7 +158,7 @@ class TickBuilder:
         self._decide(tick, [request for request in requests if not request.future.done()])
         self._stats.refused += sum(isinstance(reply.error, Refusal) for reply in tick.replies)
         self._stats.starts += sum(_starts_without_gpus(job, now) for job in tick.transaction.jobs.values())
-        self._loaded_sweeps, self._projects_due = [], ()
+        self._sweeps_due, self._projects_due = (), ()
         return tick
 
     def _decide(self, tick: Tick, requests: Sequence[Request]) -> None:
@@ -185,7 +191,7 @@ class TickBuilder:
 
     def _advance(self, transaction: Transaction) -> int:
         test_runs.follow(transaction)
-        begun = advance(transaction, self._settings, self._loaded_sweeps)
+        begun = advance(transaction, self._settings, self._sweeps_due)
         while start_waiting(transaction, self._settings.jobs_without_gpus, self._projects_due):
             begun += advance(transaction, self._settings)
         return begun
