@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 
 from springtide.scheduler.model import Decision, Drop, Plan
-from springtide.scheduler.policy.memo.memo import NoMemo
+from springtide.scheduler.policy.memo.memo import Memo
 from springtide.scheduler.policy.phases.backfill import backfill
 from springtide.scheduler.policy.phases.elastic import repair_gangs
 from springtide.scheduler.policy.phases.limits import enforce_limits
@@ -28,11 +28,10 @@ from springtide.scheduler.policy.plan_builder import ALL, PlanBuilder, Selection
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 
 
-def plan(states: Sequence[ClusterState], memos: Sequence[NoMemo], now: float) -> Plan:
+def plan(memos: Iterable[Memo], now: float) -> Plan:
     """Return what to do at ``now``, in seconds. The states are changed meanwhile, and restored."""
     taken = Taken()
-    known = zip(states, memos, strict=True)
-    builders = [PlanBuilder(state, memo, now, taken) for state, memo in known if state.jobs]
+    builders = [PlanBuilder(memo, now, taken) for memo in memos if memo.state.jobs]
     if not builders:
         return Plan()
     for builder in builders:

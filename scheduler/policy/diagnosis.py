@@ -8,7 +8,7 @@ from itertools import islice
 from math import ceil, inf
 
 from springtide.scheduler.model import Job, Phase, Reason
-from springtide.scheduler.policy.memo.memo import NoMemo
+from springtide.scheduler.policy.memo.memo import Memo
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder
@@ -23,13 +23,14 @@ MAX_NODES = 64
 """How many of the roomiest nodes are searched for the job whose end would help."""
 
 
-def reason(state: ClusterState, job: Job, now: float) -> Reason:
+def reason(memo: Memo, job: Job, now: float) -> Reason:
     """Return why the job does not run, or that it does, and which GPU type its numbers are about."""
-    why = _reason(state, job, now)
-    return replace(why, params={**why.params, **of_type(state)})
+    why = _reason(memo, job, now)
+    return replace(why, params={**why.params, **of_type(memo.state)})
 
 
-def _reason(state: ClusterState, job: Job, now: float) -> Reason:
+def _reason(memo: Memo, job: Job, now: float) -> Reason:
+    state = memo.state
     simple = {Phase.RUNNING: "running", Phase.PAUSING: "pausing", Phase.HELD: "held"}.get(job.phase)
     if simple is not None:
         return Reason(simple, {"job": job.id, "gpus": job.held_gpus})
@@ -40,7 +41,7 @@ def _reason(state: ClusterState, job: Job, now: float) -> Reason:
         return _awaits(state, job, leaf)
     if job.not_before > now:
         return Reason("back-off", {"seconds": ceil(job.not_before - now), "until": job.not_before})
-    return _refused(state, job, leaf) or _lacks_room(state, job, leaf, now)
+    return _refused(state, job, leaf) or _lacks_room(memo, job, leaf, now)
 
 
 def _awaits(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason:
@@ -86,9 +87,9 @@ def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
     return None
 
 
-def _lacks_room(state: ClusterState, job: Job, leaf: ProjectNode, now: float) -> Reason:
+def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
     """Tell what the job lacks, and what would change it: only to the first in line, for others it is not true."""
-    need = job.gpus * job.min_workers
+    state, need = memo.state, job.gpus * job.min_workers
     if gang_placement.place_gang(state.pool, job, job.min_workers) is not None:
         return _starts(leaf, need)
     state.update_shares()
@@ -108,7 +109,7 @@ def _lacks_room(state: ClusterState, job: Job, leaf: ProjectNode, now: float) ->
     about |= _helpful(state, job, over)
     if over is not None:
         return Reason("share-used", about)
-    soonest = _soonest(state, job, leaf, now)
+    soonest = _soonest(memo, job, leaf, now)
     if soonest is not None:
         return Reason("too-soon", {**about, "seconds": ceil(soonest - now), "until": soonest})
     return Reason("no-room", about)
@@ -151,10 +152,10 @@ def _beyond_share(state: ClusterState, leaf: ProjectNode, need: int) -> dict[str
     return {"may_hold": leaf.entitled, "wanted": wanted if wanted + kept <= room else None}
 
 
-def _soonest(state: ClusterState, job: Job, leaf: ProjectNode, now: float) -> float | None:
+def _soonest(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> float | None:
     """Return when the minimum run time of a job ends that could be evicted, in seconds, or None."""
-    builder = PlanBuilder(state, NoMemo(state), now)
-    search = VictimSearch(builder, leaf, job, ReclaimRule(state, leaf, job.gpus * job.min_workers))
+    builder = PlanBuilder(memo, now)
+    search = VictimSearch(builder, leaf, job, ReclaimRule(memo.state, leaf, job.gpus * job.min_workers))
     search.solve()
     return None if search.retry_at == inf else search.retry_at
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from springtide.scheduler.model import Decision, Drop, Job, Move, Pause, Phase, Placement, Reason, Reserve, Start
 from springtide.scheduler.policy import reasons
-from springtide.scheduler.policy.memo.memo import NoMemo
-from springtide.scheduler.policy.state.cluster_state import ClusterState
+from springtide.scheduler.policy.memo.memo import Memo
 from springtide.scheduler.policy.state.job_queues import SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
 
@@ -100,8 +99,8 @@ class PlanBuilder:
     lose GPUs; ``retry_at`` is the earliest time at which time alone may change the plan.
     """
 
-    def __init__(self, state: ClusterState, memo: NoMemo, now: float, taken: Taken | None = None) -> None:
-        self.state = state
+    def __init__(self, memo: Memo, now: float, taken: Taken | None = None) -> None:
+        self.state = memo.state
         self.memo = memo
         self.now = now
         self.selection = ALL

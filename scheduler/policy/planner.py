@@ -23,7 +23,7 @@ from springtide.scheduler.model import (
     Standing,
 )
 from springtide.scheduler.policy import cycle, diagnosis
-from springtide.scheduler.policy.memo.memo import Memo, NoMemo
+from springtide.scheduler.policy.memo.memo import Memo
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.pool_state import PoolState
 
@@ -34,7 +34,7 @@ class Planner:
     ``make_memo`` makes the memory between plans; `NoMemo` gives the same plans, slower.
     """
 
-    def __init__(self, snapshot: Snapshot, make_memo: Callable[[ClusterState], NoMemo] = Memo) -> None:
+    def __init__(self, snapshot: Snapshot, make_memo: Callable[[ClusterState], Memo] = Memo) -> None:
         self._make_memo = make_memo
         self._index(snapshot.nodes, snapshot.projects, snapshot.jobs, snapshot.settings)
 
@@ -42,8 +42,8 @@ class Planner:
         self, nodes: Iterable[Node], projects: Iterable[Project], jobs: Iterable[Job], settings: Settings
     ) -> None:
         self._pool = PoolState(nodes, projects, jobs, settings)
-        self._memos = [self._make_memo(state) for state in self._pool.states]
-        for state, memo in zip(self._pool.states, self._memos, strict=True):
+        self._memos = {state: self._make_memo(state) for state in self._pool.states}
+        for state, memo in self._memos.items():
             state.observer = memo
 
     @property
@@ -68,14 +68,14 @@ class Planner:
 
     def plan(self, now: float) -> Plan:
         """Return what to do at ``now``, in seconds. It changes no job."""
-        return cycle.plan(self._pool.states, self._memos, now)
+        return cycle.plan(tuple(self._memos.values()), now)
 
     def reason(self, job_id: str, now: float) -> Reason:
         """Return why a job waits. Raises `KeyError` for an unknown job."""
         job = self._pool.jobs[job_id]
         state = self._pool.home(job)
         state.pass_time(now)
-        return diagnosis.reason(state, job, now)
+        return diagnosis.reason(self._memos[state], job, now)
 
     def position(self, job_id: str) -> int | None:
         """Return the job's position in the queue of its project, counted from 1; None if it does not wait."""

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from springtide.scheduler.model import Job, Phase, Worker
-from springtide.scheduler.policy.state.job_queues import AGEING_PER_LEVEL, service_until
-from springtide.scheduler.policy.state.rotation_index import RotationIndex
+from springtide.scheduler.policy.state.service import AGEING_PER_LEVEL, RotationIndex, service_until
 
 MIN_RUNTIME = 300.0
 NOW = 10_000.0

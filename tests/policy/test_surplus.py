@@ -8,7 +8,7 @@ import pytest
 from small_pools import NOW, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Job, Node, Order, Project, Settings, Surplus
-from springtide.scheduler.policy.state.fair_share import divide_by_service
+from springtide.scheduler.policy.state.fair_share import divide
 from springtide.scheduler.policy.state.projects import ProjectNode
 
 HOUR = 3600.0
@@ -77,6 +77,6 @@ def project(name: str, quota: int, requests: dict[int, int], **fields: int) -> P
     ],
 )
 def test_shares_by_service(total: int, projects: list[ProjectNode], shares: list[int]) -> None:
-    divide_by_service(total, projects)
+    divide(total, projects, by_service=True)
 
     assert [each.share for each in projects] == shares

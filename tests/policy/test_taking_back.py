@@ -8,7 +8,7 @@ from small_pools import NOW, ROTATING, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Node, Order, Pause, Phase, Settings, Worker
 from springtide.scheduler.policy.phases.preempting import MAX_ROTATIONS, ROTATION_INTERVAL
-from springtide.scheduler.policy.state.job_queues import SERVICE_LEVEL
+from springtide.scheduler.policy.state.service import SERVICE_LEVEL
 from springtide.scheduler.sentences import text
 
 

@@ -1,130 +1,52 @@
-"""All that is remembered from plan to plan, and its twin that remembers nothing.
-
-`Memo` and `NoMemo` give the same plans; the property tests compare the two on random histories.
-"""
+"""All that is remembered from plan to plan: fair orders, entitled and idle projects, and failed searches."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
 from math import inf
 
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy.memo.failed_searches import FailedSearches, Kind
-from springtide.scheduler.policy.memo.fair_orders import FairOrders
-from springtide.scheduler.policy.memo.idle_projects import IdleProjects
 from springtide.scheduler.policy.ordering.fair_order import FairOrder, NextRequest
-from springtide.scheduler.policy.state.cluster_state import ClusterState
+from springtide.scheduler.policy.state.cluster_state import ClusterState, StateObserver
 from springtide.scheduler.policy.state.job_queues import PlacementConstraints
 from springtide.scheduler.policy.state.nodes import bits
 from springtide.scheduler.policy.state.projects import ProjectNode
+from springtide.scheduler.policy.state.timers import Timers
 
 EVERYWHERE = -1
 """Mask of all nodes."""
 
+MAX_ORDERS = 16
+"""Maximum number of fair orders kept: about one for each number of GPUs that can be free on a node."""
 
-class NoMemo:
-    """Remembers nothing, so that every plan starts from scratch; also the interface of `Memo`.
 
-    Times are seconds, sets of nodes are bit masks.
+class Memo(StateObserver):
+    """Results that stay valid until changes of the state, which it observes, or times make them expire.
+
+    Times are seconds, sets of nodes are bit masks. An idle project is one within which no running job has to make
+    room for a waiting one. Events that may change that are: a change of the project; the end of its idle time;
+    GPUs that stay free on a node where it runs, or on any node for a project that depends on others.
     """
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state
-        self._next_activation = inf
+        self._forget()
 
-    # ---------- observing the state
-
-    def job_changed(self, job: Job, *, removed: bool) -> None:
-        """Take note of a job that was added or is being removed."""
-
-    def queue_changed(self, leaf: ProjectNode) -> None:
-        """Take note of a change of the project's queues."""
-
-    def usage_changed(self, project: ProjectNode) -> None:
-        """Take note of a change of what the project holds or is entitled to."""
-
-    def reservation_released(self, nodes: int) -> None:
-        """Take note that a plan released GPUs of these nodes that running jobs may still hold."""
-
-    def begin_plan(self, now: float) -> None:
-        """Prepare for a plan."""
-        self._next_activation = inf
-
-    def end_plan(self, *, empty: bool) -> None:
-        """Take note of the end of a plan, and of whether it decided nothing."""
-
-    # ---------- answering
-
-    def order_of_waiting(
-        self, fitting: Hashable, next_request: NextRequest, stale: list[ProjectNode], *, pristine: bool
-    ) -> FairOrder:
-        """Return the order of the projects with a request that may fit on free GPUs.
-
-        ``next_request`` gives equal answers for an equal ``fitting``, except for the ``stale`` projects. The plan
-        is ``pristine`` as long as nothing was decided.
-        """
-        return FairOrder(self.state.tree.leaves.values(), next_request)
-
-    def entitled_projects(self) -> list[ProjectNode]:
-        """Return the projects that are entitled to their smallest waiting job, in the order of the tree."""
-        return [leaf for leaf in self.state.tree.leaves.values() if self._is_entitled(leaf)]
-
-    def _is_entitled(self, leaf: ProjectNode) -> bool:
-        smallest = self.state.queues[leaf.name].smallest
-        return 0 < smallest <= leaf.entitled - leaf.claimed
-
-    def projects_to_search(self, changed_nodes: int) -> list[str]:
-        """Return the projects whose own running jobs may have to make room; the plan changed these nodes."""
-        return sorted(self.state.tree.leaves)
-
-    def mark_idle(self, project: str, until: float, *, depends: bool) -> None:
-        """Skip the project in `projects_to_search` until that time or an event that may change the result.
-
-        ``depends`` tells that events of other projects may do so.
-        """
-        self._next_activation = min(self._next_activation, until)
-
-    def next_activation(self) -> float:
-        """Return the earliest time at which a project that is skipped has to be searched again, or infinity."""
-        return self._next_activation
-
-    def nodes_to_search(
-        self, kind: Kind, project: str, slack: Mapping[str, int], changed: int, now: float
-    ) -> tuple[int, float]:
-        """Return the nodes where a search for victims may succeed, and until when it is known to fail elsewhere.
-
-        ``slack`` is what projects may give; the plan ``changed`` these nodes.
-        """
-        return EVERYWHERE, inf
-
-    def record_failed_search(self, kind: Kind, project: str, slack: Mapping[str, int], until: float) -> None:
-        """Take note of a search for victims on all nodes that failed, and will fail until then."""
-
-    def move_fails_until(
-        self, constraints: PlacementConstraints, candidates: tuple[int, ...], changed: int, now: float
-    ) -> float | None:
-        """Return until when moving jobs away from these nodes is known to fail, or None."""
-        return None
-
-    def record_failed_move(
-        self, constraints: PlacementConstraints, candidates: tuple[int, ...], until: float
-    ) -> None:
-        """Take note of a search for jobs to move that failed."""
-
-
-class Memo(NoMemo):
-    """Remembers failed searches, idle projects and fair orders until changes of the state make them expire."""
-
-    def __init__(self, state: ClusterState) -> None:
-        super().__init__(state)
-        self._idle = IdleProjects(state.tree.leaves)
+    def _forget(self) -> None:
+        leaves = self.state.tree.leaves
         self._failures = FailedSearches()
-        self._orders = FairOrders(state.tree)
+        self._orders: OrderedDict[Hashable, FairOrder] = OrderedDict()
         self._changed_queues: set[str] = set()
         self._capacity_changed = True
-        self._place = {name: at for at, name in enumerate(state.tree.leaves)}
+        self._place = {name: at for at, name in enumerate(leaves)}
         self._entitled: set[str] = set()
-        self._unsure: set[str] = set(state.tree.leaves)
+        self._unsure: set[str] = set(leaves)
+        self._active: set[str] = set(leaves)
+        self._idle_until = Timers()
+        self._dependent: set[str] = set()
+        self._changed_nodes = 0
 
     # ---------- observing the state
 
@@ -132,36 +54,35 @@ class Memo(NoMemo):
         """Expire what depends on the job, its project and its nodes."""
         pool = self.state.pool
         nodes = pool.nodes_of((*job.placement, *job.reserved))
-        if removed and (job.placement or job.reserved):
-            self._capacity_changed = True
+        self._capacity_changed = self._capacity_changed or (removed and bool(job.placement or job.reserved))
         self._failures.record_changes(bits(nodes))
-        self._idle.record_nodes(nodes)
-        self._idle.activate(job.project)
+        self._changed_nodes |= nodes
+        self._activate(job.project)
         if nodes and not job.preemptible:
-            self._idle.activate_dependent()
-        self._activate(pool.holders(job.reserved))
+            self._activate(*self._dependent)
+        self._activate_projects_of(pool.holders(job.reserved))
 
     def queue_changed(self, leaf: ProjectNode) -> None:
         """Expire what depends on the waiting jobs of the project."""
         self._changed_queues.add(leaf.name)
-        self._unsure.add(leaf.name)
-        self._orders.mark_stale(leaf)
-        self._idle.activate(leaf.name)
+        self._activate(leaf.name)
+        self.usage_changed(leaf)
 
     def usage_changed(self, project: ProjectNode) -> None:
         """Expire what depends on what the project holds or is entitled to."""
         if project.name in self._place:
             self._unsure.add(project.name)
-        self._orders.mark_stale(project)
+        for order in self._orders.values():
+            order.stale[id(project)] = project
 
     def reservation_released(self, nodes: int) -> None:
         """Activate the projects that run on these nodes: they have more to give."""
         for index in bits(nodes):
-            self._activate(self.state.pool.node_states[index].jobs)
+            self._activate_projects_of(self.state.pool.node_states[index].jobs)
 
     def begin_plan(self, now: float) -> None:
         """Activate projects whose idle time is over."""
-        self._idle.pass_time(now)
+        self._activate(*self._idle_until.due(now))
 
     def end_plan(self, *, empty: bool) -> None:
         """Remember that after an empty plan only changed queues can contain jobs that fit on free GPUs."""
@@ -174,49 +95,77 @@ class Memo(NoMemo):
     def order_of_waiting(
         self, fitting: Hashable, next_request: NextRequest, stale: list[ProjectNode], *, pristine: bool
     ) -> FairOrder:
-        """Order the projects whose queues changed since the last empty plan if nothing else did; else all."""
+        """Return the order of the projects with a request that may fit on free GPUs.
+
+        ``next_request`` gives equal answers for an equal ``fitting``, except for the ``stale`` projects. As long
+        as nothing was decided (``pristine``) only queues that changed since the last empty plan count.
+        """
+        tree = self.state.tree
         if pristine and not self._capacity_changed:
-            tree, queues = self.state.tree, self.state.queues
-            changed = [tree.leaves[name] for name in self._changed_queues if queues[name].by_class]
+            changed = [tree.leaves[name] for name in self._changed_queues if self.state.queues[name].by_class]
             return FairOrder([*changed, *stale], next_request)
-        return self._orders.order(fitting, next_request, [*self.state.tree.changed_projects(), *stale])
+        temporary = {id(project): project for project in (*tree.changed_projects(), *stale)}
+        order = self._orders.get(fitting)
+        if order is None or order.fragmented:
+            order = self._orders[fitting] = FairOrder(tree.leaves.values(), next_request)
+        else:
+            order.stale |= temporary
+            order.renew(next_request)
+        order.stale |= temporary
+        self._orders.move_to_end(fitting)
+        if len(self._orders) > MAX_ORDERS:
+            self._orders.popitem(last=False)
+        return order
 
     def entitled_projects(self) -> list[ProjectNode]:
-        """Return the entitled projects; only those that have changed are looked at."""
+        """Return the projects that are entitled to their smallest waiting job, in the order of the tree.
+
+        Only those that have changed are looked at.
+        """
         leaves = self.state.tree.leaves
-        touched = {project.name for project in self.state.tree.changed_projects()}
-        for name in self._unsure - touched:
-            self._unsure.discard(name)
-            self._set_entitled(self._entitled, name)
-        entitled = self._entitled.copy()
-        for name in touched & leaves.keys():
-            self._set_entitled(entitled, name)
+        touched = {project.name for project in self.state.tree.changed_projects()} & leaves.keys()
+        sure = self._unsure - touched
+        self._unsure -= sure
+        self._entitled = (self._entitled - sure) | set(filter(self._is_entitled, sure))
+        entitled = (self._entitled - touched) | set(filter(self._is_entitled, touched))
         return [leaves[name] for name in sorted(entitled, key=self._place.__getitem__)]
 
-    def _set_entitled(self, entitled: set[str], name: str) -> None:
-        (entitled.add if self._is_entitled(self.state.tree.leaves[name]) else entitled.discard)(name)
+    def _is_entitled(self, name: str) -> bool:
+        leaf = self.state.tree.leaves[name]
+        return 0 < self.state.queues[name].smallest <= leaf.entitled - leaf.claimed
 
     def projects_to_search(self, changed_nodes: int) -> list[str]:
-        """Return the active projects, with those activated by GPUs that stayed free on changed nodes."""
-        pool = self.state.pool
-        for index in bits(self._idle.take_changed_nodes() | changed_nodes):
-            if pool.node_states[index].free:
-                self._idle.activate_dependent()
-                self._activate(pool.node_states[index].jobs)
-        return sorted(self._idle.active)
+        """Return the projects that are not idle; the plan changed these nodes."""
+        changed_nodes, self._changed_nodes = self._changed_nodes | changed_nodes, 0
+        for index in bits(changed_nodes):
+            node = self.state.pool.node_states[index]
+            if node.free:
+                self._activate(*self._dependent)
+                self._activate_projects_of(node.jobs)
+        return sorted(self._active)
 
     def mark_idle(self, project: str, until: float, *, depends: bool) -> None:
-        """Skip the project until then or until a relevant event."""
-        self._idle.mark_idle(project, until, depends=depends)
+        """Skip the project in `projects_to_search` until that time or an event that may change the result.
+
+        ``depends`` tells that free GPUs on any node, or fewer jobs that cannot be paused, may do so.
+        """
+        self._active.discard(project)
+        self._idle_until.set(project, until)
+        if depends:
+            self._dependent.add(project)
 
     def next_activation(self) -> float:
-        """Return when the idle time of a project ends first."""
-        return self._idle.next_time()
+        """Return when the idle time of a project ends first, or infinity."""
+        return self._idle_until.next_time()
 
     def nodes_to_search(
         self, kind: Kind, project: str, slack: Mapping[str, int], changed: int, now: float
     ) -> tuple[int, float]:
-        """Return the nodes changed since the closest failure, and those of projects that may give more."""
+        """Return the nodes where a search for victims may succeed, and until when it is known to fail elsewhere.
+
+        ``slack`` is what projects may give; the plan ``changed`` these nodes. The nodes are those changed since
+        the closest failure, and those of projects that may give more.
+        """
         found = self._failures.search(kind, project, slack, now)
         if found is None:
             return EVERYWHERE, inf
@@ -227,7 +176,7 @@ class Memo(NoMemo):
         return nodes, failure.until
 
     def record_failed_search(self, kind: Kind, project: str, slack: Mapping[str, int], until: float) -> None:
-        """Record a search for victims on all nodes that failed."""
+        """Record a search for victims on all nodes that failed, and will fail until then."""
         self._failures.record_search(kind, project, slack, until)
 
     def move_fails_until(
@@ -244,7 +193,20 @@ class Memo(NoMemo):
         """Record a search for jobs to move that failed."""
         self._failures.record_move(constraints, candidates, until)
 
-    def _activate(self, job_ids: Iterable[str]) -> None:
-        for job_id in job_ids:
-            if job_id in self.state.jobs:
-                self._idle.activate(self.state.jobs[job_id].project)
+    def _activate(self, *projects: str) -> None:
+        for project in projects:
+            if project in self._place:
+                self._active.add(project)
+                self._idle_until.discard(project)
+                self._dependent.discard(project)
+
+    def _activate_projects_of(self, job_ids: Iterable[str]) -> None:
+        self._activate(*(self.state.jobs[job_id].project for job_id in job_ids if job_id in self.state.jobs))
+
+
+class NoMemo(Memo):
+    """Forgets everything before each plan. The plans are the same; property tests compare the two."""
+
+    def begin_plan(self, now: float) -> None:
+        """Forget all that is known."""
+        self._forget()

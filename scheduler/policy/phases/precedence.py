@@ -10,8 +10,9 @@ from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.queue_cursor import QueueCursor
 from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.state.cluster_state import ClusterState
-from springtide.scheduler.policy.state.job_queues import SchedulingClass, service_level_of, waiting_since
+from springtide.scheduler.policy.state.job_queues import SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
+from springtide.scheduler.policy.state.service import service_level_of, waiting_since
 
 
 def is_delayed(state: ClusterState, job: Job) -> bool:

@@ -26,9 +26,10 @@ from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.placement.gang_placement import Allocation
 from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
 from springtide.scheduler.policy.state.cluster_state import ClusterState
-from springtide.scheduler.policy.state.job_queues import SchedulingClass, scheduling_class_of, waiting_since
+from springtide.scheduler.policy.state.job_queues import SchedulingClass, scheduling_class_of
 from springtide.scheduler.policy.state.nodes import NodeState, bits, workers_of
 from springtide.scheduler.policy.state.projects import ProjectNode
+from springtide.scheduler.policy.state.service import waiting_since
 
 RESERVE_AFTER = 3600.0
 """Waiting time after which a job gets a delayed reservation, in seconds.

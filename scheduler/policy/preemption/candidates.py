@@ -16,9 +16,9 @@ from springtide.scheduler.policy.preemption.eviction_units import (
     order_among_siblings,
 )
 from springtide.scheduler.policy.preemption.rules import Rule
-from springtide.scheduler.policy.state.job_queues import waiting_since
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.running_jobs import least_lost, work_lost
+from springtide.scheduler.policy.state.service import waiting_since
 
 Key = tuple[float, tuple[object, ...]]
 """Position of a job among the victims: work lost in GPU-seconds, then `VictimCandidates.order`.

@@ -9,8 +9,8 @@ from itertools import takewhile
 from springtide.scheduler.model import Job, Order
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.fair_share import UNLIMITED
-from springtide.scheduler.policy.state.job_queues import service_level_of
 from springtide.scheduler.policy.state.projects import ProjectNode, sides
+from springtide.scheduler.policy.state.service import service_level_of
 
 
 class Rule(ABC):

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from heapq import heappop, heappush
 from math import inf
-from typing import Protocol
 
 from sortedcontainers import SortedList
 
 from springtide.scheduler.gpu_types import accepted_types
 from springtide.scheduler.model import Job, Node, Order, Phase, Placement, Project, Settings, Surplus
 from springtide.scheduler.policy.state.job_queues import (
-    AGEING_PER_LEVEL,
     JobQueues,
     PlacementConstraints,
     QueueKey,
     scheduling_class_of,
-    service_level_of,
-    waiting_since,
 )
 from springtide.scheduler.policy.state.nodes import NodePool
 from springtide.scheduler.policy.state.projects import ProjectNode, ProjectTree
 from springtide.scheduler.policy.state.running_jobs import RunningJobs
-from springtide.scheduler.policy.state.service_levels import ServiceLevels
+from springtide.scheduler.policy.state.service import (
+    AGEING_PER_LEVEL,
+    ROUNDING,
+    ServiceLevels,
+    aged,
+    service_level_of,
+    waiting_since,
+)
+from springtide.scheduler.policy.state.timers import Timers
 
 
-class StateObserver(Protocol):
-    """Is told of changes that concern more than the job itself."""
+class StateObserver:
+    """Is told of changes that concern more than the job itself. This one takes no note of them."""
 
     def job_changed(self, job: Job, *, removed: bool) -> None:
         """Called after a job was added, and before one is removed."""
@@ -78,9 +81,9 @@ class ClusterState:
         self.growing: dict[str, dict[str, None]] = {}
         self.service_levels: dict[str, int] = {}
         self.time_limited: SortedList = SortedList()
-        self.observer: StateObserver | None = None
-        self._later: list[tuple[float, str]] = []
-        self._ageing: list[tuple[float, str]] = []
+        self.observer = StateObserver()
+        self._back_offs = Timers()
+        self._ageing = Timers()
         for job in jobs:
             self._add(job)
         self._commit()
@@ -98,7 +101,7 @@ class ClusterState:
         self._count(job, 1)
         self.pool.occupy(job.id, job.placement)
         self.pool.reserve(job.reserved)
-        self._notify(job)
+        self.observer.job_changed(job, removed=False)
         if job.phase is Phase.PAUSING:
             self.pausing[job.id] = job
         elif job.phase is Phase.RUNNING:
@@ -114,7 +117,7 @@ class ClusterState:
         if job is None:
             return
         self._count(job, -1)
-        self._notify(job, removed=True)
+        self.observer.job_changed(job, removed=True)
         self.pool.vacate(job.id, job.placement)
         self.pool.unreserve(job.reserved)
         if job.phase is Phase.RUNNING and job.project in self.running:
@@ -125,14 +128,12 @@ class ClusterState:
             self.time_limited.remove((job.time_limit, job.submitted, job.id))
         if job_id in self.service_levels and job.project in self.queues:
             self.queues[job.project].remove(scheduling_class_of(job), self._queue_key(job))
-            self._queue_changed(job.project)
+            self.observer.queue_changed(self.tree.leaves[job.project])
         for index in (self.pausing, self.awaiting, self.incomplete, self.service_levels):
             index.pop(job_id, None)
+        self._back_offs.discard(job_id)
+        self._ageing.discard(job_id)
         self._commit()
-
-    def _notify(self, job: Job, *, removed: bool = False) -> None:
-        if self.observer is not None:
-            self.observer.job_changed(job, removed=removed)
 
     def _commit(self) -> None:
         self.pool.commit()
@@ -146,8 +147,7 @@ class ClusterState:
         claimed = held if job.phase is Phase.RUNNING else _gpus(job.reserved)
         if held or claimed:
             self.tree.add_usage(leaf, sign * claimed, preemptible=job.preemptible, held=sign * held)
-            if self.observer is not None:
-                self.observer.usage_changed(leaf)
+            self.observer.usage_changed(leaf)
         level = 0
         if self._service is not None:
             level = self._service.add(job) if sign > 0 else self._service.remove(job.id)
@@ -180,7 +180,7 @@ class ClusterState:
             self.awaiting[job.id] = job
             return True
         if job.not_before > 0:
-            heappush(self._later, (job.not_before, job.id))
+            self._back_offs.set(job.id, job.not_before)
             return True
         self._index_waiting(job)
         return False
@@ -191,21 +191,22 @@ class ClusterState:
         if job.time_limit is not None:
             self.time_limited.add((job.time_limit, job.submitted, job.id))
         if level:
-            heappush(self._ageing, (_ages_at(job, 1), job.id))
+            self._ageing.set(job.id, waiting_since(job) + AGEING_PER_LEVEL)
 
     def _queue_key(self, job: Job) -> QueueKey:
-        return (-job.priority, self.service_levels[job.id], job.submitted, job.id)
+        return (
+            -job.priority,
+            self.service_levels.get(job.id, service_level_of(job.attained)),
+            job.submitted,
+            job.id,
+        )
 
     def _enqueue(self, job: Job) -> None:
         if job.id not in self.service_levels:
             self._index_waiting(job)
         if job.project in self.queues:
             self.queues[job.project].add(scheduling_class_of(job), self._queue_key(job))
-            self._queue_changed(job.project)
-
-    def _queue_changed(self, project: str) -> None:
-        if self.observer is not None:
-            self.observer.queue_changed(self.tree.leaves[project])
+            self.observer.queue_changed(self.tree.leaves[job.project])
 
     def pass_time(self, now: float) -> None:
         """Enqueue jobs whose back-off is over, and move up jobs that have waited for long.
@@ -213,33 +214,24 @@ class ClusterState:
         Running jobs move to later levels of service.
         """
         if self._service is not None:
-            for running in [self.jobs[job_id] for job_id in self._service.due(now)]:
+            for running in [self.jobs[job_id] for job_id in self._service.ends.due(now)]:
                 self._relevel(running, self._service.level_at(running, now))
-        while self._later and self._later[0][0] <= now:
-            at, job_id = heappop(self._later)
-            job = self.jobs.get(job_id)
-            if job is not None and job_id not in self.service_levels and _backs_off_until(job, at):
-                self._enqueue(job)
-        while self._ageing and self._ageing[0][0] <= now:
-            at, job_id = heappop(self._ageing)
-            job = self.jobs.get(job_id)
-            if job is not None and self.service_levels.get(job_id, 0) > 0:
-                self._age(job, at, now)
+        for job_id in self._back_offs.due(now):
+            self._enqueue(self.jobs[job_id])
+        for job_id in self._ageing.due(now):
+            self._age(self.jobs[job_id], now)
 
-    def _age(self, job: Job, at: float, now: float) -> None:
-        aged = round((at - _ages_at(job, 0)) / AGEING_PER_LEVEL)
-        if _ages_at(job, aged) != at:
-            return
-        aged = max(aged, int((now - _ages_at(job, 0)) // AGEING_PER_LEVEL))
-        level = max(0, service_level_of(job.attained) - aged)
-        if level != self.service_levels[job.id] and job.project in self.queues:
+    def _age(self, job: Job, now: float) -> None:
+        """Move a waiting job up by the levels that its waiting makes up for."""
+        moved_up = aged(job, now + ROUNDING)
+        level = max(0, service_level_of(job.attained) - moved_up)
+        if job.project in self.queues:
             self.queues[job.project].remove(scheduling_class_of(job), self._queue_key(job))
             self.service_levels[job.id] = level
-            self.queues[job.project].add(scheduling_class_of(job), self._queue_key(job))
-            self._queue_changed(job.project)
+            self._enqueue(job)
             self._relevel(job, level)
         if level:
-            heappush(self._ageing, (_ages_at(job, aged + 1), job.id))
+            self._ageing.set(job.id, waiting_since(job) + (moved_up + 1) * AGEING_PER_LEVEL)
 
     def _relevel(self, job: Job, level: int) -> None:
         """Count the request of a job at another level of service."""
@@ -252,29 +244,16 @@ class ClusterState:
     def next_level(self) -> float:
         """Return when a running job has so much service that it may have to give way to others, or infinity."""
         waits = any(queues.by_class for queues in self.queues.values())
-        return inf if self._service is None or not waits else self._service.next_time()
+        return inf if self._service is None or not waits else self._service.ends.next_time()
 
     def next_back_off_end(self) -> float:
         """Return the end of the next back-off, or infinity."""
-        while self._later:
-            at, job_id = self._later[0]
-            job = self.jobs.get(job_id)
-            if job is not None and _backs_off_until(job, at):
-                return at
-            heappop(self._later)
-        return inf
+        return self._back_offs.next_time()
 
     def queue_position(self, job: Job) -> int:
         """Return the job's position among the waiting jobs of its project, counted from 1."""
-        key = (
-            -job.priority,
-            self.service_levels.get(job.id, service_level_of(job.attained)),
-            job.submitted,
-            job.id,
-        )
-        if job.project not in self.queues:
-            return 1
-        return self.queues[job.project].before(key) + 1
+        queues = self.queues.get(job.project)
+        return 1 if queues is None else queues.before(self._queue_key(job)) + 1
 
     # ---------- looking things up
 
@@ -306,8 +285,7 @@ class ClusterState:
     def update_shares(self) -> None:
         """Bring the fair shares up to date."""
         for project in self.tree.update_shares(self.pool.total):
-            if self.observer is not None:
-                self.observer.usage_changed(project)
+            self.observer.usage_changed(project)
 
     # ---------- trying things out
 
@@ -337,12 +315,3 @@ class ClusterState:
 
 def _gpus(placement: Placement) -> int:
     return sum(len(worker.gpus) for worker in placement)
-
-
-def _backs_off_until(job: Job, at: float) -> bool:
-    return job.not_before == at and job.phase is Phase.WAITING and not job.reserved
-
-
-def _ages_at(job: Job, service_levels: int) -> float:
-    """Return when the job has waited long enough to move up by this many levels."""
-    return waiting_since(job) + service_levels * AGEING_PER_LEVEL

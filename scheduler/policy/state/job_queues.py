@@ -9,20 +9,7 @@ from typing import NamedTuple
 from sortedcontainers import SortedList
 
 from springtide.scheduler.model import Job
-
-SERVICE_LEVEL = 4 * 3600.0
-"""GPU-seconds of the first step of service; every further step is twice as long.
-
-Four hours on one GPU, by measurement (docs/policy.md): most jobs end within it, and to stop one shortly before
-its end for another like it helps nobody. With doubling steps a job is rotated at most once per step, so the pauses
-of its life grow with the logarithm of it.
-"""
-
-AGEING_PER_LEVEL = 4 * 86_400.0
-"""Seconds of waiting that make up for one step of service, so that no job waits for ever behind newer ones.
-
-Who was started for having waited is not rotated at once: it counts as long as the job runs. So it must be rare.
-"""
+from springtide.scheduler.policy.state.service import service_level_of
 
 
 class PlacementConstraints(NamedTuple):
@@ -78,30 +65,6 @@ def scheduling_class_of(job: Job) -> SchedulingClass:
     """What the job asks for."""
     constraints = PlacementConstraints(job.gpus, job.min_workers, job.gpu_types, job.require, job.prefer)
     return SchedulingClass(constraints, job.preemptible, service_level_of(job.attained))
-
-
-ROUNDING = 0.01
-"""Service in GPU-seconds by which the sum of attempts may be too small, as times are floating-point numbers."""
-
-
-def service_level_of(service: float) -> int:
-    """The coarse step of an amount of service: 0 below `SERVICE_LEVEL`, then one more with each doubling."""
-    return int((service + ROUNDING) / SERVICE_LEVEL).bit_length()
-
-
-def service_until(service_level: int) -> float:
-    """The least service that is in a later step than ``service_level``."""
-    return SERVICE_LEVEL * (1 << service_level)
-
-
-def waiting_since(job: Job) -> float:
-    """Since when the job would have waited, had it waited all the time that it has not run at once."""
-    return job.submitted + job.served / (job.gpus * job.min_workers)
-
-
-def aged(job: Job, at: float) -> int:
-    """How many steps of service the job's waiting makes up for, had it waited until then."""
-    return max(0, int((at - waiting_since(job)) // AGEING_PER_LEVEL))
 
 
 class JobQueues:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import Project, Standing, Surplus
-from springtide.scheduler.policy.state.fair_share import UNLIMITED, WEIGHT_UNIT, divide, divide_by_service
+from springtide.scheduler.policy.state.fair_share import UNLIMITED, WEIGHT_UNIT, divide
 
 
 @dataclass(slots=True, eq=False)
@@ -112,7 +112,7 @@ class ProjectTree:
 
     def _divide(self, total: int, siblings: list[ProjectNode]) -> None:
         before = [project.share for project in siblings]
-        (divide_by_service if self._by_service else divide)(total, siblings)
+        divide(total, siblings, by_service=self._by_service)
         for project, share in zip(siblings, before, strict=True):
             if project.share != share:
                 self._reshared.append(project)

@@ -9,7 +9,7 @@ from sortedcontainers import SortedList
 
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy.state.nodes import NodeState, mask_of
-from springtide.scheduler.policy.state.rotation_index import RotationIndex
+from springtide.scheduler.policy.state.service import RotationIndex
 
 EvictionKey = tuple[float, int, float, float, str]
 """Among jobs with equally many GPUs: last saved, priority, start, submission, id; the smallest gives way first."""
