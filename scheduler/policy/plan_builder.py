@@ -57,6 +57,18 @@ class Proposal:
     dropped: tuple[Job, ...] = ()
 
 
+def room_made(
+    job: Job,
+    placement: Placement,
+    evictions: tuple[Eviction, ...] = (),
+    relocations: tuple[Relocation, ...] = (),
+    dropped: tuple[Job, ...] = (),
+) -> Proposal:
+    """Return the proposal to reserve GPUs for which other jobs stop, move or lose their reservations."""
+    why = reasons.set_aside("room-made", job, [each.job for each in (*evictions, *relocations)])
+    return Proposal(job, placement, why, later=True, evictions=evictions, relocations=relocations, dropped=dropped)
+
+
 class Answer(NamedTuple):
     """A proposal or None, and the time after which time alone may give another answer (infinity: never)."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from springtide.scheduler.model import Job, Placement
-from springtide.scheduler.policy import reasons
+from springtide.scheduler.model import Job
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest
 from springtide.scheduler.policy.phases.means import Means
-from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal, Relocation
+from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
 from springtide.scheduler.policy.preemption.consolidation import MoveSearch, worth_clearing
 from springtide.scheduler.policy.state.job_queues import PlacementConstraints, SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
@@ -44,12 +43,9 @@ class MoveJobs(Means):
         if not self.promising(leaf, request.scheduling_class) or admission.refusal(leaf, job, request.need):
             return NO
         found, retry_at = self._search(constraints, job)
-        if found is None or not found[1]:
+        if found is None:
             self._failed.add(constraints)
-            return Answer(None, retry_at)
-        placement, moves = found
-        why = reasons.set_aside("room-made", job, [each.job for each in moves])
-        return Answer(Proposal(job, placement, why, later=True, relocations=moves), retry_at)
+        return Answer(found, retry_at)
 
     def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:
         """Count the free GPUs again."""
@@ -62,19 +58,17 @@ class MoveJobs(Means):
         """Tell whether moves make room for any job with these constraints."""
         found, retry_at = self._search(constraints, constraints.as_job())
         self.builder.retry(retry_at)
-        return found is not None and bool(found[1])
+        return found is not None
 
-    def _search(
-        self, constraints: PlacementConstraints, job: Job
-    ) -> tuple[tuple[Placement, tuple[Relocation, ...]] | None, float]:
-        """Return a placement and the moves that make room for it, and when a search that fails may succeed."""
+    def _search(self, constraints: PlacementConstraints, job: Job) -> Answer:
+        """Return the moves that make room, and when a search that fails may succeed."""
         memo, changed = self.builder.memo, self.builder.changed_nodes
         candidates = worth_clearing(self.state.pool, job)
         until = memo.move_fails_until(constraints, candidates, changed, self.builder.now)
         if until is not None:
-            return None, until
+            return Answer(None, until)
         search = MoveSearch(self.builder, job)
         found = search.solve()
         if found is None and not changed:
             memo.record_failed_move(constraints, candidates, search.retry_at)
-        return found, search.retry_at
+        return Answer(found if found is not None and found.relocations else None, search.retry_at)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 from springtide.scheduler.model import Order
-from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest
 from springtide.scheduler.policy.phases.means import Means
@@ -68,7 +68,7 @@ class PreemptJobs(Means):
         proposal: Proposal | None = None
         if rule.candidate_ids:
             search = VictimSearch(self.builder, leaf, job, rule)
-            solution = search.solve()
+            found = search.solve()
             retry_at = min(retry_at, search.retry_at)
             if search.fits:
                 self._stays_active.add(leaf.name)
@@ -76,15 +76,9 @@ class PreemptJobs(Means):
                 self._failed.setdefault(leaf.name, []).append((job.priority, request.scheduling_class))
                 if job.min_workers > 1:
                     self._wants_gang.add(leaf.name)
-            if solution is not None and solution.evictions:
-                proposal = Proposal(
-                    job,
-                    solution.placement,
-                    reasons.set_aside("room-made", job, [each.job for each in solution.evictions]),
-                    later=True,
-                    evictions=solution.evictions,
-                    set_aside=tuple(worker for each in solution.evictions for worker in each.taken),
-                )
+            if found is not None and found.evictions:
+                taken = tuple(worker for each in found.evictions for worker in each.taken)
+                proposal = replace(found, set_aside=taken)
         self._retry_at[leaf.name] = min(retry_at, self._retry_at.get(leaf.name, inf))
         return Answer(proposal, retry_at)
 

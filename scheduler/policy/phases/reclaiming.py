@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
 
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy import reasons
@@ -15,7 +14,7 @@ from springtide.scheduler.policy.phases.precedence import delayed_reservations
 from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
 from springtide.scheduler.policy.preemption.candidates import SearchCache
 from springtide.scheduler.policy.preemption.rules import ReclaimRule
-from springtide.scheduler.policy.preemption.search import Solution, VictimSearch
+from springtide.scheduler.policy.preemption.search import VictimSearch
 from springtide.scheduler.policy.state.job_queues import SchedulingClass, scheduling_class_of
 from springtide.scheduler.policy.state.projects import ProjectNode
 
@@ -59,12 +58,12 @@ class ReclaimGpus(Means):
         for job in delayed:
             self.state.release(job)
         self._changed_nodes = self.state.pool.nodes_of([worker for job in delayed for worker in job.reserved])
-        solution, retry_at = self._search(leaf, request.job, request.need)
+        found, retry_at = self._search(leaf, request.job, request.need)
         self.state.roll_back(mark)
-        if solution is None:
+        if found is None:
             self._failed.add((leaf.name, _regardless_of_service(request.scheduling_class)))
             return Answer(None, retry_at)
-        return Answer(_proposal(request.job, solution, delayed), retry_at)
+        return Answer(replace(found, dropped=(*delayed, *found.dropped)), retry_at)
 
     def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:
         """Forget the delayed reservations that the proposal drops."""
@@ -79,22 +78,22 @@ class ReclaimGpus(Means):
             and leaf.claimed - sum(len(job.reserved) * job.gpus for job in delayed) + need <= leaf.quota
         )
 
-    def _search(self, leaf: ProjectNode, job: Job, need: int) -> tuple[Solution | None, float]:
+    def _search(self, leaf: ProjectNode, job: Job, need: int) -> Answer:
         """Search for victims; for a guaranteed job also for victims that make room for jobs to be moved."""
         if admission.beyond_quota(leaf, job, need) is not None:
-            return None, inf
+            return NO
         if job.min_workers > 1 or admission.over_limit(leaf, need) is not None:
             search = self._victim_search(leaf, job, need)
-            solution, retry_at = search.solve(), search.retry_at
+            found, retry_at = search.solve(), search.retry_at
         else:
-            solution, retry_at = self._search_for_one(leaf, job, self.state.pool.all)
-        if solution is None and leaf.claimed + need <= leaf.quota:
+            found, retry_at = self._search_for_one(leaf, job, self.state.pool.all)
+        if found is None and leaf.claimed + need <= leaf.quota:
             search = self._victim_search(leaf, job, need)
-            solution = search.solve_with_moves()
+            found = search.solve_with_moves()
             retry_at = min(retry_at, search.retry_at)
-        return solution, retry_at
+        return Answer(found, retry_at)
 
-    def _search_for_one(self, leaf: ProjectNode, job: Job, within: int) -> tuple[Solution | None, float]:
+    def _search_for_one(self, leaf: ProjectNode, job: Job, within: int) -> Answer:
         """Search for victims for one worker on some nodes, and only where an earlier search has not failed."""
         builder = self.builder
         search = self._victim_search(leaf, job, job.gpus)
@@ -106,11 +105,11 @@ class ReclaimGpus(Means):
         if search.rule.guaranteed and search.rule.barrier is not None:
             nodes |= self._droppable_nodes()
         search.nodes &= within & nodes
-        solution = search.solve() if search.nodes else None
+        found = search.solve() if search.nodes else None
         until = min(until, search.retry_at)
-        if solution is None and everywhere and search.is_general and not changed:
+        if found is None and everywhere and search.is_general and not changed:
             builder.memo.record_failed_search(kind, leaf.name, slack, until)
-        return solution, until
+        return Answer(found, until)
 
     def _droppable_nodes(self) -> int:
         """Return the nodes of reservations that may be dropped for guaranteed jobs."""
@@ -150,26 +149,11 @@ class GrowIntoQuota(ReclaimGpus):
         if admission.over_limit(leaf, job.gpus) is not None:
             return NO
         asks, nodes = one_more_worker(builder, job, workers)
-        solution, retry_at = self._search_for_one(leaf, asks, nodes)
-        if solution is None:
+        found, retry_at = self._search_for_one(leaf, asks, nodes)
+        if found is None:
             return Answer(None, retry_at)
-        why = reasons.gets_workers("grows", job, workers + solution.placement)
-        proposal = replace(_proposal(asks, solution, ()), why=why, grows=True)
-        return Answer(proposal, retry_at)
-
-
-def _proposal(job: Job, solution: Solution, dropped: tuple[Job, ...]) -> Proposal:
-    stopped = [*(each.job for each in solution.evictions), *(each.job for each in solution.relocations)]
-    why = reasons.set_aside("room-made", job, stopped)
-    return Proposal(
-        job,
-        solution.placement,
-        why,
-        later=True,
-        evictions=solution.evictions,
-        relocations=solution.relocations,
-        dropped=(*dropped, *solution.dropped),
-    )
+        why = reasons.gets_workers("grows", job, workers + found.placement)
+        return Answer(replace(found, why=why, grows=True), retry_at)
 
 
 def _owns(leaf: ProjectNode, need: int) -> bool:

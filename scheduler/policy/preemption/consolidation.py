@@ -7,7 +7,7 @@ from math import inf
 
 from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy.placement import gang_placement
-from springtide.scheduler.policy.plan_builder import PlanBuilder, Relocation
+from springtide.scheduler.policy.plan_builder import PlanBuilder, Proposal, Relocation, room_made
 from springtide.scheduler.policy.state.nodes import NodePool, NodeState, bits, gpus_of, workers_of
 
 MAX_MOVED_FACTOR = 2
@@ -34,8 +34,8 @@ class MoveSearch:
         self._job = job
         self._workers_left = workers_left or builder.workers_left
 
-    def solve(self) -> tuple[Placement, tuple[Relocation, ...]] | None:
-        """Return where the job goes and which jobs move, or None."""
+    def solve(self) -> Proposal | None:
+        """Return where the job goes and which jobs move, or None; none need to move if it fits."""
         pool, job = self._pool, self._job
         mark = pool.mark()
         cleared = 0
@@ -56,7 +56,7 @@ class MoveSearch:
         if allocation is None or budget < 0:
             return None
         placement = workers_of(allocation)
-        return placement, _needed(moves, placement)
+        return room_made(job, placement, relocations=_needed(moves, placement))
 
     def _cheapest_to_clear(self, cleared: int, moved: set[str]) -> tuple[NodeState, list[Relocation]] | None:
         """Return the node that makes room for one more worker at the least cost, and the moves that do."""

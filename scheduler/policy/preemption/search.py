@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from math import inf
-from typing import NamedTuple
 
 from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.placement.gang_placement import Allocation
-from springtide.scheduler.policy.plan_builder import Eviction, PlanBuilder, Relocation
+from springtide.scheduler.policy.plan_builder import PlanBuilder, Proposal, Relocation, room_made
 from springtide.scheduler.policy.preemption.candidates import SearchCache, VictimCandidates
 from springtide.scheduler.policy.preemption.consolidation import MoveSearch
 from springtide.scheduler.policy.preemption.eviction_units import (
@@ -41,15 +40,6 @@ MAX_VICTIMS = 256
 
 TRY_EACH_UNTIL = 8
 """Number of evictions up to which moves are tried after each one; then after each growth by this fraction."""
-
-
-class Solution(NamedTuple):
-    """GPUs for the job, and the evictions, moves and dropped reservations that make room for it."""
-
-    placement: Placement
-    evictions: tuple[Eviction, ...]
-    relocations: tuple[Relocation, ...] = ()
-    dropped: tuple[Job, ...] = ()
 
 
 class VictimSearch:
@@ -96,22 +86,22 @@ class VictimSearch:
 
     # ---------- the search
 
-    def solve(self) -> Solution | None:
+    def solve(self) -> Proposal | None:
         """Find the cheapest evictions that make the job fit."""
         if self.job.gpus > self.state.pool.largest:
             return None
         if self.job.require in self.state.pool.levels:
-            solution = self._solve_in_domains(self.job.require)
+            proposal = self._solve_in_domains(self.job.require)
         else:
-            solution = self._solve_within(self.nodes)
+            proposal = self._solve_within(self.nodes)
         self._tentative.undo()
-        return solution
+        return proposal
 
-    def solve_with_moves(self) -> Solution | None:
+    def solve_with_moves(self) -> Proposal | None:
         """Find evictions in the victims' order, on any node, that make the job fit once other jobs have moved."""
         count, next_try = 0, 1
-        solution: Solution | None = None
-        while solution is None and count < MAX_VICTIMS and self._take_cheapest():
+        proposal: Proposal | None = None
+        while proposal is None and count < MAX_VICTIMS and self._take_cheapest():
             count += 1
             if count < next_try or self.state.pool.free < self._need or self._exceeds_limit():
                 continue
@@ -121,19 +111,18 @@ class VictimSearch:
             if found is None:
                 next_try = count + max(1, count // TRY_EACH_UNTIL * TRY_EACH_UNTIL)
                 continue
-            placement, relocations = found
-            self._give_back((*placement, *(worker for each in relocations for worker in each.landed)))
-            solution = self._solution(placement, relocations)
+            self._give_back((*found.placement, *(worker for each in found.relocations for worker in each.landed)))
+            proposal = self._propose(found.placement, found.relocations)
         self._tentative.undo()
-        return solution
+        return proposal
 
-    def _solve_in_domains(self, level: str) -> Solution | None:
+    def _solve_in_domains(self, level: str) -> Proposal | None:
         pool = self.state.pool
         domains = [nodes & self.nodes for _, nodes in sorted(pool.levels[level].items())]
         for nodes in sorted(domains, key=lambda each: -pool.slots(self.job.gpus, each)):
-            solution = self._solve_within(nodes)
-            if solution is not None:
-                return solution
+            proposal = self._solve_within(nodes)
+            if proposal is not None:
+                return proposal
             self._tentative.undo()
             self.rule.refresh_barrier()
             self._restart()
@@ -143,21 +132,21 @@ class VictimSearch:
         self._options, self._seen, self._last = [], 0, None
         self._candidates.restart()
 
-    def _solve_within(self, nodes: int) -> Solution | None:
+    def _solve_within(self, nodes: int) -> Proposal | None:
         while True:
             self._within, self._narrowed = nodes & self._candidates.nodes(), False
             allocation = self._evict_until_it_fits(nodes)
             if allocation is not None:
-                return self._solution(workers_of(allocation))
+                return self._propose(workers_of(allocation))
             if not self._lift_barrier():
                 return None
 
-    def _solution(self, placement: Placement, relocations: tuple[Relocation, ...] = ()) -> Solution | None:
-        """Return the solution if the rule and the limits permit it."""
+    def _propose(self, placement: Placement, relocations: tuple[Relocation, ...] = ()) -> Proposal | None:
+        """Return the proposal if the rule and the limits permit it."""
         if not self.rule.permits(self._tentative.victims()) or self._exceeds_limit():
             return None
         evictions = self._tentative.evictions(self.rule.reason_code)
-        return Solution(placement, evictions, relocations, tuple(self._tentative.dropped))
+        return room_made(self.job, placement, evictions, relocations, tuple(self._tentative.dropped))
 
     def _evict_until_it_fits(self, nodes: int) -> Allocation | None:
         while True:
