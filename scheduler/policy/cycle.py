@@ -23,7 +23,7 @@ from springtide.scheduler.policy.phases.reservations import (
     reserve_ahead,
     reserve_elsewhere,
 )
-from springtide.scheduler.policy.phases.starting import FreeGpus, PostponedGrowth
+from springtide.scheduler.policy.phases.starting import FreeGpus
 from springtide.scheduler.policy.plan_builder import ALL, PlanBuilder, Selection, Taken
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 
@@ -76,7 +76,7 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
         _make_room(builder)
     for free in postponed:
         if free.postponed and not free.builder.frees_gpus and not free.state.pausing:
-            PostponedGrowth(free.builder, free.postponed).serve()
+            FreeGpus(free.builder, free.postponed).serve()
     for builder in _selecting(turns):
         reserve_ahead(builder)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from math import ceil, inf
@@ -16,7 +15,6 @@ from springtide.scheduler.policy.preemption.rules import ReclaimRule
 from springtide.scheduler.policy.preemption.search import VictimSearch
 from springtide.scheduler.policy.reasons import Param, label, of_holders, of_type, quota_of
 from springtide.scheduler.policy.state.cluster_state import ClusterState
-from springtide.scheduler.policy.state.nodes import NodePool, NodeState, bits
 from springtide.scheduler.policy.state.projects import ProjectNode
 
 MAX_NODES = 64
@@ -77,7 +75,7 @@ def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
         about = {"at": full.name, "firm": full.non_preemptible, "quota": full.quota, "gpus": need}
         return Reason("beyond-quota", about)
     pool = state.pool
-    largest = pool.largest_node(job.gpu_types)
+    largest = max(pool.sizes(job.gpu_types), default=0)
     about = {"workers": job.min_workers, "gpus": job.gpus, "gpu_types": tuple(job.gpu_types)}
     if job.gpus > largest:
         return Reason("too-large", {**about, "largest": largest})
@@ -169,7 +167,7 @@ def _helpful(state: ClusterState, job: Job, over: ProjectNode | None) -> dict[st
         return {}
     pool = state.pool
     best: tuple[tuple[int, bool, int, str], Job] | None = None
-    for node_state in islice(_roomiest_first(pool, pool.mask_for(job.gpu_types)), MAX_NODES):
+    for node_state in islice(pool.with_free(pool.roomiest_first, pool.mask_for(job.gpu_types)), MAX_NODES):
         for job_id, mask in node_state.jobs.items():
             other = state.jobs[job_id]
             if over is not None and not _makes_up(state, other, job, over):
@@ -187,12 +185,6 @@ def _helpful(state: ClusterState, job: Job, over: ProjectNode | None) -> dict[st
         "if_project": other.project,
         "if_borrowed": int(_borrows(state, other)),
     }
-
-
-def _roomiest_first(pool: NodePool, within: int) -> Iterator[NodeState]:
-    for free in range(len(pool.buckets) - 1, -1, -1):
-        for index in bits(pool.buckets[free] & within):
-            yield pool.node_states[index]
 
 
 def _makes_up(state: ClusterState, other: Job, job: Job, over: ProjectNode) -> bool:

@@ -191,7 +191,7 @@ class PlanBuilder:
         pool, job, placement = self.state.pool, proposal.job, proposal.placement
         for each in proposal.dropped:
             self.state.release(each)
-            self.drop_reservation(each, reasons.of_reservation("reservation-refused", each))
+            self.drop_reservation(each, "reservation-refused")
         for eviction in proposal.evictions:
             self._take(eviction)
         for eviction in proposal.evictions:
@@ -234,9 +234,9 @@ class PlanBuilder:
         self._others.append(decision)
         self.decided.add(job.id)
 
-    def drop_reservation(self, job: Job, why: Reason) -> None:
-        """Decide that the job's reservation, which the state has released, ends."""
-        self._drops.append(Drop(job.id, why))
+    def drop_reservation(self, job: Job, code: str) -> None:
+        """Decide that the job's reservation, which the state has released, ends; for the reason with this code."""
+        self._drops.append(Drop(job.id, reasons.of_reservation(code, job)))
         self.decided.add(job.id)
         self.reservation_released(job)
 

@@ -57,7 +57,9 @@ def with_workers(why: Reason, job: Job, workers: int) -> Reason:
 
 
 def of_reservation(code: str, job: Job) -> Reason:
-    """What becomes of GPUs that are reserved for the job."""
+    """What becomes of GPUs that are reserved for the job; or which nodes they are on, one of which is lost."""
+    if code == "reservation-lost":
+        return Reason(code, _about(job, nodes=tuple(sorted({worker.node for worker in job.reserved}))))
     return Reason(code, _about(job, gpus=len(job.reserved) * job.gpus))
 
 
@@ -65,11 +67,6 @@ def lent(job: Job, promised: Job) -> Reason:
     """The job ends before another can start for which its GPUs are set aside."""
     gpus = job.gpus * job.min_workers
     return Reason("started-before", _about(job, gpus=gpus, for_job=promised.id, for_name=label(promised)))
-
-
-def node_gone(job: Job) -> Reason:
-    """A node of the reservation is lost."""
-    return Reason("reservation-lost", _about(job, nodes=tuple(sorted({worker.node for worker in job.reserved}))))
 
 
 def gets_workers(code: str, job: Job, placed: Placement) -> Reason:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from springtide.scheduler.engine.forecasts.placement_stats import MIN_RUN_TIME, MIN_SAMPLES, PlacementStats
+from springtide.scheduler.engine.forecasts.topology import Topology
 from springtide.scheduler.model import JobState, Node, Placement, Reason, Spread, Worker
-from springtide.scheduler.policy.placement.topology import Topology
 from springtide.scheduler.store.records import AttemptRecord, AttemptState, JobRecord, JobSpec, JobStanding
 
 worlds = sys.modules["engine_worlds"]

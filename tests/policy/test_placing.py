@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from small_pools import NODE, kinds, on, plan, running, waiting
 
+from springtide.scheduler.engine.forecasts.topology import Topology
 from springtide.scheduler.model import Job, Move, Node, Spread, Worker
-from springtide.scheduler.policy.placement.topology import Topology
 
 
 class TestPlacement:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from statistics import median
 
 from springtide.scheduler.engine.forecasts.run_times import MAX_KINDS, MAX_SAMPLES, name_without_digits
+from springtide.scheduler.engine.forecasts.topology import Topology
 from springtide.scheduler.lru_cache import LruCache
 from springtide.scheduler.model import Spread
-from springtide.scheduler.policy.placement.topology import Topology
 from springtide.scheduler.store.records import AttemptRecord, AttemptState, JobRecord, JobSpec
 
 MIN_SAMPLES = 3

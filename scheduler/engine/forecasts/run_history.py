@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from springtide.scheduler.engine.forecasts.placement_stats import PlacementStats
 from springtide.scheduler.engine.forecasts.run_times import RunTimes
+from springtide.scheduler.engine.forecasts.topology import Topology
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.model import Node
-from springtide.scheduler.policy.placement.topology import Topology
 from springtide.scheduler.store.records import JobRecord
 
 logger = logging.getLogger(__name__)

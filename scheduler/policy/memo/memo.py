@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping
-from math import inf
+from collections.abc import Hashable, Iterable
 
 from springtide.scheduler.model import Job
-from springtide.scheduler.policy.memo.failed_searches import FailedSearches, Kind
+from springtide.scheduler.policy.memo.failed_searches import FailedSearches
 from springtide.scheduler.policy.ordering.fair_order import FairOrder, NextRequest
 from springtide.scheduler.policy.state.cluster_state import ClusterState, StateObserver
-from springtide.scheduler.policy.state.job_queues import PlacementConstraints
 from springtide.scheduler.policy.state.nodes import bits
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.timers import Timers
-
-EVERYWHERE = -1
-"""Mask of all nodes."""
 
 MAX_ORDERS = 16
 """Maximum number of fair orders kept: about one for each number of GPUs that can be free on a node."""
@@ -36,7 +31,7 @@ class Memo(StateObserver):
 
     def _forget(self) -> None:
         leaves = self.state.tree.leaves
-        self._failures = FailedSearches()
+        self.failures = FailedSearches(self.state)
         self._orders: OrderedDict[Hashable, FairOrder] = OrderedDict()
         self._changed_queues: set[str] = set()
         self._capacity_changed = True
@@ -55,7 +50,7 @@ class Memo(StateObserver):
         pool = self.state.pool
         nodes = pool.nodes_of((*job.placement, *job.reserved))
         self._capacity_changed = self._capacity_changed or (removed and bool(job.placement or job.reserved))
-        self._failures.record_changes(bits(nodes))
+        self.failures.record_changes(nodes)
         self._changed_nodes |= nodes
         self._activate(job.project)
         if nodes and not job.preemptible:
@@ -157,41 +152,6 @@ class Memo(StateObserver):
     def next_activation(self) -> float:
         """Return when the idle time of a project ends first, or infinity."""
         return self._idle_until.next_time()
-
-    def nodes_to_search(
-        self, kind: Kind, project: str, slack: Mapping[str, int], changed: int, now: float
-    ) -> tuple[int, float]:
-        """Return the nodes where a search for victims may succeed, and until when it is known to fail elsewhere.
-
-        ``slack`` is what projects may give; the plan ``changed`` these nodes. The nodes are those changed since
-        the closest failure, and those of projects that may give more.
-        """
-        found = self._failures.search(kind, project, slack, now)
-        if found is None:
-            return EVERYWHERE, inf
-        failure, giving_more = found
-        nodes = self._failures.nodes_changed_since(failure) | changed
-        for name in giving_more:
-            nodes |= self.state.running[name].nodes
-        return nodes, failure.until
-
-    def record_failed_search(self, kind: Kind, project: str, slack: Mapping[str, int], until: float) -> None:
-        """Record a search for victims on all nodes that failed, and will fail until then."""
-        self._failures.record_search(kind, project, slack, until)
-
-    def move_fails_until(
-        self, constraints: PlacementConstraints, candidates: tuple[int, ...], changed: int, now: float
-    ) -> float | None:
-        """Return until when moving jobs away from these nodes is known to fail, or None."""
-        pool = self.state.pool
-        known = self._failures.move(constraints, candidates, pool.all & ~pool.buckets[0], changed, now)
-        return None if known is None else known.until
-
-    def record_failed_move(
-        self, constraints: PlacementConstraints, candidates: tuple[int, ...], until: float
-    ) -> None:
-        """Record a search for jobs to move that failed."""
-        self._failures.record_move(constraints, candidates, until)
 
     def _activate(self, *projects: str) -> None:
         for project in projects:

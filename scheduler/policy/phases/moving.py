@@ -62,13 +62,13 @@ class MoveJobs(Means):
 
     def _search(self, constraints: PlacementConstraints, job: Job) -> Answer:
         """Return the moves that make room, and when a search that fails may succeed."""
-        memo, changed = self.builder.memo, self.builder.changed_nodes
+        failures, changed = self.builder.memo.failures, self.builder.changed_nodes
         candidates = worth_clearing(self.state.pool, job)
-        until = memo.move_fails_until(constraints, candidates, changed, self.builder.now)
+        until = failures.move_fails_until(constraints, candidates, changed, self.builder.now)
         if until is not None:
             return Answer(None, until)
         search = MoveSearch(self.builder, job)
         found = search.solve()
         if found is None and not changed:
-            memo.record_failed_move(constraints, candidates, search.retry_at)
+            failures.record_move(constraints, candidates, search.retry_at)
         return Answer(found if found is not None and found.relocations else None, search.retry_at)

@@ -101,14 +101,14 @@ class ReclaimGpus(Means):
         everywhere = not search.nodes & ~within
         kind = (scheduling_class_of(job).constraints, job.preemptible)
         changed = builder.changed_nodes | self._changed_nodes
-        nodes, until = builder.memo.nodes_to_search(kind, leaf.name, slack, changed, builder.now)
+        nodes, until = builder.memo.failures.nodes_to_search(kind, leaf.name, slack, changed, builder.now)
         if search.rule.guaranteed and search.rule.barrier is not None:
             nodes |= self._droppable_nodes()
         search.nodes &= within & nodes
         found = search.solve() if search.nodes else None
         until = min(until, search.retry_at)
         if found is None and everywhere and search.is_general and not changed:
-            builder.memo.record_failed_search(kind, leaf.name, slack, until)
+            builder.memo.failures.record_search(kind, leaf.name, slack, until)
         return Answer(found, until)
 
     def _droppable_nodes(self) -> int:

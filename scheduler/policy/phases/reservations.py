@@ -52,7 +52,7 @@ def fulfil_reservations(builder: PlanBuilder) -> None:
             continue
         if not state.pool.are_allocatable(job.reserved):
             state.release(job)
-            builder.drop_reservation(job, reasons.node_gone(job))
+            builder.drop_reservation(job, "reservation-lost")
         elif job.not_before > builder.now:
             builder.retry(job.not_before)
         elif leaf is not None:
@@ -71,7 +71,7 @@ def _drop_excess(builder: PlanBuilder) -> None:
         state.release(job)
     for *_, job, leaf in sorted(excess, key=lambda each: each[:4]):
         if admission.refusal(leaf, job, len(job.reserved) * job.gpus) is not None:
-            builder.drop_reservation(job, reasons.of_reservation("reservation-refused", job))
+            builder.drop_reservation(job, "reservation-refused")
         else:
             state.restore(job)
 
@@ -87,7 +87,7 @@ def _fulfil(builder: PlanBuilder, leaf: ProjectNode, job: Job) -> None:
     mark = state.mark()
     state.release(job)
     if refused or admission.refusal(leaf, job, gpus) is not None:
-        builder.drop_reservation(job, reasons.of_reservation("reservation-refused", job))
+        builder.drop_reservation(job, "reservation-refused")
         return
     if admission.held_within_limit(leaf, gpus):
         if vacant:
@@ -128,7 +128,7 @@ def _change_type(builder: PlanBuilder, other: PlanBuilder, leaf: ProjectNode, jo
     if not fits and (there.claimed + need > there.quota or admission.within_quota(leaf, 0)):
         return False
     builder.state.release(job)
-    builder.drop_reservation(job, reasons.of_reservation("reservation-replaced", job))
+    builder.drop_reservation(job, "reservation-replaced")
     if fits:
         other.accept(
             there,
@@ -152,7 +152,7 @@ def improve_reservations(builder: PlanBuilder, means: Sequence[Means]) -> None:
         if admission.over_limit(leaf, 0) is not None or not _serve(builder, means, leaf, request):
             state.roll_back(mark)
         else:
-            builder.drop_reservation(job, reasons.of_reservation("reservation-replaced", job))
+            builder.drop_reservation(job, "reservation-replaced")
 
 
 def _serve(builder: PlanBuilder, means: Sequence[Means], leaf: ProjectNode, request: PendingRequest) -> bool:
@@ -181,9 +181,9 @@ def reserve_ahead(builder: PlanBuilder) -> None:
         leaf = state.tree.leaves.get(job.project)
         borrows = leaf is not None and not admission.within_quota(leaf, 0)
         if job.id not in builder.decided and outranked(state, job, builder.now - RESERVE_AFTER):
-            builder.drop_reservation(job, reasons.of_reservation("reservation-outranked", job))
+            builder.drop_reservation(job, "reservation-outranked")
         elif job.id not in builder.decided and borrows and owed:
-            builder.drop_reservation(job, reasons.of_reservation("reservation-refused", job))
+            builder.drop_reservation(job, "reservation-refused")
     for leaf in waits:
         means = ReserveAhead(builder, leaf, guaranteed_only=owed)
         means.serve()
@@ -291,12 +291,7 @@ def _drain(builder: PlanBuilder, job: Job) -> Placement | None:
 def _candidates(state: ClusterState, job: Job) -> list[NodeState]:
     """Return nodes with many free GPUs, those with the fewest held by non-preemptible jobs first."""
     pool = state.pool
-    within = pool.mask_for(job.gpu_types)
-    by_room = (
-        pool.node_states[index]
-        for count in range(len(pool.buckets) - 1, -1, -1)
-        for index in bits(pool.buckets[count] & within)
-    )
+    by_room = pool.with_free(pool.roomiest_first, pool.mask_for(job.gpu_types))
     return sorted(islice(by_room, MAX_NODES * job.min_workers), key=lambda node: _cost(state, node))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.ordering import admission
@@ -19,18 +21,25 @@ from springtide.scheduler.policy.state.projects import ProjectNode
 class FreeGpus(Means):
     """Place requests on free GPUs.
 
-    A running job that would be restarted only to borrow more is ``postponed`` while a guaranteed job waits.
+    A running job that would be restarted only to borrow more is ``postponed`` while a guaranteed job waits. Once
+    it is known that no job has to make room for that one, ``only`` what was postponed is served.
     """
 
-    def __init__(self, builder: PlanBuilder) -> None:
+    def __init__(self, builder: PlanBuilder, only: Sequence[tuple[ProjectNode, Job]] = ()) -> None:
         super().__init__(builder)
         self.postponed: list[tuple[ProjectNode, Job]] = []
+        self._only = only
         self._max_free = self.state.pool.max_free
         self._unfit = {each for each in self.state.constraint_counts if not self._has_room(each)}
         self._guarantee_pending: bool | None = None
 
     def order(self) -> FairOrder:
         """Order all projects with a request that may fit now and did not fit in the last plan."""
+        if self._only:
+            for leaf, job in self._only:
+                if job.id not in self.builder.decided:
+                    self.cursor.offer_growth(leaf, job)
+            return FairOrder([leaf for leaf, _ in self._only], self.cursor.next_request)
         if not self.builder.selection.guaranteed and not self.builder.selection.rank:
             for leaf, job in growing_jobs(self.builder, lambda _, job: job.gpus <= self._max_free):
                 self.cursor.offer_growth(leaf, job)
@@ -46,7 +55,7 @@ class FreeGpus(Means):
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Tell whether a job of this class may fit."""
-        return self._may_fit(scheduling_class.constraints)
+        return not self._only and self._may_fit(scheduling_class.constraints)
 
     def exhausted(self) -> bool:
         """Tell whether nothing fits any more."""
@@ -91,7 +100,7 @@ class FreeGpus(Means):
 
     def _postpone(self, leaf: ProjectNode, job: Job) -> bool:
         """Postpone the growth of a running job beyond its project's quota while a guaranteed job waits."""
-        if self.builder.is_starting(job) or leaf.claimed + job.gpus <= leaf.quota:
+        if self._only or self.builder.is_starting(job) or leaf.claimed + job.gpus <= leaf.quota:
             return False
         if self._guarantee_pending is None:
             self._guarantee_pending = guarantee_pending(self.builder)
@@ -107,25 +116,3 @@ class FreeGpus(Means):
 
     def _may_fit(self, constraints: PlacementConstraints) -> bool:
         return constraints.gpus <= self._max_free and constraints not in self._unfit
-
-
-class PostponedGrowth(FreeGpus):
-    """Growth that was postponed, once it is known that no job has to make room for a guaranteed one."""
-
-    def __init__(self, builder: PlanBuilder, postponed: list[tuple[ProjectNode, Job]]) -> None:
-        super().__init__(builder)
-        self._requests = postponed
-
-    def order(self) -> FairOrder:
-        """Order the postponed requests only."""
-        for leaf, job in self._requests:
-            if job.id not in self.builder.decided:
-                self.cursor.offer_growth(leaf, job)
-        return FairOrder([leaf for leaf, _ in self._requests], self.cursor.next_request)
-
-    def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        """Pass over all waiting jobs."""
-        return False
-
-    def _postpone(self, leaf: ProjectNode, job: Job) -> bool:
-        return False

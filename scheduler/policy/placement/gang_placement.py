@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 
 from springtide.scheduler.model import WITHIN_NODES, Job, Placement, Worker
-from springtide.scheduler.policy.placement.topology import NODE, by_tightness
 from springtide.scheduler.policy.state.nodes import NodePool, NodeState, bits, mask_of
+
+NODE = "node"
+"""The level of a whole node, in requirements and wishes."""
 
 Allocation = list[tuple[NodeState, int]]
 """One entry per worker: the node and the mask of GPUs on it."""
@@ -34,6 +37,11 @@ def place_gang(pool: NodePool, job: Job, workers: int, within: int | None = None
 def levels(pool: NodePool) -> list[str]:
     """The topology levels above nodes, the tightest first."""
     return by_tightness(pool.levels)
+
+
+def by_tightness(domains: Mapping[str, Collection[object]]) -> list[str]:
+    """Topology levels above nodes, given the domains of each: the tightest first, which has the most of them."""
+    return sorted(domains, key=lambda level: (-len(domains[level]), level))
 
 
 def _by_type(pool: NodePool, job: Job, nodes: int) -> list[int]:
@@ -70,13 +78,8 @@ def _as_ran_fastest(pool: NodePool, job: Job, workers: int, nodes: int) -> Alloc
 
 def _fullest(pool: NodePool, gpus: int, count: int, within: int) -> list[NodeState] | None:
     """So many of these nodes, the fullest ones that have ``gpus`` free each; None if there are fewer."""
-    node_states: list[NodeState] = []
-    for free in range(gpus, len(pool.buckets)):
-        for index in bits(pool.buckets[free] & within):
-            node_states.append(pool.node_states[index])
-            if len(node_states) == count:
-                return node_states
-    return None
+    node_states = list(islice(pool.with_free(range(gpus, len(pool.buckets)), within), count))
+    return node_states if len(node_states) == count else None
 
 
 def _at_level(pool: NodePool, job: Job, workers: int, nodes: int, level: str) -> Allocation | None:
@@ -143,22 +146,16 @@ def _next_piece(pool: NodePool, gpus: int, left: int, within: int, below: list[s
 def _next_node(pool: NodePool, gpus: int, left: int, within: int) -> NodeState | None:
     """The fullest node that holds all the rest; if none does, the one with the most room."""
     most = len(pool.buckets) - 1
-    for count in (*range(gpus * left, most + 1), *range(min(gpus * left - 1, most), gpus - 1, -1)):
-        nodes = pool.buckets[count] & within
-        if nodes:
-            return pool.first(nodes)
-    return None
+    counts = (*range(gpus * left, most + 1), *range(min(gpus * left - 1, most), gpus - 1, -1))
+    return next(pool.with_free(counts, within), None)
 
 
 def _in_one_group(pool: NodePool, gpus: int, workers: int, within: int, level: str) -> Allocation | None:
     """Room in one group of a level within nodes, on the fullest node that has it."""
     need = gpus * workers
-    for count in range(need, len(pool.buckets)):
-        for index in bits(pool.buckets[count] & within):
-            node = pool.node_states[index]
-            group = _tightest(node, _groups(node, level), need)
-            if group:
-                return _on_node(node, gpus, workers, group)
+    for node in pool.with_free(range(need, len(pool.buckets)), within):
+        if group := _tightest(node, _groups(node, level), need):
+            return _on_node(node, gpus, workers, group)
     return None
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from math import inf
 
 from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder, Proposal, Relocation, room_made
-from springtide.scheduler.policy.state.nodes import NodePool, NodeState, bits, gpus_of, workers_of
+from springtide.scheduler.policy.state.nodes import NodePool, NodeState, gpus_of, workers_of
 
 MAX_MOVED_FACTOR = 2
 """Maximum number of GPUs moved, as a multiple of the GPUs needed: every moved job restarts."""
@@ -61,7 +62,7 @@ class MoveSearch:
     def _cheapest_to_clear(self, cleared: int, moved: set[str]) -> tuple[NodeState, list[Relocation]] | None:
         """Return the node that makes room for one more worker at the least cost, and the moves that do."""
         best: tuple[tuple[object, ...], NodeState, list[Relocation]] | None = None
-        for node in _clearable(self._pool, self._job, cleared, MAX_NODES):
+        for node in islice(_clearable(self._pool, self._job, cleared), MAX_NODES):
             short = self._job.gpus - node.free.bit_count() % self._job.gpus
             jobs = [self._state.jobs[job_id] for job_id in node.jobs if job_id not in moved]
             movable = [job for job in jobs if self._consider(job, node)]
@@ -127,7 +128,7 @@ class MoveSearch:
 
 def worth_clearing(pool: NodePool, job: Job) -> tuple[int, ...]:
     """Return the indices of all nodes that `MoveSearch` may look at for the job."""
-    return tuple(node.index for node in _clearable(pool, job, 0, MAX_NODES * job.min_workers))
+    return tuple(node.index for node in islice(_clearable(pool, job, 0), MAX_NODES * job.min_workers))
 
 
 def _needed(moves: list[Relocation], placement: Placement) -> tuple[Relocation, ...]:
@@ -136,18 +137,13 @@ def _needed(moves: list[Relocation], placement: Placement) -> tuple[Relocation, 
     return tuple(each for each in moves if not used.isdisjoint(gpus_of(each.taken)))
 
 
-def _clearable(pool: NodePool, job: Job, cleared: int, most: int) -> Iterator[NodeState]:
-    """Yield at most this many nodes, those that lack the fewest GPUs for one more worker first."""
+def _clearable(pool: NodePool, job: Job, cleared: int) -> Iterator[NodeState]:
+    """Yield the nodes that may hold one more worker, those that lack the fewest GPUs for it first."""
     within = pool.mask_for(job.gpu_types) & ~cleared
-    looked = 0
-    for count in sorted(range(len(pool.buckets)), key=lambda each: (job.gpus - each % job.gpus, each)):
-        for index in bits(pool.buckets[count] & within):
-            node = pool.node_states[index]
-            if count // job.gpus * job.gpus + job.gpus <= node.allocatable.bit_count():
-                yield node
-                looked += 1
-            if looked >= most:
-                return
+    counts = sorted(range(len(pool.buckets)), key=lambda each: (job.gpus - each % job.gpus, each))
+    for node in pool.with_free(counts, within):
+        if (node.free.bit_count() // job.gpus + 1) * job.gpus <= node.allocatable.bit_count():
+            yield node
 
 
 def _choose(node: NodeState, short: int, movable: list[Job]) -> list[Job] | None:

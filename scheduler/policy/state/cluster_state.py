@@ -108,7 +108,11 @@ class ClusterState:
             self._index_running(job)
             if job.preemptible and job.project in self.running:
                 self.running[job.project].add(job)
-        elif job.phase is Phase.WAITING and not self._waits_outside_queues(job):
+        elif job.phase is Phase.WAITING and job.reserved:
+            self.awaiting[job.id] = job
+        elif job.phase is Phase.WAITING and job.not_before > 0:
+            self._back_offs.set(job.id, job.not_before)
+        elif job.phase is Phase.WAITING:
             self._enqueue(job)
 
     def remove_job(self, job_id: str) -> None:
@@ -174,36 +178,22 @@ class ClusterState:
 
     # ---------- lines
 
-    def _waits_outside_queues(self, job: Job) -> bool:
-        """Tell whether a waiting job is in no queue: GPUs are reserved for it, or it has to back off."""
-        if job.reserved:
-            self.awaiting[job.id] = job
-            return True
-        if job.not_before > 0:
-            self._back_offs.set(job.id, job.not_before)
-            return True
-        self._index_waiting(job)
-        return False
+    def _queue_key(self, job: Job) -> QueueKey:
+        level = self.service_levels.get(job.id)
+        level = service_level_of(job.attained) if level is None else level
+        return (-job.priority, level, job.submitted, job.id)
 
-    def _index_waiting(self, job: Job) -> None:
+    def _enqueue(self, job: Job) -> None:
         level = service_level_of(job.attained) if self.settings.order is Order.LEAST_SERVED else 0
         self.service_levels[job.id] = level
         if job.time_limit is not None:
             self.time_limited.add((job.time_limit, job.submitted, job.id))
         if level:
             self._ageing.set(job.id, waiting_since(job) + AGEING_PER_LEVEL)
+        self._insert(job)
 
-    def _queue_key(self, job: Job) -> QueueKey:
-        return (
-            -job.priority,
-            self.service_levels.get(job.id, service_level_of(job.attained)),
-            job.submitted,
-            job.id,
-        )
-
-    def _enqueue(self, job: Job) -> None:
-        if job.id not in self.service_levels:
-            self._index_waiting(job)
+    def _insert(self, job: Job) -> None:
+        """Insert a waiting job into its queue, by its level of service."""
         if job.project in self.queues:
             self.queues[job.project].add(scheduling_class_of(job), self._queue_key(job))
             self.observer.queue_changed(self.tree.leaves[job.project])
@@ -228,7 +218,7 @@ class ClusterState:
         if job.project in self.queues:
             self.queues[job.project].remove(scheduling_class_of(job), self._queue_key(job))
             self.service_levels[job.id] = level
-            self._enqueue(job)
+            self._insert(job)
             self._relevel(job, level)
         if level:
             self._ageing.set(job.id, waiting_since(job) + (moved_up + 1) * AGEING_PER_LEVEL)

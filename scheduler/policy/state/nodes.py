@@ -6,6 +6,7 @@ Sets of GPUs of a node and sets of nodes are bit masks: bit ``i`` stands for GPU
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -68,13 +69,14 @@ class NodePool:
             max((node_state.node.gpus for node_state in self.node_states), default=0) + 1
         )
         self._undo: list[tuple[NodeState, str | None, int]] = []
-        self._largest: dict[tuple[str, ...], int] = {}
+        self._sizes: dict[tuple[str, ...], Counter[int]] = {}
         self.reserved = 0
-        self._capacities: dict[tuple[int, tuple[str, ...]], int] = {}
+        members: list[list[int]] = [[] for _ in self.buckets]
         for node_state in self.node_states:
             if node_state.allocatable:
                 self._index_node(node_state)
-        self.refill()
+            members[node_state.free.bit_count()].append(node_state.index)
+        self.buckets = [mask_of(indices) for indices in members]
 
     def _index_node(self, node_state: NodeState) -> None:
         bit = 1 << node_state.index
@@ -87,15 +89,16 @@ class NodePool:
             domains = self.levels.setdefault(level, {})
             domains[domain] = domains.get(domain, 0) | bit
 
-    def refill(self) -> None:
-        """Count all free GPUs afresh, after many were taken directly."""
-        self.reserved = 0
-        members: list[list[int]] = [[] for _ in self.buckets]
-        for node in self.node_states:
-            self.reserved += node.reserved.bit_count()
-            node.free = node.allocatable & ~node.held & ~node.reserved
-            members[node.free.bit_count()].append(node.index)
-        self.buckets = [mask_of(indices) for indices in members]
+    def with_free(self, counts: Iterable[int], within: int) -> Iterator[NodeState]:
+        """The nodes among these by the number of their free GPUs, in the order of ``counts``, then by name."""
+        for count in counts:
+            for index in bits(self.buckets[count] & within):
+                yield self.node_states[index]
+
+    @property
+    def roomiest_first(self) -> range:
+        """The numbers of free GPUs that a node can have, the highest first."""
+        return range(len(self.buckets) - 1, -1, -1)
 
     def first(self, nodes: int) -> NodeState:
         """The first of these nodes by name."""
@@ -128,22 +131,17 @@ class NodePool:
             if self.buckets[count]
         )
 
-    def largest_node(self, gpu_types: tuple[str, ...]) -> int:
-        """Return the most allocatable GPUs that one node of these types has."""
-        known = self._largest.get(gpu_types)
+    def sizes(self, gpu_types: tuple[str, ...]) -> Counter[int]:
+        """The nodes of these types, counted by their allocatable GPUs."""
+        known = self._sizes.get(gpu_types)
         if known is None:
             nodes = (self.node_states[index] for index in bits(self.mask_for(gpu_types)))
-            known = self._largest[gpu_types] = max((node.allocatable.bit_count() for node in nodes), default=0)
+            known = self._sizes[gpu_types] = Counter(node.allocatable.bit_count() for node in nodes)
         return known
 
     def capacity(self, gpus: int, gpu_types: tuple[str, ...]) -> int:
         """How many workers with ``gpus`` each would fit if nobody held or awaited anything."""
-        known = self._capacities.get((gpus, gpu_types))
-        if known is None:
-            node_states = (self.node_states[index] for index in bits(self.mask_for(gpu_types)))
-            known = sum(node.allocatable.bit_count() // gpus for node in node_states)
-            self._capacities[gpus, gpu_types] = known
-        return known
+        return sum(size // gpus * nodes for size, nodes in self.sizes(gpu_types).items())
 
     def mark(self) -> int:
         """A point that `roll_back` returns to."""
@@ -255,7 +253,7 @@ def _node_state(index: int, node: Node) -> NodeState:
     dividing = {
         level: masks for level, masks in groups.items() if masks and all(allocatable & ~mask for mask in masks)
     }
-    return NodeState(node, index, allocatable, dividing)
+    return NodeState(node, index, allocatable, dividing, free=allocatable)
 
 
 def gpus_of(placement: Iterable[Worker]) -> set[tuple[str, int]]:

@@ -60,8 +60,6 @@ class RunningJobs:
         self.on_node: dict[int, int] = {}
         self._firsts: tuple[tuple[int, EvictionKey], ...] | None = None
         self._counts: Counter[int] | None = None
-        self._slots: dict[tuple[int, int], int] = {}
-        self._nodes: int | None = None
 
     def add(self, job: Job) -> None:
         """A job runs."""
@@ -69,7 +67,9 @@ class RunningJobs:
         if keys is None:
             keys = self.by_gpus[job.held_gpus] = SortedList()
         keys.add(eviction_key(job))
-        self._index(job)
+        self.by_priority.setdefault(job.priority, {})[job.id] = job
+        self.rotation.add(job)
+        self._count(job, 1)
 
     def remove(self, job: Job) -> None:
         """A job runs no longer."""
@@ -92,20 +92,14 @@ class RunningJobs:
 
     def slots(self, gpus: int, beside: int) -> int:
         """The most workers with ``gpus`` each that fit in their place, were ``beside`` GPUs free on each node."""
-        known = self._slots.get((gpus, beside))
-        if known is None:
-            if self._counts is None:
-                self._counts = Counter(self.on_node.values())
-            known = sum((held + beside) // gpus * nodes for held, nodes in self._counts.items())
-            self._slots[gpus, beside] = known
-        return known
+        if self._counts is None:
+            self._counts = Counter(self.on_node.values())
+        return sum((held + beside) // gpus * nodes for held, nodes in self._counts.items())
 
     @property
     def nodes(self) -> int:
         """The nodes where they run."""
-        if self._nodes is None:
-            self._nodes = mask_of(self.on_node)
-        return self._nodes
+        return mask_of(self.on_node)
 
     def lowest_priority(self) -> int | None:
         """The lowest priority of these jobs."""
@@ -115,14 +109,8 @@ class RunningJobs:
         """Those of a lower priority, in no order."""
         return [job for each, jobs in self.by_priority.items() if each < priority for job in jobs.values()]
 
-    def _index(self, job: Job) -> None:
-        self.by_priority.setdefault(job.priority, {})[job.id] = job
-        self.rotation.add(job)
-        self._count(job, 1)
-
     def _count(self, job: Job, sign: int) -> None:
-        self._firsts = self._counts = self._nodes = None
-        self._slots.clear()
+        self._firsts = self._counts = None
         for worker in job.placement:
             node = self._node_states.get(worker.node)
             if node is not None:

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 
 from springtide.scheduler.model import WITHIN_NODES, Node, Placement, Spread
-
-NODE = "node"
-
-
-def by_tightness(domains: Mapping[str, Collection[object]]) -> list[str]:
-    """Topology levels above nodes, given the domains of each: the tightest first, which has the most of them."""
-    return sorted(domains, key=lambda level: (-len(domains[level]), level))
+from springtide.scheduler.policy.placement.gang_placement import NODE, by_tightness
 
 
 class Topology:
