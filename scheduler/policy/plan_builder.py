@@ -65,7 +65,8 @@ def room_made(
     dropped: tuple[Job, ...] = (),
 ) -> Proposal:
     """Return the proposal to reserve GPUs for which other jobs stop, move or lose their reservations."""
-    why = reasons.set_aside("room-made", job, [each.job for each in (*evictions, *relocations)])
+    holders = [*(each.job for each in evictions), *(each.job for each in relocations)]
+    why = reasons.set_aside("room-made", job, holders)
     return Proposal(job, placement, why, later=True, evictions=evictions, relocations=relocations, dropped=dropped)
 
 

@@ -78,9 +78,9 @@ class RotationIndex:
 
     def remove(self, job_id: str) -> None:
         """Remove a job, if it is known."""
-        job = self._jobs.pop(job_id, None)
-        for level, entries in self._by_level.items() if job is not None else ():
-            entries.remove(self._entry(job, level))
+        if (job := self._jobs.pop(job_id, None)) is not None:
+            for level, entries in self._by_level.items():
+                entries.remove(self._entry(job, level))
 
     def first(self, level: int) -> float | None:
         """Return when the first job is ripe for the step, or None."""
