@@ -1,4 +1,7 @@
-"""The proxy passes answers on as they come: event streams, large files, and many at a time."""
+"""The proxy passes answers on as they come: event streams, large files, and many at a time.
+
+One proxy serves all tests of the file, and each test has a server of its own behind it.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ import asyncio
 import gzip
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
 import pytest
@@ -80,6 +84,14 @@ class Odds(RequestHandler):
         self.set_status(204)
 
 
+class Known(RequestHandler):
+    def get(self) -> None:
+        self.write("plain")
+
+    def compute_etag(self) -> str:
+        return '"known"'
+
+
 class Torn(RequestHandler):
     async def get(self) -> None:
         self.set_header("Content-Length", "1000")
@@ -97,54 +109,67 @@ class Echo(WebSocketHandler):
         await self.write_message(f"{self.selected_subprotocol}, {kind}")
 
 
+@dataclass(frozen=True)
+class Proxy:
+    """A real proxy, the port of what is behind it, and what it logs."""
+
+    url: str
+    target: int
+    log: Path
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    port, api, target = free_port(), free_port(), free_port()
+    log = tmp_path_factory.mktemp("proxy") / "proxy.log"
+    command = [sys.executable, "-m", "springtide.hub_extension.local_hub.proxy", "--ip", "127.0.0.1",
+               "--port", str(port), "--api-ip", "127.0.0.1", "--api-port", str(api),
+               "--default-target", f"http://127.0.0.1:{target}"]  # fmt: skip
+    with log.open("wb") as errors, subprocess.Popen(command, stdout=errors, stderr=errors) as process:
+        try:
+            yield Proxy(f"http://127.0.0.1:{port}", target, log)
+        finally:
+            process.kill()
+
+
 @pytest.fixture
-async def upstream() -> AsyncIterator[tuple[Upstream, str]]:
+async def upstream(proxy: Proxy) -> AsyncIterator[Upstream]:
     made = Upstream()
-    routes = [("/events", Events), ("/endless", Endless), ("/large", Large), ("/odds", Odds), ("/torn", Torn),
-              ("/echo", Echo)]  # fmt: skip
+    routes = [("/events", Events), ("/endless", Endless), ("/large", Large), ("/odds", Odds), ("/known", Known),
+              ("/torn", Torn), ("/echo", Echo)]  # fmt: skip
     server = HTTPServer(Application(routes, upstream=made))
-    sockets = bind_sockets(0, "127.0.0.1")
-    server.add_sockets(sockets)
-    yield made, f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+    server.add_sockets(bind_sockets(proxy.target, "127.0.0.1"))
+    yield made
     server.stop()
     await server.close_all_connections()
 
 
 @pytest.fixture
-async def browser(upstream: tuple[Upstream, str]) -> AsyncIterator[httpx.AsyncClient]:
-    """A client whose requests go through a real proxy to the server behind it."""
-    port, api = free_port(), free_port()
-    command = [sys.executable, "-m", "springtide.hub_extension.local_hub.proxy", "--ip", "127.0.0.1",
-               "--port", str(port), "--api-ip", "127.0.0.1", "--api-port", str(api),
-               "--default-target", upstream[1]]  # fmt: skip
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as proxy:
-        try:
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-                for _ in range(600):
-                    try:
-                        await client.get("/odds")
-                        break
-                    except httpx.ConnectError:
-                        await asyncio.sleep(0.05)
-                yield client
-        finally:
-            proxy.kill()
+async def browser(proxy: Proxy, upstream: Upstream) -> AsyncIterator[httpx.AsyncClient]:
+    """A client whose requests go through the proxy to the server behind it."""
+    async with httpx.AsyncClient(base_url=proxy.url, timeout=60) as client, asyncio.timeout(60):
+        while not await answers(client):
+            await asyncio.sleep(0.05)
+        yield client
 
 
-async def test_an_event_arrives_while_the_stream_goes_on(
-    upstream: tuple[Upstream, str], browser: httpx.AsyncClient
-) -> None:
+async def answers(client: httpx.AsyncClient) -> bool:
+    try:
+        return (await client.get("/odds")).status_code == 418
+    except httpx.ConnectError:
+        return False
+
+
+async def test_an_event_arrives_while_the_stream_goes_on(upstream: Upstream, browser: httpx.AsyncClient) -> None:
     async with browser.stream("GET", "/events") as stream:
         assert stream.headers["Content-Type"] == "text/event-stream"
         lines = stream.aiter_lines()
         assert await anext(lines) == "data: first"
-        upstream[0].go_on.set()
+        upstream.go_on.set()
         assert [line async for line in lines if line] == ["data: last"]
 
 
-async def test_many_streams_keep_nobody_waiting(
-    upstream: tuple[Upstream, str], browser: httpx.AsyncClient
-) -> None:
+async def test_many_streams_keep_nobody_waiting(upstream: Upstream, browser: httpx.AsyncClient) -> None:
     async def follow() -> str:
         async with browser.stream("GET", "/events") as stream:
             return "".join([line async for line in stream.aiter_lines()])
@@ -152,7 +177,7 @@ async def test_many_streams_keep_nobody_waiting(
     following = [asyncio.ensure_future(follow()) for _ in range(40)]
     await asyncio.sleep(0)
     assert (await browser.get("/odds")).status_code == 418
-    upstream[0].go_on.set()
+    upstream.go_on.set()
     assert set(await asyncio.gather(*following)) == {"data: firstdata: last"}
 
 
@@ -165,17 +190,19 @@ async def test_a_large_answer_comes_through_whole(browser: httpx.AsyncClient) ->
     assert received == LARGE
 
 
-async def test_a_slow_reader_is_not_run_over_and_one_who_leaves_is_noticed(
-    upstream: tuple[Upstream, str], browser: httpx.AsyncClient
+async def test_a_slow_reader_is_not_run_over_and_one_who_leaves_is_noticed_and_no_error(
+    proxy: Proxy, upstream: Upstream, browser: httpx.AsyncClient
 ) -> None:
     async with browser.stream("GET", "/endless") as stream:
         await anext(stream.aiter_raw())
         before = -1
-        while upstream[0].sent != before:
-            before = upstream[0].sent
+        while upstream.sent != before:
+            before = upstream.sent
             await asyncio.sleep(0.5)
         assert before < LARGE
-    await asyncio.wait_for(upstream[0].gone.wait(), 60)
+    await asyncio.wait_for(upstream.gone.wait(), 60)
+    assert (await browser.get("/odds")).status_code == 418
+    assert "Traceback" not in proxy.log.read_text()
 
 
 async def test_status_cookies_and_encoding_pass_through_untouched(browser: httpx.AsyncClient) -> None:
@@ -185,6 +212,8 @@ async def test_status_cookies_and_encoding_pass_through_untouched(browser: httpx
     assert answer.headers["Content-Type"] == "text/x-odd"
     assert answer.headers["Content-Encoding"] == "gzip"
     assert answer.content == b"tea"
+    assert (await browser.get("/known", headers={"If-None-Match": '"known"'})).status_code == 304
+    assert (await browser.get("/nowhere")).status_code == 404
 
 
 async def test_other_methods_pass_through(browser: httpx.AsyncClient) -> None:
