@@ -14,6 +14,7 @@ import secrets
 import shutil
 from pathlib import Path
 
+import failures
 import group_fixtures
 import pytest
 from group_fixtures import group_of
@@ -80,6 +81,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse to run when a file that is to have a marker is not there: its tests would run without."""
     config.pluginmanager.register(group_fixtures)
+    config.pluginmanager.register(failures)
     if missing := [name for name in MARKER_OF_FOLDER if not (HERE / name).exists()]:
         raise pytest.UsageError(f"tests/conftest.py gives markers to {', '.join(missing)}, which is not there.")
 

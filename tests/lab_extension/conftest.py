@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from browser import PATIENCE_S, running_browser
+from failures import has_failed
 from lab_bench import Lab
 from playwright.sync_api import Browser, BrowserContext
 from pool_process import ServiceProcess
@@ -24,7 +25,7 @@ job = current_job()
 for step in range(6000):
     job.report(step=step + 1, of=6000, loss=1 / (step + 1))
     print("line", step, flush=True)
-    time.sleep(0.1)
+    time.sleep(0.5)
 """
 
 
@@ -47,15 +48,16 @@ def lab(tmp_path_factory: pytest.TempPathFactory, service: ServiceProcess) -> It
     stop(server)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
+    """The browser of the group ``lab``."""
     with running_browser() as browser:
         yield browser
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def window(browser: Browser) -> Iterator[BrowserContext]:
-    """The browser window of a file's tests: what JupyterLab loads is kept from one to the next."""
+    """The browser window of all tests of the group: what JupyterLab loads is kept from one to the next."""
     window = browser.new_context(viewport={"width": 1300, "height": 1000}, reduced_motion="reduce")
     window.set_default_timeout(PATIENCE_S * 1000)
     yield window
@@ -63,25 +65,26 @@ def window(browser: Browser) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture
-def context(window: BrowserContext, tmp_path: Path) -> Iterator[BrowserContext]:
-    """A browser window that is empty at first; its tabs are photographed at the end."""
+def context(window: BrowserContext, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
+    """A browser window that is empty at first; its tabs are photographed when the test has failed."""
     yield window
     window.set_offline(False)
     for number, tab in enumerate(list(window.pages)):
-        tab.screenshot(path=tmp_path / f"tab-{number}.png")
+        if has_failed(request.node):
+            tab.screenshot(path=tmp_path / f"tab-{number}.png")
         tab.close()
     window.clear_cookies()
 
 
 @pytest.fixture
 def steps() -> str:
-    """The program of a job that reports a step ten times a second."""
+    """The program of a job that reports a step twice a second."""
     return STEPS
 
 
 @pytest.fixture
 def submit(service: ServiceProcess) -> Iterator[Callable[..., Job]]:
-    """Submits jobs of susan's, which report a step ten times a second by default; they are ended afterwards."""
+    """Submits jobs of susan's, which report a step twice a second by default; they are ended afterwards."""
     with Client(service.url, "susan") as susan:
         jobs = []
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from browser import running_browser
+from failures import has_failed
 from hub_people import Hub, until
 from playwright.sync_api import Browser
 
@@ -38,16 +39,27 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         hub.stop()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+@pytest.fixture(scope="session")
+def group_browser() -> Iterator[Browser]:
+    """The browser of a group of these tests."""
     with running_browser() as browser:
         yield browser
 
 
+@pytest.fixture(scope="module")
+def browser(group_browser: Browser) -> Iterator[Browser]:
+    """The browser, whose windows are closed when the tests of a file have ended."""
+    yield group_browser
+    for context in group_browser.contexts:
+        context.close()
+
+
 @pytest.fixture(autouse=True)
-def told(hub: Hub, browser: Browser, tmp_path: Path) -> Iterator[None]:
-    """Print the state of the windows and the end of the hub's log, which show why a story failed."""
+def told(hub: Hub, browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[None]:
+    """When a story has failed, print the state of the windows and the end of the hub's log, which show why."""
     yield
+    if not has_failed(request.node):
+        return
     for number, page in enumerate(page for context in browser.contexts for page in context.pages):
         page.screenshot(path=tmp_path / f"window-{number}.png")
         print(f"window {number}, {page.url}:", *page.get_by_test_id("job-card").all_inner_texts(), sep="\n")
