@@ -74,10 +74,6 @@ def test_a_card_outlives_its_kernel_and_its_page(lab: Lab, context: BrowserConte
     expect_state(tab, "Paused")
     card(tab).get_by_test_id("job-resume").click()
     expect_state(tab, "Running")
-    tab.close()
-
-    tab = lab.open(context, "tomorrow.ipynb")
-    expect_state(tab, "Running")
     expect_to_go_on(tab)
     card(tab).get_by_test_id("job-cancel").click()
     card(tab).get_by_test_id("job-confirm").click()
@@ -156,11 +152,15 @@ def test_cards_of_a_page_share_one_stream_and_fetch_only_what_it_leaves_out(
     expect(card(tab).get_by_role("link", name="twice")).to_have_attribute("href", f"/pages/jobs/{job.id}")
 
 
-def test_the_files_of_a_job_are_listed_viewed_and_downloaded_on_its_card(
+def test_the_files_of_a_job_are_on_its_card_and_a_job_that_is_not_there_is_said_to_be_missing(
     lab: Lab, context: BrowserContext, service: ServiceProcess, submit: Callable[..., Job]
 ) -> None:
     job, bare = submit("digits", program=LEAVING), submit("bare", program="")
-    lab.write("files.ipynb", ("job", output_of(service, job)), ("bare", output_of(service, bare)))
+    missing = output_of(service, bare)
+    missing[JOB_TYPE]["job"]["id"] = "unknown00000"
+    broken = {JOB_TYPE: {"job": 7}, "text/plain": "the text of the output"}
+    cells = [("job", output_of(service, job)), ("bare", output_of(service, bare)), ("missing", missing)]
+    lab.write("files.ipynb", *cells, ("broken", broken))
     asked: list[str] = []
     context.on("request", lambda request: asked.append(path_of(request.url)))
     tab = lab.open(context, "files.ipynb")
@@ -190,15 +190,7 @@ def test_the_files_of_a_job_are_listed_viewed_and_downloaded_on_its_card(
     empty.locator("summary").click()
     expect(empty.get_by_test_id("no-outputs")).to_contain_text("No outputs: the job wrote nothing")
 
-
-def test_a_job_that_is_not_there_is_said_to_be_missing(
-    lab: Lab, context: BrowserContext, service: ServiceProcess, submit: Callable[..., Job]
-) -> None:
-    shown = output_of(service, submit("elsewhere"))
-    shown[JOB_TYPE]["job"]["id"] = "unknown00000"
-    broken = {JOB_TYPE: {"job": 7}, "text/plain": "the text of the output"}
-    lab.write("missing.ipynb", ("job", shown), ("job", broken))
-    tab = lab.open(context, "missing.ipynb")
-    expect(card(tab).get_by_test_id("job-blocked")).to_contain_text("There is no job")
-    expect(card(tab).get_by_test_id("job-cancel")).to_be_disabled()
+    lost = tab.get_by_test_id("job-card").nth(2)
+    expect(lost.get_by_test_id("job-blocked")).to_contain_text("There is no job")
+    expect(lost.get_by_test_id("job-cancel")).to_be_disabled()
     expect(tab.get_by_text("another version of Springtide")).to_be_visible()
