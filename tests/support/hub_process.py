@@ -19,6 +19,8 @@ from springtide.hub_extension.local_hub.state_dir import free_ports
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 30.0
+POLL_S = 0.3
+"""Interval of asking whether a hub is up, in seconds: while it starts, it draws a page for each answer."""
 
 
 def free_port() -> int:
@@ -64,7 +66,7 @@ class HubProcess:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
                 raise RuntimeError(f"springtide up did not come up:\n{self.log.read_text()[-4000:]}")
-            threading.Event().wait(0.1)
+            threading.Event().wait(POLL_S)
 
     def answers(self) -> bool:
         """Return whether the service answers through the proxy."""

@@ -216,7 +216,7 @@ class Service:
         deadline = time.monotonic() + PATIENCE_S
         while (await self.engine.jobs(JobFilter(states=UNFINISHED), None, 100)).items:
             assert time.monotonic() < deadline, "jobs do not end"
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
 
     def submit(self, user: str, *argv: str, **fields: Any) -> wire.Job:
         """Submit a job of a user; by default one that runs until it is asked to stop."""
@@ -235,7 +235,7 @@ class Service:
         deadline = time.monotonic() + PATIENCE_S
         while not wanted(found := self.run(self.engine.job(job))):
             assert time.monotonic() < deadline, found
-            threading.Event().wait(0.02)
+            threading.Event().wait(0.05)
         return found
 
     def end_streams(self) -> None:

@@ -68,7 +68,7 @@ def until(true: Callable[[], object], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 def end_jobs(client: Client) -> None:
