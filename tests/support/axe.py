@@ -21,10 +21,10 @@ AGAIN = Axe("'is there'")
 """axe-core on a page into which it has been put."""
 
 
-def violations(page: Page, **only: Any) -> list[str]:
-    """Return what axe-core finds on the page that matters, one line for each element."""
+def violations(page: Page, within: str = "html", **only: Any) -> list[str]:
+    """Return what axe-core finds that matters within the elements of a selector, one line for each element."""
     axe = AGAIN if page.evaluate("'axe' in window") else Axe()
-    found: dict[str, Any] = axe.run(page, "html", {"resultTypes": ["violations"], **only}).response
+    found: dict[str, Any] = axe.run(page, within, {"resultTypes": ["violations"], **only}).response
     return [
         f"{page.url}: {each['id']} ({each['impact']}): {' '.join(node['target'])} {node['failureSummary']}"
         for each in found["violations"]
@@ -36,14 +36,15 @@ def violations(page: Page, **only: Any) -> list[str]:
 def violations_in_all_states(page: Page) -> list[str]:
     """Return what axe-core finds in both themes, at rest and with every element under the pointer and in focus.
 
-    A theme and a state change colours only, so all other rules are tried once. The page keeps the dark theme.
+    A theme and a state change colours only, so all other rules are tried once; and a state changes those of its
+    element and what is in it. The page keeps the dark theme.
     """
     found = []
     for theme in THEMES:
         show_theme(page, theme)
         found += violations(page, **({} if theme == THEMES[0] else COLOURS))
         with pointed_at(page):
-            found += [f"{theme}, pointed at: {line}" for line in violations(page, **COLOURS)]
+            found += [f"{theme}, pointed at: {line}" for line in violations(page, POINTED_AT, **COLOURS)]
     return found
 
 
