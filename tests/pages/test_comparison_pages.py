@@ -41,19 +41,18 @@ def tagged(service: Service) -> None:
 
 
 @pytest.mark.usefixtures("tagged")
-def test_the_search_finds_jobs_by_parts_of_their_tags(visit: Visit) -> None:
+def test_jobs_are_found_by_parts_of_their_tags_and_listed_by_the_tag_that_is_clicked(
+    visit: Visit, service: Service
+) -> None:
     page = visit("susan")
     page.get_by_test_id("search-jobs").fill("lr-0.1")
     expect(page.get_by_test_id("row-name")).to_have_text(["tagged"])
     expect(page.get_by_test_id("row-tag")).to_have_text(["#baseline", "#lr-0.1", "#seed-1"])
     page.get_by_test_id("open-card").click()
     expect(page.get_by_test_id("job-tags")).to_have_text("#baseline #lr-0.1 #seed-1 #paper")
-
-
-@pytest.mark.usefixtures("tagged")
-def test_the_list_is_filtered_by_the_tag_that_is_clicked(visit: Visit) -> None:
-    page = visit("susan")
+    page.get_by_test_id("search-jobs").fill("")
     expect(page.get_by_test_id("row-name")).to_have_count(2)
+
     page.get_by_test_id("row-tag").filter(has_text=re.compile("^#baseline$")).click()
     expect(page.get_by_test_id("row-name")).to_have_text(["tagged"])
     expect(page).to_have_url(re.compile(r"\?tag=baseline$"))
@@ -65,9 +64,7 @@ def test_the_list_is_filtered_by_the_tag_that_is_clicked(visit: Visit) -> None:
     page.get_by_test_id("clear-tag").click()
     expect(page.get_by_test_id("row-name").filter(has_text="alike")).not_to_have_count(0)
 
-
-def test_a_tag_that_no_job_has_says_so(visit: Visit) -> None:
-    page = visit("susan", "?tag=nowhere")
+    page.goto(service.url + "?tag=nowhere")
     page.get_by_test_id("clear-filters").click()
     expect(page.get_by_test_id("clear-tag")).to_have_count(0)
 

@@ -22,7 +22,19 @@ time.sleep(600)
 """
 
 
-def test_the_job_page_follows_log_progress_and_attempts(visit: Visit, service: Service) -> None:
+TRACKERS: dict[str, list[dict[str, str | None]]] = {
+    "items": [
+        {"name": "MLflow", "url": "https://mlflow.example.org/#/experiments/7/runs/1"},
+        {"name": "<b>TensorBoard</b>", "url": "https://board.example.org/?runFilter=%5Ea%24#timeseries"},
+        {"name": "hostile", "url": "javascript:alert(1)"},
+        {"name": "unknown", "url": None},
+    ]
+}
+
+
+def test_the_job_page_follows_log_progress_metrics_pauses_and_attempts_and_links_to_trackers(
+    visit: Visit, service: Service
+) -> None:
     job = service.submit("susan", "python3", "-c", REPORTING, name="digits", source="def train(): ...")
     page = visit("susan", f"jobs/{job.id}")
     expect(page.get_by_test_id("log-text")).to_contain_text("epoch 3")
@@ -34,9 +46,28 @@ def test_the_job_page_follows_log_progress_and_attempts(visit: Visit, service: S
     expect(page.get_by_test_id("job-argv")).to_contain_text("python3 -c")
     page.get_by_test_id("log-search").fill("epoch")
     expect(page.get_by_test_id("log-found")).to_have_text("1 of 3")
+    chart = page.get_by_test_id("metric-loss")
+    expect(chart).to_have_attribute("aria-label", re.compile("loss last 0.3333, from 0.3333 to 1"))
+    expect(chart.locator("text").filter(has_text="step")).to_have_count(1)
+
     page.get_by_test_id("job-pause").click()
     expect(page.get_by_test_id("job-state").first).to_have_text("Paused")
     expect(page.get_by_test_id("attempt-row").first).to_contain_text("Paused")
+    page.get_by_test_id("job-resume").click()
+    expect(chart.get_by_test_id("metric-pause")).to_have_count(1)
+    page.get_by_test_id("metrics-across").select_option("time")
+    expect(chart.locator("text").filter(has_text="time since the first report")).to_have_count(1)
+    events = page.get_by_test_id("event-row")
+    expect(events.first).to_contain_text("Submitted by susan for the project vision.")
+    expect(page.get_by_test_id("events")).to_contain_text("Attempt 1 paused. It was paused by susan.")
+    expect(events.last).to_contain_text("Attempt 2")
+
+    page.route("**/tracking", lambda route: route.fulfill(json=TRACKERS))
+    page.reload()
+    shown = page.get_by_test_id("tracker-link")
+    expect(shown).to_have_text(["MLflow", "<b>TensorBoard</b>", "hostile"])
+    expect(shown.first).to_have_attribute("href", TRACKERS["items"][0]["url"] or "")
+    assert shown.last.get_attribute("href") is None
 
 
 def test_the_job_page_tells_what_the_job_runs_with(visit: Visit, service: Service) -> None:
@@ -146,42 +177,6 @@ def test_what_a_job_left_is_listed_viewed_and_downloaded(visit: Visit, service: 
     left.unlink()
     page.get_by_label("View loss.png").click()
     expect(page.get_by_test_id("output-notice")).to_have_text("The file is no longer there.")
-
-
-def test_metrics_have_axes_and_marks_where_the_job_was_paused(visit: Visit, service: Service) -> None:
-    job = service.submit("susan", "python3", "-c", REPORTING, name="digits")
-    page = visit("susan", f"jobs/{job.id}")
-    chart = page.get_by_test_id("metric-loss")
-    expect(chart).to_have_attribute("aria-label", re.compile("loss last 0.3333, from 0.3333 to 1"))
-    expect(chart.locator("text").filter(has_text="step")).to_have_count(1)
-    page.get_by_test_id("job-pause").click()
-    expect(page.get_by_test_id("job-state").first).to_have_text("Paused")
-    page.get_by_test_id("job-resume").click()
-    expect(chart.get_by_test_id("metric-pause")).to_have_count(1)
-    page.get_by_test_id("metrics-across").select_option("time")
-    expect(chart.locator("text").filter(has_text="time since the first report")).to_have_count(1)
-    events = page.get_by_test_id("event-row")
-    expect(events.first).to_contain_text("Submitted by susan for the project vision.")
-    expect(page.get_by_test_id("events")).to_contain_text("Attempt 1 paused. It was paused by susan.")
-    expect(events.last).to_contain_text("Attempt 2")
-
-
-def test_metrics_link_to_the_trackers_that_show_them(visit: Visit, service: Service) -> None:
-    job = service.submit("susan", "python3", "-c", REPORTING, name="digits")
-    page = visit("susan", "pool")
-    links = {
-        "MLflow": "https://mlflow.example.org/#/experiments/7/runs/1",
-        "<b>TensorBoard</b>": "https://board.example.org/?runFilter=%5Ea%24#timeseries",
-        "hostile": "javascript:alert(1)",
-        "unknown": None,
-    }
-    answer = {"items": [{"name": name, "url": url} for name, url in links.items()]}
-    page.route("**/tracking", lambda route: route.fulfill(json=answer))
-    page.goto(f"{service.url}jobs/{job.id}")
-    shown = page.get_by_test_id("tracker-link")
-    expect(shown).to_have_text(["MLflow", "<b>TensorBoard</b>", "hostile"])
-    expect(shown.first).to_have_attribute("href", links["MLflow"] or "")
-    assert shown.last.get_attribute("href") is None
 
 
 def test_somebody_elses_job_is_not_found(visit: Visit, service: Service) -> None:

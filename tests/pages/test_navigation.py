@@ -1,20 +1,20 @@
-"""The navigation at the widths of screens: all of it in one line, or behind a button."""
+"""The navigation of every page: what it has for whom, in one line at the widths of screens, or behind a button."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-from playwright.sync_api import Page, ViewportSize, expect
+from pages_service import Service
+from playwright.sync_api import Page, expect
 
 MOST_HEIGHT = 72
 """Maximum height of a navigation in one line, in pixels."""
+LINKS = ["Home", "My jobs", "Pool", "Workspaces", "Notifications"]
+"""The navigation that everyone has, before the link to tokens."""
 
 
-@pytest.mark.parametrize(("person", "width"), [("joe", 1000), ("admin", 1200), ("admin", 1600)])
-def test_the_navigation_is_one_line(visit: Callable[..., Page], person: str, width: int) -> None:
-    size: ViewportSize = {"width": width, "height": 700}
-    page = visit(person, "notifications", viewport=size)
+def expect_one_line(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 700})
     links = page.locator("nav .nav-link:visible")
     expect(links.last).to_be_visible()
     boxes = links.evaluate_all("(links) => links.map((link) => link.getBoundingClientRect().toJSON())")
@@ -25,14 +25,36 @@ def test_the_navigation_is_one_line(visit: Callable[..., Page], person: str, wid
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize("width", [400, 1000])
-def test_an_administrators_links_are_behind_a_button_where_they_do_not_fit(
-    visit: Callable[..., Page], width: int
-) -> None:
-    page = visit("admin", "notifications", viewport={"width": width, "height": 800})
-    links = page.locator("nav .nav-link")
+def expect_button(page: Page, width: int) -> None:
+    """Check that the links are behind a button, by which they are shown and hidden again."""
+    page.set_viewport_size({"width": width, "height": 800})
+    links, button = page.locator("nav .nav-link"), page.get_by_role("button", name="Toggle navigation")
     expect(links.first).to_be_hidden()
-    page.get_by_role("button", name="Toggle navigation").press("Enter")
+    button.press("Enter")
+    expect(page.locator(".navbar-collapse.show")).to_be_visible()
     expect(links.first).to_be_visible()
     expect(links.last).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    button.press("Enter")
+
+
+def test_every_page_has_the_products_name_and_the_whole_navigation(
+    visit: Callable[..., Page], service: Service
+) -> None:
+    page = visit("admin", "nowhere")
+    for path in ("nowhere", "", "pool", "workspaces", "admin", "notifications"):
+        if path != "nowhere":
+            page.goto(service.url + path)
+        expect(page.locator("#springtide-brand")).to_have_text("Springtide")
+        expect(page.locator("nav .nav-link")).to_have_text([*LINKS, "Projects and quotas", "Admin", "Token"])
+        assert page.locator("script:not([src])").count() == 0
+    for width in (1200, 1600):
+        expect_one_line(page, width)
+    for width in (1000, 400):
+        expect_button(page, width)
+
+
+def test_who_is_no_admin_finds_no_page_of_admins_in_the_navigation(visit: Callable[..., Page]) -> None:
+    page = visit("joe", "notifications")
+    expect(page.locator("nav .nav-link")).to_have_text([*LINKS, "Token"])
+    expect_one_line(page, 1000)

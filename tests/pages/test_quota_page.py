@@ -84,7 +84,9 @@ def test_only_admins_see_it(visit: Visit) -> None:
     expect(page.get_by_role("link", name="Projects and quotas")).to_have_count(0)
 
 
-def test_a_quota_is_edited_in_place_and_the_pool_follows(admin: Page, projects: Service) -> None:
+def test_quotas_are_edited_in_place_and_what_does_not_add_up_or_is_no_number_is_refused_there(
+    admin: Page, projects: Service
+) -> None:
     admin.get_by_test_id("edit-quota-nlp").fill("4")
     expect(admin.get_by_test_id("sum-train")).to_contain_text("8 of 8 train GPUs, 0 left")
     admin.get_by_test_id("save-nlp").click()
@@ -93,10 +95,6 @@ def test_a_quota_is_edited_in_place_and_the_pool_follows(admin: Page, projects: 
     entry = admin.get_by_test_id("audit-row").first
     expect(entry).to_contain_text("admin changed project nlp: quota 2 → 4")
 
-
-def test_sums_that_do_not_add_up_show_while_typing_and_are_refused_in_place(
-    admin: Page, projects: Service
-) -> None:
     admin.get_by_test_id("edit-quota-nlp").fill("5")
     expect(admin.get_by_test_id("sum-train")).to_contain_text("9 of 8 train GPUs, 1 too many")
     admin.get_by_test_id("edit-quota-nlp").press("Enter")
@@ -104,27 +102,21 @@ def test_sums_that_do_not_add_up_show_while_typing_and_are_refused_in_place(
     expect(refusal).to_contain_text("would add up to 9 GPUs; the pool has 8 train GPUs")
     expect(admin.get_by_test_id("edit-quota-nlp")).to_have_attribute("aria-invalid", "true")
     expect(admin.get_by_test_id("edit-quota-nlp")).to_have_value("5")
-    assert quota_of(projects, "nlp") == 2
+    assert quota_of(projects, "nlp") == 4
     admin.get_by_test_id("edit-quota-nlp").press("Escape")
     expect(refusal).to_have_count(0)
-    expect(admin.get_by_test_id("edit-quota-nlp")).to_have_value("2")
+    expect(admin.get_by_test_id("edit-quota-nlp")).to_have_value("4")
 
-
-def test_a_name_that_no_address_can_have_is_refused_before_it_is_sent(admin: Page) -> None:
     admin.get_by_test_id("new-project-name").fill("vision team/<b>")
     admin.get_by_test_id("new-project-save").click()
     refusal = admin.get_by_test_id("refusal-new-project")
     expect(refusal).to_contain_text("The name is “vision team/<b>”; expected one of at most 64 characters without")
 
-
-def test_build_quotas_beyond_the_build_gpus_are_refused(admin: Page) -> None:
     admin.get_by_test_id("edit-build-vision").fill("2")
     expect(admin.get_by_test_id("sum-build")).to_contain_text("4 of 3 build GPUs, 1 too many")
     admin.get_by_test_id("save-vision").click()
     expect(admin.get_by_test_id("refusal-vision")).to_contain_text("there are 3 build GPUs")
 
-
-def test_what_is_no_number_is_refused_with_what_was_expected(admin: Page) -> None:
     for field, typed, expected in (
         ("quota", "-1", "a whole number from 0, or the word unlimited"),
         ("quota", "2.5", "a whole number from 0"),
@@ -139,15 +131,15 @@ def test_what_is_no_number_is_refused_with_what_was_expected(admin: Page) -> Non
         expect(admin.get_by_test_id("refusal-nlp")).to_have_count(0)
 
 
-def test_two_quotas_change_places_in_one_go(admin: Page, projects: Service) -> None:
+def test_changes_of_quotas_limits_and_persons_are_saved_together_taken_back_and_refused(
+    admin: Page, projects: Service
+) -> None:
     admin.get_by_test_id("edit-quota-nlp").fill("6")
     admin.get_by_test_id("edit-quota-vision").fill("0")
     admin.get_by_test_id("save-all").click()
     expect(admin.get_by_test_id("save-nlp")).to_have_count(0)
     assert (quota_of(projects, "nlp"), quota_of(projects, "vision")) == (6, 0)
 
-
-def test_a_change_is_taken_back(admin: Page, projects: Service) -> None:
     admin.get_by_test_id("edit-limit-speech").fill("6")
     admin.get_by_test_id("save-speech").click()
     first = admin.get_by_test_id("audit-row").first
@@ -156,8 +148,23 @@ def test_a_change_is_taken_back(admin: Page, projects: Service) -> None:
     expect(admin.get_by_test_id("audit-row").first).to_contain_text("limit 6 → none")
     expect(admin.get_by_test_id("edit-limit-speech")).to_have_value("")
 
+    admin.get_by_test_id("edit-own-jemma").fill("0")
+    expect(admin.get_by_test_id("sum-build")).to_contain_text("2 of 3 build GPUs, 1 left")
+    admin.get_by_test_id("save-person-jemma").click()
+    expect(admin.get_by_test_id("audit-row").first).to_contain_text("changed person jemma: build quota none → 0")
+    admin.get_by_test_id("edit-own-jemma").fill("9")
+    admin.get_by_test_id("save-person-jemma").click()
+    expect(admin.get_by_test_id("person-refusal-jemma")).to_contain_text("there are 3 build GPUs")
 
-def test_a_project_is_added_below_another_and_deleted(admin: Page, projects: Service) -> None:
+    admin.set_viewport_size({"width": 1000, "height": 900})
+    beyond = "(table) => table.scrollWidth - table.closest('main').clientWidth"
+    assert admin.get_by_test_id("projects").evaluate(beyond) <= 0
+    delete = admin.get_by_test_id("delete-nlp").bounding_box()
+    assert delete is not None
+    assert delete["x"] + delete["width"] <= 1000 - 16
+
+
+def test_projects_and_members_come_and_go(admin: Page, projects: Service) -> None:
     admin.get_by_test_id("new-project-name").fill("vision labs")
     admin.get_by_test_id("new-project-parent").select_option("vision")
     admin.get_by_test_id("new-project-quota").fill("1")
@@ -171,8 +178,6 @@ def test_a_project_is_added_below_another_and_deleted(admin: Page, projects: Ser
     admin.get_by_test_id("delete-confirm-vision labs").click()
     expect(row).to_have_count(0)
 
-
-def test_members_come_and_go(admin: Page, projects: Service) -> None:
     admin.get_by_test_id("member-add-nlp").fill("susan")
     admin.get_by_test_id("member-add-nlp").press("Enter")
     expect(admin.get_by_test_id("member-nlp-susan")).to_be_visible()
@@ -181,8 +186,6 @@ def test_members_come_and_go(admin: Page, projects: Service) -> None:
     expect(admin.get_by_test_id("member-nlp-susan")).to_have_count(0)
     assert projects.people.groups["nlp"] == ["joe"]
 
-
-def test_enter_adds_what_was_typed_even_before_the_page_is_drawn_again(admin: Page, projects: Service) -> None:
     admin.get_by_test_id("member-add-nlp").evaluate(
         """(input) => {
             input.value = "susan";
@@ -192,16 +195,6 @@ def test_enter_adds_what_was_typed_even_before_the_page_is_drawn_again(admin: Pa
     )
     expect(admin.get_by_test_id("member-nlp-susan")).to_be_visible()
     assert sorted(projects.people.groups["nlp"]) == ["joe", "susan"]
-
-
-def test_a_person_gets_a_build_quota_of_her_own(admin: Page) -> None:
-    admin.get_by_test_id("edit-own-jemma").fill("0")
-    expect(admin.get_by_test_id("sum-build")).to_contain_text("2 of 3 build GPUs, 1 left")
-    admin.get_by_test_id("save-person-jemma").click()
-    expect(admin.get_by_test_id("audit-row").first).to_contain_text("changed person jemma: build quota none → 0")
-    admin.get_by_test_id("edit-own-jemma").fill("9")
-    admin.get_by_test_id("save-person-jemma").click()
-    expect(admin.get_by_test_id("person-refusal-jemma")).to_contain_text("there are 3 build GPUs")
 
 
 def test_what_somebody_else_changes_comes_in_without_disturbing_what_is_typed(
@@ -287,12 +280,3 @@ def test_an_admin_of_a_project_changes_who_is_in_it_and_the_projects_inside(
         expect(page.get_by_test_id("message")).to_be_empty()
     finally:
         projects.people.administers.clear()
-
-
-def test_the_table_of_projects_fits_with_its_buttons_on_1000_pixels(admin: Page) -> None:
-    admin.set_viewport_size({"width": 1000, "height": 900})
-    beyond = "(table) => table.scrollWidth - table.closest('main').clientWidth"
-    assert admin.get_by_test_id("projects").evaluate(beyond) <= 0
-    delete = admin.get_by_test_id("delete-nlp").bounding_box()
-    assert delete is not None
-    assert delete["x"] + delete["width"] <= 1000 - 16
