@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from springtide.hub_extension.api import permissions
@@ -99,10 +101,9 @@ def test_a_token_does_not_show_in_logs():
     assert "secret" not in repr(caller_of({"name": "x"}, "secret"))
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-@pytest.mark.parametrize("mode", ["", "navigate", "cors", "no-cors", "same-origin", "websocket"])
-@pytest.mark.parametrize("destination", ["", "empty", "document", "iframe", "object", "embed", "script", "worker"])
-def test_only_a_page_that_opens_in_a_tab_is_a_page_view(method, mode, destination):
-    assert is_page_view(method, mode, destination) is (
-        (method, mode, destination) == ("GET", "navigate", "document")
-    )
+def test_only_a_page_that_opens_in_a_tab_is_a_page_view():
+    methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+    modes = ["", "navigate", "cors", "no-cors", "same-origin", "websocket"]
+    destinations = ["", "empty", "document", "iframe", "object", "embed", "script", "worker"]
+    views = [each for each in itertools.product(methods, modes, destinations) if is_page_view(*each)]
+    assert views == [("GET", "navigate", "document")]

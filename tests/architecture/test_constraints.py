@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 
-import pytest
 from import_graph import ROOT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -24,11 +23,12 @@ DECLARED = [
 ]
 
 
-@pytest.mark.parametrize("requirement", DECLARED, ids=lambda requirement: requirement.name)
-def test_a_dependency_is_pinned_within_its_bounds(requirement: Requirement) -> None:
-    if requirement.marker is None or requirement.marker.evaluate():
-        version = PINNED[canonicalize_name(requirement.name)]
-        assert requirement.specifier.contains(version), f"{requirement} is pinned to {version}: `make constraints`"
+def test_a_dependency_is_pinned_within_its_bounds() -> None:
+    installed = [each for each in DECLARED if each.marker is None or each.marker.evaluate()]
+    pinned = {str(each): PINNED.get(canonicalize_name(each.name)) for each in installed}
+    wrong = [each for each in installed if not each.specifier.contains(pinned[str(each)] or "0")]
+    assert len(installed) > 50
+    assert [f"{each} is pinned to {pinned[str(each)]}: `make constraints`" for each in wrong] == []
 
 
 def test_every_line_is_one_exact_version() -> None:

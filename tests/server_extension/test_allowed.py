@@ -56,12 +56,11 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("path", HOSTILE)
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_nothing_but_the_listed_paths_is_passed_on(path: str, method: str) -> None:
-    refused = target(method, path, {})
-    assert isinstance(refused, Problem)
-    assert refused.status == 404
+def test_nothing_but_the_listed_paths_is_passed_on(method: str) -> None:
+    answers = {path: target(method, path, {}) for path in HOSTILE}
+    passed_on = {path for path, each in answers.items() if not isinstance(each, Problem) or each.status != 404}
+    assert passed_on == set()
 
 
 @pytest.mark.parametrize(

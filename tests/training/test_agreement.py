@@ -58,6 +58,7 @@ class Run:
 
     def __init__(self, gang: Sequence[Process], seed: int, *, lockstep: bool = False, limit: int = 20_000) -> None:
         self.gang = gang
+        self.seed = seed
         self.turns = Turns(seed, limit)
         self.lockstep = lockstep
         self.board = SharedBoard(self.turns)
@@ -117,41 +118,41 @@ class Run:
         """All answers are those of one step: before it none pauses, from it on all do."""
         no = [step for process in self.gang for step, pause in process.answers.items() if not pause]
         yes = [step for process in self.gang for step, pause in process.answers.items() if pause]
-        assert not yes or max(no, default=0) < min(yes), [process.answers for process in self.gang]
+        assert not yes or max(no, default=0) < min(yes), (self.seed, [process.answers for process in self.gang])
 
     def ends(self) -> None:
-        assert self.turns.left >= 0, "they wait for each other"
-        assert all(process.paused or process.step == LAST for process in self.gang)
+        assert self.turns.left >= 0, f"they wait for each other with seed {self.seed}"
+        assert all(process.paused or process.step == LAST for process in self.gang), self.seed
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_all_pause_at_one_step_however_unevenly_they_run(seed: int) -> None:
-    drawn = Turns(seed).drawn
-    world = drawn.choice((2, 3, 5))
-    gang = [Process(pace=drawn.choice((1, 1, 2, 9)), late=drawn.choice((0, 0, 40))) for _ in range(world)]
-    for process in drawn.sample(gang, drawn.randrange(1, world + 1)):
-        process.asked = drawn.randrange(25)
-    run = Run(gang, seed)
-    run.agrees()
-    run.ends()
+def test_all_pause_at_one_step_however_unevenly_they_run() -> None:
+    for seed in SEEDS:
+        drawn = Turns(seed).drawn
+        world = drawn.choice((2, 3, 5))
+        gang = [Process(pace=drawn.choice((1, 1, 2, 9)), late=drawn.choice((0, 0, 40))) for _ in range(world)]
+        for process in drawn.sample(gang, drawn.randrange(1, world + 1)):
+            process.asked = drawn.randrange(25)
+        run = Run(gang, seed)
+        run.agrees()
+        run.ends()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_processes_that_wait_for_each_other_in_every_step_never_hang(seed: int) -> None:
-    drawn = Turns(seed).drawn
-    gang = [Process(pace=drawn.choice((1, 3)), stride=drawn.choice((1, 1, 2, 5))) for _ in range(3)]
-    drawn.choice(gang).asked = 30 + drawn.randrange(30)
-    run = Run(gang, seed, lockstep=True)
-    run.ends()
-    assert len({max(process.answers) for process in gang if process.paused}) <= 1
+def test_processes_that_wait_for_each_other_in_every_step_never_hang() -> None:
+    for seed in SEEDS:
+        drawn = Turns(seed).drawn
+        gang = [Process(pace=drawn.choice((1, 3)), stride=drawn.choice((1, 1, 2, 5))) for _ in range(3)]
+        drawn.choice(gang).asked = 30 + drawn.randrange(30)
+        run = Run(gang, seed, lockstep=True)
+        run.ends()
+        assert len({max(process.answers) for process in gang if process.paused}) <= 1, seed
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_when_one_dies_the_others_still_give_no_two_answers(seed: int) -> None:
-    drawn = Turns(seed).drawn
-    gang = [Process(asked=drawn.randrange(20)) for _ in range(3)]
-    drawn.choice(gang).dies = 1 + drawn.randrange(20)
-    Run(gang, seed, limit=1500).agrees()
+def test_when_one_dies_the_others_still_give_no_two_answers() -> None:
+    for seed in SEEDS:
+        drawn = Turns(seed).drawn
+        gang = [Process(asked=drawn.randrange(20)) for _ in range(3)]
+        drawn.choice(gang).dies = 1 + drawn.randrange(20)
+        Run(gang, seed, limit=1500).agrees()
 
 
 def test_without_a_pause_all_go_on_to_their_end() -> None:
