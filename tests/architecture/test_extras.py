@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -77,12 +78,21 @@ def extras_of(module: str) -> tuple[str, ...]:
     return EXTRAS_OF[module]
 
 
-@cache
 def imported(path: Path, *, at_once: bool) -> frozenset[str]:
     """The packages of others that a file imports: when it is imported itself, or also later."""
+    return imports_of(path)[0 if at_once else 1]
+
+
+@cache
+def imports_of(path: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """The packages of others that a file imports when it is imported itself, and all that it ever imports."""
     tree = ast.parse(path.read_text())
+    return packages_of(tree.body), packages_of(ast.walk(tree))
+
+
+def packages_of(nodes: Iterable[ast.AST]) -> frozenset[str]:
     names: set[str] = set()
-    for node in tree.body if at_once else ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level:

@@ -21,7 +21,7 @@ class KernelNotebook:
         self._user = user
         self._authorization = f"Authorization: token {token}"
         headers = {"Authorization": f"token {token}"}
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=PATIENCE_S, trust_env=False)
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=PATIENCE_S, trust_env=False, verify=False)
         self._kernel = ""
 
     def __enter__(self) -> Self:

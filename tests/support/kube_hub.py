@@ -117,7 +117,7 @@ class KubeHub:
             "config": config,
         }
         headers = {"Authorization": f"token {TESTS_TOKEN}"}
-        self.api = httpx.Client(base_url=self._hub_api, headers=headers, timeout=60)
+        self.api = httpx.Client(base_url=self._hub_api, headers=headers, timeout=60, verify=False)
         self._env = {**cluster.env, "KUBECONFIG": str(kubeconfig or cluster.kubeconfig)}
         self._settings = settings
         self._processes: dict[str, Daemon] = {}
@@ -255,7 +255,7 @@ class KubeHub:
     @contextlib.contextmanager
     def browser(self, user: str) -> Iterator[httpx.Client]:
         """Yield a browser in which a user has logged in."""
-        with httpx.Client(base_url=self.url, follow_redirects=True, timeout=60) as browser:
+        with httpx.Client(base_url=self.url, follow_redirects=True, timeout=60, verify=False) as browser:
             page = browser.get("/hub/login")
             form = {"username": user, "password": "any", "_xsrf": page.cookies["_xsrf"]}
             browser.post("/hub/login", data=form).raise_for_status()

@@ -149,7 +149,7 @@ def test_with_a_public_address_people_log_in_at_it_and_find_the_pool_on_its_subd
         public = subdomains(helm, machine, ports)
         pool = f"http://springtide--service.hub.localhost:{ports.proxy}/services/springtide"
         opened = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
-        with httpx.Client(transport=ToThisMachine(), follow_redirects=True, timeout=60) as browser:
+        with httpx.Client(transport=ToThisMachine(verify=False), follow_redirects=True, timeout=60) as browser:
             health = f"{pool}/api/v1/health"
             until("the service", lambda: answered(browser, health), seconds=PATIENCE_S)
             page = browser.get(f"{pool}/pool", headers=opened)

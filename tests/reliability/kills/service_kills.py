@@ -57,7 +57,8 @@ class KilledPool:
         self.accepted: dict[str, str] = {}
         self.figures = KillFigures(jobs)
         self._port = free_port()
-        self._url = f"http://127.0.0.1:{self._port}/services/springtide/api/v1"
+        url = f"http://127.0.0.1:{self._port}/services/springtide/api/v1"
+        self._asking = httpx.Client(base_url=url, timeout=10, trust_env=False, verify=False)
         self._process: subprocess.Popen[bytes] | None = None
         self._set_boot_id()
 
@@ -145,9 +146,7 @@ class KilledPool:
         """Return the answer, None while the service is away."""
         headers = {"Authorization": "token susan"}
         try:
-            answer = httpx.request(
-                method, self._url + path, json=body, headers=headers, timeout=10, trust_env=False
-            )
+            answer = self._asking.request(method, path, json=body, headers=headers)
         except httpx.HTTPError:
             return None
         if answer.status_code == 503:
@@ -196,6 +195,7 @@ class KilledPool:
 
     def close(self) -> None:
         """End everything."""
+        self._asking.close()
         if self._process is not None and self._process.poll() is None:
             self.kill()
         for pid in list(processes_of(self.state)):
