@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from local_bench import LocalBench
+from local_bench import LocalBench, account_bench
 
 from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.executors.accounts import Accounts
 from springtide.scheduler.executors.base import ExitKind
 
 READS = """
@@ -40,13 +39,8 @@ def digits() -> Iterator[Path]:
 
 @pytest.fixture
 async def bench() -> AsyncIterator[LocalBench]:
-    state = Path(tempfile.mkdtemp(prefix="springtide-test-"))
-    state.chmod(0o711)
-    bench = LocalBench(state, accounts=Accounts(state))
-    await bench.open()
-    yield bench
-    await bench.close()
-    shutil.rmtree(state)
+    async with account_bench() as bench:
+        yield bench
 
 
 @pytest.mark.root

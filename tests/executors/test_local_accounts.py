@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
-import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from executor_bench import read_output
-from local_bench import LocalBench
+from local_bench import LocalBench, account_bench
 
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Accounts
 from springtide.scheduler.executors.base import ExecutorError, ExitKind
@@ -27,13 +25,8 @@ WAITS = "trap 'exit 75' TERM; echo ready; while :; do sleep 0.05; done"
 
 @pytest.fixture
 async def bench() -> AsyncIterator[LocalBench]:
-    state = Path(tempfile.mkdtemp(prefix="springtide-test-"))
-    state.chmod(0o711)
-    bench = LocalBench(state, accounts=Accounts(state))
-    await bench.open()
-    yield bench
-    await bench.close()
-    shutil.rmtree(state)
+    async with account_bench() as bench:
+        yield bench
 
 
 async def test_a_job_has_the_rights_of_its_user_and_no_others(bench: LocalBench) -> None:

@@ -138,7 +138,7 @@ class Bench(ABC):
     async def running(self, key: AttemptKey, says: bytes = b"ready\n", rank: int = 0) -> None:
         """Wait until the attempt runs and its log contains a text: a whole line, which may arrive in pieces."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self.patience):
                 while True:
                     self._news.clear()
                     status = await self.status(key)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from cluster import Cluster
 from executor_bench import PATIENCE, Bench
+from node_images import image
+from real_node import RealNode, volume
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptSpec, AttemptStatus
 from springtide.scheduler.executors.kubernetes.executor import KubernetesExecutor
@@ -127,6 +130,39 @@ class KubeBench(Bench):
     def end_pod(self, code: int, job: str = "job", rank: int = 0) -> None:
         """End a worker with an exit code."""
         self.cluster.end_pod(self.namespace, f"st-{job}-1-{rank}", code)
+
+
+class ContainerBench(KubeBench):
+    """The bench on real nodes with the notebook image; waits as long as containers take on a busy machine.
+
+    Each node has 2 GPUs.
+    """
+
+    patience = 120.0
+
+    def __init__(self, cluster: Cluster, namespace: str, state: Path, *nodes: RealNode, **options: Any) -> None:
+        self.nodes = nodes
+        given = {"images": (image("notebook"),), "node_selector": {}}
+        static = tuple({"name": node.name, "gpus": 2} for node in nodes)
+        super().__init__(cluster, namespace, state, static_nodes=static, **(given | options))
+
+    @property
+    def train_node(self) -> str:
+        return self.nodes[0].name
+
+
+@asynccontextmanager
+async def restricted_bench(
+    cluster: Cluster, namespace: str, state: Path, node: RealNode, **options: Any
+) -> AsyncIterator[KubeBench]:
+    """Yield a started executor in a namespace that accepts restricted pods only; its files are on a claim."""
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    cluster.request("PATCH", f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
+    bench = ContainerBench(cluster, namespace, state, node, jobs_claim="jobs", jobs_host_path=None, **options)
+    with volume(cluster, state, claim=(namespace, "jobs")):
+        await bench.open()
+        yield bench
+        await bench.shut()
 
 
 async def eventually(holds: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import suppress
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from executor_bench import PATIENCE, Bench
 from processes import alive
 
+from springtide.scheduler.executors.accounts import Accounts
 from springtide.scheduler.executors.base import AttemptKey
 from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.telemetry import Machine, discover
@@ -67,6 +70,18 @@ class LocalBench(Bench):
         log, known = await self.log(job, rank), await self.executor.attempts()
         assert len(found) >= count, f"{count} numbers were expected; the log has {log!r}; {known}"
         return found
+
+
+@asynccontextmanager
+async def account_bench() -> AsyncIterator[LocalBench]:
+    """Yield a started executor whose jobs run as their users' accounts, which may enter its state directory."""
+    with tempfile.TemporaryDirectory(prefix="springtide-test-") as directory:
+        state = Path(directory)
+        state.chmod(0o711)
+        bench = LocalBench(state, accounts=Accounts(state))
+        await bench.open()
+        yield bench
+        await bench.close()
 
 
 async def dead(pid: int) -> None:

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from kube_bench import KubeBench
-from node_images import image
-from real_node import RealNode, volume
+from kube_bench import KubeBench, restricted_bench
+from real_node import RealNode
 from real_pods import Pods
 
 from springtide.scheduler.executors.base import Reported
-from springtide.scheduler.model import Worker
 
 ASSIGNED = 1_000_680_000
 WRITES = """
@@ -41,38 +39,15 @@ print(os.getuid(), os.getgid(), job.restore().state)
 """
 
 
-class PatientBench(KubeBench):
-    """Waits for as long as containers take to start on a busy machine."""
-
-    patience = 120.0
-
-
 @pytest.fixture
-async def bench(
-    cluster: Cluster, namespace: str, pods: Pods, real_node: RealNode, tmp_path: Path
-) -> AsyncIterator[KubeBench]:
-    """The executor, in a namespace that accepts restricted pods only."""
-    assert pods.namespace == namespace
-    bench = PatientBench(
-        cluster,
-        namespace,
-        tmp_path / "state",
-        jobs_claim="jobs",
-        jobs_host_path=None,
-        images=(image("notebook"),),
-        node_selector={},
-        static_nodes=({"name": real_node.name, "gpus": 2},),
-        run_as=ASSIGNED,
-        fs_group=0,
-    )
-    with volume(cluster, tmp_path / "state", claim=(namespace, "jobs")):
-        await bench.open()
+async def bench(cluster: Cluster, namespace: str, real_node: RealNode, tmp_path: Path) -> AsyncIterator[KubeBench]:
+    options = {"run_as": ASSIGNED, "fs_group": 0}
+    async with restricted_bench(cluster, namespace, tmp_path / "state", real_node, **options) as bench:
         yield bench
-        await bench.shut()
 
 
-async def test_a_job_starts_reports_and_saves(bench: KubeBench, real_node: RealNode) -> None:
-    spec = bench.spec(("python3", "-c", TRAINS), placement=(Worker(0, real_node.name, (0,)),))
+async def test_a_job_starts_reports_and_saves(bench: KubeBench) -> None:
+    spec = bench.spec(("python3", "-c", TRAINS))
     ended = (await bench.run(spec)).exit
     assert ended is not None
     log = await bench.log(spec.key.job)

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from kube_bench import KubeBench
-from node_images import image
+from kube_bench import KubeBench, restricted_bench
 from real_node import RealNode, volume
 
 from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.model import Worker
 
 READS = """
 from springtide.training import current_job
@@ -28,35 +26,14 @@ for name in ("digits", "whole"):
 """
 
 
-class PatientBench(KubeBench):
-    """Waits for as long as containers take to start on a busy machine."""
-
-    patience = 120.0
-
-
 @pytest.fixture
 async def bench(cluster: Cluster, namespace: str, real_node: RealNode, tmp_path: Path) -> AsyncIterator[KubeBench]:
-    """The executor, in a namespace that accepts restricted pods only."""
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    cluster.request("PATCH", f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}})
-    bench = PatientBench(
-        cluster,
-        namespace,
-        tmp_path / "state",
-        jobs_claim="jobs",
-        jobs_host_path=None,
-        images=(image("notebook"),),
-        node_selector={},
-        static_nodes=({"name": real_node.name, "gpus": 2},),
-    )
-    with volume(cluster, tmp_path / "state", claim=(namespace, "jobs")):
-        await bench.open()
+    async with restricted_bench(cluster, namespace, tmp_path / "state", real_node) as bench:
         yield bench
-        await bench.shut()
 
 
 async def test_a_job_reads_its_datasets_and_cannot_write_although_the_files_are_its_own(
-    bench: KubeBench, cluster: Cluster, namespace: str, real_node: RealNode, tmp_path: Path
+    bench: KubeBench, cluster: Cluster, namespace: str, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
     (data / "digits").mkdir(parents=True)
@@ -68,9 +45,7 @@ async def test_a_job_reads_its_datasets_and_cannot_write_although_the_files_are_
         Dataset("whole", claim="data"),
     )
     with volume(cluster, data, claim=(namespace, "data")):
-        spec = bench.spec(
-            ("python3", "-c", READS), placement=(Worker(0, real_node.name, (0,)),), datasets=datasets
-        )
+        spec = bench.spec(("python3", "-c", READS), datasets=datasets)
         ended = (await bench.run(spec)).exit
         assert ended is not None
         log = await bench.log(spec.key.job)

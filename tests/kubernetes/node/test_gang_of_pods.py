@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from kube_bench import KubeBench
-from node_images import image
+from kube_bench import ContainerBench, KubeBench
 from real_node import RealNode
 
 from springtide.scheduler.executors.base import AttemptKey, Reported
@@ -37,20 +35,11 @@ for step in range(done, 100_000):
 """The second worker takes twice as long for a step as the first one, and they share nothing but files."""
 
 
-class PatientBench(KubeBench):
-    """Waits for as long as containers take to start on a busy machine."""
-
-    patience = 120.0
-
-
 @pytest.fixture
 async def bench(
     cluster: Cluster, namespace: str, real_node: RealNode, real_build_node: RealNode, tmp_path: Path
 ) -> AsyncIterator[KubeBench]:
-    nodes = tuple({"name": node.name, "gpus": 2} for node in (real_node, real_build_node))
-    bench = PatientBench(
-        cluster, namespace, tmp_path / "state", images=(image("notebook"),), node_selector={}, static_nodes=nodes
-    )
+    bench = ContainerBench(cluster, namespace, tmp_path / "state", real_node, real_build_node)
     await bench.open()
     yield bench
     await bench.shut()
@@ -71,10 +60,9 @@ async def test_pods_on_two_nodes_pause_after_the_same_step_and_go_on_from_it(
             grace=GRACE_S,
         )
         await bench.executor.launch(spec)
+        for rank in (0, 1):
+            await bench.running(spec.key, says=f"from {starts[-1]}\n".encode(), rank=rank)
         await bench.until(partial(has_begun, bench, spec.key), "some steps")
-        async with asyncio.timeout(bench.patience):
-            while not all([f"from {starts[-1]}\n" in await bench.log(spec.key.job, rank) for rank in (0, 1)]):
-                await asyncio.sleep(0.1)
         await bench.executor.pause(spec.key)
         ended = (await bench.gone(spec.key)).exit
         assert ended is not None
