@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from pages_service import Service
+from pages_service import Service, Windows
 from playwright.sync_api import Page, expect
 
 from springtide.scheduler import wire
@@ -33,7 +33,7 @@ TRACKERS: dict[str, list[dict[str, str | None]]] = {
 
 
 def test_the_job_page_follows_log_progress_metrics_pauses_and_attempts_and_links_to_trackers(
-    visit: Visit, service: Service
+    visit: Visit, windows: Windows, service: Service
 ) -> None:
     job = service.submit("susan", "python3", "-c", REPORTING, name="digits", source="def train(): ...")
     page = visit("susan", f"jobs/{job.id}")
@@ -62,8 +62,10 @@ def test_the_job_page_follows_log_progress_metrics_pauses_and_attempts_and_links
     expect(page.get_by_test_id("events")).to_contain_text("Attempt 1 paused. It was paused by susan.")
     expect(events.last).to_contain_text("Attempt 2")
 
+    page.close()
+    page = windows.open()
     page.route("**/tracking", lambda route: route.fulfill(json=TRACKERS))
-    page.reload()
+    page.goto(f"{service.url}jobs/{job.id}")
     shown = page.get_by_test_id("tracker-link")
     expect(shown).to_have_text(["MLflow", "<b>TensorBoard</b>", "hostile"])
     expect(shown.first).to_have_attribute("href", TRACKERS["items"][0]["url"] or "")
