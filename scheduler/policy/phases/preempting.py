@@ -100,11 +100,15 @@ class PreemptJobs(Means):
 
     def _has_candidates(self, leaf: ProjectNode) -> bool:
         """Return whether a running job may have to give way to a waiting one; if not, mark the project idle."""
-        heads = self.state.queues[leaf.name].heads()
-        if any(self.promising(leaf, each) for _, each in heads):
-            return True
-        depends = not all(self._might_fit(leaf, each.constraints) for _, each in heads)
-        self._mark_idle(leaf, self._next_rotation(leaf), depends=depends)
+        lowest = self.state.running[leaf.name].lowest_priority()
+        all_heads = self.state.queues[leaf.name].heads()
+        fits = {each: self._might_fit(leaf, each) for each in {head[1].constraints for head in all_heads}}
+        heads = [head for head in all_heads if fits[head[1].constraints]]
+        if heads and lowest is not None:
+            least_served = min(each.service_level for _, each in heads)
+            if -heads[0][0][0] > lowest or self._may_rotate(leaf, least_served):
+                return True
+        self._mark_idle(leaf, self._next_rotation(leaf), depends=len(heads) < len(all_heads))
         return False
 
     def _mark_idle(self, leaf: ProjectNode, until: float, *, depends: bool) -> None:

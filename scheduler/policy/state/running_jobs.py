@@ -60,6 +60,7 @@ class RunningJobs:
         self.on_node: dict[int, int] = {}
         self._firsts: tuple[tuple[int, EvictionKey], ...] | None = None
         self._counts: Counter[int] | None = None
+        self._slots: dict[tuple[int, int], int] = {}
 
     def add(self, job: Job) -> None:
         """A job runs."""
@@ -92,9 +93,13 @@ class RunningJobs:
 
     def slots(self, gpus: int, beside: int) -> int:
         """The most workers with ``gpus`` each that fit in their place, were ``beside`` GPUs free on each node."""
-        if self._counts is None:
-            self._counts = Counter(self.on_node.values())
-        return sum((held + beside) // gpus * nodes for held, nodes in self._counts.items())
+        known = self._slots.get((gpus, beside))
+        if known is None:
+            if self._counts is None:
+                self._counts = Counter(self.on_node.values())
+            known = sum((held + beside) // gpus * nodes for held, nodes in self._counts.items())
+            self._slots[gpus, beside] = known
+        return known
 
     @property
     def nodes(self) -> int:
@@ -111,6 +116,7 @@ class RunningJobs:
 
     def _count(self, job: Job, sign: int) -> None:
         self._firsts = self._counts = None
+        self._slots.clear()
         for worker in job.placement:
             node = self._node_states.get(worker.node)
             if node is not None:
