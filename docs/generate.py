@@ -176,8 +176,9 @@ def _code(text: str) -> str:
 
 
 def _flag(option: Option) -> str:
-    values = {Kind.SWITCH: f"/{option.off}", Kind.VARIABLES: " NAME=VALUE", Kind.DURATION: f" {option.example}"}
-    return option.flag + values.get(option.kind, "")
+    values = {Kind.SWITCH: f"/{option.off}", Kind.VARIABLES: " NAME=VALUE"}
+    typed = {Kind.DURATION, Kind.CORES, Kind.MEMORY}
+    return option.flag + (f" {option.example}" if option.kind in typed else values.get(option.kind, ""))
 
 
 def _call(route: Route) -> str:

@@ -87,3 +87,8 @@ def summed(by_type: dict[str, Standing]) -> Standing:
         request=sum(each.request for each in parts),
         by_type=by_type,
     )
+
+
+def machine_of(node: str) -> str:
+    """Return the machine of a node: one with GPUs of several kinds is several nodes (``a``, ``a/mig-1g.5gb``)."""
+    return node.partition("/")[0]

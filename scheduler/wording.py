@@ -159,6 +159,17 @@ def exactly(seconds: float) -> str:
     return " ".join(parts)
 
 
+def cores(number: float) -> str:
+    """Return ``1 core``, ``0.5 cores``, ``16 cores``."""
+    return f"{amount(round(number, 3))} {'core' if number == 1 else 'cores'}"
+
+
+def processing(cpus: float, memory: float) -> str:
+    """Return ``16 cores and 64 GiB of memory``, without a part that is 0."""
+    parts = [cores(cpus)] if cpus else []
+    return listed([*parts, f"{size(round(memory)).replace('.0 ', ' ')} of memory"] if memory else parts)
+
+
 def size(number: int) -> str:
     """Return a number of bytes as ``512 B``, ``1.5 KiB``, ``20.0 MiB`` or ``3.1 GiB``."""
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):

@@ -19,6 +19,7 @@ from msgspec import inspect
 
 from springtide.scheduler import wording
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.resources import quantities
 from springtide.scheduler.wire import durations
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -89,6 +90,10 @@ def words(kind: inspect.Type) -> str:
             return "one of " + ", ".join(names[1].split("|"))
         case inspect.StrType(pattern=durations.PATTERN):
             return f"a duration such as {durations.EXAMPLES}"
+        case inspect.StrType(pattern=quantities.CORES_PATTERN):
+            return f"a number of cores such as {quantities.CORES_EXAMPLES}"
+        case inspect.StrType(pattern=quantities.MEMORY_PATTERN):
+            return f"an amount of memory such as {quantities.MEMORY_EXAMPLES}"
         case inspect.StrType():
             least = f"of at least {kind.min_length} " if kind.min_length else ""
             most = f"of at most {kind.max_length} characters" if kind.max_length else ""

@@ -81,6 +81,8 @@ def variants(job: Job) -> Iterator[tuple[str, Wish]]:
         gpus=job.gpus,
         workers=job.workers,
         min_workers=job.min_workers,
+        cpus=job.cpus,
+        memory=job.memory,
         priority=job.priority,
         preemptible=job.preemptible,
         time_limit=job.time_limit,

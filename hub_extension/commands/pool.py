@@ -12,7 +12,7 @@ import msgspec
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, table
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import AWAY, DRAINED, GpuCell, MeEdit, NodeView, PoolView, ProjectView, TypeNumbers
-from springtide.scheduler.wording import count, free
+from springtide.scheduler.wording import count, free, processing
 
 PROJECT_HEADER = (
     "PROJECT",
@@ -189,9 +189,15 @@ def node_row(node: NodeView) -> tuple[object, ...]:
         len(node.gpus),
         free(node.free),
         f"{state}, simulated" if node.simulated and node.gpu_type != "simulated" else state,
-        node.limits,
+        "; ".join(filter(None, [node.limits, share(node)])),
         ", ".join(f"{who} {number}" for who, number in holders(node.gpus).items()),
     )
+
+
+def share(node: NodeView) -> str:
+    """Return what each GPU of a node comes with, empty where that is unknown."""
+    found = processing(node.cpus_per_gpu, node.memory_per_gpu)
+    return f"{found} per GPU" if found else ""
 
 
 def topology_row(node: NodeView) -> tuple[object, ...]:

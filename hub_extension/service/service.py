@@ -159,13 +159,17 @@ class Springtide(
         "use these uids.",
     ).tag(config=True)
     job_memory = Float(
-        0.0, min=0, help="GiB of memory that each worker of a job may take on this machine; 0 is no limit."
+        0.0,
+        min=0,
+        help="GiB of memory that each worker of a job may take here if it asks for none; 0 is no limit.",
     ).tag(config=True)
     job_processes = Integer(
         0, min=0, help="Processes and threads that each worker of a job may have on this machine; 0 is no limit."
     ).tag(config=True)
     job_cores = Float(
-        0.0, min=0, help="Cores that each worker of a job may use on this machine, with job_cgroup; 0 is no limit."
+        0.0,
+        min=0,
+        help="Cores that each worker of a job may use here if it asks for none, with job_cgroup; 0 is no limit.",
     ).tag(config=True)
     job_disk = Float(
         0.0,

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from springtide.scheduler import wire
+from springtide.scheduler.resources import quantities
 from springtide.scheduler.wire import Option, Surface, durations
 from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wire.shapes import MAX_NAME, Request
@@ -97,6 +98,10 @@ def _property(option: Option) -> dict[str, Any]:
     text = option.help
     if option.kind is Kind.DURATION:
         text += " A number of seconds, or text such as 10m, 2h or 1h30m."
+    elif option.kind is Kind.CORES:
+        text += ' A whole number, or text such as "0.5" or 500m.'
+    elif option.kind is Kind.MEMORY:
+        text += " Text such as 16Gi or 16GB, or a number of bytes."
     has_value = isinstance(option.default, str | int)
     if not has_value and option.default_text != "none":
         text += f" The default is {option.default_text}."
@@ -109,6 +114,8 @@ def _type(option: Option) -> dict[str, Any]:
             return {"type": "integer", "minimum": option.least, "maximum": option.most}
         case Kind.DURATION:
             return {"x-kubernetes-int-or-string": True, "maxLength": durations.MAX_LENGTH}
+        case Kind.CORES | Kind.MEMORY:
+            return {"x-kubernetes-int-or-string": True, "maxLength": quantities.MAX_LENGTH}
         case Kind.PRIORITY:
             return {"x-kubernetes-int-or-string": True, "maxLength": MAX_NAME}
         case Kind.SWITCH:

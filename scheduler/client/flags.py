@@ -16,6 +16,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 METAVARS = {
     Kind.WHOLE: "N",
     Kind.DURATION: "TIME",
+    Kind.CORES: "CORES",
+    Kind.MEMORY: "SIZE",
     Kind.TEXT: "TEXT",
     Kind.TEXTS: "NAME,...",
     Kind.PRIORITY: "NAME|N",

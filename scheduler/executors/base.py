@@ -52,6 +52,7 @@ class AttemptSpec:
     ``image`` is the container image, None on a single machine. ``sweep`` and ``trial`` are the id of the sweep
     that it is a trial of, and its number there; ``history`` is the content of the file `HISTORY` among ``files``,
     which is another one in every attempt. ``requirements`` are packages to install, on a single machine.
+    ``cpus`` and ``memory``, in bytes, are what each worker asked for, 0 for what the executor gives by itself.
     ``test_run`` says that it only shows whether the program runs. ``datasets`` are those that the program reads.
     """
 
@@ -73,6 +74,8 @@ class AttemptSpec:
     history: bytes | None = None
     requirements: tuple[str, ...] = ()
     test_run: bool = False
+    cpus: float = 0.0
+    memory: int = 0
     datasets: tuple[Dataset, ...] = ()
 
 

@@ -38,6 +38,8 @@ def job_environment(
 ) -> dict[str, str]:
     """Return the variables of all workers: the base, overridden by the job's own, overridden by the contract.
 
+    Libraries start as many threads as the job asked for cores, unless the job says otherwise.
+
     Raises `ExecutorError` for a name or value that no environment can contain.
     """
     for key, value in spec.env.items():
@@ -45,7 +47,8 @@ def job_environment(
             raise ExecutorError(
                 f"The environment variable {given(key)} cannot be set: no such name or value is possible."
             )
-    return {**base, **{key: resolve(value, code) for key, value in spec.env.items()}, **contract}
+    threads = {"OMP_NUM_THREADS": str(max(1, int(spec.cpus)))} if spec.cpus else {}
+    return {**base, **threads, **{key: resolve(value, code) for key, value in spec.env.items()}, **contract}
 
 
 def contract(spec: AttemptSpec, places: JobPlaces, directory: Path) -> dict[str, str]:

@@ -15,7 +15,9 @@ from springtide.scheduler.policy.preemption.rules import ReclaimRule
 from springtide.scheduler.policy.preemption.search import VictimSearch
 from springtide.scheduler.policy.reasons import Param, label, of_holders, of_type, quota_of
 from springtide.scheduler.policy.state.cluster_state import ClusterState
+from springtide.scheduler.policy.state.nodes import NodePool, bits
 from springtide.scheduler.policy.state.projects import ProjectNode
+from springtide.scheduler.resources.share import ANY_SHARE, Share, nearest
 
 MAX_NODES = 64
 """How many of the roomiest nodes are searched for the job whose end would help."""
@@ -75,11 +77,13 @@ def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
         about = {"at": full.name, "firm": full.non_preemptible, "quota": full.quota, "gpus": need}
         return Reason("beyond-quota", about)
     pool = state.pool
-    largest = max(pool.sizes(job.gpu_types), default=0)
+    largest = max(pool.sizes(job.gpu_types, job.share), default=0)
     about = {"workers": job.min_workers, "gpus": job.gpus, "gpu_types": tuple(job.gpu_types)}
+    if not largest and (largest_share := _largest_share(pool, job)) is not None:
+        return Reason("share-too-large", {**about, **largest_share})
     if job.gpus > largest:
         return Reason("too-large", {**about, "largest": largest})
-    slots = pool.capacity(job.gpus, job.gpu_types)
+    slots = pool.capacity(job.gpus, job.gpu_types, job.share)
     if job.min_workers > slots:
         return Reason("gang-too-large", {**about, "most": slots})
     return None
@@ -116,7 +120,7 @@ def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
 def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, position: int) -> dict[str, Param]:
     """What the job needs, how much of it is free, and what the project ``project_node`` holds of its quota."""
     pool = state.pool
-    within = pool.mask_for(job.gpu_types)
+    within = pool.mask_for(job.gpu_types, job.share)
     most = max((free for free, nodes in enumerate(pool.buckets) if nodes & within), default=0)
     return {
         "project": job.project,
@@ -134,7 +138,31 @@ def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, positi
         "node_free": most,
         "room": pool.slots(job.gpus, within),
         "reserved": pool.reserved,
+        **_suitable(pool, job, within),
     }
+
+
+def _suitable(pool: NodePool, job: Job, within: int) -> dict[str, Param]:
+    """How many nodes come with the cores and the memory that the job asks for, unless all do."""
+    every = pool.mask_for(job.gpu_types, ANY_SHARE)
+    if within == every:
+        return {}
+    return {**_processing(job, job.share), "suitable": within.bit_count(), "nodes": every.bit_count()}
+
+
+def _processing(job: Job, share: Share) -> dict[str, Param]:
+    """The cores and the memory of one worker."""
+    return {"cpus": share.cpus * job.gpus, "memory": share.memory * job.gpus}
+
+
+def _largest_share(pool: NodePool, job: Job) -> dict[str, Param] | None:
+    """What a worker asks for, and what its GPUs come with where that is nearest to it; None without nodes."""
+    nodes = bits(pool.mask_for(job.gpu_types, ANY_SHARE))
+    shares = [pool.node_states[index].node.share for index in nodes]
+    if not shares:
+        return None
+    most = _processing(job, nearest(job.share, shares))
+    return {**_processing(job, job.share), "most_cpus": most["cpus"], "most_memory": most["memory"]}
 
 
 def _beyond_share(state: ClusterState, leaf: ProjectNode, need: int) -> dict[str, Param] | None:
@@ -167,7 +195,8 @@ def _helpful(state: ClusterState, job: Job, over: ProjectNode | None) -> dict[st
         return {}
     pool = state.pool
     best: tuple[tuple[int, bool, int, str], Job] | None = None
-    for node_state in islice(pool.with_free(pool.roomiest_first, pool.mask_for(job.gpu_types)), MAX_NODES):
+    within = pool.mask_for(job.gpu_types, job.share)
+    for node_state in islice(pool.with_free(pool.roomiest_first, within), MAX_NODES):
         for job_id, mask in node_state.jobs.items():
             other = state.jobs[job_id]
             if over is not None and not _makes_up(state, other, job, over):

@@ -24,6 +24,7 @@ from springtide.scheduler.model import (
     Snapshot,
     Standing,
 )
+from springtide.scheduler.resources.share import Share
 
 GpuSlot = tuple[str, int]
 """One GPU: the name of its node and its index on that node."""
@@ -40,6 +41,7 @@ class Kind:
     gpu_types: tuple[str, ...]
     require: str | None
     not_before: float
+    share: Share
 
     @property
     def need(self) -> int:
@@ -50,7 +52,14 @@ class Kind:
 def kind_of(job: Job) -> Kind:
     """Return the kind of a job."""
     return Kind(
-        job.project, job.preemptible, job.gpus, job.min_workers, job.gpu_types, job.require, job.not_before
+        job.project,
+        job.preemptible,
+        job.gpus,
+        job.min_workers,
+        job.gpu_types,
+        job.require,
+        job.not_before,
+        job.share,
     )
 
 

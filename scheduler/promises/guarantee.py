@@ -9,6 +9,7 @@ from typing import TypeAlias
 from springtide.scheduler.model import Environment, Job, Node, Phase
 from springtide.scheduler.promises.books import Account, Books, Kind, gpu_slots, kind_of
 from springtide.scheduler.promises.breach import Breach, Promise
+from springtide.scheduler.resources.share import ANY_SHARE, Share
 
 Owed: TypeAlias = tuple[str, str]
 """A GPU type, and a project that is owed GPUs of it."""
@@ -20,7 +21,8 @@ class GuaranteeMeter:
     Each GPU type is measured by itself. Time counts only beyond one minimum run time plus grace period, and from
     the project's last start on. Only guarantees that can be kept count: the quotas of the project, of its siblings
     and of its ancestors add up, and the job fits on the nodes beside the jobs that are not to be paused. Jobs that
-    require a topology domain are left out.
+    require a topology domain are left out, and those that ask for more cores or memory than some nodes of the
+    type have for each GPU.
     """
 
     def __init__(self, books: Books) -> None:
@@ -91,6 +93,7 @@ class GuaranteeMeter:
             and account.held[kind.project] + kind.need <= account.quota(kind.project)
             and kind.not_before <= now
             and kind.require is None
+            and _runs_anywhere(books, gpu_type, kind.share)
             and sound(books, account, kind.project)
             and placeable(books, account, kind)
         )
@@ -116,7 +119,7 @@ def placeable(books: Books, account: Account, kind: Kind) -> bool:
 
     These are the jobs that are not preemptible, on their GPUs; and the running jobs of its own project and of
     projects within their quotas, and of the others as many as their quotas protect, on any GPUs that fit, or on
-    their own GPUs if they require a topology domain.
+    their own GPUs if they require a topology domain or cannot run on every node.
     """
     room = {node.name: node.gpus - len(node.taken) for node in _nodes(books, account.gpu_type)}
     movable: list[int] = []
@@ -125,7 +128,8 @@ def placeable(books: Books, account: Account, kind: Kind) -> bool:
         if books.account_of(job) is not account:
             continue
         stays = job.project == kind.project or _protected(books, account, job.project, kind.project)
-        if not job.preemptible or (stays and job.require is not None):
+        bound = job.require is not None or not _runs_anywhere(books, account.gpu_type, job.share)
+        if not job.preemptible or (stays and bound):
             for node, _ in gpu_slots(job.placement):
                 if node in room:
                     room[node] -= 1
@@ -146,6 +150,11 @@ def _kept(jobs: list[Job], quota: float) -> list[int]:
             quota -= gpus
             kept.append(gpus)
     return kept
+
+
+def _runs_anywhere(books: Books, gpu_type: str, share: Share) -> bool:
+    """Return whether all nodes of a type have what is asked for with each GPU."""
+    return share == ANY_SHARE or all(node.share.holds(share) for node in _nodes(books, gpu_type))
 
 
 def _nodes(books: Books, gpu_type: str) -> list[Node]:

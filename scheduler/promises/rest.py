@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from springtide.scheduler.model import WITHIN_NODES, Job, Phase
+from springtide.scheduler.model import WITHIN_NODES, Job, Node, Phase
 from springtide.scheduler.promises.books import Books, GpuSlot, Kind, gpu_slots, kind_of
 from springtide.scheduler.promises.breach import Breach, Promise
+from springtide.scheduler.resources.share import ANY_SHARE
 
 
 def check_state(books: Books) -> tuple[Breach, ...]:
@@ -75,6 +76,11 @@ def fitting_types(books: Books, kind: Kind) -> set[str]:
     if kind.require is not None:
         return _types_with_domain(books, kind, kind.require)
     room: Counter[str] = Counter()
+    if kind.share != ANY_SHARE:
+        for name, free in books.free.items():
+            if _may_hold(books.nodes[name], kind):
+                room[books.nodes[name].gpu_type] += free // kind.gpus
+        return {gpu_type for gpu_type, workers in room.items() if workers >= kind.min_workers}
     for (gpu_type, free), nodes in books.rooms.items():
         if free >= kind.gpus and (not kind.gpu_types or gpu_type in kind.gpu_types):
             room[gpu_type] += free // kind.gpus * nodes
@@ -85,7 +91,7 @@ def _types_with_domain(books: Books, kind: Kind, level: str) -> set[str]:
     room: Counter[tuple[str, object]] = Counter()
     for name, free in books.free.items():
         node = books.nodes[name]
-        if free < kind.gpus or (kind.gpu_types and node.gpu_type not in kind.gpu_types):
+        if free < kind.gpus or not _may_hold(node, kind):
             continue
         groups = node.groups(level)
         for at, group in enumerate(groups):
@@ -95,6 +101,10 @@ def _types_with_domain(books: Books, kind: Kind, level: str) -> set[str]:
             domain = name if level in {"node", *WITHIN_NODES} else node.labels.get(level, ("", name))
             room[node.gpu_type, domain] += free // kind.gpus
     return {gpu_type for (gpu_type, _), workers in room.items() if workers >= kind.min_workers}
+
+
+def _may_hold(node: Node, kind: Kind) -> bool:
+    return (not kind.gpu_types or node.gpu_type in kind.gpu_types) and node.share.holds(kind.share)
 
 
 def _unclaimed(books: Books, slot: GpuSlot) -> bool:

@@ -12,11 +12,14 @@ from msgspec import Meta, Struct
 from springtide.scheduler.model import Surplus
 from springtide.scheduler.scenario.document import ScenarioError
 from springtide.scheduler.wire.shapes import Count, Positive
+from springtide.scheduler.wire.submission import CoresText, MemoryText
 from springtide.scheduler.wording import given
 
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
 Label = Annotated[str, Meta(max_length=253)]
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
+Cores = Annotated[float, Meta(gt=0, le=1e9)] | CoresText
+Bytes = Annotated[int, Meta(ge=1)] | MemoryText
 Priority = Annotated[int, Meta(ge=0, le=1_000_000)]
 
 
@@ -25,7 +28,10 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class NodePart(Part, frozen=True, kw_only=True):
-    """A train node. ``islands`` group GPU indices by the fastest link, ``sockets`` by processor."""
+    """A train node. ``islands`` group GPU indices by the fastest link, ``sockets`` by processor.
+
+    ``cpus`` and ``memory`` are the cores and the bytes of the node, of which each GPU comes with an equal part.
+    """
 
     name: Name
     gpus: Count
@@ -34,6 +40,8 @@ class NodePart(Part, frozen=True, kw_only=True):
     islands: list[list[Count]] = []
     sockets: list[list[Count]] = []
     available: bool = True
+    cpus: Cores | None = None
+    memory: Bytes | None = None
 
 
 class ProjectPart(Part, frozen=True, kw_only=True):
@@ -48,7 +56,10 @@ class ProjectPart(Part, frozen=True, kw_only=True):
 
 
 class JobPart(Part, frozen=True, kw_only=True):
-    """A job. ``placed`` names the node of each worker that runs; ``duration`` is its whole run time."""
+    """A job. ``placed`` names the node of each worker that runs; ``duration`` is its whole run time.
+
+    ``cpus`` and ``memory`` are what each worker asks for.
+    """
 
     name: Name
     project: Name
@@ -64,6 +75,8 @@ class JobPart(Part, frozen=True, kw_only=True):
     gpu_types: list[Label] = []
     require: Name | None = None
     prefer: Name | None = None
+    cpus: Cores | None = None
+    memory: Bytes | None = None
     rotate: bool = True
     placed: list[Name | None] = []
 

@@ -19,7 +19,7 @@ from springtide.scheduler.sentences.sentence import (
     state,
     typed_gpus,
 )
-from springtide.scheduler.wording import amount, count, duration, gpus, ordinal_place, plural, quoted
+from springtide.scheduler.wording import amount, count, duration, gpus, ordinal_place, plural, processing, quoted
 
 
 def _held(_: Params) -> Sentences:
@@ -91,6 +91,24 @@ def _too_large(p: Params) -> Sentences:
     yield change("It can start once there is such a node.")
 
 
+def _share_too_large(p: Params) -> Sentences:
+    who = "Each worker" if number(p, "workers") > 1 else "It"
+    asked, most = (processing(real(p, f"{way}cpus"), real(p, f"{way}memory")) for way in ("", "most_"))
+    need = _gpus(p)
+    yield state(f"{who} needs {asked} with {need}, and no node has that for {need}: the nearest has {most}.")
+    yield change("It can start once there is such a node, or with more GPUs per worker.")
+
+
+def _suitable(p: Params) -> Sentences:
+    """Tell on how many nodes a worker can run that asks for cores or memory, if not on all."""
+    if "suitable" in p:
+        asked, suitable = processing(real(p, "cpus"), real(p, "memory")), number(p, "suitable")
+        nodes = count(number(p, "nodes"), _typed(p, "node"))
+        yield state(
+            f"Only {amount(suitable)} of {nodes} {plural(suitable, 'has', 'have')} {asked} for {_gpus(p)}."
+        )
+
+
 def _gang_too_large(p: Params) -> Sentences:
     most = number(p, "most")
     have = f"all {_typed(p, 'node')}s together have room for {amount(most)}"
@@ -128,6 +146,7 @@ def _room(p: Params) -> Sentences:
         yield state(f"Waiting for {what}{' on one node' if need > 1 else ''}: none is free.")
     else:
         yield state(f"Waiting for {what} on one node: no node has more than {amount(free)} free.")
+    yield from _suitable(p)
     if aside := number(p, "reserved"):
         yield state(f"Other jobs have reservations for {typed_gpus(p, aside)}.")
     yield state(f"The project {quoted_name(p, 'at')} {_holds(p)}.")
@@ -236,6 +255,7 @@ WAITING: Table = {
     "limit-held": _limit_held,
     "beyond-quota": _beyond_quota,
     "too-large": _too_large,
+    "share-too-large": _share_too_large,
     "gang-too-large": _gang_too_large,
     "awaits-pause": _awaits,
     "next": _next,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from springtide.scheduler.gpu_models import DeclaredTypes
+from springtide.scheduler.resources.share import share_of
 from springtide.scheduler.telemetry import nvml
 from springtide.scheduler.telemetry.machine import GpuCount, Machine, SimulatedMachine, TelemetryError
+from springtide.scheduler.telemetry.processor import machine_capacity
 
 MAX_SIMULATED = 4096
 """Maximum number of simulated GPUs."""
@@ -17,6 +21,8 @@ def discover(
 ) -> Machine:
     """Return this machine, with ``build_gpus`` of its GPUs for notebooks and the others for jobs.
 
+    Each of its GPUs comes with an equal part of its cores and of its memory.
+
     Its GPUs are ``simulated`` ones if that is given, as a number or as a number for each type; else those that
     NVML finds, else `DEFAULT_SIMULATED_TRAIN` plus ``build_gpus`` simulated ones. Raises `TelemetryError` if there
     are fewer GPUs than ``build_gpus``, or if ``simulated`` is out of range.
@@ -24,7 +30,7 @@ def discover(
     if simulated is None:
         devices = nvml.devices()
         if devices:
-            return nvml.NvmlMachine(devices, build_gpus, types)
+            return _with_shares(nvml.NvmlMachine(devices, build_gpus, types))
         simulated = (
             DEFAULT_SIMULATED_TRAIN + build_gpus
             if isinstance(build_gpus, int)
@@ -34,7 +40,14 @@ def discover(
     if min(numbers, default=0) < 1 or sum(numbers) > MAX_SIMULATED:
         told = simulated if isinstance(simulated, int) else dict(simulated)
         raise TelemetryError(f"Between 1 and {MAX_SIMULATED} GPUs can be simulated, not {told}.")
-    return SimulatedMachine(simulated, build_gpus, types)
+    return _with_shares(SimulatedMachine(simulated, build_gpus, types))
+
+
+def _with_shares(machine: Machine) -> Machine:
+    capacity = machine_capacity()
+    share = share_of(*capacity, sum(node.gpus for node in machine.nodes))
+    machine.nodes = tuple(replace(node, share=share) for node in machine.nodes)
+    return machine
 
 
 def count_gpus() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from pathlib import Path
 from typing import NamedTuple
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -22,6 +23,26 @@ class _Process(NamedTuple):
     own: int
     waited: int
     pages: int
+
+
+def machine_capacity(control: Path = Path("/sys/fs/cgroup")) -> tuple[float, int]:
+    """Return the cores and the bytes of memory that this process may use: of the machine, or of its container.
+
+    ``control`` is the control group (version 2) of the whole container.
+    """
+    cores, memory = float(len(os.sched_getaffinity(0))), os.sysconf("SC_PHYS_PAGES") * PAGE
+    most, _, period = _limit(control / "cpu.max").partition(" ")
+    if most.isdigit() and period.isdigit():
+        cores = min(cores, int(most) / int(period))
+    limit = _limit(control / "memory.max")
+    return cores, min(memory, int(limit)) if limit.isdigit() else memory
+
+
+def _limit(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 def used_below(roots: Collection[int]) -> dict[int, Use]:

@@ -123,6 +123,10 @@ class Job(Answer, frozen=True, kw_only=True):
     min_workers: int
     submitted: float
     argv: list[str]
+    cpus: float | None = None
+    """The cores of each worker; None where it asked for none."""
+    memory: int | None = None
+    """The memory of each worker, in bytes; None where it asked for none."""
     gpu_types: list[str] = []
     """The GPU types that it accepts, in its order; empty means all."""
     gpu_type: str = ""

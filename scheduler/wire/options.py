@@ -7,12 +7,13 @@ command line, the magic, the form, ``pool.submit``, TrainJobs, the API's checks 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from typing import Any, Final, assert_never
 
 from springtide.scheduler import wording
+from springtide.scheduler.resources import quantities
 from springtide.scheduler.wire import durations
 
 
@@ -21,6 +22,8 @@ class Kind(Enum):
 
     WHOLE = "whole number"
     DURATION = "duration"
+    CORES = "number of cores"
+    MEMORY = "amount of memory"
     SWITCH = "yes or no"
     TEXT = "text"
     TEXTS = "list of texts"
@@ -113,6 +116,11 @@ class Option:
             case Kind.DURATION:
                 low = "above 0" if self.exclusive else "from 0"
                 return f"a duration {low} up to {durations.shown(self.most or 0)}, such as {durations.EXAMPLES}"
+            case Kind.CORES:
+                return f"a number of cores{self._bounds()}, such as {quantities.CORES_EXAMPLES}"
+            case Kind.MEMORY:
+                least, most = (quantities.shown_memory(int(bound or 0)) for bound in (self.least, self.most))
+                return f"an amount of memory from {least} up to {most}, such as {quantities.MEMORY_EXAMPLES}"
             case Kind.SWITCH:
                 return "True or False"
             case Kind.TEXT:
@@ -137,7 +145,11 @@ class Option:
             case Kind.WHOLE:
                 return self._number(value)
             case Kind.DURATION:
-                return self._duration(value)
+                return self._quantity(value, durations.seconds)
+            case Kind.CORES:
+                return self._quantity(value, quantities.cores)
+            case Kind.MEMORY:
+                return self._quantity(value, quantities.memory)
             case Kind.SWITCH:
                 fits, found = isinstance(value, bool), value
             case Kind.TEXT:
@@ -190,9 +202,9 @@ class Option:
         self._check_bounds(number, value)
         return number
 
-    def _duration(self, value: Any) -> float:
+    def _quantity(self, value: Any, parse: Callable[[Any], float]) -> float:
         try:
-            number = durations.seconds(value)
+            number = parse(value)
         except ValueError:
             raise self.refused(value) from None
         self._check_bounds(number, value)
@@ -204,8 +216,8 @@ class Option:
             raise self.refused(given)
 
     def _bounds(self) -> str:
-        low = "" if self.least is None else f" {'above' if self.exclusive else 'from'} {self.least:.0f}"
-        return low if self.most is None else f"{low} up to {self.most:.0f}"
+        low = "" if self.least is None else f" {'above' if self.exclusive else 'from'} {self.least:.12g}"
+        return low if self.most is None else f"{low} up to {self.most:.12g}"
 
     def _variables(self, text: str) -> dict[str, str]:
         """Read ``NAME=VALUE``; several stand on a line each."""

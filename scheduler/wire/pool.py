@@ -91,6 +91,10 @@ class NodeView(Answer, frozen=True, kw_only=True):
     gpus: list[GpuCell]
     limits: str = ""
     """What a job may take there besides GPUs, and who enforces it; empty where the cluster says."""
+    cpus_per_gpu: float = 0.0
+    """The cores that each GPU comes with; 0 where they are unknown."""
+    memory_per_gpu: int = 0
+    """The memory that each GPU comes with, in bytes; 0 where it is unknown."""
     drain: DrainView | None = None
     free: dict[str, int] = {}
     drains_gpus: bool = False

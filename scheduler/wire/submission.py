@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, inspect
 
+from springtide.scheduler.resources import quantities
 from springtide.scheduler.wire import durations
 from springtide.scheduler.wire.environments.requests import PythonEnvironment
 from springtide.scheduler.wire.options import EVERYWHERE, Kind, Option, Surface
@@ -32,6 +33,15 @@ MAX_GRACE: Final = 3600
 MAX_REQUIREMENT: Final = 200
 """Maximum length of one required package with its versions, in characters."""
 
+MAX_CORES: Final = 10_000
+"""Maximum number of cores of one worker."""
+MIN_MEMORY: Final = 16 << 20
+"""Minimum memory of one worker, in bytes: below, no Python starts."""
+MAX_MEMORY: Final = 1 << 50
+"""Maximum memory of one worker, in bytes."""
+
+CoresText = Annotated[str, Meta(max_length=quantities.MAX_LENGTH, pattern=quantities.CORES_PATTERN)]
+MemoryText = Annotated[str, Meta(max_length=quantities.MAX_LENGTH, pattern=quantities.MEMORY_PATTERN)]
 DurationText = Annotated[str, Meta(max_length=durations.MAX_LENGTH, pattern=durations.PATTERN)]
 
 
@@ -70,6 +80,24 @@ class Wish(Request, frozen=True, kw_only=True):
             kind=Kind.WHOLE,
             help="Fewest workers that the job runs with; it grows to all of them when GPUs are free.",
             default_text="all workers",
+        ),
+    ] = None
+    cpus: Annotated[
+        Annotated[float, Meta(ge=0.001, le=MAX_CORES)] | CoresText | None,
+        Option(
+            kind=Kind.CORES,
+            help="CPU cores of each worker, at most those that its GPUs come with.",
+            default_text="the pool's",
+            example="4",
+        ),
+    ] = None
+    memory: Annotated[
+        Annotated[int, Meta(ge=MIN_MEMORY, le=MAX_MEMORY)] | MemoryText | None,
+        Option(
+            kind=Kind.MEMORY,
+            help="Memory of each worker, at most what its GPUs come with. A job that takes more is ended.",
+            default_text="the pool's",
+            example="16Gi",
         ),
     ] = None
     priority: Annotated[

@@ -49,6 +49,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
 FOR_ALL: dict[str, tuple[str, ...]] = {
     "scheduler": (
         "model",
+        "resources",
         "gpu_types",
         "gpu_models",
         "notifications",
@@ -66,6 +67,7 @@ FOR_ALL: dict[str, tuple[str, ...]] = {
 }
 LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
     "scheduler": {
+        "resources": (),
         "model": (),
         "gpu_types": (),
         "gpu_models": (),
@@ -132,6 +134,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "tags": ("state",),
         "environments": (),
         "datasets": (),
+        "shares": (),
         "requests": (
             "state",
             "idle",
@@ -141,6 +144,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
             "tags",
             "environments",
             "datasets",
+            "shares",
         ),
         "reruns": ("state", "environments"),
         "views": ("state", "sweeps", "environments", "requests"),

@@ -20,6 +20,8 @@ from springtide.scheduler.wire.options import Kind
 WRONG = {
     Kind.WHOLE: [True, 1.5, "x", 10**30],
     Kind.DURATION: [True, "soon", float("nan"), 10.0**12],
+    Kind.CORES: [True, "many", float("nan"), 0.0, 10**6],
+    Kind.MEMORY: [True, "much", 1.5, 16, 10**30],
     Kind.SWITCH: [1, "yes"],
     Kind.TEXT: [1, b"x"],
     Kind.TEXTS: [1, [1]],
@@ -76,11 +78,13 @@ def test_the_command_line_has_a_flag_for_every_option(surface: Surface) -> None:
 def test_the_command_line_and_the_api_mean_the_same() -> None:
     words = [
         "--gpus", "2", "--time-limit", "1h30m", "--grace", "90", "--gpu-type", "a100", "--gpu-types", "v100,t4",
+        "--cpus", "500m", "--memory", "16 GB",
         "--no-rotate", "--not-preemptible", "-e", "A=1", "--env", "B=x=y", "--priority", "60", "--name", "x", "ls",
     ]  # fmt: skip
     with submit.make_context("submit", words) as context:
         assert given(context.params) == {
-            "gpus": 2, "time_limit": 5400.0, "grace": 90.0, "gpu_types": ["a100", "v100", "t4"], "rotate": False,
+            "gpus": 2, "cpus": 0.5, "memory": 16 * 10**9,
+            "time_limit": 5400.0, "grace": 90.0, "gpu_types": ["a100", "v100", "t4"], "rotate": False,
             "preemptible": False, "env": {"A": "1", "B": "x=y"}, "priority": 60, "name": "x",
         }  # fmt: skip
 

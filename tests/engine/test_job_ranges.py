@@ -13,7 +13,9 @@ from springtide.scheduler.model import Node, Project
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobRanges, JobSpec, ProjectRecord
 
-LAB = JobRanges(max_priority=80, max_gpus=4, max_time_limit=3600.0, images=("lab/*",))
+LAB = JobRanges(
+    max_priority=80, max_gpus=4, max_time_limit=3600.0, images=("lab/*",), max_cpus=8.0, max_memory=32 << 30
+)
 TEAM = JobRanges(min_priority=10, max_time_limit=600.0, images=("lab/train:*", "lab/base:1", "other/x"))
 RECORDS = {
     "lab": ProjectRecord(Project("lab", quota=None), ranges=LAB),
@@ -44,6 +46,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("team", {"gpus": 2, "workers": 3}, "gpus", "6 GPUs; one job of project “lab” may have up to 4"),
     ("lab", {"time_limit": "2h"}, "time_limit", "2 h; a job of project “lab” may run for up to 1 h"),
     ("team", {"time_limit": 601}, "time_limit", "10 min 1 s; a job of project “team” may run for up to 10 min"),
+    ("team", {"cpus": 3, "workers": 3}, "cpus", "9 cores; one job of project “lab” may have up to 8 cores"),
+    ("lab", {"memory": "33Gi"}, "memory", "33 GiB of memory; one job of project “lab” may have up to 32 GiB"),
+    ("lab", {"gpus": 0, "cpus": 9}, "cpus", "9 cores; one job of project “lab” may have up to 8 cores"),
     ("lab", {"image": "free/x"}, "image", "“free/x” is not one of project “lab”, whose jobs run in lab/*"),
     (
         "team",
@@ -70,7 +75,7 @@ def test_what_is_outside_the_range_is_refused_with_what_is_allowed(
     ("project", "fields"),
     [
         ("open", {"priority": 100, "gpus": 8, "time_limit": "30d", "image": "free/x"}),
-        ("lab", {"priority": 80, "gpus": 4, "time_limit": 3600, "image": "lab/first:1"}),
+        ("lab", {"priority": 80, "gpus": 4, "time_limit": 3600, "image": "lab/first:1", "cpus": 8}),
         ("team", {"priority": 10, "gpus": 2, "workers": 2, "time_limit": "10m", "image": "lab/train:7"}),
     ],
 )
@@ -101,7 +106,7 @@ def test_a_project_whose_images_are_all_patterns_needs_the_image_named() -> None
 
 def test_the_form_is_offered_what_all_projects_above_allow_too() -> None:
     merged = ranges.merged(ranges.lineage("team", RECORDS), IMAGES)
-    assert merged == JobRanges(10, 80, 4, 600.0, ("lab/base:1", "lab/train:*"))
+    assert merged == JobRanges(10, 80, 4, 600.0, ("lab/base:1", "lab/train:*"), max_cpus=8.0, max_memory=32 << 30)
 
 
 # ---------- in the engine

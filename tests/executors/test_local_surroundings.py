@@ -111,6 +111,22 @@ async def test_a_job_that_takes_more_memory_than_it_may_fails(tmp_path: Path) ->
         await bench.close()
 
 
+async def test_the_memory_that_a_job_asks_for_holds_for_it_in_place_of_the_default(tmp_path: Path) -> None:
+    bench = LocalBench(tmp_path / "state", limits=Limits(memory=64 << 20))
+    await bench.open()
+    try:
+        take = "import os; x = bytearray(300 << 20); print(os.environ['OMP_NUM_THREADS'])"
+        more = await bench.run(bench.code(take, job="more", memory=1 << 30, cpus=2.5))
+        less = await bench.run(bench.code(take, job="less", memory=256 << 20))
+        assert more.exit is not None
+        assert less.exit is not None
+        assert (more.exit.code, less.exit.code) == (0, 1)
+        assert await bench.log("more") == "2\n"
+        assert "MemoryError" in await bench.log("less")
+    finally:
+        await bench.close()
+
+
 @pytest.mark.root  # any other account may have processes besides the job's
 async def test_a_job_that_starts_processes_without_end_leaves_the_machine_alone(tmp_path: Path) -> None:
     uid = 1_500_000_000 + os.getpid()  # the limit counts the account's processes of other tests, too
@@ -162,6 +178,22 @@ def test_a_control_group_has_the_limits_of_all_workers_of_an_attempt(tmp_path: P
         "1 GiB of memory per worker, 100 processes per worker, 1.5 cores per worker (cgroup)"
     )
     assert Limits(processes=100).described(as_root=True) == "none"
+
+
+def test_a_control_group_has_what_a_job_asks_for_as_far_as_it_limits_that(tmp_path: Path) -> None:
+    limits = Limits(memory=1 << 30, cores=1.5, cgroup=tmp_path)
+    (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids\n")
+    assert limits.of_job(4.0, 3 << 30).files(2) == {
+        "memory.max": str(6 << 30),
+        "memory.oom.group": "1",
+        "cpu.max": "800000 100000",
+    }
+    assert limits.of_job(0.0, 0) == limits
+    (tmp_path / "cgroup.subtree_control").write_text("pids\n")
+    asked = Limits(cgroup=tmp_path).of_job(4.0, 3 << 30)
+    assert asked.files(2) == {}
+    assert asked.rlimits()["RLIMIT_DATA"] == (3 << 30, 3 << 30)
+    assert Limits().of_job(4.0, 3 << 30).rlimits()["RLIMIT_DATA"] == (3 << 30, 3 << 30)
 
 
 @pytest.fixture

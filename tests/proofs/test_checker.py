@@ -41,6 +41,7 @@ from springtide.scheduler.promises import (
     check_plan,
     check_rest,
 )
+from springtide.scheduler.resources.share import Share
 
 NOW = 1000.0
 WHY = Reason("planted")
@@ -83,6 +84,11 @@ def on_sockets(*jobs: Job) -> Snapshot:
     """The pool with a first node of two sockets, of which each has one of two linked GPUs."""
     known = replace(NODES[0], islands=((1, 2), (0,)), sockets=((0, 1), (2, 3)))
     return replace(pool(*jobs), nodes=(known, *NODES[1:]))
+
+
+def with_share(job: Job, share: Share) -> Snapshot:
+    """The pool with a first node of which it is known what its GPUs come with."""
+    return replace(pool(job), nodes=(replace(NODES[0], share=share), *NODES[1:]))
 
 
 def plan(*decisions: Decision) -> Plan:
@@ -165,6 +171,16 @@ STARTS = {
         pool(replace(A, gpu_types=("h100",))),
         Start("a", on("n0", 0, 1), WHY),
         [Promise.GANG],
+    ),
+    "on a node with too few cores for it": (
+        with_share(replace(A, share=Share(5.0, 0)), Share(4.0, 1.0)),
+        Start("a", on("n0", 0, 1), WHY),
+        [Promise.GANG],
+    ),
+    "on a node with enough memory for it": (
+        with_share(replace(A, share=Share(0, 0.5)), Share(4.0, 1.0)),
+        Start("a", on("n0", 0, 1), WHY),
+        [],
     ),
     "on GPUs reserved for another": (
         pool(A, Job("b", "speech", reserved=on("n0", 0))),

@@ -26,6 +26,7 @@ Those of the suite, with the ones that are worth repeating, take every branch of
 GROUPED = (8, 16)
 TYPED = (4, 8)
 LEAST_SERVED = (4, 4)
+SHARED = (6, 12)
 BATCHES = 4
 
 
@@ -63,6 +64,12 @@ def test_no_promise_is_broken_where_jobs_require_islands_and_sockets(batch, firs
 def test_no_promise_is_broken_with_several_gpu_types(batch, grouped, first_seed, soak):
     for seed in seeds_of(TYPED, first_seed, soak, batch, 2):
         prove(seed, twice=not grouped and seed % 3 == 0, typed=True, grouped=grouped)
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_no_promise_is_broken_where_jobs_ask_for_cores_and_memory(typed, first_seed, soak):
+    for seed in seeds_of(SHARED, first_seed, soak):
+        prove(seed, twice=seed % 3 == 0, typed=typed, shared=True)
 
 
 @pytest.mark.parametrize("typed", [False, True])

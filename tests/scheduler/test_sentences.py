@@ -104,12 +104,27 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "limit-held": [{"at": NAMES, "held": 2, "limit": 2, "gpus": 1}],
     "beyond-quota": [{**TYPED, "at": NAMES, "firm": COUNTS, "quota": COUNTS, "gpus": (1, 8)}],
     "too-large": [{"gpus": (1, 8), "workers": (1, 2), "largest": COUNTS, "gpu_types": TYPES}],
+    "share-too-large": [
+        {
+            "workers": (1, 9),
+            "gpus": (1, 8),
+            "gpu_types": TYPES,
+            "cpus": (0.5, 16.0),
+            "memory": (0, 1 << 34),
+            "most_cpus": (4.0, 64.0),
+            "most_memory": (0, 1 << 33),
+        }
+    ],
     "gang-too-large": [{"workers": (1, 9), "gpus": (1, 8), "most": COUNTS, "gpu_types": TYPES}],
     "awaits-pause": [{**HOLDERS, "gpus": (1, 8), "pausing": (0, 1)}],
     "next": [{"gpus": (1, 8)}],
     "share-used": [ROOM, {**ROOM, **NAMED}, {**ROOM, "may_hold": (0, 1, 3), "wanted": (None, 1, 6)}],
     "too-soon": [{**ROOM, "seconds": (0, 1, 90)}, {**ROOM, **NAMED, "seconds": 40}],
-    "no-room": [ROOM, {**ROOM, **NAMED}],
+    "no-room": [
+        ROOM,
+        {**ROOM, **NAMED},
+        {**ROOM, "cpus": (0.0, 1.0, 2.5), "memory": 1 << 34, "suitable": (1, 2), "nodes": 3},
+    ],
     "without-gpus-limit": [
         {"project": NAMES, "running": (1, 4), "most": (1,), "place": (1, 2, 3)},
         {"project": NAMES, "running": (0, 1, 4), "most": (0,), "place": (1, 2)},

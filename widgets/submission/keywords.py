@@ -19,6 +19,8 @@ NAMES = frozenset(option.name for option in offered(Surface.SUBMIT))
 TYPES = {
     Kind.WHOLE: "int",
     Kind.DURATION: "float | str | timedelta",
+    Kind.CORES: "float | str",
+    Kind.MEMORY: "int | str",
     Kind.SWITCH: "bool",
     Kind.TEXT: "str",
     Kind.TEXTS: "str | Sequence[str]",

@@ -61,7 +61,7 @@ def smaller(wish: wire.Wish, job: JobRecord, snapshot: Snapshot) -> Iterator[wir
     """
     gpus, workers = job.spec.gpus, job.spec.workers
     unit, whole = (gpus, workers) if workers > 1 else (1, gpus)
-    free = _free_by_node(snapshot, job.spec.gpu_types)
+    free = _free_by_node(snapshot, job)
     room = sum(each // gpus for each in free) if workers > 1 else max(free, default=0)
     sizes = {room, _left_of_quota(job, snapshot) // unit, 1}
     for size in sorted((size for size in sizes if 0 < size < whole), reverse=True)[:MAX_SMALLER]:
@@ -159,14 +159,14 @@ def _left(project: Project, gpu_type: str, snapshot: Snapshot) -> int:
     return 0 if quota is None else max(0, quota - held)
 
 
-def _free_by_node(snapshot: Snapshot, gpu_types: Sequence[str]) -> list[int]:
-    """Return how many GPUs are free on each node of the accepted types that can be used."""
+def _free_by_node(snapshot: Snapshot, job: JobRecord) -> list[int]:
+    """Return how many GPUs are free on each node that the job can use."""
     held = Counter(node for node, _ in _cells(job.placement for job in _live(snapshot)))
-    wanted = accepted_types(gpu_types, _types(snapshot))
+    wanted, share = accepted_types(job.spec.gpu_types, _types(snapshot)), job.spec.share
     return [
         max(0, node.gpus - len(node.taken) - held[node.name])
         for node in snapshot.nodes
-        if node.available and node.gpu_type in wanted
+        if node.available and node.gpu_type in wanted and node.share.holds(share)
     ]
 
 

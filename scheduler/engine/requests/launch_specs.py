@@ -97,6 +97,8 @@ def _attempt_spec(
         files=files,
         image=spec.image,
         requirements=spec.requirements,
+        cpus=spec.cpus,
+        memory=spec.memory,
         test_run=spec.tests is not None,
         sweep=None if trial is None else trial.sweep,
         trial=None if trial is None else trial.number,

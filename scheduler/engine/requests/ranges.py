@@ -12,6 +12,7 @@ from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.requests import images
 from springtide.scheduler.model import PRIORITIES
 from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.resources import quantities
 from springtide.scheduler.store.records import JobRanges, JobSpec, ProjectRecord
 
 Lineage: TypeAlias = Sequence[tuple[str, JobRanges]]
@@ -24,7 +25,8 @@ def stored(ranges: wire.JobRanges) -> JobRanges:
     """Return ranges as the store keeps them. Raises `Refusal` for ranges that no job could meet."""
     check(ranges)
     allowed = None if ranges.images is None else tuple(ranges.images)
-    return JobRanges(**{**structs.asdict(ranges), "images": allowed})
+    memory = None if ranges.max_memory is None else quantities.memory(ranges.max_memory)
+    return JobRanges(**{**structs.asdict(ranges), "images": allowed, "max_memory": memory})
 
 
 def shown(ranges: JobRanges) -> wire.JobRanges:
@@ -50,6 +52,8 @@ def merged(ranges: Lineage, pool_images: Sequence[str] | None) -> JobRanges:
         min_priority=max((of.min_priority for of in bounds), default=0),
         max_priority=min((of.max_priority for of in bounds), default=0),
         max_gpus=min((of.max_gpus for of in bounds if of.max_gpus is not None), default=None),
+        max_cpus=min((of.max_cpus for of in bounds if of.max_cpus is not None), default=None),
+        max_memory=min((of.max_memory for of in bounds if of.max_memory is not None), default=None),
         max_time_limit=min((of.max_time_limit for of in bounds if of.max_time_limit is not None), default=None),
         images=None if pool_images is None else _common_images(ranges, pool_images),
         jobs_without_gpus=next((of.jobs_without_gpus for of in bounds if of.jobs_without_gpus is not None), None),
@@ -59,7 +63,8 @@ def merged(ranges: Lineage, pool_images: Sequence[str] | None) -> JobRanges:
 def within(spec: JobSpec, ranges: Lineage) -> JobSpec:
     """Return the spec with the longest time limit allowed if it names none.
 
-    Raises `Refusal` for a priority, a number of GPUs or a time limit outside the ranges.
+    Raises `Refusal` for a priority, a number of GPUs or of cores, an amount of memory or a time limit outside the
+    ranges.
     """
     for name, of in ranges:
         for bound in _bounds(spec, name, of):
@@ -153,6 +158,22 @@ def _bounds(spec: JobSpec, name: str, of: JobRanges) -> Iterator[_Bound]:
         f"The job asks for {wording.gpus(gpus)}; one job of project {wording.given(name)} may have up to "
         f"{of.max_gpus}.",
         f"Ask for fewer, {ASK}.",
+    )
+    cpus, most_cpus = spec.workers * spec.cpus, of.max_cpus
+    yield _Bound(
+        most_cpus is None or cpus <= most_cpus,
+        "cpus",
+        f"The job asks for {wording.cores(cpus)}; one job of project {wording.given(name)} may have up to "
+        f"{wording.cores(most_cpus or 0)}.",
+        f"Ask for fewer, {ASK}.",
+    )
+    memory, most_memory = spec.workers * spec.memory, of.max_memory
+    yield _Bound(
+        most_memory is None or memory <= most_memory,
+        "memory",
+        f"The job asks for {wording.processing(0, memory)}; one job of project {wording.given(name)} may have up "
+        f"to {wording.processing(0, most_memory or 0)}.",
+        f"Ask for less, {ASK}.",
     )
     limit, longest = spec.time_limit, of.max_time_limit
     yield _Bound(

@@ -15,6 +15,7 @@ from springtide.scheduler.engine.environments.requirements import checked_requir
 from springtide.scheduler.engine.requests import ranges
 from springtide.scheduler.engine.requests.images import declared_contents
 from springtide.scheduler.engine.settings import EngineSettings
+from springtide.scheduler.engine.shares.acceptance import nodes_with_share
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.tags.changes import checked_tags
 from springtide.scheduler.engine.without_gpus.acceptance import check_without_gpus, no_test_run
@@ -98,6 +99,8 @@ def validate_resources(
         workers=workers,
         gpus=gpus,
         min_workers=min_workers,
+        cpus=_option("cpus", wish.cpus) or 0.0,
+        memory=_option("memory", wish.memory) or 0,
         priority=priority,
         preemptible=priority < PREEMPTIBLE_BELOW if wish.preemptible is None else wish.preemptible,
         gpu_types=tuple(dict.fromkeys(context.types.declared.of(each) for each in wish.gpu_types)),
@@ -339,6 +342,7 @@ def _check_fit_on(
             f"{spec.gpus} GPUs per worker were asked for; the largest train node has {largest}{of_type}.",
             f"Ask for at most {largest} per worker, and for more workers.",
         )
+    nodes = nodes_with_share(spec, nodes)
     worker_slots = sum(node.gpus // spec.gpus for node in nodes)
     if spec.min_workers > worker_slots:
         raise invalid_field(

@@ -7,6 +7,7 @@ from typing import Any
 
 from springtide.scheduler import wire
 from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES
+from springtide.scheduler.resources import quantities
 from springtide.scheduler.store.records import JobSpec, OptionDifference, RerunRef
 from springtide.scheduler.wire.durations import shown
 from springtide.scheduler.wire.options import Kind
@@ -27,6 +28,8 @@ def options_of(spec: JobSpec) -> dict[str, Any]:
         "gpus": spec.gpus,
         "workers": spec.workers,
         "min_workers": None if spec.min_workers == spec.workers else spec.min_workers,
+        "cpus": spec.cpus or None,
+        "memory": spec.memory or None,
         "priority": names.get(spec.priority, spec.priority),
         "preemptible": None if spec.preemptible == (spec.priority < PREEMPTIBLE_BELOW) else spec.preemptible,
         "rotate": spec.rotate,
@@ -75,6 +78,12 @@ def option_text(name: str, value: object) -> str:
         case Kind.DURATION:
             assert isinstance(value, int | float)
             return shown(value)
+        case Kind.CORES:
+            assert isinstance(value, int | float)
+            return quantities.shown_cores(value)
+        case Kind.MEMORY:
+            assert isinstance(value, int)
+            return quantities.shown_memory(value)
         case Kind.SWITCH:
             return "yes" if value else "no"
         case Kind.TEXTS:

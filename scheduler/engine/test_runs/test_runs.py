@@ -40,6 +40,8 @@ def make_test(job: JobRecord, seconds: float) -> JobSpec:
         workers=1,
         gpus=1,
         min_workers=1,
+        cpus=round(spec.share.cpus, 3),
+        memory=int(spec.share.memory),
         require=None,
         prefer=None,
         fastest=None,

@@ -12,6 +12,7 @@ from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.pace import expected_end
 from springtide.scheduler.engine.views import trials
 from springtide.scheduler.engine.views.gpu_labels import GpuLabels
+from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.sentences import Sentence
 from springtide.scheduler.store.records import (
     Asked,
@@ -194,6 +195,8 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         workers=spec.workers,
         gpus=spec.gpus,
         min_workers=spec.min_workers,
+        cpus=spec.cpus or None,
+        memory=spec.memory or None,
         gpu_types=list(spec.gpu_types),
         gpu_type="" if live is None else context.labels.shown_type(live.gpu_type),
         submitted=spec.submitted,
@@ -314,7 +317,7 @@ def workspace(record: WorkspaceRecord, labels: GpuLabels) -> wire.Workspace:
         since=record.since,
         gpu_type=record.gpu_type,
         resource="" if node is None else node.resource,
-        host=model.machine_of(record.node),
+        host=machine_of(record.node),
     )
 
 

@@ -177,6 +177,8 @@ def _view(
         simulated=any(gpu.simulated for gpu in node.devices),
         labels=dict(node.labels),
         limits=node.limits,
+        cpus_per_gpu=round(node.share.cpus, 3),
+        memory_per_gpu=int(node.share.memory),
         drain=_drain_view(drain),
         free={what: number for what in wire.FREE if (number := free[what])},
         drains_gpus=not node.resource,

@@ -134,10 +134,10 @@ class KubernetesExecutor(Executor):
         if await self._in_thread(self._records.is_done, spec.key):
             raise ExecutorError(f"Attempt {spec.key.attempt} of {spec.key.job} has run already.")
         try:
-            resources = self._resources(spec)
+            nodes = self._nodes_of(spec)
             image = manifests.choose_image(spec.image, self._settings)
             home = self._monitor.cluster.home_of(spec.user)
-            record = self._records.make_record(spec, image, home, resources)
+            record = self._records.make_record(spec, image, home, nodes)
             await self._in_thread(self._records.save_record, record, spec.files, spec.history)
         except ExecutorError as refused:
             kind = ExitKind.LOST if isinstance(refused, NodeGoneError) else ExitKind.REFUSED
@@ -154,16 +154,16 @@ class KubernetesExecutor(Executor):
         self._monitor.attempts[spec.key] = attempt
         return attempt
 
-    def _resources(self, spec: AttemptSpec) -> tuple[str, ...]:
-        """Return the resource of each worker's GPUs, empty for a worker without GPUs.
+    def _nodes_of(self, spec: AttemptSpec) -> list[Node | None]:
+        """Return the node of each worker's GPUs, None for a worker without GPUs.
 
         Raises `ExecutorError` for GPUs that are not there.
         """
         inventory = self._monitor.cluster.inventory
-        resources = []
+        nodes: list[Node | None] = []
         for worker in spec.placement:
             if not worker.gpus:
-                resources.append("")
+                nodes.append(None)
                 continue
             node = inventory.train_node(worker.node)
             if node is None and inventory.has_seen(worker.node):
@@ -174,8 +174,8 @@ class KubernetesExecutor(Executor):
                 raise ExecutorError(
                     f"Node {given(node.name)} has {node.gpus} GPUs, not those numbered {worker.gpus}."
                 )
-            resources.append(node.resource)
-        return tuple(resources)
+            nodes.append(node)
+        return nodes
 
     async def pause(self, key: AttemptKey) -> None:
         """Record the request, then delete the pods with the grace period of the job."""

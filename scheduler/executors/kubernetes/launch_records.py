@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +35,8 @@ from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRe
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.rendezvous import Rendezvous, template
 from springtide.scheduler.executors.supervisor.records import write_record
+from springtide.scheduler.model import Node
+from springtide.scheduler.resources.share import ANY_SHARE
 from springtide.scheduler.wording import LONG_GIVEN, given
 
 SUPERVISOR_SOURCE = Path(supervisor.__file__).parent
@@ -77,9 +79,9 @@ class LaunchRecords:
         self.program = f"programs/{digest}"
 
     def make_record(
-        self, spec: AttemptSpec, image: str, home: str | None, resources: tuple[str, ...]
+        self, spec: AttemptSpec, image: str, home: str | None, nodes: Sequence[Node | None]
     ) -> LaunchRecord:
-        """Return the launch record of an attempt; ``resources`` are those of its workers' GPUs.
+        """Return the launch record of an attempt; ``nodes`` are those of its workers, None without GPUs.
 
         Raises `ExecutorError` if the attempt can never run.
         """
@@ -95,7 +97,9 @@ class LaunchRecords:
             )
         without_files = replace(spec, files={}, history=None)
         digest = manifests.digest(spec, image, home)
-        return LaunchRecord(without_files, image, home, self.program, digest, resources)
+        resources = tuple("" if node is None else node.resource for node in nodes)
+        shares = tuple(ANY_SHARE if node is None else node.share for node in nodes)
+        return LaunchRecord(without_files, image, home, self.program, digest, resources, shares)
 
     def save_record(self, record: LaunchRecord, files: Mapping[str, bytes], history: bytes | None = None) -> None:
         """Write a launch record and the job's files, before any pod of it is created.

@@ -24,12 +24,13 @@ class KubernetesSettings:
     ``node_selector`` selects the nodes of the pool by labels; ``environment_label`` is the label that says whether
     a node is for ``train`` or ``build``; the first of ``gpu_type_labels`` that a node has is the model of its
     GPUs, and ``types`` says which type that is; ``topology`` maps labels to levels. ``static_nodes`` (``name``,
-    ``gpus``, and optionally ``gpu_type``, ``resource``, ``environment``, ``labels``) are used in place of the
-    cluster's nodes where the service may not list them.
+    ``gpus``, and optionally ``gpu_type``, ``resource``, ``environment``, ``labels``, ``cpus``, ``memory``) are
+    used in place of the cluster's nodes where the service may not list them.
 
     ``run_as`` and ``fs_group`` are user and group of a job's processes; the service runs as the same user, or as
     root. Both are None where the cluster assigns them, as OpenShift does to all pods of a namespace, the service's
-    among them. A job gets ``cpu_per_gpu`` cores and ``memory_per_gpu`` GiB for each GPU. Homes are mounted at
+    among them. A job that asks for none gets ``cpu_per_gpu`` cores and ``memory_per_gpu`` GiB for each
+    GPU, or what its GPUs come with if that is less. Homes are mounted at
     ``home_path``, in notebooks and jobs. Pods of an unreachable node count as running until the node is deleted or
     tainted ``out-of-service``; where something else shuts such nodes down, they count as ended after
     ``lost_after`` seconds. Where the pods of jobs are isolated, ``network_policy`` lets those of a gang reach each

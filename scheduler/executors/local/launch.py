@@ -123,7 +123,8 @@ class Launcher:
         resolved = JobPlaces(places.root.resolve())
         code = resolved.code
         gpus = [self._gpus(worker) for worker in spec.placement]
-        cgroup = self.limits.cgroup
+        limits = self.limits.of_job(spec.cpus, spec.memory)
+        cgroup = limits.cgroup
         base = {**self.base_env, **(account.environment if account else {})}
         argv, required = command(spec, code), spec.requirements
         return {
@@ -148,12 +149,12 @@ class Launcher:
             "account": account.record if account else None,
             "grace": spec.grace,
             "kill_after": KILL_AFTER,
-            "limits": {name: list(limits) for name, limits in self.limits.rlimits().items()},
+            "limits": {name: list(pair) for name, pair in limits.rlimits().items()},
             "log_cap": self.log_cap,
             "disk": self.limits.disk_cap(resolved),
             "run_time_interval": RUN_TIME_INTERVAL,
             "cgroup": str(cgroup / f"{spec.key.job}.{spec.key.attempt}") if cgroup else None,
-            "cgroup_files": self.limits.files(len(spec.placement)) if cgroup else {},
+            "cgroup_files": limits.files(len(spec.placement)) if cgroup else {},
         }
 
     def _gpus(self, worker: Worker) -> list[Gpu]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from springtide.scheduler.executors.files.layout import JobPlaces
 GIB = 1 << 30
 PERIOD_US = 100_000
 """Period of a cgroup's share of the cores, in microseconds."""
+ASKED = ("cpu", "memory")
+"""Controllers of what jobs ask for, which are used where they are delegated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,9 @@ class Limits:
 
     ``cgroup`` is a directory of cgroup v2 that was delegated to the service: all limits hold there for an attempt
     as a whole, multiplied by its workers. Without it they are rlimits: memory for each process, processes for all
-    that the user runs on this machine, cores not at all.
+    that the user runs on this machine, cores not at all. ``process_memory`` is an rlimit in any case.
+
+    A job that asks for cores or memory has these in place of the limits' own.
     """
 
     memory: int = 0
@@ -33,6 +37,18 @@ class Limits:
     cgroup: Path | None = None
     disk: int = 0
     disk_interval: float = 30.0
+    process_memory: int = 0
+
+    def of_job(self, cpus: float, memory: int) -> Limits:
+        """Return the limits of a job that asked for cores and memory, 0 for what these limits say.
+
+        Only a cgroup limits cores. Memory is that of each process where the cgroup does not limit memory.
+        """
+        there = _enabled(self.cgroup)
+        found = replace(self, cores=cpus) if cpus and "cpu" in there else self
+        if not memory or self.cgroup is None or "memory" in there:
+            return replace(found, memory=memory or self.memory)
+        return replace(found, process_memory=memory)
 
     def prepare(self) -> None:
         """Make the cgroup ready for attempts. Raises `ExecutorError` if it cannot hold what is limited."""
@@ -41,7 +57,8 @@ class Limits:
         try:
             self.cgroup.mkdir(exist_ok=True)
             self.check()
-            for name in self._controllers():
+            there = (self.cgroup / "cgroup.controllers").read_text(encoding="ascii").split()
+            for name in dict.fromkeys((*self._controllers(), *(name for name in ASKED if name in there))):
                 (self.cgroup / "cgroup.subtree_control").write_text(f"+{name}", encoding="ascii")
         except OSError as error:
             raise self._unusable(error) from error
@@ -75,8 +92,9 @@ class Limits:
     def rlimits(self) -> dict[str, tuple[int, int]]:
         """Return names of `resource` with soft and hard limit; core dumps stay off unless a job asks for them."""
         found = {"RLIMIT_CORE": (0, resource.getrlimit(resource.RLIMIT_CORE)[1])}
-        if self.cgroup is None and self.memory:
-            found["RLIMIT_DATA"] = (self.memory, self.memory)
+        memory = self.process_memory or (0 if self.cgroup else self.memory)
+        if memory:
+            found["RLIMIT_DATA"] = (memory, memory)
         if self.cgroup is None and self.processes:
             found["RLIMIT_NPROC"] = (self.processes, self.processes)
         return found
@@ -123,3 +141,11 @@ class Limits:
         if self.disk:
             enforced.append(f"{self.disk / GIB:g} GiB on the disk per job")
         return ", ".join(enforced) or "none"
+
+
+def _enabled(cgroup: Path | None) -> list[str]:
+    """Return the controllers that limit what runs below a cgroup, none without one."""
+    try:
+        return [] if cgroup is None else (cgroup / "cgroup.subtree_control").read_text(encoding="ascii").split()
+    except OSError:
+        return []

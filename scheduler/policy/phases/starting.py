@@ -111,7 +111,8 @@ class FreeGpus(Means):
     def _has_room(self, constraints: PlacementConstraints) -> bool:
         pool = self.state.pool
         return constraints.gpus <= self._max_free and (
-            pool.slots(constraints.gpus, pool.mask_for(constraints.gpu_types)) >= constraints.min_workers
+            pool.slots(constraints.gpus, pool.mask_for(constraints.gpu_types, constraints.share))
+            >= constraints.min_workers
         )
 
     def _may_fit(self, constraints: PlacementConstraints) -> bool:

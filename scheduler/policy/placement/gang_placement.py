@@ -17,7 +17,9 @@ Allocation = list[tuple[NodeState, int]]
 
 def place_gang(pool: NodePool, job: Job, workers: int, within: int | None = None) -> Allocation | None:
     """Free GPUs for ``workers`` workers of ``job``, on these nodes or anywhere; None if there is no room."""
-    nodes = pool.mask_for(job.gpu_types) if within is None else within & pool.mask_for(job.gpu_types)
+    nodes = pool.mask_for(job.gpu_types, job.share)
+    if within is not None:
+        nodes &= within
     if pool.slots(job.gpus, nodes) < workers:
         return None
     if job.require is not None:
@@ -243,7 +245,7 @@ def nodes_for_growth(pool: NodePool, job: Job, held: Placement) -> int:
     first = pool.by_name.get(held[0].node)
     if first is None or job.require in first.groups:
         return 0
-    within = pool.types.get(first.node.gpu_type, 0)
+    within = pool.mask_for((first.node.gpu_type,), job.share)
     if job.require == NODE or job.require in WITHIN_NODES:
         return within & 1 << first.index
     if job.require is not None:

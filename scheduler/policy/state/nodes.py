@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from springtide.scheduler.model import WITHIN_NODES, Node, Placement, Worker
+from springtide.scheduler.resources.share import ANY_SHARE, Share
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -69,7 +70,8 @@ class NodePool:
             max((node_state.node.gpus for node_state in self.node_states), default=0) + 1
         )
         self._undo: list[tuple[NodeState, str | None, int]] = []
-        self._sizes: dict[tuple[str, ...], Counter[int]] = {}
+        self._sizes: dict[tuple[tuple[str, ...], Share], Counter[int]] = {}
+        self._holding: dict[Share, int] = {}
         self.reserved = 0
         members: list[list[int]] = [[] for _ in self.buckets]
         for node_state in self.node_states:
@@ -114,14 +116,20 @@ class NodePool:
         """The most free GPUs that one node has."""
         return max((count for count, nodes in enumerate(self.buckets) if nodes), default=0)
 
-    def mask_for(self, gpu_types: tuple[str, ...]) -> int:
-        """The nodes that have one of these GPU types; all nodes if none is named."""
-        if not gpu_types:
-            return self.all
-        mask = 0
+    def mask_for(self, gpu_types: tuple[str, ...], share: Share) -> int:
+        """The nodes of these GPU types, or of all if none is named, whose GPUs come with this share."""
+        mask = 0 if gpu_types else self.all
         for gpu_type in gpu_types:
             mask |= self.types.get(gpu_type, 0)
-        return mask
+        return mask if share == ANY_SHARE else mask & self.holding(share)
+
+    def holding(self, share: Share) -> int:
+        """The nodes with so many cores and so much memory for each GPU."""
+        known = self._holding.get(share)
+        if known is None:
+            nodes = (self.node_states[index] for index in bits(self.all))
+            known = self._holding[share] = mask_of(node.index for node in nodes if node.node.share.holds(share))
+        return known
 
     def slots(self, gpus: int, within: int) -> int:
         """How many workers with ``gpus`` each fit on the free GPUs of these nodes."""
@@ -131,17 +139,17 @@ class NodePool:
             if self.buckets[count]
         )
 
-    def sizes(self, gpu_types: tuple[str, ...]) -> Counter[int]:
-        """The nodes of these types, counted by their allocatable GPUs."""
-        known = self._sizes.get(gpu_types)
+    def sizes(self, gpu_types: tuple[str, ...], share: Share) -> Counter[int]:
+        """The nodes of these types and this share, counted by their allocatable GPUs."""
+        known = self._sizes.get((gpu_types, share))
         if known is None:
-            nodes = (self.node_states[index] for index in bits(self.mask_for(gpu_types)))
-            known = self._sizes[gpu_types] = Counter(node.allocatable.bit_count() for node in nodes)
+            nodes = (self.node_states[index] for index in bits(self.mask_for(gpu_types, share)))
+            known = self._sizes[gpu_types, share] = Counter(node.allocatable.bit_count() for node in nodes)
         return known
 
-    def capacity(self, gpus: int, gpu_types: tuple[str, ...]) -> int:
-        """How many workers with ``gpus`` each would fit if nobody held or awaited anything."""
-        return sum(size // gpus * nodes for size, nodes in self.sizes(gpu_types).items())
+    def capacity(self, gpus: int, gpu_types: tuple[str, ...], share: Share) -> int:
+        """How many workers with ``gpus`` each, of this share, would fit if nobody held or awaited anything."""
+        return sum(size // gpus * nodes for size, nodes in self.sizes(gpu_types, share).items())
 
     def mark(self) -> int:
         """A point that `roll_back` returns to."""

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from springtide.scheduler.model import JobState, Placement, Reason, Spread
+from springtide.scheduler.resources.share import Share, share_of
 from springtide.scheduler.store.records.environments import EnvironmentRecord
 from springtide.scheduler.store.records.reruns import RerunRef
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
@@ -47,7 +48,8 @@ class JobSpec:
     """What was submitted; never changes.
 
     ``seq`` is the sequence number of the job, ``bundle`` the digest of its files, which have
-    ``bundle_bytes``. ``time_limit`` and ``grace`` are in seconds; ``grace`` None is the pool's.
+    ``bundle_bytes``. ``time_limit`` and ``grace`` are in seconds; ``grace`` None is the pool's. ``cpus`` are the
+    cores of each worker, ``memory`` its bytes; 0 is what the pool gives to a job that asks for none.
     """
 
     id: str
@@ -73,6 +75,8 @@ class JobSpec:
     gpu_types: tuple[str, ...] = ()
     require: str | None = None
     prefer: str | None = None
+    cpus: float = 0.0
+    memory: int = 0
     rotate: bool = True
     tags: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
@@ -94,6 +98,11 @@ class JobSpec:
     """Whether the job waits in line only after a test run has passed."""
     tests: str | None = None
     """The id of the job that it is the test run of; None of any other job."""
+
+    @property
+    def share(self) -> Share:
+        """Cores and memory that the job asks for with each GPU; nothing in particular without GPUs."""
+        return share_of(self.cpus, self.memory, self.gpus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,9 @@ POOL = "springtide"
 class JobRanges:
     """Ranges of what jobs of a project, and of the projects below it, may ask for; None means no bound.
 
-    ``max_gpus`` bounds all workers of a job together, ``max_time_limit`` is in seconds, ``images`` are patterns.
-    ``jobs_without_gpus`` is how many jobs without GPUs run at a time; None is the number of the project above.
+    ``max_gpus``, ``max_cpus`` and ``max_memory``, in bytes, bound all workers of a job together,
+    ``max_time_limit`` is in seconds, ``images`` are patterns. ``jobs_without_gpus`` is how many jobs without GPUs
+    run at a time; None is the number of the project above.
     The priorities are those with names unless an admin says otherwise.
     """
 
@@ -25,6 +26,8 @@ class JobRanges:
     max_time_limit: float | None = None
     images: tuple[str, ...] | None = None
     jobs_without_gpus: int | None = None
+    max_cpus: float | None = None
+    max_memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from springtide.scheduler.resources import quantities
 from springtide.scheduler.wire import OPTIONS, BadOption, Me, Option, ProjectChoice, Surface, durations
 from springtide.scheduler.wire.options import Kind
 from springtide.scheduler.wire.submission import offered
@@ -18,6 +19,7 @@ LABELS: Final = {
     "gpus": "GPUs",
     "gpu_types": "GPU type",
     "min_workers": "Fewest workers",
+    "cpus": "CPU cores",
     "require": "Topology required",
     "prefer": "Topology preferred",
     "grace": "Grace period",
@@ -99,6 +101,10 @@ def _as_typed(option: Option, value: Any) -> str:
     match option.kind:
         case Kind.DURATION:
             return durations.shown(value)
+        case Kind.CORES:
+            return quantities.shown_cores(value)
+        case Kind.MEMORY:
+            return quantities.shown_memory(value)
         case Kind.SWITCH:
             return "" if value == option.default else "yes" if value else "no"
         case Kind.TEXTS:

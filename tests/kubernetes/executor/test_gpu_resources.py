@@ -14,7 +14,8 @@ from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterN
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import model_of, pool_names
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.gpu_models import DeclaredTypes
-from springtide.scheduler.model import Node, machine_of
+from springtide.scheduler.gpu_types import machine_of
+from springtide.scheduler.model import Node
 
 READY = [{"type": "Ready", "status": "True"}]
 GPU, SLICE, HALF, AMD = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb", "amd.com/gpu"

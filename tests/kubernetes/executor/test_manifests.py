@@ -9,12 +9,17 @@ from typing import Any
 import pytest
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
+from springtide.scheduler.executors.environment import job_environment
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
-from springtide.scheduler.model import Worker
+from springtide.scheduler.model import Node, Worker
+from springtide.scheduler.resources.share import ANY_SHARE, Share
 
 SETTINGS = KubernetesSettings("pool", "springtide", Path("/state"), ("hub/train:1", "hub/*"), jobs_claim="jobs")
+
+
+GPU_NODE = Node("n1", 8, resource="nvidia.com/gpu", share=Share(2.0, 1 << 30))
 
 
 def spec(**more: Any) -> AttemptSpec:
@@ -33,9 +38,14 @@ def record(
     settings: KubernetesSettings = SETTINGS,
     home: str | None = None,
     resources: tuple[str, ...] = ("nvidia.com/gpu", "nvidia.com/gpu"),
+    share: Share = ANY_SHARE,
     **more: Any,
 ) -> manifests.LaunchRecord:
-    return LaunchRecords(settings, None).make_record(spec(**more), "hub/train:1", home, resources)
+    nodes = [
+        Node(f"n{place}", 8, resource=name, share=share) if name else None
+        for place, name in enumerate(resources, 1)
+    ]
+    return LaunchRecords(settings, None).make_record(spec(**more), "hub/train:1", home, nodes)
 
 
 def pod(settings: KubernetesSettings = SETTINGS, place: int = 0, **more: Any) -> dict[str, Any]:
@@ -106,6 +116,39 @@ def test_gpus_are_asked_for_and_limited_alike() -> None:
     resources = pod(more, resources=("amd.com/gpu",) * 2)["spec"]["containers"][0]["resources"]
     assert resources["requests"] == {"amd.com/gpu": "2", "cpu": "3000m", "memory": "32768Mi"}
     assert resources["limits"] == {"amd.com/gpu": "2", "memory": "32768Mi"}
+
+
+def test_a_pod_requests_the_cores_and_the_memory_that_its_job_asked_for() -> None:
+    defaults = replace(SETTINGS, cpu_per_gpu=1.5, memory_per_gpu=16)
+    resources = pod(defaults, cpus=0.5, memory=3 << 30)["spec"]["containers"][0]["resources"]
+    assert resources["requests"] == {"nvidia.com/gpu": "2", "cpu": "500m", "memory": str(3 << 30)}
+    assert resources["limits"] == {"nvidia.com/gpu": "2", "memory": str(3 << 30)}
+    one = {"placement": (Worker(0, "", ()),), "workers": 1, "resources": ("",)}
+    resources = pod(defaults, cpus=8.0, **one)["spec"]["containers"][0]["resources"]
+    assert resources["requests"] == {"cpu": "8000m", "memory": "16384Mi"}, "without GPUs too"
+
+
+def test_the_defaults_are_no_more_than_what_the_gpus_of_the_node_come_with() -> None:
+    defaults = replace(SETTINGS, cpu_per_gpu=4, memory_per_gpu=16)
+    resources = pod(defaults, share=Share(2.5, 6 << 30))["spec"]["containers"][0]["resources"]
+    assert resources["requests"] == {"nvidia.com/gpu": "2", "cpu": "5000m", "memory": "12288Mi"}
+    resources = pod(defaults, share=Share(64.0, 0))["spec"]["containers"][0]["resources"]
+    assert resources["requests"] == {"nvidia.com/gpu": "2", "cpu": "8000m", "memory": "32768Mi"}
+
+
+def test_another_request_is_another_pod_and_none_is_that_of_earlier_versions() -> None:
+    asked = {
+        record(cpus=cpus, memory=memory).digest for cpus, memory in ((0.0, 0), (1.0, 0), (2.0, 0), (0.0, 1 << 30))
+    }
+    assert len(asked) == 4
+
+
+def test_threads_are_as_many_as_cores_unless_the_job_says_otherwise() -> None:
+    assert job_environment(spec(cpus=2.5), {}, Path("/code"), {}) == {"OMP_NUM_THREADS": "2"}
+    assert job_environment(spec(cpus=0.5), {"OMP_NUM_THREADS": "9"}, Path("/code"), {}) == {"OMP_NUM_THREADS": "1"}
+    own = spec(cpus=8.0, env={"OMP_NUM_THREADS": "3"})
+    assert job_environment(own, {}, Path("/code"), {}) == {"OMP_NUM_THREADS": "3"}
+    assert job_environment(spec(), {}, Path("/code"), {}) == {}
 
 
 def test_each_worker_asks_for_the_resource_of_its_own_gpus() -> None:
@@ -187,7 +230,7 @@ def test_what_cannot_be_part_of_a_name_is_no_job(job: str) -> None:
 def test_an_order_is_read_as_it_was_written(tmp_path: Path) -> None:
     records = LaunchRecords(replace(SETTINGS, state_dir=tmp_path), None)
     records.prepare_volume()
-    made = records.make_record(spec(env={"A": "{code}/x"}), "hub/train:1", None, ("nvidia.com/gpu",) * 2)
+    made = records.make_record(spec(env={"A": "{code}/x"}), "hub/train:1", None, [GPU_NODE] * 2)
     records.save_record(made, {"main.py": b"pass"})
     assert records.load_record(made.key) == made
     assert records.load_record(AttemptKey("abc", 4)) is None

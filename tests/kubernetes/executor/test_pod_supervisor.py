@@ -28,7 +28,7 @@ from springtide.scheduler.executors.kubernetes.objects.api_types import (
     PodStatus,
 )
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
-from springtide.scheduler.model import Worker
+from springtide.scheduler.model import Node, Worker
 
 READY = "import os, signal, sys, time\nprint('ready', flush=True)\n"
 SAVES = "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\n" + READY + "time.sleep(600)"
@@ -47,7 +47,9 @@ class InPod:
         spec = AttemptSpec(
             key, 1, "a job", "vision", "susan", (sys.executable, "-S", "-c", code), placement, size, grace
         )
-        records.save_record(records.make_record(spec, "image", None, ("nvidia.com/gpu",) * size), {})
+        records.save_record(
+            records.make_record(spec, "image", None, [Node("n", 8, resource="nvidia.com/gpu")] * size), {}
+        )
         self.directory = records.layout.attempt(key)
         self.program = state / records.program / "supervisor"
         self.message = state / "termination-log"

@@ -10,6 +10,7 @@ from histories.world import GRACE, World
 
 from springtide.scheduler.model import Node, Order, Project, Settings, Snapshot, Surplus
 from springtide.scheduler.policy import Planner
+from springtide.scheduler.resources.share import Share
 
 TYPES = ("t4", "v100", "a100")
 
@@ -64,6 +65,14 @@ def of_types(nodes: tuple[Node, ...], rng: random.Random) -> tuple[Node, ...]:
     return tuple(replace(node, gpu_type=types[at % len(types)]) for at, node in enumerate(twice))
 
 
+def with_shares(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The nodes, every third of which has fewer cores for each GPU and every fourth less memory."""
+    return tuple(
+        replace(node, share=Share(8.0 if at % 3 else 4.0, 64.0 if at % 4 else 16.0))
+        for at, node in enumerate(nodes)
+    )
+
+
 def with_tables(projects: tuple[Project, ...], nodes: tuple[Node, ...], rng: random.Random) -> tuple[Project, ...]:
     """The projects with a quota of each GPU type; the quotas of each type add up."""
     tables: dict[str, dict[str, int | None]] = {project.name: {} for project in projects}
@@ -92,6 +101,7 @@ def some_world(
     *,
     grouped: bool = False,
     typed: bool = False,
+    shared: bool = False,
     surplus: Surplus = Surplus.FAIR,
 ) -> World:
     rng = random.Random(seed)
@@ -100,6 +110,8 @@ def some_world(
         nodes = of_types(nodes, rng)
     if grouped:
         nodes = in_groups(nodes, rng)
+    if shared:
+        nodes = with_shares(nodes)
     projects = some_projects(rng, sum(node.gpus for node in nodes))
     if typed:
         projects = with_tables(projects, nodes, rng)

@@ -5,7 +5,7 @@ import { h } from "../visuals/base/dom.js";
 import { isFinal, stateMark, tagWord, when } from "../visuals/base/glyphs.js";
 import { askWords, priorityWords, told } from "../visuals/base/job_words.js";
 import { trialWords } from "../visuals/base/sweep_words.js";
-import { amount, clean, cleanLines, count, duration } from "../visuals/base/words.js";
+import { amount, binarySize, clean, cleanLines, count, duration } from "../visuals/base/words.js";
 
 const ATTEMPT_HEADS = ["attempt", "state", "started", "ran for", "GPUs", "why it started", "why it stopped"];
 
@@ -79,6 +79,8 @@ export function drawFacts(job, now) {
   const facts = [
     ["GPUs", askWords(job)],
     ...(job.gpu_types?.length ? [["GPU types", job.gpu_types.map(clean).join(", ")]] : []),
+    ...(job.cpus ? [["CPU cores per worker", String(job.cpus)]] : []),
+    ...(job.memory ? [["Memory per worker", binarySize(job.memory)]] : []),
     ["Kind", clean(job.kind)],
     ["Project", clean(job.project)],
     ["User", clean(job.user)],

@@ -4,7 +4,7 @@ import { h } from "../visuals/base/dom.js";
 import { simulatedMark, when } from "../visuals/base/glyphs.js";
 import { meanUse, percentWords } from "../visuals/base/gpu_use.js";
 import { awayWord } from "../visuals/charts/pool_bar.js";
-import { clean, freeWords } from "../visuals/base/words.js";
+import { binarySize, clean, freeWords } from "../visuals/base/words.js";
 
 const HEADS = ["node", "serves", "type", "GPUs", "held", "used", "free", "takes new", "labels"];
 
@@ -40,7 +40,7 @@ function drawNode(node, readings, drains, now) {
     percentWords(meanUse(holding.map(({ uuid }) => readings.get(uuid)))),
     h("span", { key: "free", class: "st-one-line" }, freeWords(node.free)),
     takesWords(node, now),
-    [h("span", { key: "labels" }, labels || "–"), node.limits && h("div", { key: "limits", class: "st-muted" }, `Limits of a job: ${clean(node.limits)}`)],
+    [h("span", { key: "labels" }, labels || "–"), node.limits && h("div", { key: "limits", class: "st-muted" }, `Limits of a job: ${clean(node.limits)}`), shareWords(node) && h("div", { key: "share", class: "st-muted", "data-testid": "node-share" }, shareWords(node))],
   ];
   return h(
     "tr",
@@ -51,6 +51,12 @@ function drawNode(node, readings, drains, now) {
 
 function cell(head, content) {
   return h("td", { key: head, "data-label": head, class: head === "labels" || head === "actions" ? "st-across" : null }, content);
+}
+
+/** What each GPU of a node comes with: `Each GPU comes with 8 cores and 64 GiB of memory`; empty where unknown. */
+function shareWords({ cpus_per_gpu: cores, memory_per_gpu: memory }) {
+  const parts = [cores && `${cores} ${cores === 1 ? "core" : "cores"}`, memory && `${binarySize(memory)} of memory`].filter(Boolean);
+  return parts.length > 0 && `Each GPU comes with ${parts.join(" and ")}`;
 }
 
 function takesWords(node, now) {

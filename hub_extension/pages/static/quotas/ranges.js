@@ -3,7 +3,7 @@
 import { call } from "../site.js";
 import { parsed } from "./sums.js";
 import { h } from "../visuals/base/dom.js";
-import { clean, given } from "../visuals/base/words.js";
+import { binarySize, clean, given } from "../visuals/base/words.js";
 
 const WHOLE = "a whole number from 0";
 const UNITS = { d: 86400, h: 3600, m: 60, s: 1 };
@@ -13,6 +13,8 @@ const FIELDS = {
   min_priority: { title: "lowest job priority", expected: WHOLE, read: (text) => parsed(text), show: String },
   max_priority: { title: "highest job priority", expected: WHOLE, read: (text) => parsed(text), show: String },
   max_gpus: { title: "GPUs per job", expected: "a whole number from 1, or nothing for any", read: (text) => optional(text, parsed), show: shown, placeholder: "any" },
+  max_cpus: { title: "cores per job", expected: "a number above 0, or nothing for any", read: (text) => optional(text, cores), show: shown, placeholder: "any" },
+  max_memory: { title: "memory per job", expected: "an amount such as 64Gi or 64GB, or nothing for any", read: (text) => optional(text, memory), show: (value) => (value === null ? "" : memoryText(value)), placeholder: "any" },
   max_time_limit: { title: "time per job", expected: "a duration such as 2h or 1d, or nothing for any", read: (text) => optional(text, seconds), show: (value) => (value === null ? "" : duration(value)), placeholder: "any" },
   jobs_without_gpus: { title: "jobs without GPUs at a time", expected: `${WHOLE}, or nothing for that of the project above`, read: (text) => optional(text, parsed), show: shown, placeholder: "as above" },
   images: { title: "images", expected: "names or patterns with commas between, or nothing for any", read: (text) => optional(text, names), show: (value) => (value ?? []).join(", "), placeholder: "any" },
@@ -24,6 +26,24 @@ function shown(value) {
 
 function optional(text, read) {
   return text.trim() === "" ? null : read(text);
+}
+
+function cores(text) {
+  const number = /^\d{1,9}(?:\.\d{1,3})?$/.test(text.trim()) ? Number(text) : 0;
+  return number > 0 ? number : undefined;
+}
+
+/** Bytes of an amount as the pool's own parser reads it: 64Gi, 64 GB, 512M. */
+function memory(text) {
+  const found = /^(\d{1,15}(?:\.\d{1,9})?)\s*(?:([kKMGT])(i?))?B?$/.exec(text.trim());
+  if (!found) return undefined;
+  const power = found[2] ? "KMGT".indexOf(found[2].toUpperCase()) + 1 : 0;
+  return Math.round(Number(found[1]) * (found[3] ? 1024 : 1000) ** power) || undefined;
+}
+
+function memoryText(bytes) {
+  const [unit, length] = [["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20], ["Ki", 1024]].find(([, size]) => bytes % size === 0) ?? ["", 1];
+  return `${bytes / length}${unit}`;
 }
 
 function seconds(text) {
@@ -113,6 +133,8 @@ function read(texts) {
 export function rangeWords(ranges) {
   const parts = [`priority ${ranges.min_priority} to ${ranges.max_priority}`];
   if (ranges.max_gpus !== null) parts.push(`up to ${ranges.max_gpus} ${ranges.max_gpus === 1 ? "GPU" : "GPUs"}`);
+  if (ranges.max_cpus !== null) parts.push(`up to ${ranges.max_cpus} ${ranges.max_cpus === 1 ? "core" : "cores"}`);
+  if (ranges.max_memory !== null) parts.push(`up to ${binarySize(ranges.max_memory)} of memory`);
   if (ranges.max_time_limit !== null) parts.push(`up to ${duration(ranges.max_time_limit)}`);
   if (ranges.images !== null) parts.push(`images ${ranges.images.map(clean).join(", ")}`);
   if (ranges.jobs_without_gpus !== null) parts.push(`${ranges.jobs_without_gpus} without GPUs at a time`);

@@ -38,7 +38,7 @@ def pool_names(host: str, resources: Collection[str], patterns: Sequence[str]) -
     """Return the name of the pool's node for each resource of the cluster's node ``host``.
 
     The first resource that a pattern without ``*`` names has the host's name: a node whose whole GPUs are one
-    resource is called as in the cluster. Others add the resource (`model.machine_of`): ``gpu-3/mig-1g.5gb``.
+    resource is called as in the cluster. Others add the resource (`gpu_types.machine_of`): ``gpu-3/mig-1g.5gb``.
     """
     plain = next((resource for resource in resources if resource in patterns), None)
     return {each: host if each == plain else f"{host}/{each.rpartition('/')[2]}" for each in resources}

@@ -6,6 +6,7 @@ import hashlib
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import floor, inf
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -17,8 +18,10 @@ from springtide.scheduler.executors.environment import gpu_environment
 from springtide.scheduler.executors.kubernetes.objects import names
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import ANY
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.kube import Object
-from springtide.scheduler.model import Worker, machine_of
+from springtide.scheduler.model import Worker
+from springtide.scheduler.resources.share import ANY_SHARE, Share
 
 JOB_ROOT = PurePosixPath("/springtide/job")
 PROGRAM = PurePosixPath("/springtide/program")
@@ -43,7 +46,7 @@ class LaunchRecord:
     ``image`` is the image of its pods, ``home`` the volume claim of its user's home (None: no home), ``program``
     the supervisor's path in the volume of jobs, ``digest`` identifies all of these. ``resources``
     are the extended resources of the workers' GPUs in the order of the placement, empty in records of earlier
-    versions.
+    versions; ``shares`` are the cores and the memory that each of those GPUs comes with, as far as they are known.
     """
 
     spec: AttemptSpec
@@ -52,6 +55,7 @@ class LaunchRecord:
     program: str
     digest: str
     resources: tuple[str, ...] = ()
+    shares: tuple[Share, ...] = ()
 
     @property
     def key(self) -> AttemptKey:
@@ -84,6 +88,7 @@ def digest(spec: AttemptSpec, image: str, home: str | None) -> str:
     parts: tuple[object, ...] = (
         *(spec.argv, spec.env, spec.cwd, spec.placement, spec.workers, spec.grace, image, home),
         *spec.datasets,
+        *((spec.cpus, spec.memory) if spec.cpus or spec.memory else ()),
     )
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()[:16]
 
@@ -227,13 +232,12 @@ def _on_any_node(settings: KubernetesSettings) -> Object:
 
 def _container(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Object:
     worker = record.spec.placement[index]
-    resource = record.resources[index] if record.resources else settings.gpu_resources[0]
     directory = JOB_ROOT / "attempts" / str(record.key.attempt)
     container: Object = {
         "name": CONTAINER,
         "image": record.image,
         "command": ["python3", "-I", "-S", str(PROGRAM / "supervisor"), str(directory), str(worker.rank)],
-        "resources": _resources(resource, len(worker.gpus), settings),
+        "resources": _resources(record, index, settings),
         "terminationMessagePath": TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
@@ -251,16 +255,33 @@ def _container(record: LaunchRecord, index: int, settings: KubernetesSettings) -
     return container
 
 
-def _resources(resource: str, gpus: int, settings: KubernetesSettings) -> Object:
+def _resources(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Object:
+    """Return what a worker requests: what the job asked for, else the settings' part for each GPU.
+
+    That part is at most what the GPUs come with on their node, so that the other GPUs stay usable.
+    """
+    spec, gpus = record.spec, len(record.spec.placement[index].gpus)
+    share = record.shares[index] if record.shares else ANY_SHARE
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
     if gpus:
+        resource = record.resources[index] if record.resources else settings.gpu_resources[0]
         requests[resource] = limits[resource] = str(gpus)
-    if settings.cpu_per_gpu:
-        requests["cpu"] = f"{round(settings.cpu_per_gpu * 1000) * max(1, gpus)}m"
-    if settings.memory_per_gpu:
-        requests["memory"] = limits["memory"] = f"{round(settings.memory_per_gpu * 1024) * max(1, gpus)}Mi"
+    milli = round(spec.cpus * 1000) or _default(settings.cpu_per_gpu, share.cpus, gpus, 1000)
+    if milli:
+        requests["cpu"] = f"{milli}m"
+    mib = _default(settings.memory_per_gpu, share.memory / (1 << 30), gpus, 1024)
+    if spec.memory or mib:
+        requests["memory"] = limits["memory"] = str(spec.memory) if spec.memory else f"{mib}Mi"
     return {"requests": requests, "limits": limits}
+
+
+def _default(per_gpu: float | None, share: float, gpus: int, parts: int) -> int:
+    """Return the default of a worker in ``parts`` of the unit of ``per_gpu`` and ``share``, 0 without one."""
+    if not per_gpu:
+        return 0
+    most = floor(share * parts * gpus) if share and gpus else inf
+    return int(min(round(per_gpu * parts) * max(1, gpus), most))
 
 
 def _mounts(record: LaunchRecord, settings: KubernetesSettings) -> list[Object]:
