@@ -335,6 +335,7 @@ def _check_fit_on(
 ) -> None:
     """Raise `Refusal` for a job that GPUs of this type can never hold; ``shown`` is empty for the only type."""
     of_type = f" {shown} GPUs" if shown else ""
+    nodes = nodes_with_share(spec, nodes)
     largest = max(node.gpus for node in nodes)
     if spec.gpus > largest:
         raise invalid_field(
@@ -342,7 +343,6 @@ def _check_fit_on(
             f"{spec.gpus} GPUs per worker were asked for; the largest train node has {largest}{of_type}.",
             f"Ask for at most {largest} per worker, and for more workers.",
         )
-    nodes = nodes_with_share(spec, nodes)
     worker_slots = sum(node.gpus // spec.gpus for node in nodes)
     if spec.min_workers > worker_slots:
         raise invalid_field(

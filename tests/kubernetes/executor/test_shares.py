@@ -64,10 +64,10 @@ def test_each_gpu_comes_with_an_equal_part_of_what_the_node_offers_to_pods() -> 
 def test_pods_that_hold_no_gpus_take_of_all_shares_until_they_end() -> None:
     pool = inventory()
     pool.update_node(None, node())
-    assert pool.update_other_pod(None, pod("daemon", cpu="6", memory="8Gi"))
-    assert share(pool) == Share(7.2, 61.5 * GIB)
+    assert pool.update_other_pod(None, pod("daemon", cpu="6", memory="9Gi"))
+    assert share(pool) == Share(7.2, 61.25 * GIB)
     assert not pool.update_other_pod(None, pod("small", cpu="10m", memory="16Mi")), "less than a step"
-    assert pool.update_other_pod(pod("daemon", cpu="6", memory="8Gi"), pod("daemon", "Succeeded", cpu="6"))
+    assert pool.update_other_pod(pod("daemon", cpu="6", memory="9Gi"), pod("daemon", "Succeeded", cpu="6"))
     assert not pool.update_other_pod(pod("daemon", "Succeeded", cpu="6"), None)
     assert share(pool) == Share(7.9, 62.25 * GIB)
     pool.update_other_pod(pod("small", cpu="10m", memory="16Mi"), None)
