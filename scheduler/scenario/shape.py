@@ -18,7 +18,7 @@ from springtide.scheduler.wording import given
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
 Label = Annotated[str, Meta(max_length=253)]
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
-Cores = Annotated[float, Meta(gt=0, le=1e9)] | CoresText
+Cores = Annotated[float, Meta(ge=0.001, le=1e9)] | CoresText
 Bytes = Annotated[int, Meta(ge=1)] | MemoryText
 Priority = Annotated[int, Meta(ge=0, le=1_000_000)]
 

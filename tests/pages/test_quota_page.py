@@ -231,7 +231,8 @@ def test_what_jobs_may_ask_for_is_edited_in_place_and_written_to_the_trail(admin
     )
     admin.get_by_test_id("ranges-max_memory-nlp").fill("64Gi")
     admin.get_by_test_id("ranges-save-nlp").click()
-    words = "priority 0 to 75, up to 4 GPUs, up to 16.5 cores, up to 64 GiB of memory, up to 2d, 2 without GPUs at a time"
+    most = "up to 4 GPUs, up to 16.5 cores, up to 64 GiB of memory, up to 2d"
+    words = f"priority 0 to 75, {most}, 2 without GPUs at a time"
     expect(admin.get_by_test_id("ranges-nlp")).to_have_text(words)
     expect(admin.get_by_test_id("audit-row").first).to_contain_text(
         "priority 0 to 100 → priority 0 to 75, up to 4 GPUs"
