@@ -42,11 +42,12 @@ def live_through(
     *,
     grouped: bool = False,
     typed: bool = False,
+    shared: bool = False,
     surplus: Surplus = Surplus.FAIR,
 ) -> World:
     """A random history: the world at its end, or as soon as a promise (or the ``wanted`` one) is broken."""
     rng = random.Random(seed)
-    world = some_world(seed, planner, grouped=grouped, typed=typed, surplus=surplus)
+    world = some_world(seed, planner, grouped=grouped, typed=typed, shared=shared, surplus=surplus)
     for step in range(steps):
         action = rng.choice(ACTIONS)
         world.act(action, rng.randrange(1 << 16), rng.randrange(1 << 16), replay=step % REPLAY == 0)
