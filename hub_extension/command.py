@@ -27,6 +27,9 @@ COMMANDS = {
         f"{HERE}.up:up", "hub", "Run a hub with build notebooks and a pool of train GPUs on this machine."
     ),
     "submit": Entry(f"{HERE}.submit:submit", "", "Send a command to the pool, with the code it needs."),
+    "advise": Entry(
+        f"{HERE}.submit:advise", "", "Tell how fast your earlier runs were by GPU type, number of GPUs and nodes."
+    ),
     "rerun": Entry(f"{HERE}.rerun:rerun", "", "Run a job again, with other options."),
     "jobs": Entry(f"{HERE}.jobs:jobs", "", "List jobs, newest first."),
     "show": Entry(f"{HERE}.jobs:show", "", "Show a job: how it stands, what it asked for and what it left."),

@@ -6,9 +6,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from springtide.scheduler import wire
+from springtide.scheduler.client.placements import HEADS, advice_words, placement_rows
 from springtide.scheduler.wording import ago, count, size
 from springtide.widgets.display import sweeps
+from springtide.widgets.display.phrases import clean, escape
 from springtide.widgets.display.plain import html_table, text_table
 from springtide.widgets.errors import MissingPackageError
 
@@ -81,6 +85,28 @@ class Metrics(list[dict[str, Any]]):
 
     def _repr_html_(self) -> str:
         return html_table(self._heads(), self._rows(), NO_METRICS) + self._rest()
+
+
+class Advised:
+    """What earlier runs say about the GPUs of a job, as sentences and a table; ``advice`` has the numbers."""
+
+    def __init__(self, advice: wire.Advice) -> None:
+        self.advice = advice
+
+    def to_frame(self) -> DataFrame:
+        """Return a frame of pandas with a row for each placement that was measured. Raises `MissingPackageError`.
+
+        The columns are those of `wire.MeasuredPlacement`.
+        """
+        return frame([msgspec.structs.asdict(row) for row in self.advice.placements])
+
+    def __repr__(self) -> str:
+        table = text_table(HEADS, placement_rows(self.advice), "")
+        return "\n".join(filter(None, [clean(advice_words(self.advice)), table]))
+
+    def _repr_html_(self) -> str:
+        rows = placement_rows(self.advice)
+        return f"<p>{escape(advice_words(self.advice))}</p>{html_table(HEADS, rows, '') if rows else ''}"
 
 
 def frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:

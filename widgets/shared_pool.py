@@ -27,7 +27,7 @@ from springtide.widgets.display.output_types import jobs_output, pool_output
 from springtide.widgets.errors import SpringtideError
 from springtide.widgets.handle import show
 from springtide.widgets.job import Job, all_points
-from springtide.widgets.results import frame, job_rows
+from springtide.widgets.results import Advised, frame, job_rows
 from springtide.widgets.submission.capture import Work, capture, capture_cell, capture_payload
 from springtide.widgets.submission.keywords import NAMES, check_names, check_own, split_keywords, takes_options
 from springtide.widgets.submission.options import check_size, checked, wish
@@ -253,6 +253,15 @@ class Pool:
         """
         check_names(name for name in options if name not in NAMES)
         return Prospect(self.connection.ask(Client.when, wish(options)))
+
+    @takes_options
+    def advise(self, **options: Any) -> Advised:
+        """Return how fast your earlier runs of a job were by GPU type, number of GPUs and nodes, and what pays.
+
+        Takes options of `submit`, of which ``name`` tells the job: ``pool.advise(name="train", gpus=4)``.
+        """
+        check_names(name for name in options if name not in NAMES)
+        return Advised(self.connection.ask(Client.advise, wish(options)))
 
     def jobs(
         self,

@@ -8,8 +8,9 @@ from springtide.hub_extension.api import permissions
 from springtide.hub_extension.api.jobs import take
 from springtide.hub_extension.api.project_choice import project_for
 from springtide.hub_extension.api.routes import Call, NoQuery, Route, Who
+from springtide.scheduler.engine.forecasts.questions import Asker
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.wire import Forecast, ForecastAccuracy, WhatIf
+from springtide.scheduler.wire import Advice, Forecast, ForecastAccuracy, WhatIf, Wish
 
 LARGEST = 256 * 1024
 """Maximum size of the body of a forecast request, in bytes."""
@@ -42,7 +43,28 @@ async def accuracy(call: Call[NoQuery, None]) -> ForecastAccuracy:
     return await call.pool.engine.forecast_record.accuracy()
 
 
+async def advice(call: Call[NoQuery, Wish]) -> Advice:
+    """Return what earlier runs of the caller's say about the GPUs of a job."""
+    caller, pool = call.caller, call.pool
+    project = await project_for(pool, caller, call.body.project)
+    return pool.engine.questions.advise(call.body, Asker(caller.name, project, _sees_none, {}))
+
+
+def _sees_none(_user: str, _project: str | None) -> bool:
+    return False
+
+
 ROUTES = (
+    Route(
+        "POST",
+        "/advice",
+        "What earlier runs say about the GPUs of a job",
+        Who.LOGGED_IN,
+        advice,
+        takes=Wish,
+        answers=Advice,
+        most=LARGEST,
+    ),
     Route(
         "POST",
         "/forecast",

@@ -1,7 +1,8 @@
-"""``springtide submit``."""
+"""``springtide submit`` and ``springtide advise``."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,13 @@ import click
 import msgspec
 
 from springtide.hub_extension.commands.jobs import show_log, why
-from springtide.hub_extension.commands.text import json_option, one_line, print_json, say
+from springtide.hub_extension.commands.text import json_option, one_line, print_json, say, table
 from springtide.scheduler.capture import Captured, CaptureError, Here, capture_words, environment_shown, submission
 from springtide.scheduler.client import Client, flags
 from springtide.scheduler.client.environments import facts, image_of, missing_words
+from springtide.scheduler.client.placements import HEADS, advice_words, placement_rows
 from springtide.scheduler.client.times import prospect
-from springtide.scheduler.wire import Job, Submission, Surface
+from springtide.scheduler.wire import Job, Submission, Surface, Wish
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -54,6 +56,31 @@ def submit(*, dry_run: bool, follow: bool, as_json: bool, command: tuple[str, ..
 
 
 submit.params[:0] = flags.flags(Surface.COMMAND)
+
+
+@click.command()
+@json_option
+def advise(*, as_json: bool, **options: Any) -> None:
+    """Tell how fast your earlier runs of a job were by GPU type, number of GPUs and nodes, and what pays.
+
+    --name tells the job, the other options how the next run would be submitted. Nothing is submitted.
+    """
+    with Client() as client:
+        told = client.advise(wish(flags.given(options)))
+    if as_json:
+        print_json(told)
+        return
+    click.echo(one_line(advice_words(told)))
+    for line in table(tuple(head.upper() for head in HEADS), placement_rows(told)):
+        click.echo(line)
+
+
+advise.params[:0] = [each for each in flags.flags(Surface.COMMAND) if each.name in Wish.__struct_fields__]
+
+
+def wish(options: Mapping[str, Any]) -> Wish:
+    """Return what a job with these options asks for."""
+    return Wish(**{name: value for name, value in options.items() if name in Wish.__struct_fields__})
 
 
 def tell_when(request: Submission, *, as_json: bool) -> None:

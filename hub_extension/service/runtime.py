@@ -117,6 +117,7 @@ class Setup:
     keep_files: float
     test_run_time: float
     jobs_without_gpus: int
+    explore_placements: bool
     ended_bytes_per_user: int
     auth_cache: int
     takeover_wait: float
@@ -149,6 +150,7 @@ class Setup:
             keep_files=self.keep_files,
             test_run_time=self.test_run_time,
             jobs_without_gpus=self.jobs_without_gpus,
+            explore_placements=self.explore_placements,
             max_ended_bytes_per_user=self.ended_bytes_per_user,
             max_unfinished=self.queue_cap,
             max_unfinished_per_user=self.queue_cap_per_user,

@@ -268,6 +268,7 @@ class Springtide(
             keep_files=self.keep_files_days * 86_400,
             test_run_time=self.test_run_time,
             jobs_without_gpus=self.jobs_without_gpus,
+            explore_placements=self.explore_placements,
             ended_bytes_per_user=self.ended_bytes_per_user,
             auth_cache=self.auth_cache,
             takeover_wait=self.takeover_wait,

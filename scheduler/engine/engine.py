@@ -53,6 +53,7 @@ class Engine:
         self.events = parts.events
         self.usage = parts.usage
         self.forecast_record = parts.forecast_record
+        self.questions = parts.questions
         self.outbox = parts.outbox
         self.default_projects = parts.default_projects
         self.idle_workspaces = parts.idle_workspaces
@@ -117,7 +118,7 @@ class Engine:
         )
         trials, parameters = validate_trials(submission.trials)
         rerun = None if again is None else reference(again, spec)
-        spec = replace(spec, fastest=parts.run_history.placement_stats.fastest(spec), trials=trials, rerun=rerun)
+        spec = replace(spec, fastest=parts.placements.preferred(spec), trials=trials, rerun=rerun)
         bundle = await self._bundle(submission.files, spec)
         job_id = await parts.mailbox.request(
             lambda transaction: control.accept_job(transaction, spec, bundle, self.settings, parameters)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TypeAlias
 
 from springtide.scheduler.executors.base import Exit, ExitKind
-from springtide.scheduler.model import Reason
+from springtide.scheduler.model import Reason, Spread
 
+Params: TypeAlias = Mapping[str, str | int | float | tuple[str, ...] | None]
+"""Parameters of a reason, or some of them."""
 SweepNumbers: TypeAlias = Mapping[str, int]
 """Numbers of a sweep's trials: ``number``, ``ended``, ``running``; the ``gpus`` of these, and how many are
 ``borrowed``."""
 
+COARSE = ((172_800.0, 86_400.0), (7_200.0, 3_600.0), (1_200.0, 600.0), (60.0, 60.0))
+"""By the least of them, to what estimated durations are rounded, in seconds."""
 CANCEL = "cancel"
 TIME_LIMIT = "time-limit"
 HELD = "engine-held"
@@ -164,11 +169,12 @@ def running(
     *,
     unsaved: bool = False,
     unused: tuple[float, float] | None = None,
+    slow: Params = MappingProxyType({}),
 ) -> Reason:
     """Return the job runs on so many GPUs, with so many of at most ``most`` workers.
 
     ``unsaved`` says that its newest checkpoint did not fit on the disk. ``unused`` are the seconds for which it
-    has hardly used its GPUs, and their mean utilization in that time, from 0 to 1.
+    has hardly used its GPUs, and their mean utilization in that time, from 0 to 1. ``slow`` is a `slow_placement`.
     """
     params: dict[str, str | int | float | tuple[str, ...] | None]
     params = {"gpus": gpus, "borrowed": borrowed, "workers": workers, "most": most}
@@ -176,7 +182,34 @@ def running(
         params["unsaved"] = 1
     if unused is not None:
         params |= {"unused_seconds": unused[0], "used_percent": round(100 * unused[1])}
-    return Reason("running", params)
+    return Reason("running", {**params, **slow})
+
+
+def slow_placement(
+    spread: Spread, faster: Spread, times: float, *, runs: tuple[int, int], works: int, longer: float
+) -> Params:
+    """Return that jobs were ``times`` as fast with the spread ``faster`` as with ``spread``.
+
+    ``runs`` are the numbers of runs with each of them, of the same work; or ``works`` is the number of other works
+    that tell it. ``longer`` is how much longer the rest of the job takes, in seconds, 0 if that cannot be told.
+    """
+    return {
+        "level": spread.level,
+        "nodes": spread.nodes,
+        "faster_level": faster.level,
+        "faster_nodes": faster.nodes,
+        "times": round(times, 2),
+        "faster_runs": runs[0],
+        "runs": runs[1],
+        "works": works,
+        "longer": _coarsely(longer),
+    }
+
+
+def _coarsely(seconds: float) -> float:
+    """Return a duration as people estimate it, so that it rarely changes while a job goes on; 0 below a minute."""
+    step = next((step for least, step in COARSE if seconds >= least), 0.0)
+    return step and round(seconds / step) * step
 
 
 def pausing(gpus: int) -> Reason:

@@ -29,6 +29,7 @@ from springtide.scheduler.engine.loop.pruning import Pruner
 from springtide.scheduler.engine.loop.tick import TickBuilder
 from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.parts import EngineParts
+from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.requests.idempotency import IdempotencyLookup
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.requests.outputs import Outputs
@@ -182,6 +183,7 @@ def _compose(
     usage: dict[str, wire.JobUsage] = {}
     workspaces: dict[WorkspaceKey, float] = {}
     jobs = JobLookup(state, store)
+    placements = Placements(nodes, explores=settings.explore_placements)
     read_model = ReadModel(
         state,
         nodes,
@@ -191,11 +193,12 @@ def _compose(
         usage=usage,
         clock=clock.wall,
         jobs_without_gpus=settings.jobs_without_gpus,
+        slow_placement=placements.slow,
     )
     hub = EventHub()
     broadcast = Broadcast(read_model, hub, clock.wall)
     outbox = Outbox(state, store, settings.notifications, clock.wall, mailbox.request)
-    run_history = RunHistory(nodes)
+    run_history = RunHistory(placements)
     launch_specs = LaunchSpecs(state, store, settings)
     actuator = Actuator(executor, launch_specs.make, mailbox.post, stats=stats, clock=clock.wall, jitter=jitter)
     loop = Loop(
@@ -238,6 +241,7 @@ def _compose(
         tags=TagCalls(jobs, mailbox.request),
         launch_specs=launch_specs,
         run_history=run_history,
+        placements=placements,
         forecasts=forecasts,
         forecast_record=record,
         questions=Questions(
@@ -246,6 +250,7 @@ def _compose(
             settings=settings,
             planner=planner,
             forecasts=forecasts,
+            placements=placements,
             line=read_model.line_without_gpus,
             clock=clock.wall,
         ),

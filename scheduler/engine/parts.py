@@ -15,6 +15,7 @@ from springtide.scheduler.engine.loop.actuator import Actuator
 from springtide.scheduler.engine.loop.loop import Loop
 from springtide.scheduler.engine.loop.mailbox import Mailbox
 from springtide.scheduler.engine.notifications.outbox import Outbox
+from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.requests.idempotency import IdempotencyLookup
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.requests.outputs import Outputs
@@ -55,6 +56,7 @@ class EngineParts:
     tags: TagCalls
     launch_specs: LaunchSpecs
     run_history: RunHistory
+    placements: Placements
     forecasts: ForecastCache
     forecast_record: ForecastRecord
     questions: Questions

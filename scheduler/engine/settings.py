@@ -49,6 +49,7 @@ class EngineSettings:
     ``images`` are patterns of the images that jobs may run in, the default first; None where jobs run without one.
     ``image_contents`` is what is declared of images, by patterns. ``datasets`` are those declared, by name.
     ``jobs_without_gpus`` is how many jobs without GPUs run at a time in a project that has no number of its own.
+    ``explore_placements`` lets jobs try placements that are rarely known.
     ``max_…_bytes…`` are in bytes; ``max_grace``, ``test_run_time``, after which a test run
     has passed, ``prune_every``, and how long jobs, their files and audit entries
     are kept, in seconds; the others are numbers of jobs, files, events and decisions. ``keep_files`` counts from
@@ -77,6 +78,7 @@ class EngineSettings:
     max_grace: float = 3_600.0
     test_run_time: float = 120.0
     jobs_without_gpus: int = 4
+    explore_placements: bool = False
     keep_jobs: float = 90 * DAY
     keep_files: float = 7 * DAY
     keep_audit: float = 730 * DAY

@@ -1,4 +1,4 @@
-"""What to expect of a job that is not submitted: when it would start, and what that would mean for others."""
+"""What to expect of a job: when it would start, what that would mean for others, how fast jobs like it were."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from springtide.scheduler.sentences.sentence import (
     Params,
     Sentences,
     Table,
+    advice,
     cause,
     ease,
     follows,
@@ -14,9 +15,11 @@ from springtide.scheduler.sentences.sentence import (
     number,
     real,
     state,
+    typed_gpus,
 )
 from springtide.scheduler.wording import amount, count, gpus, listed, moment, plural, quoted, workers
 
+FASTER_SPREAD, FASTER_TYPE, BETTER_SIZE = "advice-spread", "advice-gpu-type", "advice-size"
 NOW, ROOM, LATER, SMALLER = "estimate-now", "estimate-room", "estimate-later", "estimate-smaller"
 
 
@@ -85,4 +88,56 @@ def _smaller(p: Params) -> Sentences:
     yield ease(f"With {gpus(each) if many == 1 else workers(many, each)} it would start now.")
 
 
-ESTIMATES: Table = {NOW: _now, ROOM: _room, LATER: _later, SMALLER: _smaller}
+def spread_words(level: str, nodes: int) -> str:
+    """Return ``on one node``, ``on 2 nodes of one rack``: how the workers of a job sit."""
+    if nodes > 1:
+        return f"on {count(nodes, 'node')}{f' of one {quoted(level)}' if level else ''}"
+    return {"island": "in one GPU link island", "socket": "on one processor socket"}.get(level, "on one node")
+
+
+def times_as_fast(p: Params) -> str:
+    """Return ``1.7 times as fast``."""
+    return f"{real(p, 'times'):.2g} times as fast"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _faster_spread(p: Params) -> Sentences:
+    there, here = (spread_words(str(p.get(level)), number(p, nodes)) for level, nodes in _SPREADS)
+    yield advice(f"{_capital(there)} jobs like it were {times_as_fast(p)} as {here}, {_by(p)}.")
+
+
+_SPREADS = (("faster_level", "faster_nodes"), ("level", "nodes"))
+
+
+def _faster_type(p: Params) -> Sentences:
+    there, here = quoted(str(p.get("faster_type"))), quoted(str(p.get("gpu_type")))
+    yield advice(f"On {there} GPUs jobs like it were {times_as_fast(p)} as on {here} GPUs, {_by(p)}.")
+
+
+def _better_size(p: Params) -> Sentences:
+    there, here = _size(p, "better_workers", "better_gpus"), _size(p, "workers", "gpus")
+    yield advice(f"With {there} jobs like it were {times_as_fast(p)} as with {here}, {_by(p)}.")
+
+
+def _size(p: Params, many: str, each: str) -> str:
+    if number(p, many) == 1:
+        return typed_gpus(p, number(p, each))
+    return f"{count(number(p, many), 'worker')} with {typed_gpus(p, number(p, each))} each"
+
+
+def _by(p: Params) -> str:
+    return f"by {amount(number(p, 'faster_runs'))} and {count(number(p, 'runs'), 'run')}"
+
+
+ESTIMATES: Table = {
+    NOW: _now,
+    ROOM: _room,
+    LATER: _later,
+    SMALLER: _smaller,
+    FASTER_SPREAD: _faster_spread,
+    FASTER_TYPE: _faster_type,
+    BETTER_SIZE: _better_size,
+}

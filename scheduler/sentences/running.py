@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from springtide.scheduler.sentences.decisions import holds_split
-from springtide.scheduler.sentences.sentence import Params, Sentences, Table, follows, number, real, state
+from springtide.scheduler.sentences.estimates import spread_words, times_as_fast
+from springtide.scheduler.sentences.sentence import Params, Sentences, Table, advice, follows, number, real, state
 from springtide.scheduler.wording import amount, count, duration, gpus, plural
 
 
@@ -27,6 +28,19 @@ def _unused(p: Params) -> str:
     return f"Its {gpus(held)} {plural(held, 'has', 'have')} been {used} % used for {over}."
 
 
+def _slow(p: Params) -> Sentences:
+    here = spread_words(str(p.get("level")), number(p, "nodes"))
+    there = spread_words(str(p.get("faster_level")), number(p, "faster_nodes"))
+    if number(p, "works"):
+        known = f"by {count(number(p, 'works'), 'kind')} of jobs"
+        yield advice(f"It runs {here}: other jobs were {times_as_fast(p)} {there}, {known}.")
+        return
+    known = f"by {count(number(p, 'faster_runs'), 'run')} there and {amount(number(p, 'runs'))} like this"
+    yield advice(f"It runs {here}: jobs like it were {times_as_fast(p)} {there}, {known}.")
+    if real(p, "longer"):
+        yield advice(f"Its rest takes about {duration(real(p, 'longer'))} longer here.")
+
+
 def _running(p: Params) -> Sentences:
     yield state(f"Running {_on(p)}.")
     workers, most = number(p, "workers"), number(p, "most")
@@ -34,6 +48,8 @@ def _running(p: Params) -> Sentences:
         yield state(f"It runs with {amount(workers)} of at most {count(most, 'worker')}.")
     if p.get("unused_seconds"):
         yield state(_unused(p))
+    if p.get("times"):
+        yield from _slow(p)
     if p.get("unsaved"):
         yield state("Its newest checkpoint could not be saved: the disk is full. The one before it is kept.")
         yield follows("It goes on, and saves again when there is room.")

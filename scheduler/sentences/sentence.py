@@ -29,6 +29,8 @@ class Role(StrEnum):
     """What happens next by itself."""
     PLACE = "place"
     """The place in line."""
+    ADVICE = "advice"
+    """What earlier runs say about other GPUs for it."""
 
 
 class Sentence(NamedTuple):
@@ -66,6 +68,11 @@ def ease(text: str) -> Sentence:
 def follows(text: str) -> Sentence:
     """Make a sentence that tells what happens next."""
     return Sentence(Role.NEXT, text)
+
+
+def advice(text: str) -> Sentence:
+    """Make a sentence that tells how fast earlier runs were on other GPUs."""
+    return Sentence(Role.ADVICE, text)
 
 
 def detail(params: Params) -> Sentences:

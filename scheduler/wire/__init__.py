@@ -13,8 +13,10 @@ from springtide.scheduler.wire.environments.views import JobEnvironment
 from springtide.scheduler.wire.events import Event, Problem
 from springtide.scheduler.wire.forecast import (
     MOST_STARTS,
+    Advice,
     Forecast,
     ForecastAccuracy,
+    MeasuredPlacement,
     NodeEdit,
     ProjectOutlook,
     Shift,
@@ -151,6 +153,7 @@ __all__ = [
     "MOST_STARTS",
     "OPTIONS",
     "Admin",
+    "Advice",
     "Answer",
     "Attempt",
     "AuditEntry",
@@ -195,6 +198,7 @@ __all__ = [
     "LogChunk",
     "Me",
     "MeEdit",
+    "MeasuredPlacement",
     "NodeEdit",
     "NodeView",
     "Notifications",

@@ -79,7 +79,7 @@ class Forecast(Answer, frozen=True, kw_only=True):
     ``job`` is the start of the job that is not submitted, ``starts`` those of waiting jobs by id. ``estimate``
     tells what to expect of the job that is not submitted: its code is ``estimate-now`` if the next decisions start
     it, ``estimate-room`` if they pause or move others for it first, ``estimate-later`` if it waits, and otherwise
-    that of why its start is unknown.
+    that of why its start is unknown. Its sentences with the role ``advice`` are those of `Advice`.
     """
 
     at: float
@@ -89,6 +89,37 @@ class Forecast(Answer, frozen=True, kw_only=True):
     projects: dict[str, ProjectOutlook]
     shifts: list[Shift]
     estimate: Reason | None = None
+
+
+class MeasuredPlacement(Answer, frozen=True, kw_only=True):
+    """How fast a work was in one placement: so many workers with ``gpus`` GPUs each, of one type.
+
+    ``level`` is the tightest topology level that held all workers (empty: the pool), ``nodes`` the number of their
+    nodes, and ``placed`` says that in words. ``runs`` are the latest attempts that were measured;
+    ``steps_per_second`` is their median, or ``run_seconds`` that of whole runs where no steps are reported.
+    """
+
+    gpu_type: str
+    workers: int
+    gpus: int
+    level: str
+    nodes: int
+    placed: str
+    runs: int
+    steps_per_second: float | None = None
+    run_seconds: float | None = None
+
+
+class Advice(Answer, frozen=True, kw_only=True):
+    """What earlier runs of the same work say about GPUs for the next one, with what was measured.
+
+    The same work are jobs of the caller in one project with the same name; digits of names are ignored. ``text``
+    is empty if nothing is notably better than what was asked about.
+    """
+
+    reasons: list[Reason]
+    text: str
+    placements: list[MeasuredPlacement]
 
 
 class ForecastAccuracy(Answer, frozen=True, kw_only=True):

@@ -51,6 +51,15 @@ async def test_a_job_can_be_asked_about_before_it_is_submitted(running):
     assert (await running.as_("admin").get("/jobs")).json()["items"] == []
 
 
+async def test_advice_is_asked_for_by_what_would_be_submitted(running):
+    asked = await running.as_("jemma").post("/advice", json={"name": "train", "gpus": 2})
+    assert asked.json() == {"reasons": [], "text": "", "placements": []}
+    foreign = await running.as_("jemma").post("/advice", json={"name": "train", "project": "vision"})
+    assert foreign.status_code == 403
+    large = await running.as_("jemma").post("/advice", json={"name": "train", "gpus": 100})
+    assert (large.status_code, large.json()["field"]) == (422, "gpus")
+
+
 async def test_it_is_told_what_would_be_paused_but_not_what_others_call_it(running):
     first = await fill_the_pool(running)
 

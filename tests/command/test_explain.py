@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -144,3 +145,11 @@ def test_another_projects_job_is_not_explained(pool: Pool) -> None:
     done = pool.run("explain", job, user="jemma")
     assert done.code == 1
     assert job in done.err
+
+
+def test_advice_on_the_next_run_is_given_in_a_terminal(pool: Pool) -> None:
+    done = pool.run("advise", "--name", "never-ran", "--gpus", "1")
+    assert (done.code, done.out.splitlines()[0][:27]) == (0, "Nothing is known of it yet:")
+    assert json.loads(pool.run("advise", "--name", "never-ran", "--json").out)["placements"] == []
+    assert "--gpus is" in (wrong := pool.run("advise", "--gpus", "many")).err
+    assert wrong.code == 2

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from springtide.scheduler.engine.forecasts.placement_stats import MIN_RUN_TIME, MIN_SAMPLES, PlacementStats
-from springtide.scheduler.engine.forecasts.topology import Topology
+from springtide.scheduler.engine.placements.comparison import (
+    MIN_RUNS,
+    best_size,
+    times_as_fast,
+    usually_times_as_fast,
+)
+from springtide.scheduler.engine.placements.placements import Placements
+from springtide.scheduler.engine.placements.speed import MIN_TIME, RUNS, STEPS, Speed, speed_of
+from springtide.scheduler.engine.placements.statistics import MAX_PLACEMENTS, MAX_RATIOS, MAX_SPEEDS, MAX_WORKS
+from springtide.scheduler.engine.placements.topology import Topology
+from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.model import JobState, Node, Placement, Reason, Spread, Worker
-from springtide.scheduler.store.records import AttemptRecord, AttemptState, JobRecord, JobSpec, JobStanding
+from springtide.scheduler.store.records import (
+    AttemptRecord,
+    AttemptState,
+    CountedSteps,
+    JobRecord,
+    JobSpec,
+    JobStanding,
+)
 
 worlds = sys.modules["engine_worlds"]
 NODES = tuple(
@@ -30,36 +47,40 @@ SPEC = JobSpec(
     argv=(),
     workers=2,
 )
+TOGETHER, ACROSS = Spread("island", 1), Spread("rack", 2)
 
 
-def attempt(placement: Placement, seconds: float, number: int = 1, before: float | None = None, **more: Any):
+def attempt(placement: Placement, seconds: float, steps: float | None = None, number: int = 1, **more: Any):
+    """An attempt that ran for so many seconds and counted so many steps in them."""
     given: dict[str, Any] = {"state": AttemptState.SUCCEEDED, "started": 100.0, "ended": 100.0 + seconds, **more}
+    counted = None if steps is None else CountedSteps(steps, 100.0 + seconds, 0.0, 100.0)
     return AttemptRecord(
         job="j",
         number=number,
         placement=placement,
         created=99.0,
         why=Reason("started"),
-        step_before=before,
+        counted=counted,
         **given,
     )
 
 
-def ran(*attempts: AttemptRecord, steps: float | None = None, spec: JobSpec = SPEC) -> JobRecord:
-    return JobRecord(spec, JobStanding(state=JobState.SUCCEEDED, best_step=steps), attempts)
+def ran(*attempts: AttemptRecord, spec: JobSpec = SPEC, of: float | None = None) -> JobRecord:
+    steps = [each.counted.step for each in attempts if each.counted is not None]
+    standing = JobStanding(state=JobState.SUCCEEDED, best_step=max(steps, default=None), of=of)
+    return JobRecord(spec, standing, attempts)
 
 
-@pytest.fixture
-def fastest():
-    """What is known of the next job of the kind after these have ended, each as often as is enough."""
+def learned(*jobs: JobRecord, times: int = MIN_RUNS, explores: bool = False) -> Placements:
+    placements = Placements(ObservedNodes(NODES), explores=explores)
+    for job in jobs * times:
+        placements.learn(job)
+    return placements
 
-    def after(*jobs: JobRecord, times: int = MIN_SAMPLES, spec: JobSpec = SPEC) -> Spread | None:
-        placement_stats = PlacementStats()
-        for job in jobs * times:
-            placement_stats.learn(job, Topology(NODES))
-        return placement_stats.fastest(replace(spec, name="sweep-8"))
 
-    return after
+def running(placement: Placement, *, counted: CountedSteps | None = None, spec: JobSpec = SPEC) -> JobRecord:
+    live = attempt(placement, 0.0, state=AttemptState.RUNNING, ended=None)
+    return JobRecord(spec, JobStanding(state=JobState.RUNNING), (replace(live, counted=counted),))
 
 
 class TestSpread:
@@ -84,38 +105,202 @@ class TestSpread:
         assert Topology(NODES[1:]).spread(PAIR) is None
 
 
-class TestPaces:
-    def test_seconds_per_step_are_compared(self, fastest):
-        slow = ran(attempt(PAIR, 600), steps=100)
-        fast = ran(attempt(APART, 900), steps=300)
-        assert fastest(slow, fast) == Spread("rack", 2)
+class TestSpeed:
+    def counted(self, *reports: tuple[float, float]) -> Speed | None:
+        (step, at), *more = reports
+        counted = CountedSteps(step, at)
+        for step, at in more:
+            counted = counted.with_report(step, at)
+        return speed_of(
+            ran(replace(attempt(PAIR, 900), counted=counted)), replace(attempt(PAIR, 900), counted=counted)
+        )
 
-    def test_each_attempt_counts_for_the_steps_that_it_made(self, fastest):
-        moved = ran(attempt(PAIR, 600), attempt(APART, 600, 2, before=100), steps=110)
-        assert fastest(moved) == Spread("island", 1)
+    def test_what_precedes_the_second_report_does_not_count(self):
+        assert self.counted((0, 0), (1, 500), (101, 600)) == Speed(STEPS, 1.0, None)
 
-    def test_without_steps_whole_runs_are_compared(self, fastest):
-        paused = ran(attempt(PAIR, 70, state=AttemptState.PAUSED), attempt(PAIR, 70, 2))
-        assert fastest(ran(attempt(PAIR, 900)), ran(attempt(APART, 600)), paused) == Spread("rack", 2)
+    def test_a_last_report_without_a_step_more_does_not_count(self):
+        assert self.counted((0, 0), (1, 500), (101, 600), (101, 4000)) == Speed(STEPS, 1.0, None)
 
-    def test_little_is_not_enough_and_nor_is_one_way_alone(self, fastest):
-        jobs = (ran(attempt(PAIR, 600), steps=10), ran(attempt(APART, 600), steps=100))
-        assert fastest(*jobs, times=MIN_SAMPLES - 1) is None
-        assert fastest(jobs[0]) is None
+    def test_steps_that_begin_anew_are_counted_anew(self):
+        assert self.counted((0, 0), (1, 500), (101, 600), (1, 601), (2, 602), (52, 702)) == Speed(STEPS, 0.5, None)
 
-    def test_who_is_hardly_faster_is_not_preferred(self, fastest):
-        assert fastest(ran(attempt(PAIR, 600), steps=100), ran(attempt(APART, 600), steps=102)) is None
+    def test_little_time_tells_nothing_and_nor_does_one_report(self):
+        assert self.counted((0, 0), (1, 500), (101, 500 + MIN_TIME - 1)) is None
+        assert self.counted((0, 0)) is None
 
-    def test_short_attempts_and_half_gangs_tell_nothing(self, fastest):
-        short = ran(attempt(APART, MIN_RUN_TIME - 1), steps=1000)
-        half = ran(attempt(APART[:1], 600), steps=1000)
-        assert fastest(ran(attempt(PAIR, 600), steps=10), short, half) is None
+    def test_a_complete_run_counts_where_no_steps_are_reported(self):
+        whole = attempt(PAIR, 200)
+        assert speed_of(ran(whole), whole) == Speed(RUNS, 0.005, None)
+        assert speed_of(ran(replace(whole, number=2)), replace(whole, number=2)) is None
+        paused = replace(whole, state=AttemptState.PAUSED)
+        assert speed_of(ran(paused), paused) is None
 
-    def test_other_kinds_of_jobs_tell_nothing(self, fastest):
-        jobs = (ran(attempt(PAIR, 600), steps=10), ran(attempt(APART, 600), steps=100))
-        assert fastest(*jobs) is not None
+    def test_a_clock_that_is_set_changes_no_speed(self):
+        counted = CountedSteps(0, 0).with_report(1, 100).shifted(5000.0).with_report(101, 5200)
+        assert speed_of(ran(attempt(PAIR, 1)), replace(attempt(PAIR, 1), counted=counted)) == Speed(
+            STEPS, 1.0, None
+        )
+
+
+class TestComparison:
+    def test_of_three_runs_each_all_have_to_be_faster(self):
+        assert times_as_fast([1.9, 2.0, 2.1], [0.9, 1.0, 1.1]) == 2.0
+        assert times_as_fast([1.05, 2.0, 2.1], [0.9, 1.0, 1.1]) is None
+
+    def test_more_runs_bear_an_outlier(self):
+        assert times_as_fast([2.0, 2.0, 2.1, 1.9, 2.2, 0.5], [1.0] * 6) == 2.0
+
+    def test_few_runs_or_a_small_difference_tell_nothing(self):
+        assert times_as_fast([2.0] * (MIN_RUNS - 1), [1.0] * 9) is None
+        assert times_as_fast([1.05] * 9, [1.0] * 9) is None
+
+    def test_equal_runs_are_rarely_told_apart(self):
+        draw = random.Random(3)
+        told = sum(
+            times_as_fast(
+                [draw.lognormvariate(0, 0.5) for _ in range(5)], [draw.lognormvariate(0, 0.5) for _ in range(5)]
+            )
+            is not None
+            for _ in range(2_000)
+        )
+        assert 0 < told <= 0.06 * 2_000
+
+    def test_of_five_works_all_have_to_be_faster_and_of_eight_seven(self):
+        assert usually_times_as_fast([1.2, 1.3, 1.4, 1.3, 1.2]) == 1.3
+        assert usually_times_as_fast([1.2, 1.3, 1.4, 1.3]) is None
+        assert usually_times_as_fast([1.2, 1.3, 1.4, 1.3, 0.9]) is None
+        assert usually_times_as_fast([1.3] * 7 + [0.9]) == 1.3
+        assert usually_times_as_fast([]) is None
+
+    def test_twice_the_gpus_pay_from_1_41_times_the_speed_on(self):
+        gpus = {"two": 2, "four": 4}
+        assert best_size({"two": 1.0, "four": 1.4}, gpus) == "two"
+        assert best_size({"two": 1.0, "four": 1.42}, gpus) == "four"
+
+
+class TestFastest:
+    def fastest(self, *jobs: JobRecord, times: int = MIN_RUNS, spec: JobSpec = SPEC) -> Spread | None:
+        return learned(*jobs, times=times).preferred(replace(spec, name="sweep-8"))
+
+    def test_steps_per_second_are_compared(self):
+        assert self.fastest(ran(attempt(PAIR, 600, 100)), ran(attempt(APART, 900, 300))) == ACROSS
+
+    def test_each_attempt_counts_for_itself(self):
+        assert self.fastest(ran(attempt(PAIR, 600, 100), attempt(APART, 600, 10, 2))) == TOGETHER
+
+    def test_without_steps_whole_runs_are_compared(self):
+        paused = ran(attempt(PAIR, 70, state=AttemptState.PAUSED), attempt(PAIR, 70, number=2))
+        assert self.fastest(ran(attempt(PAIR, 900)), ran(attempt(APART, 600)), paused) == ACROSS
+
+    def test_little_is_not_enough_and_nor_is_one_way_alone(self):
+        jobs = (ran(attempt(PAIR, 600, 10)), ran(attempt(APART, 600, 100)))
+        assert self.fastest(*jobs, times=MIN_RUNS - 1) is None
+        assert self.fastest(jobs[0]) is None
+
+    def test_who_is_hardly_faster_is_not_preferred(self):
+        assert self.fastest(ran(attempt(PAIR, 600, 100)), ran(attempt(APART, 600, 102))) is None
+
+    def test_half_gangs_tell_nothing_of_whole_ones(self):
+        half = ran(attempt(APART[:1], 600, 1000))
+        assert self.fastest(ran(attempt(PAIR, 600, 10)), half) is None
+
+    def test_other_kinds_of_jobs_tell_nothing(self):
+        jobs = (ran(attempt(PAIR, 600, 10)), ran(attempt(APART, 600, 100)))
+        assert self.fastest(*jobs) is not None
         for other in (replace(SPEC, user="joe"), replace(SPEC, gpus=2), replace(SPEC, workers=4)):
-            assert fastest(*jobs, spec=other) is None
+            assert self.fastest(*jobs, spec=other) is None
+
+    def test_gpu_types_are_not_mixed(self):
+        t4 = ran(attempt(PAIR, 600, 100, gpu_type="t4"))
+        a100 = ran(attempt(APART, 600, 300, gpu_type="a100"))
+        assert self.fastest(t4, a100) is None
+
+
+class TestExploration:
+    SLOW = ran(attempt(APART, 600, 100))
+    FAST = ran(attempt(PAIR, 600, 170))
+
+    def test_a_spread_that_was_had_too_rarely_is_tried_until_it_is_known(self):
+        placements = learned(self.FAST, explores=True)
+        assert placements.preferred(SPEC) is None
+        for _ in range(MIN_RUNS - 1):
+            placements.learn(self.SLOW)
+            assert placements.preferred(SPEC) == ACROSS
+        placements.learn(self.SLOW)
+        assert placements.preferred(SPEC) == TOGETHER
+
+    def test_nothing_is_tried_unless_that_is_set_nor_before_one_spread_is_known(self):
+        usual = learned(self.FAST)
+        usual.learn(self.SLOW)
+        assert usual.preferred(SPEC) is None
+        assert learned(self.SLOW, self.FAST, times=1, explores=True).preferred(SPEC) is None
+
+
+class TestSlow:
+    FAST, SLOW = ran(attempt(PAIR, 600, 170)), ran(attempt(APART, 600, 100))
+
+    def test_a_job_that_sits_as_slower_ones_did_is_slow(self):
+        found = learned(self.FAST, self.SLOW, times=4).slow(running(APART))
+        assert found is not None
+        assert (found.spread, found.faster, found.runs, found.faster_runs) == (ACROSS, TOGETHER, 4, 4)
+        assert found.times == pytest.approx(1.7)
+        assert found.longer(3600.0) == pytest.approx(3600 * (1 - 1 / 1.7))
+
+    def test_one_that_sits_well_is_not(self):
+        assert learned(self.FAST, self.SLOW).slow(running(PAIR)) is None
+
+    def test_one_that_is_itself_as_fast_is_not(self):
+        placements = learned(self.FAST, self.SLOW)
+        assert placements.slow(running(APART, counted=CountedSteps(100, 700, 0, 600))) is None
+        assert placements.slow(running(APART, counted=CountedSteps(16, 700, 0, 600))) is not None
+
+    def test_other_works_tell_it_where_its_own_does_not(self):
+        others = [
+            ran(*each.attempts, spec=replace(SPEC, user=f"user{at}"))
+            for at in range(5)
+            for each in (self.FAST, self.SLOW)
+        ]
+        found = learned(*others, times=1).slow(running(APART))
+        assert found is not None
+        assert (found.faster, found.works, found.runs) == (TOGETHER, 5, 0)
+        assert learned(*others[:8], times=1).slow(running(APART)) is None
+
+    def test_its_own_work_counts_more_than_others(self):
+        others = [
+            ran(*each.attempts, spec=replace(SPEC, user=f"user{at}"))
+            for at in range(5)
+            for each in (self.FAST, self.SLOW)
+        ]
+        own = [ran(attempt(PAIR, 600, 100)), ran(attempt(APART, 600, 101))]
+        assert learned(*others, *own).slow(running(APART)) is None
+
+    def test_works_that_are_fast_anywhere_do_not_count_for_their_placement(self):
+        """The mean over all works would call two nodes the faster ones, because long steps ran on one node."""
+        long = [ran(attempt(PAIR, 600, steps), spec=replace(SPEC, user=f"a{steps}")) for steps in range(10, 16)]
+        short = [
+            ran(attempt(APART, 600, steps), spec=replace(SPEC, user=f"b{steps}")) for steps in range(900, 906)
+        ]
+        assert learned(*long, *short).slow(running(PAIR)) is None
+
+
+def test_what_is_kept_is_bounded():
+    placements = Placements(ObservedNodes(NODES))
+    stats = placements.stats
+    for at in range(MAX_SPEEDS + 5):
+        placements.learn(ran(attempt(PAIR, 600, 10 + at)))
+    (speeds,) = stats.of_work(("vision", "susan", "sweep-#")).values()
+    assert next(iter(speeds.per_second)) == 15 / 600
+    assert len(speeds.per_second) == MAX_SPEEDS
+    for workers in range(2, MAX_PLACEMENTS + 9):
+        placements.learn(ran(attempt(PAIR * workers, 600, 10), spec=replace(SPEC, workers=workers)))
+    assert len(stats.of_work(("vision", "susan", "sweep-#"))) == MAX_PLACEMENTS
+    for at in range(MAX_WORKS + 5):
+        for each in (PAIR, APART):
+            placements.learn(ran(attempt(each, 600, 10), spec=replace(SPEC, user=f"user{at}")))
+    assert not stats.of_work(("vision", "user0", "sweep-#"))
+    assert stats.of_work(("vision", f"user{MAX_WORKS}", "sweep-#"))
+    ((spread, ratios),) = stats.ratios("", TOGETHER)
+    assert (spread, len(ratios)) == (ACROSS, MAX_RATIOS)
 
 
 async def test_the_next_job_sits_where_those_like_it_ran_fastest_even_after_a_restart(make_pool):
@@ -130,12 +315,12 @@ async def test_the_next_job_sits_where_those_like_it_ran_fastest_even_after_a_re
         await pool.state(job.id, "succeeded")
         return {gpu.node for gpu in shown.attempts[-1].gpus}
 
-    for _ in range(MIN_SAMPLES):
+    for _ in range(MIN_RUNS):
         assert await run(900) == {"n0"}
     blockers = [await pool.submit("joe", gpus=3, priority="high") for _ in nodes]
     for blocker in blockers:
         await pool.state(blocker.id, "running")
-    for _ in range(MIN_SAMPLES):
+    for _ in range(MIN_RUNS):
         assert await run(600) == {"n0", "n1"}
     for blocker in blockers:
         await pool.engine.cancel(blocker.id, "joe")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from small_pools import NODE, kinds, on, plan, running, waiting
 
-from springtide.scheduler.engine.forecasts.topology import Topology
+from springtide.scheduler.engine.placements.topology import Topology
 from springtide.scheduler.model import Job, Move, Node, Spread, Worker
 
 

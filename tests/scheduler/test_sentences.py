@@ -68,6 +68,16 @@ NAMED = {"if_job": "x", "if_name": NAMES[1], "if_project": "jemma", "if_borrowed
 
 START = {"gpus": (1, 8), "borrowed": (0, 1), "workers": (1, 2), "most": (2, 8), "preemptible": (0, 1)}
 
+SLOW = {
+    "level": ("", "rack", "socket"),
+    "nodes": (1, 2),
+    "faster_level": ("island", "node", "row 7"),
+    "faster_nodes": (1, 4),
+    "times": (0.9, 1.7, 12.3),
+    "runs": (3, 4),
+    "faster_runs": (3, 5),
+}
+
 
 def made_room(kind: str) -> dict[str, Any]:
     """Return what jobs of others do: one that the reader may not see, and some."""
@@ -132,7 +142,8 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "without-gpus-next": [{}],
     "without-gpus-drained": [{}],
     "starting": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1)}],
-    "running": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1), "workers": (1, 2), "most": (1, 2, 8)}],
+    "running": [{"gpus": (0, 1, 8), "borrowed": (None, 0, 1), "workers": (1, 2), "most": (1, 2, 8)},
+        {**SLOW, "gpus": 8, "borrowed": 0, "workers": 2, "most": 2, "works": (0, 5), "longer": (0.0, 10_800.0)}],
     "pausing": [{"gpus": (0, 1, 8)}],
     "stopping": [{"gpus": (1, 8)}],
     "sweep": [{"number": (1, 2, 60), "ended": (0, 1, 2), "running": (0, 1, 5), "gpus": 8, "borrowed": (0, 1, 8)}],
@@ -176,6 +187,11 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "estimate-now": [START],
     "estimate-room": [START, *({**START, **made_room(kind)} for kind in ("paused", "shrunk", "moved"))],
     "estimate-later": [{"likely": (3.0, 720.0), "first": (0.0, 300.0), "last": (None, 2400.0)}],
+    "advice-spread": [SLOW],
+    "advice-gpu-type": [{**SLOW, "faster_type": "a100", "gpu_type": NAMES}],
+    "advice-size": [
+        {**SLOW, **TYPED, "better_workers": (1, 2), "better_gpus": (1, 4), "workers": (1, 2), "gpus": (1, 2)}
+    ],
     "estimate-smaller": [{"gpus": (1, 4), "workers": (1, 2)}],
     **{f"notify-{what}": [{"name": NAMES}] for what in ("resumed", "succeeded", "failed")},
     **{f"notify-{what}": [{"name": NAMES}, {"name": NAMES, "by": NAMES}] for what in ("paused", "cancelled")},

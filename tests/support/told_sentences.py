@@ -7,9 +7,11 @@ error: whoever adds one says here what it claims.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from statistics import median
 from typing import TypeAlias
 
 from springtide.scheduler import wire
@@ -26,6 +28,8 @@ SPLIT = (
 )
 NAME = r"(?:“(?P<{0}>[^”]+)”|(?P<{0}_>\S+?))"
 JOB = NAME.format("job")
+SPREAD = r"(?:on one node|on {0} nodes(?: of one \w+)?|in one GPU link island|on one processor socket)"
+HERE, THERE = (SPREAD.format(f"(?P<{name}>\\d+)") for name in ("nodes", "other"))
 TYPED = r"(?:(?P<type>\w+) )?GPUs?"
 
 
@@ -104,6 +108,22 @@ def _sweep(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
     yield from _split((job.id,), _number(found, "gpus"), found)
 
 
+def _slow(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
+    """Read on how many nodes a job runs, and how jobs like it compare on another number of them."""
+    nodes, other = _number(found, "nodes") or 1, _number(found, "other") or 1
+    yield ("nodes", job.id), nodes
+    yield ("times as fast", job.id, str(other), str(nodes)), found["times"]
+    yield ("runs", job.id, str(other)), _number(found, "there")
+    yield ("runs", job.id, str(nodes)), _number(found, "like")
+
+
+def _slow_by_others(job: wire.Job, found: re.Match[str]) -> Iterator[Fact]:
+    nodes, other = _number(found, "nodes") or 1, _number(found, "other") or 1
+    yield ("nodes", job.id), nodes
+    yield ("usually times as fast", str(other), str(nodes)), found["times"]
+    yield ("kinds", str(other), str(nodes)), _number(found, "kinds")
+
+
 def _of_job(key: str, group: str = "number") -> Rule:
     return lambda job, found: [((key, job.id), int(found[group]))]
 
@@ -122,6 +142,11 @@ RULES: list[tuple[str, Rule]] = [
     (r"It runs with (?P<number>\d+) of at most (?P<most>\d+) workers?\.", lambda job, found: [
         (("workers running", job.id), int(found["number"])), (("workers", job.id), int(found["most"]))
     ]),
+    ((rf"It runs {HERE}: jobs like it were (?P<times>[\d.]+) times as fast {THERE}, "
+     r"by (?P<there>\d+) runs? there and (?P<like>\d+) like this\."), _slow),
+    ((rf"It runs {HERE}: other jobs were (?P<times>[\d.]+) times as fast {THERE}, "
+     r"by (?P<kinds>\d+) kinds of jobs\."), _slow_by_others),
+    (r"Its rest takes about [\w ]+ longer here\.", _is("reports steps", True)),
     (r"Saving its work, then giving its (?P<gpus>\d+) GPUs? back\.", lambda job, found: [
         (("state", job.id), "pausing"), (("held", job.id), int(found["gpus"]))
     ]),
@@ -208,7 +233,7 @@ def sentences_in(text: str) -> list[str]:
 
 def truth(pool: wire.PoolView, jobs: Mapping[str, wire.Job]) -> dict[Key, object]:
     """Return all facts about the pool and its jobs, of which a sentence may claim some."""
-    facts: dict[Key, object] = {}
+    facts = _about_works(list(jobs.values()))
     for job in jobs.values():
         facts |= _about_job(job)
         facts["line", job.id] = (job.gpu_types or pool.gpu_types)[0]
@@ -257,6 +282,8 @@ def _about_job(job: wire.Job) -> dict[Key, object]:
         ("needs", job.id): job.gpus * job.min_workers,
         ("preemptible", job.id): job.preemptible,
         ("held by user", job.id): job.held_by_user,
+        ("nodes", job.id): len({gpu.node for gpu in job.held}),
+        ("reports steps", job.id): job.progress.step is not None and job.progress.of is not None,
         ("attempt", job.id): job.attempt,
         ("failures", job.id): job.failures,
         ("exit code", job.id): job.attempts[-1].exit_code if job.attempts else None,
@@ -267,4 +294,34 @@ def _about_job(job: wire.Job) -> dict[Key, object]:
         facts["trials", job.id] = trials.number
         facts["trials running", job.id] = trials.running
         facts["trials ended", job.id] = trials.succeeded + trials.pruned + trials.failed + trials.cancelled
+    return facts
+
+
+def _speeds(jobs: Iterable[wire.Job]) -> dict[tuple[str, ...], dict[int, list[float]]]:
+    """Return the steps per second of ended jobs, by work and number of nodes."""
+    found: dict[tuple[str, ...], dict[int, list[float]]] = {}
+    for job in jobs:
+        last = job.attempts[-1] if job.attempts else None
+        if last and last.started and last.ended and job.progress.step:
+            nodes = len({gpu.node for gpu in last.gpus})
+            of_work = found.setdefault((job.user, job.project, job.name), {})
+            of_work.setdefault(nodes, []).append(job.progress.step / (last.ended - last.started))
+    return found
+
+
+def _about_works(jobs: Sequence[wire.Job]) -> dict[Key, object]:
+    """Return how the speeds of works on different numbers of nodes compare, by work and over all works."""
+    facts: dict[Key, object] = {}
+    ratios: dict[tuple[int, int], list[float]] = {}
+    for work, speeds in _speeds(jobs).items():
+        own = [job for job in jobs if (job.user, job.project, job.name) == work]
+        for job, nodes in itertools.product(own, speeds):
+            facts["runs", job.id, str(nodes)] = len(speeds[nodes])
+        for pair in itertools.permutations(speeds, 2):
+            ratio = median(speeds[pair[0]]) / median(speeds[pair[1]])
+            ratios.setdefault(pair, []).append(ratio)
+            facts |= {("times as fast", job.id, *map(str, pair)): f"{ratio:.2g}" for job in own}
+    for pair, of_works in ratios.items():
+        facts["usually times as fast", *map(str, pair)] = f"{median(of_works):.2g}"
+        facts["kinds", *map(str, pair)] = len(of_works)
     return facts

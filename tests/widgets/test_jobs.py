@@ -390,6 +390,12 @@ def test_the_pool_says_when_a_job_would_start_without_submitting_it(pool, workdi
     assert [job.name for job in pool.jobs(state="queued").infos] == []
 
 
+def test_the_pool_says_which_placements_were_measured(pool, workdir):
+    assert repr(pool.advise(name="train", gpus=2)).startswith("Nothing is known of it yet")
+    with pytest.raises(OptionError, match="`gpu` is no option"):
+        pool.advise(gpu=1)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

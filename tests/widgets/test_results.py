@@ -8,12 +8,16 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+from springtide.scheduler import wire
 from springtide.widgets.connection import PoolError
 from springtide.widgets.errors import DownloadError, NoResultError
 from springtide.widgets.job import Job
+from springtide.widgets.results import Advised
 from springtide.widgets.shared_pool import Pool
 
 LEAVES = """
@@ -110,3 +114,42 @@ def test_jobs_are_compared_side_by_side(pool: Pool, left: Job, workdir: Path) ->
     assert reports.groupby("job")["loss"].count().tolist() == [12, 12]
     with pytest.raises(PoolError, match="1 job cannot be compared"):
         pool.compare([left])
+
+
+ROW: dict[str, Any] = {
+    "gpu_type": "t4",
+    "workers": 2,
+    "gpus": 1,
+    "level": "node",
+    "nodes": 1,
+    "placed": "on one node",
+    "runs": 3,
+}
+ADVICE = wire.Advice(
+    reasons=[],
+    text="On one node jobs like it were 1.7 times as fast as on 2 nodes, by 3 and 4 runs.",
+    placements=[
+        wire.MeasuredPlacement(**ROW, steps_per_second=12.345),
+        wire.MeasuredPlacement(**{**ROW, "placed": "on 2 nodes", "nodes": 2, "runs": 4}, steps_per_second=0.25),
+        wire.MeasuredPlacement(**{**ROW, "workers": 1}, run_seconds=7500.0),
+    ],
+)
+
+
+def test_advice_is_sentences_and_a_table() -> None:
+    told = Advised(ADVICE)
+    text, *lines = repr(told).splitlines()
+    assert text == ADVICE.text
+    assert [re.split(r" {2,}", line) for line in lines] == [
+        ["GPUs", "type", "placed", "speed", "runs"],
+        ["2 x 1", "t4", "on one node", "12.3 steps/s", "3"],
+        ["2 x 1", "t4", "on 2 nodes", "4 s for a step", "4"],
+        ["1", "t4", "on one node", "2 h 5 min for a run", "3"],
+    ]
+    assert told._repr_html_().startswith(f"<p>{ADVICE.text}</p><table>")
+    assert list(told.to_frame()["nodes"]) == [1, 2, 1]
+
+
+def test_advice_on_what_is_alike_says_so() -> None:
+    alike = msgspec.structs.replace(ADVICE, text="")
+    assert repr(Advised(alike)).startswith("No other GPUs are known to be notably faster")

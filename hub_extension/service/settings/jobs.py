@@ -1,8 +1,8 @@
-"""Settings of the service for what is kept of jobs, for their test runs, and for jobs without GPUs."""
+"""Settings of the service for what is kept of jobs, their test runs and placements, and jobs without GPUs."""
 
 from __future__ import annotations
 
-from traitlets import Float, HasTraits, Integer
+from traitlets import Bool, Float, HasTraits, Integer
 
 MIB = 1024 * 1024
 
@@ -36,4 +36,9 @@ class JobTraits(HasTraits):
         4,
         min=0,
         help="So many jobs without GPUs run at a time in a project that has no number of its own; 0: none.",
+    ).tag(config=True)
+    explore_placements = Bool(
+        False,
+        help="Whether a job prefers, among free GPUs, a placement that its earlier runs had once or twice, "
+        "until three runs tell how fast it is.",
     ).tag(config=True)

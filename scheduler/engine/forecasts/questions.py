@@ -10,8 +10,11 @@ import msgspec
 from springtide.scheduler import wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.forecasts import estimates, what_if
+from springtide.scheduler.engine.forecasts.advice import advice_view
 from springtide.scheduler.engine.forecasts.cache import ForecastCache
 from springtide.scheduler.engine.forecasts.what_if import Hypothesis, Members, Sees
+from springtide.scheduler.engine.placements.advice import advice
+from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.journal import JournaledPlanner
 from springtide.scheduler.engine.state.line_without_gpus import LineView
@@ -50,6 +53,7 @@ class Questions:
         settings: EngineSettings,
         planner: JournaledPlanner,
         forecasts: ForecastCache,
+        placements: Placements,
         line: Callable[[Mapping[str, JobRecord]], LineView],
         clock: Callable[[], float],
     ) -> None:
@@ -58,6 +62,7 @@ class Questions:
         self._settings = settings
         self._planner = planner
         self._forecasts = forecasts
+        self._placements = placements
         self._line = line
         self._clock = clock
 
@@ -76,7 +81,19 @@ class Questions:
         reasons = [estimates.estimate(outlook, hypothesis.job, snapshot, told.job, _named(snapshot, asker.sees))]
         if question.smaller and estimates.start_of(outlook, hypothesis.job.id) is None:
             reasons += await self._smaller(question, hypothesis, snapshot, asker)
+        reasons += self._advice(hypothesis.job)
         return msgspec.structs.replace(told, estimate=estimates.told(reasons))
+
+    def advise(self, wish: wire.Wish, asker: Asker) -> wire.Advice:
+        """Return what earlier runs say about the GPUs of a job. Raises `Refusal` if it would be refused."""
+        job = self._hypothesis(wire.WhatIf(job=wish), asker, self._clock()).job
+        assert job is not None
+        return advice_view(self._placements.of_same_work(job.spec), self._advice(job))
+
+    def _advice(self, job: JobRecord) -> list[Reason]:
+        """Return what earlier runs of the same work say about the GPUs of the job; nothing without a name."""
+        known = self._placements.of_same_work(job.spec) if job.spec.name else {}
+        return list(advice(known, job.spec, self._state.types.train))
 
     def _without_gpus(self, told: wire.Forecast, job: JobRecord, now: float) -> wire.Forecast:
         """Return the forecast with what to expect of a job without GPUs, by the line of its project."""

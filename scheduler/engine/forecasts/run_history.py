@@ -6,11 +6,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from springtide.scheduler.engine.forecasts.placement_stats import PlacementStats
 from springtide.scheduler.engine.forecasts.run_times import RunTimes
-from springtide.scheduler.engine.forecasts.topology import Topology
-from springtide.scheduler.engine.state.observed import ObservedNodes
-from springtide.scheduler.model import Node
+from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.store.records import JobRecord
 
 logger = logging.getLogger(__name__)
@@ -20,13 +17,11 @@ MAX_LOADED = 2_000
 
 
 class RunHistory:
-    """Run times and placement statistics of ended jobs; ``nodes`` are the nodes as observed."""
+    """Run times of ended jobs; passes these jobs on to ``placements``, too."""
 
-    def __init__(self, nodes: ObservedNodes) -> None:
+    def __init__(self, placements: Placements) -> None:
         self.run_times = RunTimes()
-        self.placement_stats = PlacementStats()
-        self._nodes = nodes
-        self._topology: tuple[tuple[Node, ...], Topology] | None = None
+        self._placements = placements
         self._learned: set[str] = set()
         self._loaded = asyncio.Event()
 
@@ -39,11 +34,8 @@ class RunHistory:
     def _add(self, job: JobRecord) -> None:
         if job.is_sweep or job.spec.tests is not None:
             return
-        nodes = self._nodes.all
-        if self._topology is None or self._topology[0] is not nodes:
-            self._topology = (nodes, Topology(nodes))
         self.run_times.learn(job)
-        self.placement_stats.learn(job, self._topology[1])
+        self._placements.learn(job)
 
     async def load(self, read: Callable[[int], Awaitable[Sequence[JobRecord]]]) -> None:
         """Add the jobs that had ended before the start.

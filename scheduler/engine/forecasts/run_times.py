@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from springtide.scheduler import model
+from springtide.scheduler.engine.placements.speed import name_without_digits
 from springtide.scheduler.lru_cache import LruCache
 from springtide.scheduler.store.records import JobRecord
 
@@ -64,11 +64,6 @@ class RunTimes:
                 return samples.ordered
             enough = MIN_SAMPLES
         return ()
-
-
-def name_without_digits(name: str) -> str:
-    """Return a job's name in lower case with each run of digits replaced by ``#``."""
-    return re.sub(r"\d+", "#", name.lower())
 
 
 def _kinds(user: str, project: str, name: str, gpus: int) -> Iterator[Kind]:

@@ -17,7 +17,7 @@ from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.settings import Retries
 from springtide.scheduler.executors.base import AttemptPhase, AttemptStatus, Exit, ExitKind, Reported, TrialReport
 from springtide.scheduler.model import FINAL, JobState, Placement, Reason
-from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, JobRecord, Outcome
+from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, CountedSteps, JobRecord, Outcome
 
 RUN_AGAIN = os.EX_TEMPFAIL
 """Exit code 75: the job has saved a checkpoint and asks to be run again."""
@@ -184,6 +184,7 @@ def shift_times(job: JobRecord, seconds: float) -> JobRecord:
             started=_shifted(live.started, seconds),
             asked_at=_shifted(live.asked_at, seconds),
             saved=_shifted(live.saved, seconds),
+            counted=None if live.counted is None else live.counted.shifted(seconds),
         )
     )
 
@@ -228,11 +229,17 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
         outcome=standing.outcome if report.trial is None else _outcome(report.trial),
     )
     attempt = job.live
-    if attempt is None or attempt.number != report.key.attempt or report.saved_at is None:
+    if attempt is None or attempt.number != report.key.attempt:
         return told
-    if report.saved_at < (attempt.started or attempt.created):
-        return told
-    return told.with_attempt(replace(attempt, saved=report.saved_at))
+    if last.step is not None:
+        attempt = replace(attempt, counted=_counted(attempt.counted, last.step, last.at))
+    if report.saved_at is not None and report.saved_at >= (attempt.started or attempt.created):
+        attempt = replace(attempt, saved=report.saved_at)
+    return told if attempt is job.live else told.with_attempt(attempt)
+
+
+def _counted(counted: CountedSteps | None, step: float, at: float) -> CountedSteps:
+    return CountedSteps(step, at) if counted is None else counted.with_report(step, at)
 
 
 def _outcome(told: TrialReport) -> Outcome:

@@ -63,7 +63,7 @@ class Broadcast:
             transaction.borrowing(), transaction.trials_of, transaction.jobs
         )
         brief = job_view.ViewContext(
-            context.labels, context.borrowing, _none, _none, _none, _none, context.trials_of
+            context.labels, context.borrowing, _none, _none, _none, _none, context.trials_of, _none
         )
         records: list[EventRecord] = []
 
@@ -247,5 +247,5 @@ def _only_progress(before: JobRecord | None, after: JobRecord) -> bool:
     )
 
 
-def _none(_job_id: str) -> None:
+def _none(_job: str | JobRecord) -> None:
     return None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from springtide.scheduler import model, sentences, wire
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.environments.record import environment_view
+from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.pace import expected_end
 from springtide.scheduler.engine.views import trials
@@ -35,7 +36,7 @@ class ViewContext:
     ``borrowing`` gives the number of a job's borrowed GPUs. By a waiting job's id, ``waiting_reason`` gives why it
     waits, ``place_in_line`` its place counted from 1, ``expected_starts`` the forecast of its start, if any;
     ``usage`` gives the measured use of a running job, if any, by its id, ``trials_of`` the unfinished trials of a
-    sweep by its id.
+    sweep by its id; ``slow_placement`` tells with which placement a running job would be faster, if one is known.
     """
 
     labels: GpuLabels
@@ -45,6 +46,7 @@ class ViewContext:
     expected_starts: Callable[[str], wire.Starts | None]
     usage: Callable[[str], wire.JobUsage | None]
     trials_of: Callable[[str], Sequence[JobRecord]]
+    slow_placement: Callable[[JobRecord], SlowPlacement | None]
 
 
 def reason(why: model.Reason | None) -> wire.Reason | None:
@@ -162,6 +164,7 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
             job.spec.workers,
             unsaved=unsaved,
             unused=_unused(job, context),
+            slow=_slow(job, context),
         )
     return _told(now, sentences.render(now))
 
@@ -172,6 +175,23 @@ def _unused(job: JobRecord, context: ViewContext) -> tuple[float, float] | None:
     if usage is None or usage.unused_for is None or usage.unused_share is None:
         return None
     return usage.unused_for, usage.unused_share
+
+
+def _slow(job: JobRecord, context: ViewContext) -> messages.Params:
+    """Return with which placement the job would be faster, as parameters of its reason; empty if none is known."""
+    slow = context.slow_placement(job)
+    if slow is None:
+        return {}
+    at, end = job.standing.reported, expected_end(job)
+    left = None if at is None or end is None or slow.works else end - at
+    return messages.slow_placement(
+        slow.spread,
+        slow.faster,
+        slow.times,
+        runs=(slow.faster_runs, slow.runs),
+        works=slow.works,
+        longer=0.0 if left is None else slow.longer(left),
+    )
 
 
 def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = True) -> wire.Job:

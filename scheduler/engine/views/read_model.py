@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from springtide.scheduler import model, wire
+from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.job_lookup import JobLookup
 from springtide.scheduler.engine.state.journal import JournaledPlanner
@@ -27,8 +28,8 @@ class ReadModel:
     """Views of the committed state, the observed nodes and the planner.
 
     ``starts`` are the forecasts of waiting jobs' starts, ``usage`` the measured use of running jobs, both by job.
-    ``jobs_without_gpus`` is the pool's number of jobs without GPUs of a project at a time. ``version`` counts the
-    changes.
+    ``jobs_without_gpus`` is the pool's number of jobs without GPUs of a project at a time,
+    ``slow_placement`` tells with which placement a running job would be faster. ``version`` counts the changes.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class ReadModel:
         usage: Mapping[str, wire.JobUsage],
         clock: Callable[[], float],
         jobs_without_gpus: int,
+        slow_placement: Callable[[JobRecord], SlowPlacement | None],
     ) -> None:
         self.state = state
         self.nodes = nodes
@@ -52,6 +54,7 @@ class ReadModel:
         self._usage = usage
         self._clock = clock
         self._jobs_without_gpus = jobs_without_gpus
+        self._slow_placement = slow_placement
         self._context: job_view.ViewContext | None = None
         self._labels: GpuLabels | None = None
         self._standing: Mapping[str, Standing] | None = None
@@ -102,6 +105,7 @@ class ReadModel:
             self._starts.get,
             self._usage.get,
             trials_of,
+            self._slow_placement,
         )
 
     def line_without_gpus(self, changed: Mapping[str, JobRecord] = MappingProxyType({})) -> LineView:

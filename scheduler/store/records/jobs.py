@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from springtide.scheduler.model import JobState, Placement, Reason, Spread
 from springtide.scheduler.resources.share import Share, share_of
@@ -105,6 +105,31 @@ class JobSpec:
         return share_of(self.cpus, self.memory, self.gpus)
 
 
+class CountedSteps(NamedTuple):
+    """The steps of an attempt that tell its speed: from ``first``, reported at ``since``, to ``step`` at ``at``.
+
+    ``first`` and ``since`` are None before the second report, from which on they are counted.
+    """
+
+    step: float
+    at: float
+    first: float | None = None
+    since: float | None = None
+
+    def with_report(self, step: float, at: float) -> CountedSteps:
+        """Return what is counted after a report; one of a lower step begins anew."""
+        if step < self.step:
+            return CountedSteps(step, at)
+        if step == self.step:
+            return self
+        return CountedSteps(step, at, *((step, at) if self.since is None else (self.first, self.since)))
+
+    def shifted(self, seconds: float) -> CountedSteps:
+        """Return the same with times of a clock that was set."""
+        since = None if self.since is None else self.since + seconds
+        return self._replace(at=self.at + seconds, since=since)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecord:
     """One attempt of a job.
@@ -112,7 +137,7 @@ class AttemptRecord:
     ``created`` is when its start was decided, ``started`` when its processes started. ``asked`` is what it was
     asked to do at ``asked_at``, for the reason ``asked_why``. ``seen`` says that the executor has reported it at
     least once. ``step_before`` is the highest step of the job when it began, ``borrowed`` the number of its GPUs
-    that were borrowed then, ``gpu_type`` their type.
+    that were borrowed then, ``gpu_type`` their type. ``counted`` are the steps that tell its speed.
     """
 
     job: str
@@ -136,6 +161,7 @@ class AttemptRecord:
     step_before: float | None = None
     borrowed: int = 0
     gpu_type: str = ""
+    counted: CountedSteps | None = None
 
     @property
     def gpus(self) -> int:

@@ -1,0 +1,1 @@
+"""How fast jobs ran where they were placed, and what follows for others."""

@@ -1,0 +1,75 @@
+"""How fast an attempt ran, by the steps that it reported or by how long it took; pure."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from springtide.scheduler.model import Spread
+from springtide.scheduler.store.records import AttemptRecord, AttemptState, JobRecord, JobSpec
+
+MIN_TIME = 60.0
+"""Minimum time that is measured, in seconds: less says more of single steps than of the placement."""
+
+STEPS, RUNS = "steps", "runs"
+"""What is counted per second: reported steps, or whole runs of jobs that report none."""
+MEASURES = (STEPS, RUNS)
+"""What is counted, the more exact first."""
+
+
+class Work(NamedTuple):
+    """Jobs that do the same: those of one user and project with the same name, whatever their size.
+
+    Digits of names are ignored: ``sweep-7`` and ``sweep-8`` are the same name.
+    """
+
+    project: str
+    user: str
+    name: str
+
+
+class Placed(NamedTuple):
+    """How an attempt was placed: with so many workers with ``gpus`` GPUs each, of one type."""
+
+    gpu_type: str
+    workers: int
+    gpus: int
+    spread: Spread
+
+
+class Speed(NamedTuple):
+    """Steps or runs per second. ``of`` is the number of steps of the whole job, if the job reports it."""
+
+    measure: str
+    per_second: float
+    of: float | None
+
+
+def work_of(spec: JobSpec) -> Work:
+    """Return which work a job does."""
+    return Work(spec.project, spec.user, name_without_digits(spec.name))
+
+
+def name_without_digits(name: str) -> str:
+    """Return a job's name in lower case with each run of digits replaced by ``#``."""
+    return re.sub(r"\d+", "#", name.lower())
+
+
+def speed_of(job: JobRecord, attempt: AttemptRecord) -> Speed | None:
+    """Return how fast an attempt of a job is or was, None if that cannot be told.
+
+    Steps are counted from the second report of the attempt on, so that neither what precedes the first step nor
+    the compilation in it counts, and up to the last report. Attempts end at each pause, so that pauses do not
+    count. Of a job that reports no steps, a complete run in one attempt counts.
+    """
+    counted = attempt.counted
+    if counted is not None and counted.since is not None and counted.first is not None:
+        passed = counted.at - counted.since
+        if passed >= MIN_TIME:
+            return Speed(STEPS, (counted.step - counted.first) / passed, job.standing.of)
+        return None
+    if job.standing.best_step is not None or attempt.started is None or attempt.ended is None:
+        return None
+    passed = attempt.ended - attempt.started
+    whole = attempt.number == 1 and attempt.state is AttemptState.SUCCEEDED
+    return Speed(RUNS, 1.0 / passed, None) if whole and passed >= MIN_TIME else None
