@@ -62,7 +62,7 @@ class Questions:
         self._settings = settings
         self._planner = planner
         self._forecasts = forecasts
-        self._placements = placements
+        self.placements = placements
         self._line = line
         self._clock = clock
 
@@ -88,11 +88,11 @@ class Questions:
         """Return what earlier runs say about the GPUs of a job. Raises `Refusal` if it would be refused."""
         job = self._hypothesis(wire.WhatIf(job=wish), asker, self._clock()).job
         assert job is not None
-        return advice_view(self._placements.of_same_work(job.spec), self._advice(job))
+        return advice_view(self.placements.of_same_work(job.spec), self._advice(job))
 
     def _advice(self, job: JobRecord) -> list[Reason]:
         """Return what earlier runs of the same work say about the GPUs of the job; nothing without a name."""
-        known = self._placements.of_same_work(job.spec) if job.spec.name else {}
+        known = self.placements.of_same_work(job.spec) if job.spec.name else {}
         return list(advice(known, job.spec, self._state.types.train))
 
     def _without_gpus(self, told: wire.Forecast, job: JobRecord, now: float) -> wire.Forecast:
