@@ -93,7 +93,6 @@ class GuaranteeMeter:
             and account.held[kind.project] + kind.need <= account.quota(kind.project)
             and kind.not_before <= now
             and kind.require is None
-            and _runs_anywhere(books, gpu_type, kind.share)
             and sound(books, account, kind.project)
             and placeable(books, account, kind)
         )
@@ -119,8 +118,11 @@ def placeable(books: Books, account: Account, kind: Kind) -> bool:
 
     These are the jobs that are not preemptible, on their GPUs; and the running jobs of its own project and of
     projects within their quotas, and of the others as many as their quotas protect, on any GPUs that fit, or on
-    their own GPUs if they require a topology domain or cannot run on every node.
+    their own GPUs if they require a topology domain or cannot run on every node. A job that cannot run on every
+    node of the type fits for certain on none.
     """
+    if not _runs_anywhere(books, account.gpu_type, kind.share):
+        return False
     room = {node.name: node.gpus - len(node.taken) for node in _nodes(books, account.gpu_type)}
     movable: list[int] = []
     borrowers: dict[str, list[Job]] = {}
