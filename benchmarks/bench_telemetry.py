@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pynvml
@@ -25,9 +26,13 @@ from nvml_library import Driver, build
 from springtide.scheduler.store import Store
 from springtide.scheduler.store.usage.record import DAY, FINE, HOUR, UsageRecord
 from springtide.scheduler.telemetry import Computing, Machine, count_gpus, discover
+from springtide.scheduler.telemetry.agent.collector import Collector
+from springtide.scheduler.telemetry.agent.pod_resources import PodDevices
+from springtide.scheduler.telemetry.agent.report import decode, encode
 from springtide.scheduler.telemetry.machine import SimulatedMachine
 
 GPUS = 8
+RESOURCE = "nvidia.com/gpu"
 EVERY_S = 10.0
 READINGS = 200
 MOST = 0.005
@@ -67,6 +72,7 @@ def main() -> int:
             pynvml.nvmlLib = ctypes.CDLL(str(library))
         gpus = count_gpus()
         shares = [
+            agent(f"agent of a node, {gpus} GPUs by NVML"),
             report(f"{gpus} GPUs by NVML", discover(), []),
             report(f"{GPUS} simulated GPUs, 1 attempt", SimulatedMachine(GPUS, 0), [attempt(range(GPUS))]),
         ]
@@ -74,6 +80,30 @@ def main() -> int:
     total = max(shares) + writing
     print(f"together at most {total:.4%} of a core; {MOST:.1%} are allowed")
     return 0 if total < MOST else 1
+
+
+class Kubelet:
+    """Answers as a kubelet whose GPUs are all assigned to pods of one GPU each; asking a real one costs more."""
+
+    def __init__(self, uuids: list[str]) -> None:
+        self._uuids = uuids
+
+    def assigned(self) -> list[PodDevices]:
+        return [PodDevices("jobs", f"st-digits-{n}-0", {RESOURCE: (uuid,)}) for n, uuid in enumerate(self._uuids)]
+
+    def offered(self) -> dict[str, tuple[str, ...]]:
+        return {RESOURCE: tuple(self._uuids)}
+
+
+def agent(name: str) -> float:
+    """Print the cost of an agent's report, and of taking it in; return that of the agent as a share of a core."""
+    uuids = [gpu.uuid for node in discover().nodes for gpu in node.devices]
+    times = count(0.0, EVERY_S)
+    collector = Collector(Kubelet(uuids), lambda: next(times))
+    share = told(name, cost(lambda: encode(collector.report())))
+    data = encode(collector.report())
+    told("take in the report of an agent", cost(lambda: decode(data)))
+    return share
 
 
 def store_cost(folder: Path) -> float:

@@ -25,6 +25,7 @@ SET_ELSEWHERE: Final = {
 POD_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """File in a pod that holds the name of the pod's namespace."""
 POOL: Final = "springtide"
+LAST_PORT: Final = 65_535
 PULL_POLICIES: Final = (None, "Always", "IfNotPresent", "Never")
 
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
@@ -120,6 +121,8 @@ def _faults(settings: KubernetesSettings) -> Iterator[str]:
         number = getattr(settings, key)
         if number is not None and not 0 < number < float("inf"):
             yield f"{key} is {number}; expected a number above 0, or nothing"
+    if settings.agent_port is not None:
+        yield from _faults_of_agents(settings, settings.agent_port)
     if settings.image_pull_policy not in PULL_POLICIES:
         yield (
             f"image_pull_policy is {wording.given(settings.image_pull_policy)}; expected Always, IfNotPresent "
@@ -134,3 +137,15 @@ def _faults(settings: KubernetesSettings) -> Iterator[str]:
             or gpus < 0
         ):
             yield f"static_nodes has {node}; expected a name and a whole number of gpus"
+
+
+def _faults_of_agents(settings: KubernetesSettings, port: int) -> Iterator[str]:
+    if not 1 <= port <= LAST_PORT:
+        yield f"agent_port is {port}; expected a port from 1 to {LAST_PORT}"
+    if not settings.agent_labels:
+        yield "agent_port is given and agent_labels is empty; expected labels that only the pods of agents have"
+    if not settings.agent_token_file.startswith("/"):
+        yield (
+            f"agent_token_file is {wording.given(settings.agent_token_file, wording.LONG_GIVEN)}; expected the "
+            "absolute path of the file with the token of agents"
+        )

@@ -195,6 +195,8 @@ class InventoryChanged:
     """Nodes or GPUs were added, removed or taken by processes outside the pool: read `Executor.inventory`."""
 
 
+WorkspacePlaces: TypeAlias = Mapping[tuple[str, str], tuple[str, tuple[int, ...]]]
+"""Node and GPUs of each workspace, by user and server."""
 Observation: TypeAlias = AttemptStatus | Reported | LogGrew | InventoryChanged
 
 
@@ -241,8 +243,11 @@ class Executor(ABC):
     measures_gpus = False
     """Whether `gpu_samples` returns anything."""
 
-    async def gpu_samples(self) -> Sequence[GpuSample]:
-        """Return what the GPUs report now; nothing from an executor that does not measure them."""
+    async def gpu_samples(self, workspaces: WorkspacePlaces) -> Sequence[GpuSample]:  # noqa: ARG002 - some need it
+        """Return what the GPUs report now; nothing from an executor that does not measure them.
+
+        ``workspaces`` tell an executor that does not choose GPUs by itself whose the GPUs of notebooks are.
+        """
         return ()
 
     @abstractmethod

@@ -26,6 +26,21 @@ def _drained(p: Params) -> Sentences:
     yield state(f"The GPU {number(p, 'gpu')} of {quoted_name(p, 'node')} has a fault and was drained.")
 
 
+def _faulty(p: Params) -> Sentences:
+    yield state(f"Its GPU {number(p, 'gpu')} ({quoted_name(p, 'uuid')}) has a fault.")
+
+
+def _node_drained(p: Params) -> Sentences:
+    yield state(f"The node {quoted_name(p, 'node')} has a faulty GPU and was drained.")
+
+
+def _node_what_to_do(_: Params) -> Sentences:
+    yield follows(
+        "Nothing new starts on the node; a job that held the GPU goes on elsewhere, others run to their end."
+    )
+    yield change("Reset or replace the GPU, then undrain the node on the page of the pool.")
+
+
 def _what_to_do(_: Params) -> Sentences:
     yield follows("Nothing new starts on it; a job that held it goes on elsewhere.")
     yield change("Reset or replace it, then undrain it on the page of the pool.")
@@ -35,6 +50,9 @@ FAULTS: Table = {
     "gpu-xid": _xid,
     "gpu-ecc": _ecc,
     "gpu-lost": _lost,
+    "faulty-gpu": _faulty,
     "notify-gpu-drained": _drained,
+    "notify-node-drained": _node_drained,
+    "notify-node-drained-next": _node_what_to_do,
     "notify-gpu-drained-next": _what_to_do,
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.settings import EngineSettings, Retries
+from springtide.scheduler.executors.base import InventoryChanged
 from springtide.scheduler.model import Settings
 from springtide.scheduler.notifications import (
     Channel,
@@ -30,7 +32,7 @@ async def pool(make_pool: Any) -> Any:
 async def read(pool: Any, *samples: GpuSample) -> None:
     """Have the GPUs report these samples, and let the engine act on them."""
 
-    async def gpu_samples() -> tuple[GpuSample, ...]:
+    async def gpu_samples(_: Any) -> tuple[GpuSample, ...]:
         return samples
 
     pool.executor.measures_gpus = True
@@ -112,3 +114,26 @@ async def test_a_fault_of_a_gpu_that_the_pool_does_not_have_changes_nothing(pool
     await read(pool, GpuSample("GPU-elsewhere", lost=True))
     assert drained(pool) == {}
     assert await mails(pool, "admin") == []
+
+
+async def test_where_nodes_give_out_their_gpus_the_node_is_drained_and_other_jobs_there_run_on(pool: Any) -> None:
+    pool.executor.nodes = tuple(replace(node, resource="nvidia.com/gpu") for node in pool.executor.nodes)
+    pool.executor.tell(InventoryChanged())
+    await pool.idle()
+    first, second = await pool.submit(gpus=2), await pool.submit(gpus=2)
+    bad = (await pool.state(first.id, "running")).held[0]
+    await pool.state(second.id, "running")
+    await read(pool, GpuSample(bad.uuid, ecc_uncorrected=0))
+    await read(pool, GpuSample(bad.uuid, ecc_uncorrected=2))
+    await pool.state(first.id, "paused")
+    assert (await pool.job(second.id)).state == "running"
+    [drain] = [node.drain for node in pool.engine.pool().nodes if node.name == bad.node]
+    fault = "It reported 2 uncorrected ECC errors."
+    why = f"Its GPU {bad.index} ({bad.uuid}) has a fault. {fault}"
+    assert (drain.by, drain.finish, drain.why) == ("springtide", True, why)
+    assert drained(pool) == {}
+    [told] = await mails(pool, "admin")
+    begin = f"The node train has a faulty GPU and was drained. {why} Nothing new starts on the node;"
+    assert told.startswith(begin)
+    await read(pool, GpuSample(bad.uuid, ecc_uncorrected=3))
+    assert len(await mails(pool, "admin")) == 1

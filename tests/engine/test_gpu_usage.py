@@ -20,7 +20,7 @@ GIB = 1 << 30
 def measured(pool: Any, *samples: GpuSample) -> None:
     """Have the executor report these samples."""
 
-    async def gpu_samples():
+    async def gpu_samples(_):
         return samples
 
     pool.executor.measures_gpus = True

@@ -124,7 +124,7 @@ async def test_use_after_the_notice_saves_the_workspace(pool: Any, use: str) -> 
 async def test_measured_use_of_its_gpus_counts_also_after_a_restart(pool: Any) -> None:
     [workspace] = pool.engine.workspaces()
 
-    async def gpu_samples() -> list[GpuSample]:
+    async def gpu_samples(_: Any) -> list[GpuSample]:
         return [GpuSample(workspace.uuids[0], utilization=utilization)]
 
     utilization, pool.executor.measures_gpus, pool.executor.gpu_samples = 0.4, True, gpu_samples

@@ -17,7 +17,7 @@ CRD = HERE.parents[1] / "helm/springtide/crds/trainjob.yaml"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "cluster"
 CHART = "chart"
-REAL_NODES = {"real_node", "real_build_node"}
+REAL_NODES = {"real_node", "real_build_node", "gpu_node"}
 REAL_NODES_TIMEOUT_S = 900  # on a busy machine a node takes minutes to start
 _CLUSTER = pytest.StashKey[Cluster]()
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from chart import RELEASE, Helm
@@ -111,16 +112,23 @@ class Product:
 
 @contextlib.contextmanager
 def product(
-    cluster: Cluster, nodes: Mapping[str, RealNode], directory: Path, projects: Mapping[str, list[str]]
+    cluster: Cluster,
+    nodes: Mapping[str, RealNode],
+    directory: Path,
+    projects: Mapping[str, list[str]],
+    values: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[Product]:
-    """Yield the chart with its hub, in a namespace that accepts restricted pods only; a project owns one GPU."""
+    """Yield the chart with its hub, in a namespace that accepts restricted pods only; a project owns one GPU.
+
+    ``values`` are those of further parts of the chart.
+    """
     with contextlib.ExitStack() as stack:
         namespace = stack.enter_context(cluster.namespace(RESTRICTED))
         for name in ("store", "jobs", "hub", "home"):
             stack.enter_context(volume(cluster, directory / name, storage_class=f"{namespace}-{name}"))
         made = Product(cluster, nodes, Helm(directory / "helm", cluster.env), namespace)
         stack.callback(made.uninstall)
-        made.install(_values(namespace, projects))
+        made.install(_values(namespace, projects) | dict(values))
         yield made
 
 

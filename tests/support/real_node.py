@@ -94,8 +94,11 @@ class NodeNetwork:
                 network._stop()
 
     @contextlib.contextmanager
-    def node(self, name: str, gpus: int = 0, labels: Mapping[str, str] | None = None) -> Iterator[RealNode]:
-        """Yield a ready node with the images and ``gpus`` simulated GPUs; it is removed at the end."""
+    def node(self, name: str, gpus: int = 0, labels: Mapping[str, str | None] | None = None) -> Iterator[RealNode]:
+        """Yield a ready node with the images and ``gpus`` simulated GPUs; it is removed at the end.
+
+        Without simulated GPUs it has those that a device plugin gives it.
+        """
         with directory_of_its_own(self._cache) as directory:
             node = RealNode(self._cluster, self._programs, self, directory, name, next(self._places))
             if node.is_first:
@@ -104,7 +107,8 @@ class NodeNetwork:
                 until(self._serves, "Services have their addresses")
                 node.label({SIMULATED_LABEL: "true", **(labels or {})})
                 node.gpus = gpus
-                node.set_gpus(gpus)
+                if gpus:
+                    node.set_gpus(gpus)
                 yield node
 
     def _start(self) -> None:
@@ -263,6 +267,11 @@ class RealNode:
             yield
         finally:
             self._cluster.request("PATCH", path, {"spec": {"unschedulable": True}})
+
+    @property
+    def root(self) -> Path:
+        """The root of the node's file system."""
+        return self._enclosure.root
 
     def run(self, *command: str) -> str:
         """Run a command on the node as its administrator."""

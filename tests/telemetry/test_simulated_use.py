@@ -111,7 +111,7 @@ async def test_the_executor_samples_the_gpus_of_its_attempts(tmp_path: Path) -> 
     await bench.executor.launch(spec)
     await bench.running(spec.key)
     held = [gpu for gpu in bench.machine.nodes[1].devices if gpu.index in spec.placement[0].gpus]
-    samples = await bench.executor.gpu_samples()
+    samples = await bench.executor.gpu_samples({})
     assert [sample.uuid for sample in samples] == [gpu.uuid for gpu in held]
     assert all(isinstance(sample, GpuSample) and sample.simulated for sample in samples)
     assert os.sysconf("SC_PAGE_SIZE") < (samples[0].memory_used or 0)

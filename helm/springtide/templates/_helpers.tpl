@@ -38,6 +38,14 @@
 {{- default .Release.Namespace .Values.train.namespace.name }}
 {{- end }}
 
+{{- define "springtide.agentNamespace" -}}
+{{- default .Release.Namespace .Values.agent.namespace.name }}
+{{- end }}
+
+{{- define "springtide.agentSecret" -}}
+{{- default (printf "%s-agent" (include "springtide.fullname" .)) .Values.agent.existingSecret }}
+{{- end }}
+
 {{- define "springtide.trainJobNamespaces" -}}
 {{- default (list .Release.Namespace) .Values.trainJobs.namespaces | toJson }}
 {{- end }}

@@ -24,6 +24,12 @@
 {{- with include "springtide.priorityClass.train" . }}
 {{- $_ := set $kubernetes "priority_class" . }}
 {{- end }}
+{{- if .Values.agent.enabled }}
+{{- $_ := set $kubernetes "agent_port" (int .Values.agent.port) }}
+{{- $_ := set $kubernetes "agent_namespace" (include "springtide.agentNamespace" .) }}
+{{- $_ := set $kubernetes "agent_labels" (include "springtide.selector" (list . "agent") | fromYaml) }}
+{{- $_ := set $kubernetes "agent_token_file" "/etc/springtide-agent/token" }}
+{{- end }}
 {{- if not .Values.nodes.list }}
 {{- $_ := set $kubernetes "static_nodes" .Values.nodes.static }}
 {{- end }}

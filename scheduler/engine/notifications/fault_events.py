@@ -1,31 +1,52 @@
-"""What is told of GPUs that a transaction drains because of a fault; pure."""
+"""What is told of GPUs and nodes that a transaction drains because of a fault; pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from dataclasses import dataclass
 
 from springtide.scheduler import sentences
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.model import Gpu, Node, Reason
+from springtide.scheduler.model import Reason
 from springtide.scheduler.notifications import Channel, ChannelEvents, Notification, NotificationEvent
-from springtide.scheduler.store.records import POOL, GpuDrainRecord
+from springtide.scheduler.store.records import POOL
 
-Fault: TypeAlias = tuple[Node, Gpu, GpuDrainRecord]
-"""A GPU that was drained because of a fault, on its node."""
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A GPU or node that was drained because of a fault: its name, and the sentences of what is told."""
+
+    id: str
+    title: Reason
+    why: str
+    next: Reason
 
 
 def faults(transaction: Transaction) -> list[Fault]:
-    """Return the GPUs that the transaction drains because of a fault."""
+    """Return the GPUs and the nodes that the transaction drains because of a fault."""
     drained = {gpu: record for gpu, record in transaction.gpu_drains.items() if record and record.by == POOL}
-    if not drained:
-        return []
-    return [
-        (node, gpu, drained[gpu.uuid])
-        for node in transaction.nodes.all
+    found = [
+        Fault(
+            f"{gpu.uuid}.{drained[gpu.uuid].since:.0f}",
+            Reason("notify-gpu-drained", {"gpu": gpu.index, "node": node.name}),
+            drained[gpu.uuid].why,
+            Reason("notify-gpu-drained-next"),
+        )
+        for node in (transaction.nodes.all if drained else ())
         for gpu in node.devices
         if gpu.uuid in drained
     ]
+    found += [
+        Fault(
+            f"{name}.{record.since:.0f}",
+            Reason("notify-node-drained", {"node": name}),
+            record.why,
+            Reason("notify-node-drained-next"),
+        )
+        for name, record in transaction.drains.items()
+        if record and record.by == POOL
+    ]
+    return found
 
 
 def notifications(user: str, found: Iterable[Fault], chosen: ChannelEvents) -> Sequence[Notification]:
@@ -35,13 +56,13 @@ def notifications(user: str, found: Iterable[Fault], chosen: ChannelEvents) -> S
         return ()
     return [
         Notification(
-            id=f"{record.gpu}.{record.since:.0f}",
+            id=fault.id,
             user=user,
             job="",
             event=NotificationEvent.FAULT,
-            title=sentences.text(Reason("notify-gpu-drained", {"gpu": gpu.index, "node": node.name})),
-            text=f"{record.why} {sentences.text(Reason('notify-gpu-drained-next'))}",
+            title=sentences.text(fault.title),
+            text=f"{fault.why} {sentences.text(fault.next)}",
             channels=channels,
         )
-        for node, gpu, record in found
+        for fault in found
     ]

@@ -32,13 +32,29 @@ def drain(transaction: Transaction, request: wire.DrainRequest, by: str) -> None
 
 
 def drain_faulty(transaction: Transaction, faults: Mapping[str, Reason]) -> None:
-    """Drain the GPUs with these UUIDs because of their faults, except unknown ones and those that are drained."""
+    """Drain the GPUs with these UUIDs because of their faults, except unknown ones and those that are drained.
+
+    A node that itself gives out its GPUs is drained as a whole: nothing keeps the next pod off the GPU.
+    """
     drained = transaction.all_gpu_drains()
     for node in transaction.nodes.all:
         for gpu in node.devices:
             if gpu.uuid in faults and gpu.uuid not in drained:
                 why = sentences.text(faults[gpu.uuid])
-                _drain_gpu(transaction, node, gpu, GpuDrainRecord(gpu.uuid, POOL, transaction.now, why))
+                if node.resource:
+                    _drain_node_of(transaction, node, gpu, why)
+                else:
+                    _drain_gpu(transaction, node, gpu, GpuDrainRecord(gpu.uuid, POOL, transaction.now, why))
+
+
+def _drain_node_of(transaction: Transaction, node: Node, gpu: Gpu, fault: str) -> None:
+    """Drain the node of a faulty GPU: the job on that GPU goes on elsewhere, jobs on others run to their end."""
+    if node.name not in transaction.all_drains():
+        why = f"{sentences.text(Reason('faulty-gpu', {'gpu': gpu.index, 'uuid': gpu.uuid}))} {fault}"
+        _drain_node(transaction, node, DrainRecord(node.name, POOL, transaction.now, why, finish=True))
+    if node.environment is Environment.TRAIN:
+        reason = messages.gpu_drained(gpu.index, node.name, "", fault)
+        _pause(transaction, reason, lambda worker: worker.node == node.name and gpu.index in worker.gpus)
 
 
 def undrain(transaction: Transaction, request: wire.UndrainRequest, by: str) -> None:

@@ -96,7 +96,10 @@ class GpuUsage:
 
     async def sample(self, interval: int) -> None:
         """Read all GPUs, drain faulty ones, tell subscribers, and store the readings of the interval from then."""
-        samples = await self._executor.gpu_samples()
+        workspaces = self._read_model.state.workspaces
+        samples = await self._executor.gpu_samples(
+            {key: (record.node, record.gpus) for key, record in workspaces.items()}
+        )
         now = self._clock()
         self._samples, self._at = samples, now
         await self._faults.check(samples)

@@ -25,6 +25,8 @@ FIRST_NODE_CHECK = 2.0
 LONGEST_NODE_CHECK = 10.0
 HOME_USER = "hub.jupyter.org/username"
 HOME_SERVER = "hub.jupyter.org/servername"
+WORKSPACE = "springtide.io/workspace"
+"""Label of the pods of notebooks whose GPUs are reserved in the pool."""
 ALIVE_AND_BOUND = "status.phase!=Succeeded,status.phase!=Failed,spec.nodeName!="
 
 AnyInformer: TypeAlias = Informer[ClusterNode] | Informer[Pod] | Informer[VolumeClaim]
@@ -132,6 +134,13 @@ class ClusterResources:
         """Return the volume claim of a user's home, as KubeSpawner labels it; that of the unnamed server first."""
         homes = self._homes.get(user, {})
         return min(homes.items(), key=lambda item: (item[1], item[0]), default=(None, ""))[0]
+
+    def workspace_of(self, namespace: str, name: str) -> tuple[str, str] | None:
+        """Return user and server of a notebook's pod; None for a pod that is not a notebook's, or unknown."""
+        pod = self._other_pods.items.get((namespace, name))
+        if pod is None or WORKSPACE not in pod.metadata.labels or HOME_USER not in pod.metadata.annotations:
+            return None
+        return pod.metadata.annotations[HOME_USER], pod.metadata.annotations.get(HOME_SERVER, "")
 
     # ---------- changes
 

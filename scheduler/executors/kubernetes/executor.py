@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import BinaryIO, TypeVar
@@ -22,9 +22,11 @@ from springtide.scheduler.executors.base import (
     Observation,
     OutputFile,
     Report,
+    WorkspacePlaces,
 )
 from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.reader import Reader
+from springtide.scheduler.executors.kubernetes.agents.agents import NodeAgents
 from springtide.scheduler.executors.kubernetes.api_stalls import ApiStalls
 from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
@@ -35,6 +37,7 @@ from springtide.scheduler.executors.kubernetes.settings import KubernetesSetting
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.kube import Api, ApiError
 from springtide.scheduler.model import Node
+from springtide.scheduler.telemetry.sample import GpuSample
 from springtide.scheduler.wording import given
 
 log = logging.getLogger(__name__)
@@ -68,6 +71,8 @@ class KubernetesExecutor(Executor):
         self._pods = PodControl(api, settings, self._stalls)
         self._locks: dict[AttemptKey, asyncio.Lock] = {}
         self._launches = asyncio.Semaphore(CONCURRENT_LAUNCHES)
+        self._agents = None if settings.agent_port is None else NodeAgents(settings, api, settings.agent_port)
+        self.measures_gpus = self._agents is not None
         self._started = AsyncExitStack()
 
     # ---------- start and stop
@@ -99,6 +104,10 @@ class KubernetesExecutor(Executor):
         self._started.push_async_callback(self._monitor.close)
         try:
             await self._monitor.start()
+            if self._agents is not None:
+                self._started.push_async_callback(self._agents.close)
+                await self._agents.start()
+                await self._read_agents(self._agents, {})
         except ApiError as error:
             await self.stop()
             raise ExecutorError(f"The cluster cannot be used: {error}") from error
@@ -253,7 +262,26 @@ class KubernetesExecutor(Executor):
 
     async def inventory(self) -> tuple[Node, ...]:
         """Return the nodes of the cluster that are labelled for the pool."""
-        return self._monitor.nodes()
+        nodes = self._monitor.nodes()
+        return nodes if self._agents is None else self._agents.describe(nodes)
+
+    async def gpu_samples(self, workspaces: WorkspacePlaces) -> Sequence[GpuSample]:
+        """Return what the agents of the nodes report now."""
+        if self._agents is None:
+            return ()
+        if await self._read_agents(self._agents, workspaces):
+            self._monitor.cluster.report_change()
+        return self._agents.samples()
+
+    async def _read_agents(self, agents: NodeAgents, workspaces: WorkspacePlaces) -> bool:
+        """Ask all agents; return whether other GPUs are behind the slots of nodes than before."""
+        await agents.read()
+        places = self._monitor.places()
+        for pod in agents.pods():
+            workspace = self._monitor.cluster.workspace_of(*pod)
+            if workspace is not None and workspace in workspaces:
+                places[pod] = workspaces[workspace]
+        return agents.assign(self._monitor.nodes(), places)
 
     async def attempts(self) -> tuple[AttemptStatus, ...]:
         """Return the attempts that have or had pods, or were refused before."""

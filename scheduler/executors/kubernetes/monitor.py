@@ -227,6 +227,15 @@ class AttemptMonitor:
                 held.setdefault(worker.node, set()).update(worker.gpus)
         return self.cluster.inventory.nodes(held, fresh=self._fresh)
 
+    def places(self) -> dict[tuple[str, str], tuple[str, tuple[int, ...]]]:
+        """Return node and slots of each live pod with GPUs, by its namespace and name."""
+        return {
+            (pod.metadata.namespace, pod.metadata.name): (worker.node, worker.gpus)
+            for attempt in self.attempts.values()
+            for rank, pod in attempt.live_pods
+            if (worker := attempt.workers.get(rank)) is not None and worker.gpus
+        }
+
     @property
     def _fresh(self) -> bool:
         return self.cluster.fresh and self._informer.fresh

@@ -35,6 +35,9 @@ class KubernetesSettings:
     tainted ``out-of-service``; where something else shuts such nodes down, they count as ended after
     ``lost_after`` seconds. Where the pods of jobs are isolated, ``network_policy`` lets those of a gang reach each
     other.
+
+    With ``agent_port`` the agents of nodes are asked there for their GPUs: pods of ``agent_namespace`` (empty: of
+    ``namespace``) with ``agent_labels``, which answer who sends the token in ``agent_token_file``.
     """
 
     namespace: str
@@ -69,3 +72,7 @@ class KubernetesSettings:
     image_pull_secrets: tuple[str, ...] = ()
     network_policy: bool = False
     lost_after: float | None = None
+    agent_port: int | None = None
+    agent_namespace: str = ""
+    agent_labels: Mapping[str, str] = field(default_factory=dict)
+    agent_token_file: str = ""

@@ -27,6 +27,7 @@ from springtide.scheduler.executors.base import (
     Observation,
     OutputFile,
     Report,
+    WorkspacePlaces,
 )
 from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.layout import (
@@ -278,7 +279,7 @@ class LocalExecutor(Executor):
             for node in self._foreign.nodes()
         )
 
-    async def gpu_samples(self) -> Sequence[GpuSample]:
+    async def gpu_samples(self, workspaces: WorkspacePlaces) -> Sequence[GpuSample]:  # noqa: ARG002 - GPUs are chosen here
         """Return what the GPUs of this machine report now."""
         live = [each for each in self._supervision.tracked.values() if each.handle is not None and each.uuids]
         return await asyncio.to_thread(self._samples, live)

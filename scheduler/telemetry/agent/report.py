@@ -1,0 +1,128 @@
+"""What an agent tells of its node: GPUs, their readings, and the pods that they are assigned to.
+
+The service takes a report for hostile input: `decode` accepts nothing that is out of bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from springtide.scheduler.telemetry.sample import GpuSample
+
+MOST_GPUS: Final = 256
+"""Maximum number of GPUs and MIG devices of one node."""
+MOST_PODS: Final = 1024
+"""Maximum number of pods with GPUs on one node."""
+MOST_BYTES: Final = 1 << 20
+"""Maximum size of a report in bytes."""
+
+GpuId = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9:/_.-]{0,95}$")]
+ObjectName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")]
+ResourceName = Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9./_-]{0,253})?$")]
+PlainText = Annotated[str, msgspec.Meta(pattern=r"^[ -~]{0,200}$")]
+Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+Rate = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
+
+
+class ReportError(Exception):
+    """A report that cannot be true; the message is one sentence."""
+
+
+class XidEvent(msgspec.Struct, frozen=True):
+    """An Xid error of the last minute. ``seq`` counts the errors that the agent has seen."""
+
+    seq: Count
+    xid: Annotated[int, msgspec.Meta(ge=0, le=100_000)]
+
+
+class Reading(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Readings of a GPU, in the units of `GpuSample`; None where it does not report one."""
+
+    lost: bool = False
+    utilization: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    memory_used: Count | None = None
+    memory_total: Count | None = None
+    power: Annotated[float, msgspec.Meta(ge=0, le=100_000)] | None = None
+    temperature: Annotated[int, msgspec.Meta(ge=-300, le=1000)] | None = None
+    processes: Count | None = None
+    ecc_corrected: Count | None = None
+    ecc_uncorrected: Count | None = None
+    xid: Annotated[int, msgspec.Meta(ge=0, le=100_000)] | None = None
+    nvlink_received: Rate | None = None
+    nvlink_sent: Rate | None = None
+    pcie_received: Rate | None = None
+    pcie_sent: Rate | None = None
+
+    @classmethod
+    def of(cls, sample: GpuSample) -> Reading:
+        """Return the readings of a sample."""
+        return cls(**{name: getattr(sample, name) for name in cls.__struct_fields__})
+
+    def sample(self, uuid: str, new_xids: tuple[int, ...]) -> GpuSample:
+        """Return the sample of the GPU ``uuid`` with these readings, and the Xid errors since the one before."""
+        fields = {name: getattr(self, name) for name in self.__struct_fields__}
+        return GpuSample(uuid, new_xids=new_xids, **fields)
+
+
+class ReportedGpu(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A GPU or MIG device of the node.
+
+    ``linked`` are the GPUs that it has the fastest link to, as indexes of the report's list; ``socket`` is the
+    number of its processor socket (NUMA node). ``resource`` is the extended resource under which the node offers
+    it, empty if the kubelet does not tell. ``xids`` are its Xid errors of the last minute.
+    """
+
+    uuid: GpuId
+    name: PlainText = ""
+    memory_mib: Count = 0
+    linked: Annotated[tuple[Count, ...], msgspec.Meta(max_length=MOST_GPUS)] = ()
+    socket: Annotated[int, msgspec.Meta(ge=0, le=4096)] | None = None
+    resource: ResourceName = ""
+    reading: Reading = Reading()
+    xids: Annotated[tuple[XidEvent, ...], msgspec.Meta(max_length=1000)] = ()
+
+
+class PodGpus(msgspec.Struct, frozen=True):
+    """The GPUs that the kubelet has assigned to a pod."""
+
+    namespace: ObjectName
+    name: ObjectName
+    gpus: Annotated[tuple[GpuId, ...], msgspec.Meta(max_length=MOST_GPUS)]
+
+
+class NodeReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All that an agent tells.
+
+    ``agent`` is chosen anew whenever the agent starts; the numbers of its Xid errors begin anew then. ``problem``
+    says why the agent does not know all of this, in a sentence.
+    """
+
+    agent: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{16}$")]
+    gpus: Annotated[tuple[ReportedGpu, ...], msgspec.Meta(max_length=MOST_GPUS)] = ()
+    pods: Annotated[tuple[PodGpus, ...], msgspec.Meta(max_length=MOST_PODS)] = ()
+    problem: PlainText = ""
+
+
+_DECODER: Final = msgspec.json.Decoder(NodeReport)
+
+
+def encode(report: NodeReport) -> bytes:
+    """Return a report as JSON."""
+    return msgspec.json.encode(report)
+
+
+def decode(data: bytes) -> NodeReport:
+    """Return the report in JSON. Raises `ReportError`."""
+    if len(data) > MOST_BYTES:
+        raise ReportError(f"The report has more than {MOST_BYTES} bytes.")
+    try:
+        report = _DECODER.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ReportError(f"The report is not one of an agent: {error}.") from None
+    if len({gpu.uuid for gpu in report.gpus}) < len(report.gpus):
+        raise ReportError("The report has a GPU twice.")
+    if any(index >= len(report.gpus) for gpu in report.gpus for index in gpu.linked):
+        raise ReportError("The report has a link to a GPU that is not in it.")
+    return report
