@@ -111,9 +111,11 @@ def test_nothing_of_a_table_is_cut_off_or_covered_at_any_width(
         if path == "":
             page.get_by_test_id("filter-everybody").check()
             expect(page.get_by_test_id("job-row")).to_have_count(9)
-        for width in (360, 1000, 1600):
+        for width in (400, 1000, 1600):
             page.set_viewport_size({"width": width, "height": 900})
             found += page.evaluate(CUT_OFF)
+        page.set_viewport_size({"width": 360, "height": 780})
+        expect(page.locator("html"), "on a phone").to_have_js_property("scrollWidth", 360)
     assert found == []
 
 
