@@ -142,8 +142,8 @@ class Bench(ABC):
                 while True:
                     self._news.clear()
                     status = await self.status(key)
-                    piece = await self.executor.read_log(key.job, rank, 0, 1 << 20)
-                    if status is not None and status.phase is AttemptPhase.RUNNING and says in piece.data:
+                    said = (await self.log(key.job, rank)).encode()
+                    if status is not None and status.phase is AttemptPhase.RUNNING and says in said:
                         return
                     assert status is None or status.phase is not AttemptPhase.GONE, f"{key} ended: {status.exit}"
                     await self._news.wait()
