@@ -21,7 +21,7 @@ from commands import CommandError, run, step
 ROOT = Path(__file__).parents[2]
 PRODUCT_PYTHON = "3.11"
 TRAINING_PYTHON = "3.9"
-EXTRAS = ("hub", "widgets", "simulate", "kubernetes", "postgres", "gpu", "sweeps", "examples")
+EXTRAS = ("hub", "widgets", "simulate", "kubernetes", "postgres", "agent", "sweeps", "examples")
 LEFT_OUT = "browser or cluster or database or framework"
 BUILD_TOOLS = ("setuptools>=77,<90", "wheel")
 FOR_TRAINING = (

@@ -81,7 +81,7 @@ def test_islands_use_and_faults_of_a_nodes_gpus_reach_the_pool(
     job = susan.pool.submit(Submission(project="vision", name="pair", argv=argv, gpus=2, require="island")).id
     measured = susan.until("its use is measured", job, lambda each: bool(each.usage and each.usage.gpus == 2))
     assert {gpu.uuid for gpu in measured.held} == {"GPU-00000002", "GPU-00000003"}
-    assert f"mine: {','.join(GPUS[2:])}" in susan.pool.log(job).data.decode()
+    assert f"mine: {','.join(GPUS[2:])}" in susan.pool.log(job).text
     assert measured.usage is not None
     assert measured.usage.utilization == pytest.approx(0.35)
     assert not measured.usage.simulated
