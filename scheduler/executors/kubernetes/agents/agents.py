@@ -13,8 +13,9 @@ from springtide.scheduler.executors.kubernetes.agents.requests import AgentReque
 from springtide.scheduler.executors.kubernetes.agents.slots import assign, described, gpus_of_node
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.kube import PODS, Api, Informer
-from springtide.scheduler.model import Node, machine_of
+from springtide.scheduler.model import Node
 from springtide.scheduler.telemetry.agent.report import NodeReport, ReportedGpu
 from springtide.scheduler.telemetry.sample import GpuSample
 
