@@ -16,7 +16,7 @@ from springtide.scheduler.engine.placements.comparison import (
     usually_times_as_fast,
 )
 from springtide.scheduler.engine.placements.placements import Placements
-from springtide.scheduler.engine.placements.speed import MIN_TIME, RUNS, STEPS, Speed, speed_of
+from springtide.scheduler.engine.placements.speed import MIN_TIME, RUNS, STEPS, Speed, Work, speed_of
 from springtide.scheduler.engine.placements.statistics import MAX_PLACEMENTS, MAX_RATIOS, MAX_SPEEDS, MAX_WORKS
 from springtide.scheduler.engine.placements.topology import Topology
 from springtide.scheduler.engine.state.observed import ObservedNodes
@@ -288,17 +288,17 @@ def test_what_is_kept_is_bounded():
     stats = placements.stats
     for at in range(MAX_SPEEDS + 5):
         placements.learn(ran(attempt(PAIR, 600, 10 + at)))
-    (speeds,) = stats.of_work(("vision", "susan", "sweep-#")).values()
+    (speeds,) = stats.of_work(Work("vision", "susan", "sweep-#")).values()
     assert next(iter(speeds.per_second)) == 15 / 600
     assert len(speeds.per_second) == MAX_SPEEDS
     for workers in range(2, MAX_PLACEMENTS + 9):
         placements.learn(ran(attempt(PAIR * workers, 600, 10), spec=replace(SPEC, workers=workers)))
-    assert len(stats.of_work(("vision", "susan", "sweep-#"))) == MAX_PLACEMENTS
+    assert len(stats.of_work(Work("vision", "susan", "sweep-#"))) == MAX_PLACEMENTS
     for at in range(MAX_WORKS + 5):
         for each in (PAIR, APART):
             placements.learn(ran(attempt(each, 600, 10), spec=replace(SPEC, user=f"user{at}")))
-    assert not stats.of_work(("vision", "user0", "sweep-#"))
-    assert stats.of_work(("vision", f"user{MAX_WORKS}", "sweep-#"))
+    assert not stats.of_work(Work("vision", "user0", "sweep-#"))
+    assert stats.of_work(Work("vision", f"user{MAX_WORKS}", "sweep-#"))
     ((spread, ratios),) = stats.ratios("", TOGETHER)
     assert (spread, len(ratios)) == (ACROSS, MAX_RATIOS)
 

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -116,7 +117,7 @@ class _Connection:
             for message in self._methods[path](request):
                 data = b"\0" + len(message).to_bytes(4, "big") + message
                 for at in range(0, len(data), 16384):
-                    self._send(lambda piece=data[at : at + 16384]: self._http.send_data(stream, piece))
+                    self._send(partial(self._http.send_data, stream, data[at : at + 16384]))
             self._send(lambda: self._http.send_headers(stream, [("grpc-status", "0")], end_stream=True))
 
     def _send(self, add: Callable[[], None]) -> None:

@@ -256,7 +256,8 @@ def test_only_who_has_the_token_gets_the_report(address: str, tmp_path: Path) ->
 
 def test_an_agent_without_a_usable_token_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("short")
-    command = [sys.executable, "-m", "springtide.scheduler.telemetry.agent", "--token-file", tmp_path / "token"]
+    agent = (sys.executable, "-m", "springtide.scheduler.telemetry.agent")
+    command = [*agent, "--token-file", str(tmp_path / "token")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == f"{tmp_path / 'token'} has no token of 32 letters and digits or more.\n"

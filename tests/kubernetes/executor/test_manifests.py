@@ -123,8 +123,8 @@ def test_a_pod_requests_the_cores_and_the_memory_that_its_job_asked_for() -> Non
     resources = pod(defaults, cpus=0.5, memory=3 << 30)["spec"]["containers"][0]["resources"]
     assert resources["requests"] == {"nvidia.com/gpu": "2", "cpu": "500m", "memory": str(3 << 30)}
     assert resources["limits"] == {"nvidia.com/gpu": "2", "memory": str(3 << 30)}
-    one = {"placement": (Worker(0, "", ()),), "workers": 1, "resources": ("",)}
-    resources = pod(defaults, cpus=8.0, **one)["spec"]["containers"][0]["resources"]
+    without_gpus = pod(defaults, cpus=8.0, placement=(Worker(0, "", ()),), workers=1, resources=("",))
+    resources = without_gpus["spec"]["containers"][0]["resources"]
     assert resources["requests"] == {"cpu": "8000m", "memory": "16384Mi"}, "without GPUs too"
 
 
