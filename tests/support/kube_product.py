@@ -120,7 +120,7 @@ def product(
 ) -> Iterator[Product]:
     """Yield the chart with its hub, in a namespace that accepts restricted pods only; a project owns one GPU.
 
-    ``values`` are those of further parts of the chart.
+    ``values`` are further ones of the chart.
     """
     with contextlib.ExitStack() as stack:
         namespace = stack.enter_context(cluster.namespace(RESTRICTED))
@@ -128,8 +128,16 @@ def product(
             stack.enter_context(volume(cluster, directory / name, storage_class=f"{namespace}-{name}"))
         made = Product(cluster, nodes, Helm(directory / "helm", cluster.env), namespace)
         stack.callback(made.uninstall)
-        made.install(_values(namespace, projects) | dict(values))
+        made.install(_joined(_values(namespace, projects), values))
         yield made
+
+
+def _joined(values: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    joined = {**values, **more}
+    for name in values.keys() & more.keys():
+        if isinstance(values[name], Mapping):
+            joined[name] = _joined(values[name], more[name])
+    return joined
 
 
 def _values(namespace: str, projects: Mapping[str, list[str]]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from real_node import GPU_RESOURCE, SIMULATED_LABEL, NodeNetwork
 
 from springtide.scheduler.wire import NodeView, Submission
 
+MINE = {"example.com/tests": "agents"}
 GPUS = [f"GPU-{index:08d}" for index in range(4)]
 WAITS = "import os, time; print('mine:', os.environ['NVIDIA_VISIBLE_DEVICES'], flush=True); time.sleep(600)"
 
@@ -39,11 +40,11 @@ def gpu_node(
 ) -> Iterator[tuple[Product, Member]]:
     """The product on a node whose kubelet gives out these GPUs, with an agent; and a member of a project."""
     with ExitStack() as stack:
-        labels = {"springtide.io/environment": "train", SIMULATED_LABEL: None}
+        labels = {"springtide.io/environment": "train", SIMULATED_LABEL: None, **MINE}
         node = stack.enter_context(node_network.node("real-gpus", labels=labels))
         stack.enter_context(device_plugin(node.root, GPU_RESOURCE, [GPUS[:2], GPUS[2:]]))
         agents = stack.enter_context(cluster.namespace())
-        values = {"agent": _agent(agents, tmp_path / "nvml")}
+        values = {"agent": _agent(agents, tmp_path / "nvml"), "train": {"nodeSelector": MINE}}
         made = stack.enter_context(product(cluster, {node.name: node}, tmp_path, {"vision": ["susan"]}, values))
         yield made, stack.enter_context(member(made, "susan"))
 
