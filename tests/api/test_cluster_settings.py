@@ -58,7 +58,7 @@ def test_what_json_says_becomes_what_the_executor_takes() -> None:
     ("more", "says"),
     [
         ({"namspace": "jobs"}, "unknown key “namspace”. Did you mean namespace?"),
-        ({"xyzzy": 1}, "unknown key “xyzzy”. Known are: cpu_per_gpu,"),
+        ({"xyzzy": 1}, "unknown key “xyzzy”. Known are: agent_labels,"),
         ({"images": ["a"]}, "“images”; set Springtide.images instead"),
         ({"state_dir": "/x"}, "“state_dir”; set Springtide.state_dir instead"),
         ({"namespace": 3}, "namespace is 3; expected text"),
