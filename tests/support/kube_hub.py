@@ -60,7 +60,7 @@ c.JupyterHub.load_roles = [{"name": "tests", "services": ["tests"], "scopes": sc
 c.JupyterHub.spawner_class = "kubespawner.KubeSpawner"
 c.Spawner.poll_interval = 1
 c.Spawner.poll_jitter = 0
-c.Spawner.start_timeout = 60
+c.Spawner.start_timeout = 180
 c.KubeSpawner.namespace = told["namespace"]
 c.KubeSpawner.image = "lab/notebook:1"
 c.KubeSpawner.cmd = ["jupyterhub-singleuser"]
@@ -73,7 +73,7 @@ c.KubeBuildSpawner.build_nodes = told["build_nodes"]
 """
 
 
-def until(what: str, condition: Callable[[], T], *, seconds: float = 60) -> T:
+def until(what: str, condition: Callable[[], T], *, seconds: float = 180) -> T:
     """Wait until the condition returns a true value; return that value."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
