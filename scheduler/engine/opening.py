@@ -200,7 +200,15 @@ def _compose(
     outbox = Outbox(state, store, settings.notifications, clock.wall, mailbox.request)
     run_history = RunHistory(placements)
     launch_specs = LaunchSpecs(state, store, settings)
-    actuator = Actuator(executor, launch_specs.make, mailbox.post, stats=stats, clock=clock.wall, jitter=jitter)
+    actuator = Actuator(
+        executor,
+        launch_specs.make,
+        mailbox.post,
+        borrows=launch_specs.borrows,
+        stats=stats,
+        clock=clock.wall,
+        jitter=jitter,
+    )
     loop = Loop(
         LoopParts(
             settings=settings,

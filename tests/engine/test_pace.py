@@ -2,51 +2,110 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
 import pytest
 
-from springtide.scheduler.engine.loop.pace import MAX_REST, Pace
+from springtide.scheduler.clock import Clock
+from springtide.scheduler.engine.loop.mailbox import Mailbox
+from springtide.scheduler.engine.loop.pace import QUIET, URGENT, Pace
+from springtide.scheduler.executors.base import (
+    AttemptKey,
+    AttemptPhase,
+    AttemptStatus,
+    InventoryChanged,
+    LogGrew,
+    Observation,
+)
+
+KEY = AttemptKey("a", 1)
 
 
-class Clock:
-    """A clock that goes on when a test says so."""
+async def rest(pace: Pace, urgent: asyncio.Event, due: float | None = None) -> float:
+    """Return the seconds that a rest took."""
+    began = time.perf_counter()
+    await pace.rest(urgent, lambda: due)
+    return time.perf_counter() - began
 
-    now = 0.0
+
+class Work:
+    """A clock that adds the work of ticks to the time of the event loop."""
+
+    def __init__(self) -> None:
+        self.worked = 0.0
 
     def __call__(self) -> float:
-        return self.now
+        return asyncio.get_running_loop().time() + self.worked
+
+    def tick(self, pace: Pace, seconds: float) -> None:
+        with pace:
+            self.worked += seconds
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def urgent() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
 
 
-def work(pace: Pace, clock: Clock, seconds: float) -> None:
-    with pace:
-        clock.now += seconds
+async def test_the_first_tick_and_one_after_a_quiet_time_begin_at_once(urgent: asyncio.Event) -> None:
+    work = Work()
+    pace = Pace(work)
+    assert await rest(pace, urgent) < URGENT.longest
+    work.tick(pace, 10)
+    work.worked += 1
+    assert await rest(pace, asyncio.Event()) < URGENT.longest
 
 
-def test_the_first_tick_and_one_after_a_quiet_time_begin_at_once(clock: Clock) -> None:
-    pace = Pace(clock)
-    assert pace.rest() == 0
-    work(pace, clock, 0.002)
-    clock.now += 1
-    assert pace.rest() == 0
+async def test_a_tick_that_somebody_waits_for_begins_after_a_short_rest(urgent: asyncio.Event) -> None:
+    work = Work()
+    pace = Pace(work)
+    work.tick(pace, 0.005)
+    assert await rest(pace, urgent) >= 4 * 0.005
+    work.tick(pace, 10)
+    assert URGENT.longest <= await rest(pace, urgent) + 0.001
 
 
-def test_ticks_take_at_most_a_fifth_of_the_time(clock: Clock) -> None:
-    pace = Pace(clock)
-    for _ in range(100):
-        clock.now += pace.rest()
-        work(pace, clock, 0.003)
-        clock.now += 0.001  # the commit, during which others have the event loop
-        work(pace, clock, 0.002)
-    assert clock.now >= 99 * 5 * 0.005
+async def test_a_tick_that_nobody_waits_for_begins_later_and_at_once_when_somebody_does() -> None:
+    work = Work()
+    pace = Pace(work)
+    work.tick(pace, 10)
+    assert await rest(pace, asyncio.Event()) >= QUIET.longest - 0.001
+    work.tick(pace, 10)
+    urgent = asyncio.Event()
+    asyncio.get_running_loop().call_later(URGENT.longest * 1.5, urgent.set)
+    assert await rest(pace, urgent) < QUIET.longest
 
 
-def test_a_long_tick_is_followed_by_a_short_rest(clock: Clock) -> None:
-    pace = Pace(clock)
-    work(pace, clock, 10)
-    assert pace.rest() == pytest.approx(MAX_REST)
-    clock.now += MAX_REST
-    assert pace.rest() == 0
+async def test_a_plan_that_is_due_is_not_waited_for() -> None:
+    work = Work()
+    pace = Pace(work)
+    work.tick(pace, 10)
+    assert await rest(pace, asyncio.Event(), due=0.0) < QUIET.longest
+
+
+@pytest.mark.parametrize(
+    ("observation", "waited_for"),
+    [
+        (AttemptStatus(KEY, AttemptPhase.STARTING), False),
+        (AttemptStatus(KEY, AttemptPhase.RUNNING, 1.0), False),
+        (AttemptStatus(KEY, AttemptPhase.GONE), True),
+        (LogGrew("a", 0, 5), False),
+        (InventoryChanged(), True),
+    ],
+)
+async def test_somebody_waits_for_what_frees_gpus_and_for_answers(
+    observation: Observation, waited_for: bool
+) -> None:
+    mailbox = Mailbox(Clock())
+    mailbox.post(observation)
+    assert mailbox.arrived.is_set()
+    assert mailbox.urgent.is_set() is waited_for
+    mailbox.drain()
+    assert not mailbox.urgent.is_set()
+    request = asyncio.create_task(mailbox.request(lambda _: None))
+    await asyncio.sleep(0)
+    assert mailbox.urgent.is_set()
+    request.cancel()

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from springtide.scheduler.executors.base import AttemptKey, LogGrew, Observation, Reported
+from springtide.scheduler.executors.files import logs, reports, tail
 from springtide.scheduler.executors.files.layout import JobPlaces
 from springtide.scheduler.executors.files.tail import Tail
+from springtide.scheduler.executors.kubernetes import follower
 from springtide.scheduler.executors.kubernetes.follower import Follower
 
 KEY = AttemptKey("digits", 1)
@@ -71,3 +73,63 @@ async def test_nothing_is_told_of_an_attempt_that_was_discarded_while_it_was_pol
     assert of_log == LogGrew("later", 0, 8)
     assert isinstance(of_progress, Reported)
     assert of_progress.key == later
+
+
+async def test_files_that_were_not_written_to_are_not_opened_again(
+    places: JobPlaces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = Tail(KEY, places.attempts / "1", places, [0])
+    observed, grew = reader.read_new(9.0)
+    assert (len(observed), grew) == (2, True)
+    with monkeypatch.context() as closed:
+        closed.setattr(logs, "attempt_size", None)
+        closed.setattr(reports, "read", None)
+        assert reader.read_new(9.0) == ([], False)
+    with (places.attempts / "1" / "log.0").open("a") as log:
+        log.write("more\n")
+    assert reader.read_new(9.0) == ([LogGrew("digits", 0, 13)], True)
+    with places.reports.open("a") as file:
+        file.write(json.dumps({"attempt": 1, "at": 2.0, "step": 6}) + "\n")
+    (reported,), grew = reader.read_new(9.0)
+    assert isinstance(reported, Reported)
+    assert (reported.last.step, grew) == (6, True)
+
+
+async def test_reports_beyond_one_batch_are_read_without_a_new_write(
+    places: JobPlaces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tail, "BATCH", 1)
+    with places.reports.open("a") as file:
+        file.writelines(json.dumps({"attempt": 1, "at": 2.0, "step": step}) + "\n" for step in (6, 7))
+    reader = Tail(KEY, places.attempts / "1", places, [0])
+    steps = [each.last.step for _ in range(4) for each in reader.read_new(9.0)[0] if isinstance(each, Reported)]
+    assert steps == [5, 6, 7]
+
+
+async def test_many_attempts_that_write_nothing_are_polled_more_rarely(
+    places: JobPlaces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "INTERVAL", 0.01)
+    monkeypatch.setattr(follower, "LONGEST_INTERVAL", 0.01)
+    monkeypatch.setattr(follower, "PAUSE", 0.0)
+    monkeypatch.setattr(follower, "MAX_QUIET_POLLS", 0.001)
+    polls = 0
+
+    class CountingTail(Tail):
+        def read_new(self, now: float) -> tuple[list[Observation], bool]:  # noqa: ARG002 - as its base
+            nonlocal polls
+            polls += 1
+            return [], False
+
+    polling = Follower(lambda _: None, lambda: 9.0)
+    polling.follow(KEY, CountingTail(KEY, places.attempts / "1", places, [0]), 1)
+    async with asyncio.timeout(10):
+        while not polls:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    assert polls == 1
+    polling.hurry(KEY)
+    async with asyncio.timeout(10):
+        while polls < 2:
+            await asyncio.sleep(0.01)
+    await polling.close()

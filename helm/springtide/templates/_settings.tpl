@@ -14,6 +14,7 @@
   "cpu_per_gpu" $train.cpuPerGpu
   "memory_per_gpu" $train.memoryPerGpu
   "lost_after" $train.lostAfter
+  "bind_directly" $train.bindDirectly
   "run_as" (ternary nil (int $train.runAsUser) .Values.assignedUsers)
   "fs_group" (ternary nil (int $train.fsGroup) .Values.assignedUsers)
   "home_path" .Values.notebooks.storage.path

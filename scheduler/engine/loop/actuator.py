@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from springtide.scheduler.backoff import Backoff, Jitter
+from springtide.scheduler.engine.loop.launch_gate import LaunchGate, Ticket
 from springtide.scheduler.engine.loop.mailbox import EngineObservation, LaunchFailed, OwnershipLost
 from springtide.scheduler.engine.settings import Stats
 from springtide.scheduler.engine.state.lifecycle import Action, Effect
@@ -40,15 +41,22 @@ MakeSpec = Callable[[AttemptKey], Awaitable[AttemptSpec | None]]
 
 @dataclass(slots=True)
 class _Queue:
-    """The actions of one attempt that are still to be done; ``arrived`` is set when one is added."""
+    """The actions of one attempt that are still to be done; ``arrived`` is set when one is added.
+
+    ``ticket`` is that of a launch that waits for its turn.
+    """
 
     actions: deque[Action] = field(default_factory=deque)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    ticket: Ticket | None = None
     task: asyncio.Task[None] | None = None
 
 
 class Actuator:
-    """Carries out effects. A failed one is repeated with growing delays; a later action replaces a failing launch.
+    """Carries out effects. A failed one is repeated with growing delays.
+
+    A later action replaces a launch that fails or has not begun. Launches begin in the order of a `LaunchGate`;
+    ``borrows`` returns whether an attempt borrows GPUs.
 
     ``report`` receives `LaunchFailed` for each failed launch, an `AttemptStatus` for an attempt that never
     started, and `OwnershipLost` when the executor refuses this engine's epoch. ``jitter`` randomises the delays.
@@ -60,6 +68,7 @@ class Actuator:
         make_spec: MakeSpec,
         report: Callable[[EngineObservation], None],
         *,
+        borrows: Callable[[AttemptKey], bool],
         stats: Stats,
         clock: Callable[[], float],
         jitter: Jitter,
@@ -67,6 +76,8 @@ class Actuator:
         self._executor = executor
         self._make_spec = make_spec
         self._report = report
+        self._borrows = borrows
+        self._gate = LaunchGate()
         self._stats = stats
         self._clock = clock
         self._jitter = jitter
@@ -80,6 +91,8 @@ class Actuator:
         queue = self._queues.setdefault(key, _Queue())
         queue.actions.append(effect.action)
         queue.arrived.set()
+        if queue.ticket is not None:
+            self._gate.withdraw(queue.ticket)
         self._finished.clear()
         if queue.task is None:
             queue.task = asyncio.get_running_loop().create_task(self._run(key, queue), name=f"effects on {key}")
@@ -121,7 +134,7 @@ class Actuator:
                 if action is Action.LAUNCH and failures >= MAX_LAUNCHES:
                     await self._report_absence(key, f"It was tried {failures} times. {detail}")
                 else:
-                    await self._execute(key, action)
+                    await self._execute(key, action, queue)
             except StaleEpochError:
                 raise
             except StoreError as error:
@@ -140,19 +153,33 @@ class Actuator:
             if await _arrives_within(queue, backoff.next_delay()) and action in {Action.LAUNCH, Action.PAUSE}:
                 return
 
-    async def _execute(self, key: AttemptKey, action: Action) -> None:
+    async def _execute(self, key: AttemptKey, action: Action, queue: _Queue) -> None:
         """Call the executor once, unless it is for a launch that is no longer wanted."""
         match action:
             case Action.LAUNCH:
-                spec = await self._make_spec(key)
-                if spec is not None:
-                    await self._executor.launch(spec)
+                await self._launch(key, queue)
             case Action.PAUSE:
                 await self._stop(key, self._executor.pause)
             case Action.KILL:
                 await self._stop(key, self._executor.kill)
             case Action.DISCARD:
                 await self._executor.discard(key)
+
+    async def _launch(self, key: AttemptKey, queue: _Queue) -> None:
+        """Launch an attempt when it is its turn, unless another action has arrived by then."""
+        if queue.actions:
+            return
+        queue.ticket = self._gate.request(borrows=self._borrows(key))
+        admitted = False
+        try:
+            admitted = await queue.ticket.admitted
+            queue.ticket = None
+            spec = await self._make_spec(key) if admitted else None
+            if spec is not None:
+                await self._executor.launch(spec)
+        finally:
+            if admitted:
+                self._gate.leave()
 
     async def _stop(self, key: AttemptKey, stop: Callable[[AttemptKey], Awaitable[None]]) -> None:
         """Stop an attempt; report its end if no launch of it has worked."""

@@ -106,7 +106,7 @@ class Loop:
         try:
             while not self._stopping:
                 await self._sleep()
-                await asyncio.sleep(self._pace.rest())
+                await self._pace.rest(self._mailbox.urgent, self._until_due)
                 if not self._stopping:
                     await self._tick()
         except Exception:
@@ -136,7 +136,7 @@ class Loop:
     def stop(self) -> None:
         """End after the current tick."""
         self._stopping = True
-        self._mailbox.arrived.set()
+        self._mailbox.wake()
 
     def _closed(self) -> Refusal:
         return Refusal(503, "stopping", self.failure or STOPPING, hint="Try again in a moment.")
@@ -192,6 +192,8 @@ class Loop:
 
     def _until_due(self) -> float | None:
         """Return the seconds until a plan or a time limit is due, None if none is."""
+        if self._replan:
+            return 0.0
         times = [at for at in (self._wake_at, self._limits.next_at()) if at is not None]
         return max(0.0, min(times) - self._clock()) if times else None
 

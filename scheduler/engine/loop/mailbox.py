@@ -10,7 +10,14 @@ from typing import Any, TypeAlias, TypeVar
 
 from springtide.scheduler.clock import Clock, ClockAnchor
 from springtide.scheduler.engine.state.transaction import Transaction
-from springtide.scheduler.executors.base import AttemptKey, AttemptStatus, Observation, Reported
+from springtide.scheduler.executors.base import (
+    AttemptKey,
+    AttemptPhase,
+    AttemptStatus,
+    LogGrew,
+    Observation,
+    Reported,
+)
 from springtide.scheduler.model import Node
 from springtide.scheduler.refusal import Refusal
 
@@ -60,12 +67,14 @@ class Request:
 class Mailbox:
     """Collects requests and observations until the next tick; ``arrived`` is set while there are any.
 
+    ``urgent`` is set while there is one that somebody may wait for: neither progress nor a start as planned.
     The times of observations follow ``clock``, the system clock, when that is set while they wait.
     """
 
     clock: Clock
     requests: deque[Request] = field(default_factory=deque)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    urgent: asyncio.Event = field(default_factory=asyncio.Event)
     closed: Refusal | None = None
     _observations: deque[tuple[EngineObservation, ClockAnchor]] = field(default_factory=deque)
     _drained: ClockAnchor | None = None
@@ -85,6 +94,13 @@ class Mailbox:
         """Add an observation."""
         self._observations.append((observation, self.clock.anchor()))
         self.arrived.set()
+        if not _can_wait(observation):
+            self.urgent.set()
+
+    def wake(self) -> None:
+        """Have the next tick made now, whatever has arrived."""
+        self.arrived.set()
+        self.urgent.set()
 
     async def request(self, apply: Callable[[Transaction], T]) -> T:
         """Have a change decided in the next tick and return its result once it is on disk.
@@ -95,15 +111,16 @@ class Mailbox:
             raise self.closed
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.requests.append(Request(apply, future))
-        self.arrived.set()
+        self.wake()
         return await future
 
     def drain(self) -> tuple[list[Request], list[EngineObservation]]:
         """Take at most `MAX_REQUESTS_PER_TICK` requests and all observations, oldest first."""
         self.arrived.clear()
+        self.urgent.clear()
         requests = [self.requests.popleft() for _ in range(min(MAX_REQUESTS_PER_TICK, len(self.requests)))]
         if self.requests:
-            self.arrived.set()
+            self.wake()
         observations = self.observations
         self._observations.clear()
         self._drained = self.clock.anchor()
@@ -118,7 +135,7 @@ class Mailbox:
         """Refuse all requests, waiting and future ones."""
         self.closed = refusal
         self.refuse(refusal)
-        self.arrived.set()
+        self.wake()
 
     def refuse(self, refusal: Refusal) -> None:
         """Refuse the requests that wait."""
@@ -126,6 +143,13 @@ class Mailbox:
             if not request.future.done():
                 request.future.set_exception(refusal)
         self.requests.clear()
+
+
+def _can_wait(observation: EngineObservation) -> bool:
+    """Return whether an observation frees nothing and answers nobody, so that others may join it."""
+    if isinstance(observation, AttemptStatus):
+        return observation.phase is not AttemptPhase.GONE
+    return isinstance(observation, Reported | LogGrew)
 
 
 def with_times_shifted(observation: EngineObservation, seconds: float) -> EngineObservation:

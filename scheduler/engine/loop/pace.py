@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, Self
 
-REST_FACTOR: Final = 4.0
-"""Rest after a tick, as a multiple of its work: ticks take at most a fifth of the event loop's time."""
-MAX_REST: Final = 0.05
-"""Maximum rest, in seconds."""
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The rest after a tick: ``factor`` times its work, at most ``longest`` seconds."""
+
+    factor: float
+    longest: float
+
+
+URGENT: Final = Rest(4.0, 0.05)
+"""Before a tick that somebody waits for: such ticks take at most a fifth of the event loop's time."""
+QUIET: Final = Rest(20.0, 0.25)
+"""Before a tick that only takes in what the pool did as planned: a large fill reports thousands of starts."""
 
 
 class Pace:
@@ -32,8 +45,24 @@ class Pace:
         self._ended = self._clock()
         self._worked += self._ended - self._began
 
-    def rest(self) -> float:
-        """Return the seconds until the next tick may begin, which counts its own work."""
-        until = self._ended + min(MAX_REST, REST_FACTOR * self._worked)
+    async def rest(self, urgent: asyncio.Event, until_due: Callable[[], float | None]) -> None:
+        """Wait until the next tick may begin, which counts its own work.
+
+        Without an ``urgent`` arrival that is later. ``until_due`` returns the seconds until a tick is due without
+        any arrival, None if none is.
+        """
+        await asyncio.sleep(self._left(URGENT))
+        while not urgent.is_set():
+            due = until_due()
+            left = min(self._left(QUIET), math.inf if due is None else due)
+            if left <= 0:
+                break
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await urgent.wait()
         self._worked = 0.0
+
+    def _left(self, rest: Rest) -> float:
+        """Return the seconds that are left of a rest after the tick that was measured."""
+        until = self._ended + min(rest.longest, rest.factor * self._worked)
         return max(0.0, until - self._clock())

@@ -47,6 +47,11 @@ class LaunchSpecs:
         spec = _attempt_spec(job, job.live, files, self._threads.store.epoch, self._settings.policy.grace)
         return replace(spec, history=await self._history(job), datasets=self._datasets(job))
 
+    def borrows(self, key: AttemptKey) -> bool:
+        """Return whether an attempt began with GPUs beyond the quota of its project."""
+        job = self._state.jobs.get(key.job)
+        return job is not None and job.live is not None and job.live.borrowed > 0
+
     def _datasets(self, job: JobRecord) -> tuple[Dataset, ...]:
         """Return the datasets of a job as they are declared now."""
         if not job.spec.datasets:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from springtide.scheduler.executors.base import AttemptKey, LogGrew, Observation, Report, Reported, TrialReport
 from springtide.scheduler.executors.files import logs, reports
@@ -19,6 +21,8 @@ BATCH = 2000
 """Maximum number of reports that are read before other work has its turn."""
 LAST_READS = 8
 """Maximum number of reads of the files of an attempt that has ended."""
+_Stamp: TypeAlias = tuple[int, int, int]
+"""Inode, size and time of the last change of a file."""
 
 
 class Tail:
@@ -36,6 +40,9 @@ class Tail:
         self._trial: TrialReport | None = None
         self._sizes: dict[int, int] = {}
         self._earlier_sizes: dict[int, int] = {}
+        logs_of_ranks = (directory / f"log.{rank}" for rank in self._ranks)
+        self._paths = tuple(map(str, (places.reports, *logs_of_ranks)))
+        self._stamps: list[_Stamp | None] | None = None
 
     def read_history(self, now: float) -> None:
         """Read the reports so far, at most the last `LONGEST_HISTORY` bytes. May block for seconds."""
@@ -45,10 +52,17 @@ class Tail:
             pass
 
     def read_new(self, now: float) -> tuple[list[Observation], bool]:
-        """Return what is to be reported now, and whether a file has grown."""
+        """Return what is to be reported now, and whether a file has grown.
+
+        Files that were not written to since the last time are not opened.
+        """
+        stamps = [_stamp(path) for path in self._paths]
+        if stamps == self._stamps and self._unreported is None:
+            return [], False
         observed: list[Observation] = list(self._grown_logs())
         before = self._offset
-        self._read_reports(now, BATCH)
+        more = self._read_reports(now, BATCH)
+        self._stamps = None if more else stamps
         observed += self._take_unreported()
         return observed, bool(observed) or self._offset != before
 
@@ -95,6 +109,15 @@ class Tail:
         last, self._unreported, saved = self._unreported, None, self._saved
         at, step = (saved.at, saved.step) if saved else (None, None)
         return [Reported(self._key, last, at, step, self._unsaved_at, self._trial)]
+
+
+def _stamp(path: str) -> _Stamp | None:
+    """Return what changes with each write to a file; None if there is no file."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _together(earlier: Report | None, report: Report) -> Report:

@@ -15,10 +15,11 @@ from springtide.scheduler.model import Placement, Worker
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why the executor gave up an attempt."""
+    """Why the executor gave up an attempt; ``node`` is where the cluster would not place a pod of it."""
 
     kind: ExitKind
     detail: str
+    node: str = ""
 
 
 @dataclass(slots=True)
@@ -94,6 +95,12 @@ class Attempt:
         """The first end of a worker that did not succeed."""
         failures = [end for end in self.ends.values() if not end.succeeded]
         return min(failures, key=lambda end: end.at) if failures else None
+
+    @property
+    def refused_by(self) -> set[str]:
+        """The nodes of the cluster that did not take one of its pods."""
+        nodes = {end.refused_by for end in self.ends.values()}
+        return (nodes if self.verdict is None else {*nodes, self.verdict.node}) - {""}
 
     @property
     def checkpointed(self) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from springtide.scheduler.backoff import Backoff
+from springtide.scheduler.backoff import Backoff, no_jitter
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.kubernetes.inventory import Inventory, out_of_service, unreachable_since
 from springtide.scheduler.executors.kubernetes.objects import names
@@ -23,6 +23,9 @@ REPORT_DELAY = 0.3
 """Time in which changes of the inventory are reported as one, in seconds."""
 FIRST_NODE_CHECK = 2.0
 LONGEST_NODE_CHECK = 10.0
+FIRST_SET_ASIDE = 30.0
+"""Time for which a node that refused a pod gets no other, in seconds; doubled by each further refusal."""
+LONGEST_SET_ASIDE = 600.0
 HOME_USER = "hub.jupyter.org/username"
 HOME_SERVER = "hub.jupyter.org/servername"
 WORKSPACE = "springtide.io/workspace"
@@ -54,6 +57,8 @@ class ClusterResources:
         self._loop = asyncio.get_running_loop()
         self._report_timer: asyncio.TimerHandle | None = None
         self._lost: set[str] = set()
+        self._refusals: dict[str, Backoff] = {}
+        self._set_aside: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._homes: dict[str, dict[str, str]] = {}
         selector = ",".join(f"{name}={value}" for name, value in sorted(settings.node_selector.items()))
@@ -118,8 +123,9 @@ class ClusterResources:
         """Stop all informers."""
         for informer in self._started:
             await informer.stop()
-        if self._report_timer is not None:
-            self._report_timer.cancel()
+        for timer in (self._report_timer, *self._set_aside.values()):
+            if timer is not None:
+                timer.cancel()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -141,6 +147,15 @@ class ClusterResources:
         if pod is None or WORKSPACE not in pod.metadata.labels or HOME_USER not in pod.metadata.annotations:
             return None
         return pod.metadata.annotations[HOME_USER], pod.metadata.annotations.get(HOME_SERVER, "")
+
+    def are_bound(self, claims: Iterable[str]) -> bool:
+        """Return whether all volume claims of these names exist and have a volume.
+
+        A claim may get its volume only when the cluster's scheduler has chosen a node for a pod that mounts it.
+        """
+        known = self._claims.items
+        found = [known.get((self._settings.namespace, name)) for name in claims]
+        return all(claim is not None and claim.status.phase == "Bound" for claim in found)
 
     # ---------- changes
 
@@ -166,6 +181,29 @@ class ClusterResources:
             homes.pop(claim.metadata.name, None)
             if claim is after and claim.metadata.deletion_timestamp is None:
                 homes[claim.metadata.name] = annotations.get(HOME_SERVER, "")
+
+    # ---------- nodes that refuse pods
+
+    def set_aside(self, node: str) -> None:
+        """Have nothing new placed on a node for a time, because it refused a pod: others have its room."""
+        refusals = self._refusals.setdefault(node, Backoff(FIRST_SET_ASIDE, LONGEST_SET_ASIDE, jitter=no_jitter))
+        seconds = refusals.next_delay()
+        log.warning("The node %s did not take a pod: nothing new is placed there for %.0f s.", node, seconds)
+        earlier = self._set_aside.pop(node, None)
+        if earlier is not None:
+            earlier.cancel()
+        self._set_aside[node] = self._loop.call_later(seconds, self._offer_again, node)
+        self.inventory.set_aside(node)
+
+    def accept_pods(self, nodes: Iterable[str]) -> None:
+        """Record that these nodes have started a pod: their next refusal counts as the first."""
+        for node in nodes if self._refusals else ():
+            self._refusals.pop(node, None)
+
+    def _offer_again(self, node: str) -> None:
+        del self._set_aside[node]
+        self.inventory.offer(node)
+        self.report_change()
 
     # ---------- lost nodes
 

@@ -12,6 +12,8 @@ from springtide.scheduler.executors.kubernetes.objects.api_types import Containe
 from springtide.scheduler.executors.supervisor.pod import RAN_ALREADY, REFUSED, SIGNALLED
 
 NOT_STARTED = "It was asked to stop before it started."
+REJECTED = "Pod was rejected: "
+"""Beginning of the message of a kubelet that does not admit a pod."""
 OUT_OF_MEMORY = "It used more memory than it may."
 CLOCK_DIFFERENCE = 2.0
 """Largest difference between a worker's own end time and its node's for which the worker's is used, in seconds."""
@@ -20,7 +22,10 @@ _NOT_STARTABLE = ("StartError", "ContainerCannotRun")
 
 @dataclass(frozen=True, slots=True)
 class WorkerEnd:
-    """The end of one worker; ``killed`` says that it did not stop within its grace period."""
+    """The end of one worker; ``killed`` says that it did not stop within its grace period.
+
+    ``refused_by`` is the node that did not start it.
+    """
 
     kind: ExitKind
     at: float
@@ -28,6 +33,7 @@ class WorkerEnd:
     signal: int | None = None
     killed: bool = False
     detail: str = ""
+    refused_by: str = ""
 
     @property
     def succeeded(self) -> bool:
@@ -70,11 +76,21 @@ def end_of(pod: Pod) -> WorkerEnd | None:
     at = (_seconds(terminated.finished_at) if terminated else None) or deleted or _last_transition(pod)
     if not pod.spec.node_name:
         return WorkerEnd(ExitKind.EXITED, at, detail=NOT_STARTED)
+    if pod.status.reason and terminated is None and deleted is None:
+        return _refusal(pod, at)
     if pod.status.reason:
         return lost(at, f"The cluster ended its pod: {pod.status.message or pod.status.reason}")
     if terminated is None or terminated.reason == "ContainerStatusUnknown":
         return lost(at, f"Its pod is gone from its node {pod.spec.node_name}{_disruption_target(pod)}.")
     return _container_end(terminated, at)
+
+
+def _refusal(pod: Pod, at: float) -> WorkerEnd:
+    """Return the end of a worker that its node did not start, mostly for lack of processors or memory."""
+    node = pod.spec.node_name
+    why = pod.status.message.removeprefix(REJECTED).rstrip(".") or pod.status.reason
+    detail = f"The node {node} did not start its pod: {why} ({pod.status.reason})."
+    return WorkerEnd(ExitKind.LOST, at, detail=detail, refused_by=node)
 
 
 def _container_end(terminated: ContainerStateTerminated, at: float) -> WorkerEnd:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import BinaryIO, TypeVar
 
 from springtide.scheduler.executors.base import (
@@ -32,6 +33,7 @@ from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
 from springtide.scheduler.executors.kubernetes.monitor import AttemptMonitor
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
+from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.pods import PodControl
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
@@ -43,8 +45,6 @@ from springtide.scheduler.wording import given
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-CONCURRENT_LAUNCHES = 32
-"""Maximum number of attempts that are launched at a time; the others wait."""
 THREADS = 4
 """Number of threads that write to the volume of jobs."""
 
@@ -70,7 +70,6 @@ class KubernetesExecutor(Executor):
         self._stalls = ApiStalls()
         self._pods = PodControl(api, settings, self._stalls)
         self._locks: dict[AttemptKey, asyncio.Lock] = {}
-        self._launches = asyncio.Semaphore(CONCURRENT_LAUNCHES)
         self._agents = None if settings.agent_port is None else NodeAgents(settings, api, settings.agent_port)
         self.measures_gpus = self._agents is not None
         self._started = AsyncExitStack()
@@ -128,7 +127,7 @@ class KubernetesExecutor(Executor):
         self._layout.attempt(key)
         names.check_job(key.job)
         self._epoch.check(spec.epoch)
-        async with self._launches, self._lock(key):
+        async with self._lock(key):
             attempt = self._monitor.attempts.get(key)
             if attempt is None:
                 attempt = await self._new_attempt(spec)
@@ -147,6 +146,7 @@ class KubernetesExecutor(Executor):
             image = manifests.choose_image(spec.image, self._settings)
             home = self._monitor.cluster.home_of(spec.user)
             record = self._records.make_record(spec, image, home, nodes)
+            record = replace(record, bound=self._binds(record))
             await self._in_thread(self._records.save_record, record, spec.files, spec.history)
         except ExecutorError as refused:
             kind = ExitKind.LOST if isinstance(refused, NodeGoneError) else ExitKind.REFUSED
@@ -162,6 +162,14 @@ class KubernetesExecutor(Executor):
         attempt = Attempt(spec.key, len(spec.placement), spec.grace, record)
         self._monitor.attempts[spec.key] = attempt
         return attempt
+
+    def _binds(self, record: LaunchRecord) -> bool:
+        """Return whether the pods of an attempt are created on their nodes.
+
+        Only the cluster's scheduler has a volume made for a claim that waits for its first pod.
+        """
+        settings = self._settings
+        return settings.bind_directly and self._monitor.cluster.are_bound(manifests.claims(record, settings))
 
     def _nodes_of(self, spec: AttemptSpec) -> list[Node | None]:
         """Return the node of each worker's GPUs, None for a worker without GPUs.
@@ -179,6 +187,8 @@ class KubernetesExecutor(Executor):
                 raise NodeGoneError(f"The node {worker.node} has left the pool.")
             if node is None:
                 raise ExecutorError(f"There is no train node {given(worker.node)} in the cluster.")
+            if self._settings.bind_directly and not node.available:
+                raise NodeGoneError(f"The node {worker.node} takes no new pods at present.")
             if not all(0 <= index < node.gpus for index in worker.gpus):
                 raise ExecutorError(
                     f"Node {given(node.name)} has {node.gpus} GPUs, not those numbered {worker.gpus}."
@@ -323,4 +333,4 @@ def _owner(settings: KubernetesSettings) -> tuple[int, int] | None:
 
 
 class NodeGoneError(ExecutorError):
-    """The planned node has left the pool."""
+    """The planned node has left the pool, or takes no new pods."""

@@ -19,6 +19,11 @@ log = logging.getLogger(__name__)
 INTERVAL = 0.25
 """Shortest polling interval of an attempt, in seconds."""
 LONGEST_INTERVAL = 10.0
+"""Longest polling interval of an attempt among few, in seconds."""
+MAX_QUIET_POLLS = 200
+"""Number of polls a second of attempts whose files do not grow, above which the longest interval grows instead."""
+PAUSE = 0.1
+"""Time in which polls that become due are collected into one, in seconds."""
 WORKERS_PER_INTERVAL = 16
 """Number of workers above which the shortest polling interval of an attempt grows with its size."""
 BATCH = 64
@@ -66,6 +71,10 @@ class Follower:
             self._followed[key] = _Followed(tail, self._loop.time(), intervals)
             self._schedule(key)
 
+    def follows(self, key: AttemptKey) -> bool:
+        """Return whether an attempt is polled."""
+        return key in self._followed
+
     async def finish(self, key: AttemptKey, tail: Tail, size: int) -> None:
         """Stop polling an attempt that has ended, after reporting the rest of its files.
 
@@ -102,6 +111,8 @@ class Follower:
             batch = self._pop_due()
             if batch:
                 await self._poll(batch)
+                if len(batch) < BATCH:
+                    await asyncio.sleep(PAUSE)
                 continue
             self._changed.clear()
             timeout = max(0.0, self._heap[0][0] - self._loop.time()) if self._heap else None
@@ -134,7 +145,10 @@ class Follower:
                 continue
             if grew:
                 followed.intervals.reset()
-            followed.due = self._loop.time() + followed.intervals.next_delay()
+            delay = followed.intervals.next_delay()
+            if delay >= LONGEST_INTERVAL:
+                delay = max(delay, len(self._followed) / MAX_QUIET_POLLS)
+            followed.due = self._loop.time() + delay
             self._schedule(key)
 
 

@@ -45,6 +45,7 @@ class Inventory:
         self._other_use: dict[tuple[str, str], dict[str, int]] = {}
         self._processing = HostProcessing()
         self._taken_slots: dict[str, frozenset[int]] = {}
+        self._set_aside: set[str] = set()
         self._seen = set(self._nodes)
 
     def update_node(self, before: ClusterNode | None, after: ClusterNode | None) -> bool:
@@ -97,6 +98,14 @@ class Inventory:
         used = gpus_of(pod, self._settings.gpu_resources)
         return {(pod.spec.node_name, resource): gpus for resource, gpus in used.items()}
 
+    def set_aside(self, host: str) -> None:
+        """Have nothing new placed on a host until `offer` is called."""
+        self._set_aside.add(host)
+
+    def offer(self, host: str) -> None:
+        """Have a host take new pods again."""
+        self._set_aside.discard(host)
+
     def has_seen(self, name: str) -> bool:
         """Return whether the node is in the pool, or was since the service started."""
         return name in self._seen
@@ -107,11 +116,14 @@ class Inventory:
         return self._with_share(node) if node is not None and node.environment is Environment.TRAIN else None
 
     def nodes(self, held: Mapping[str, Collection[int]], *, fresh: bool) -> tuple[Node, ...]:
-        """Return all nodes; ``held`` are the slots that jobs hold. Unless ``fresh``, none is available."""
+        """Return all nodes; ``held`` are the slots that jobs hold.
+
+        Unless ``fresh``, none is available. One that is set aside is not either.
+        """
         return tuple(
             replace(
                 self._with_share(node),
-                available=node.available and fresh,
+                available=node.available and fresh and machine_of(node.name) not in self._set_aside,
                 taken=self._choose_taken(node, held.get(node.name, ())),
             )
             for _, node in sorted(self._nodes.items())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -39,6 +40,8 @@ SCAN_INTERVAL = 5.0
 """Interval of the scan for what no event reports, such as pods that do not start, in seconds."""
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 10.0
+INVENTORY_PATIENCE = 1.0
+"""Time for the inventory to be read before the end of an attempt that a node refused is reported, in seconds."""
 VANISHED = "Its pod was deleted by somebody else, and nothing is known of how it ended."
 
 
@@ -71,6 +74,7 @@ class AttemptMonitor:
         self._was_fresh = True
         self._early_changes: list[tuple[Pod | None, Pod | None]] | None = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._inventory_read = asyncio.Event()
         self.cluster = ClusterResources(settings, api, lambda: report(InventoryChanged()), self._node_lost)
         self._informer = Informer(
             api,
@@ -200,9 +204,21 @@ class AttemptMonitor:
         attempt.concluding = True
         if attempt.started:
             await self._follower.finish(attempt.key, self._tail(attempt), attempt.size)
+        if attempt.refused_by:
+            await self._set_aside(attempt.refused_by)
         attempt.conclude(self._now())
         self._register(attempt)
         self._report_status(attempt)
+
+    async def _set_aside(self, nodes: Iterable[str]) -> None:
+        """Have nothing new placed on these nodes, before the end is reported after which the job starts again."""
+        for node in nodes:
+            self.cluster.set_aside(node)
+        self._inventory_read.clear()
+        self._report(InventoryChanged())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(INVENTORY_PATIENCE):
+                await self._inventory_read.wait()
 
     def recall(self, status: AttemptStatus) -> Attempt:
         """Follow an ended attempt again, and report it."""
@@ -221,6 +237,7 @@ class AttemptMonitor:
 
     def nodes(self) -> tuple[Node, ...]:
         """Return the pool's nodes, with the GPUs that pods other than jobs take."""
+        self._inventory_read.set()
         held: dict[str, set[int]] = {}
         for attempt in self.attempts.values():
             for worker in attempt.workers.values() if not attempt.gone else ():
@@ -283,8 +300,9 @@ class AttemptMonitor:
         attempt.update_phase()
         if attempt.exists:
             self._report_status(attempt)
-        if attempt.started:
+        if attempt.started and not self._follower.follows(attempt.key):
             self._follower.follow(attempt.key, self._tail(attempt), attempt.size)
+            self.cluster.accept_pods({pod.spec.node_name for pod in attempt.pods.values()})
         if attempt.all_ended:
             attempt.concluding = True
             self.retry_in_background(lambda: self.conclude(attempt))

@@ -22,6 +22,8 @@ NOT_FOUND = 404
 CONFLICT = 409
 INVALID = 422
 UNAUTHORIZED = 401
+CONCURRENT_CREATIONS = 24
+"""Maximum number of objects that are created at a time; other requests have the rest of the connections."""
 
 
 class PodControl:
@@ -32,6 +34,7 @@ class PodControl:
         self._stalls = stalls
         self._settings = settings
         self._namespace = settings.namespace
+        self._creations = asyncio.Semaphore(CONCURRENT_CREATIONS)
 
     # ---------- creation
 
@@ -71,7 +74,8 @@ class PodControl:
         with self._stalls.retrying() as record_failure:
             while wanted():
                 try:
-                    return await self._api.create(resource, self._namespace, body)
+                    async with self._creations:
+                        return await self._api.create(resource, self._namespace, body)
                 except ApiError as error:
                     if error.status == CONFLICT and error.reason == "AlreadyExists":
                         existing = await self._adopt(resource, body, record.key)

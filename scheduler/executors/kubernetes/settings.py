@@ -38,6 +38,9 @@ class KubernetesSettings:
 
     With ``agent_port`` the agents of nodes are asked there for their GPUs: pods of ``agent_namespace`` (empty: of
     ``namespace``) with ``agent_labels``, which answer who sends the token in ``agent_token_file``.
+
+    With ``bind_directly`` the pods of jobs with GPUs name their planned node when they are created; otherwise the
+    cluster's scheduler binds them to it.
     """
 
     namespace: str
@@ -76,3 +79,4 @@ class KubernetesSettings:
     agent_namespace: str = ""
     agent_labels: Mapping[str, str] = field(default_factory=dict)
     agent_token_file: str = ""
+    bind_directly: bool = False

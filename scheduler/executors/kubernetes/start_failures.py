@@ -5,6 +5,7 @@ from __future__ import annotations
 from springtide.scheduler.executors.base import ExitKind
 from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
+from springtide.scheduler.gpu_types import machine_of
 
 UNSCHEDULABLE_PATIENCE = 30.0
 """Time for the cluster's scheduler to place a pod on the planned node after it failed to, in seconds."""
@@ -28,7 +29,7 @@ def start_failure(attempt: Attempt, now: float) -> Verdict | None:
     worst: tuple[float, Verdict] | None = None
     for rank, pod in attempt.live_pods:
         worker = attempt.workers.get(rank)
-        planned = "the planned node" if worker is None or worker.gpus else "any node"
+        planned = worker.node if worker is not None and worker.gpus else ""
         failure = None if rank in attempt.started else _pod_failure(pod, planned)
         if failure is not None and (worst is None or failure[0] < worst[0]):
             worst = failure
@@ -44,7 +45,10 @@ def start_failure(attempt: Attempt, now: float) -> Verdict | None:
 
 
 def _pod_failure(pod: Pod, planned: str) -> tuple[float, Verdict] | None:
-    """Return what keeps the pod from starting, after the seconds that it is given; None if nothing does."""
+    """Return what keeps the pod from starting, after the seconds that it is given; None if nothing does.
+
+    ``planned`` is the pool's name of its node, empty if any will do.
+    """
     waiting = pod.state.waiting
     if waiting is not None:
         why = waiting.message or waiting.reason
@@ -60,4 +64,6 @@ def _pod_failure(pod: Pod, planned: str) -> tuple[float, Verdict] | None:
     if "persistentvolumeclaim" in scheduled.message:
         return 0.0, Verdict(ExitKind.REFUSED, f"A volume of the job is missing: {scheduled.message}")
     why = scheduled.message or scheduled.reason
-    return UNSCHEDULABLE_PATIENCE, Verdict(ExitKind.LOST, f"The cluster did not place its pod on {planned}: {why}")
+    where = f"the planned node {machine_of(planned)}" if planned else "any node"
+    detail = f"The cluster did not place its pod on {where}: {why}"
+    return UNSCHEDULABLE_PATIENCE, Verdict(ExitKind.LOST, detail, machine_of(planned))

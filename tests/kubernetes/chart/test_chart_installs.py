@@ -250,6 +250,7 @@ def test_the_service_touches_pods_of_jobs_alone_and_gives_them_no_secret(
         ("take no environment", train_pod("e", containers=[{**container, "env": [variable]}])),
         ("take no environment", train_pod("f", containers=[{**container, "envFrom": [source]}])),
         ("no service account", train_pod("g", serviceAccountName="springtide-hub")),
+        ("bound by kube-scheduler", train_pod("h", nodeName="dgx-1")),
     ):
         assert words in refused(service, path, pod), pod["metadata"]["name"]
     service("POST", path, train_pod("job"))

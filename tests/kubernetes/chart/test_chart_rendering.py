@@ -165,6 +165,20 @@ def test_without_rights_in_the_whole_cluster_nothing_lies_outside_the_namespace(
     assert "priority_class" not in told
 
 
+def test_pods_may_name_their_node_where_the_admin_says_so_and_no_right_changes(template: Template) -> None:
+    def looked_at(values: dict[str, Any]) -> tuple[bool, bool, list[Any]]:
+        objects = template(values)
+        (policy,) = [made for made in objects if made["kind"] == "ValidatingAdmissionPolicy"]
+        forbids = any("nodeName" in each["expression"] for each in policy["spec"]["validations"])
+        rules = [made["rules"] for made in objects if made["kind"] in ("Role", "ClusterRole")]
+        return service_settings(objects)["kubernetes"]["bind_directly"], forbids, rules
+
+    usual, direct = looked_at({}), looked_at({"train": {"bindDirectly": True}})
+    assert usual[:2] == (False, True)
+    assert direct[:2] == (True, False)
+    assert usual[2] == direct[2]
+
+
 def test_two_releases_share_no_name_in_the_cluster(template: Template) -> None:
     def names(namespace: str) -> set[tuple[str, str]]:
         objects = template({"trainJobs": {"allNamespaces": True}}, namespace=namespace)

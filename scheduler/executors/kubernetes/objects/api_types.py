@@ -163,7 +163,14 @@ class ClusterNode(ApiType, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
+class VolumeClaimStatus(ApiType, frozen=True):
+    """The status of a PersistentVolumeClaim."""
+
+    phase: str = ""
+
+
 class VolumeClaim(ApiType, frozen=True):
     """A PersistentVolumeClaim."""
 
     metadata: ObjectMeta = ObjectMeta()
+    status: VolumeClaimStatus = VolumeClaimStatus()

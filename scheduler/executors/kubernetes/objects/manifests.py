@@ -46,7 +46,8 @@ class LaunchRecord:
     ``image`` is the image of its pods, ``home`` the volume claim of its user's home (None: no home), ``program``
     the supervisor's path in the volume of jobs, ``digest`` identifies all of these. ``resources``
     are the extended resources of the workers' GPUs in the order of the placement, empty in records of earlier
-    versions; ``shares`` are the cores and the memory that each of those GPUs comes with, as far as they are known.
+    versions. ``shares`` are the cores and the memory that each of those GPUs comes with, as far as they are known.
+    ``bound`` says that pods with GPUs are created on their nodes; otherwise the cluster binds them.
     """
 
     spec: AttemptSpec
@@ -56,6 +57,7 @@ class LaunchRecord:
     digest: str
     resources: tuple[str, ...] = ()
     shares: tuple[Share, ...] = ()
+    bound: bool = False
 
     @property
     def key(self) -> AttemptKey:
@@ -72,6 +74,12 @@ class LaunchRecord:
         """The host names of its workers, in the order of the placement."""
         service = names.gang_name(self.key)
         return [f"{names.host_name(index)}.{service}" for index in range(len(self.spec.placement))]
+
+
+def claims(record: LaunchRecord, settings: KubernetesSettings) -> list[str]:
+    """Return the names of the volume claims that the pods of an attempt mount."""
+    mounted = (volume.get("persistentVolumeClaim") for volume in _volumes(record, settings))
+    return [claim["claimName"] for claim in mounted if claim is not None]
 
 
 def choose_image(requested: str | None, settings: KubernetesSettings) -> str:
@@ -140,7 +148,7 @@ def network_policy(record: LaunchRecord, settings: KubernetesSettings) -> Object
 
 
 def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Object:
-    """Return the pod of the worker at this position of the placement, bound to its node by affinity.
+    """Return the pod of the worker at this position of the placement, for its node alone.
 
     A worker without GPUs goes to any node that the settings select, rather to one without GPUs of the pool.
     """
@@ -151,7 +159,7 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
         "terminationGracePeriodSeconds": grace,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        **(_on_node(machine_of(worker.node)) if worker.gpus else _on_any_node(settings)),
+        **(_on_node(machine_of(worker.node), bound=record.bound) if worker.gpus else _on_any_node(settings)),
         "tolerations": pod_tolerations(settings),
         "securityContext": {
             "runAsNonRoot": True,
@@ -213,8 +221,10 @@ def _labels(record: LaunchRecord, settings: KubernetesSettings) -> dict[str, str
     }
 
 
-def _on_node(node: str) -> Object:
-    """Return the affinity with which the cluster's scheduler binds a pod to this node, or not at all."""
+def _on_node(node: str, *, bound: bool) -> Object:
+    """Return the node's name, or the affinity by which the cluster's scheduler binds a pod to it or not at all."""
+    if bound:
+        return {"nodeName": node}
     fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
     required = {"nodeSelectorTerms": [{"matchFields": fields}]}
     return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
