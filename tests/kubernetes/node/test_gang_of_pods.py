@@ -1,8 +1,9 @@
-"""A gang of plain Python in pods on two real nodes: one step of the pause for all."""
+"""Pods that name their node, on two real nodes: a gang of plain Python pauses as one, and a node refuses a pod."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from cluster import Cluster
 from kube_bench import ContainerBench, KubeBench
 from real_node import RealNode
 
-from springtide.scheduler.executors.base import AttemptKey, Reported
+from springtide.scheduler.executors.base import AttemptKey, ExitKind, Reported
 from springtide.scheduler.model import Worker
 
 GRACE_S = 20.0
@@ -39,7 +40,7 @@ for step in range(done, 100_000):
 async def bench(
     cluster: Cluster, namespace: str, real_node: RealNode, real_build_node: RealNode, tmp_path: Path
 ) -> AsyncIterator[KubeBench]:
-    bench = ContainerBench(cluster, namespace, tmp_path / "state", real_node, real_build_node)
+    bench = ContainerBench(cluster, namespace, tmp_path / "state", real_node, real_build_node, bind_directly=True)
     await bench.open()
     yield bench
     await bench.shut()
@@ -72,6 +73,23 @@ async def test_pods_on_two_nodes_pause_after_the_same_step_and_go_on_from_it(
         begun, paused = (int(line.split()[-1]) for line in logs[0])
         assert begun == starts[-1] < paused
         starts.append(paused)
+
+
+async def test_a_kubelet_that_has_no_room_refuses_the_pod_and_the_attempt_is_lost(
+    bench: KubeBench, real_node: RealNode, real_build_node: RealNode
+) -> None:
+    bench.settings = replace(bench.settings, cpu_per_gpu=4000.0)
+    await bench.restart()
+    spec = bench.spec(("python3", "-V"), placement=(Worker(0, real_node.name, (0,)),))
+    await bench.executor.launch(spec)
+    ended = (await bench.gone(spec.key)).exit
+    assert ended is not None
+    assert ended.kind is ExitKind.LOST
+    assert f"The node {real_node.name} did not start its pod: " in ended.detail
+    assert ended.detail.endswith("(OutOfcpu).")
+    assert "4000000" in ended.detail
+    available = {node.name: node.available for node in await bench.executor.inventory()}
+    assert available == {real_node.name: False, real_build_node.name: True}
 
 
 def has_begun(bench: KubeBench, key: AttemptKey) -> bool:
