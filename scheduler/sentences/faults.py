@@ -27,7 +27,7 @@ def _drained(p: Params) -> Sentences:
 
 
 def _faulty(p: Params) -> Sentences:
-    yield state(f"Its GPU {number(p, 'gpu')} ({quoted_name(p, 'uuid')}) has a fault.")
+    yield state(f"Its GPU {number(p, 'gpu')}, {quoted_name(p, 'uuid')}, has a fault.")
 
 
 def _node_drained(p: Params) -> Sentences:

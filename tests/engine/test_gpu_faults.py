@@ -129,7 +129,7 @@ async def test_where_nodes_give_out_their_gpus_the_node_is_drained_and_other_job
     assert (await pool.job(second.id)).state == "running"
     [drain] = [node.drain for node in pool.engine.pool().nodes if node.name == bad.node]
     fault = "It reported 2 uncorrected ECC errors."
-    why = f"Its GPU {bad.index} ({bad.uuid}) has a fault. {fault}"
+    why = f"Its GPU {bad.index}, {bad.uuid}, has a fault. {fault}"
     assert (drain.by, drain.finish, drain.why) == ("springtide", True, why)
     assert drained(pool) == {}
     [told] = await mails(pool, "admin")
