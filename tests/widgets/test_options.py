@@ -8,7 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import jedi.settings
 import pytest
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
@@ -81,7 +80,7 @@ def test_the_signature_of_submit_shows_every_option_with_its_default():
 @pytest.mark.parametrize("use_jedi", [True, False])
 @pytest.mark.parametrize("call", ["pool.submit(f, gp", "pool.when(gp"])
 def test_tab_completion_offers_the_options(call, use_jedi, tmp_path, monkeypatch):
-    monkeypatch.setattr(jedi.settings, "cache_directory", str(tmp_path))  # other processes write to the usual one
+    monkeypatch.setattr("jedi.settings.cache_directory", str(tmp_path))  # other processes write to the usual one
     shell = InteractiveShell()
     shell.Completer.use_jedi = use_jedi
     shell.user_ns.update(pool=Pool(), f=plain)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from cluster import Cluster
+from control_plane import until
 from kube_bench import KubeBench
 
 from springtide.scheduler.executors.base import InventoryChanged
@@ -74,9 +75,9 @@ class AgentsBench:
         body = {"metadata": {"name": f"agent-{node}", "labels": LABELS}, "spec": spec}
         bench.cluster.request("POST", bench.path(), body)
         path = bench.path(f"agent-{node}")
-        for _ in range(200):
-            if bench.cluster.request("GET", path)["status"].get("phase") == "Running":
-                break
+        until(
+            lambda: bench.cluster.request("GET", path)["status"].get("phase") == "Running", "the agent's pod runs"
+        )
         status = {"podIP": address, "podIPs": [{"ip": address}]}
         bench.cluster.request("PATCH", f"{path}/status", {"status": status})
 
@@ -150,7 +151,7 @@ async def test_a_node_shows_the_gpus_islands_and_sockets_that_its_agent_tells(ag
     node = (await agents.nodes())[name]
     assert [gpu.uuid for gpu in node.devices] == agent.uuids
     assert node.islands == node.sockets == ((0, 1, 2, 3), (4, 5, 6, 7))
-    assert agents.bench.of_kind(InventoryChanged)
+    await agents.bench.until(lambda: agents.bench.of_kind(InventoryChanged), "the change of the inventory")
     others = [each for each in (await agents.nodes()).values() if each.name != name]
     assert [(each.islands, each.devices[0].uuid) for each in others] == [((), f"{others[0].name}/0")]
 
