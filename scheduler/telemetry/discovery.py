@@ -21,7 +21,7 @@ def discover(
 ) -> Machine:
     """Return this machine, with ``build_gpus`` of its GPUs for notebooks and the others for jobs.
 
-    Each of its GPUs comes with an equal part of its cores and of its memory.
+    Each GPU comes with an equal part of the machine's cores and of its memory, a simulated one with no known part.
 
     Its GPUs are ``simulated`` ones if that is given, as a number or as a number for each type; else those that
     NVML finds, else `DEFAULT_SIMULATED_TRAIN` plus ``build_gpus`` simulated ones. Raises `TelemetryError` if there
@@ -40,7 +40,7 @@ def discover(
     if min(numbers, default=0) < 1 or sum(numbers) > MAX_SIMULATED:
         told = simulated if isinstance(simulated, int) else dict(simulated)
         raise TelemetryError(f"Between 1 and {MAX_SIMULATED} GPUs can be simulated, not {told}.")
-    return _with_shares(SimulatedMachine(simulated, build_gpus, types))
+    return SimulatedMachine(simulated, build_gpus, types)
 
 
 def _with_shares(machine: Machine) -> Machine:
