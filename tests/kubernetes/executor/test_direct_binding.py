@@ -133,9 +133,8 @@ async def test_a_pod_whose_claim_has_no_volume_yet_is_left_to_the_cluster(make_b
 
 async def test_a_job_without_gpus_is_left_to_the_cluster(make_bench: Any) -> None:
     bench = await make_bench()
-    await bench.executor.launch(bench.job(gpus=0))
-    pod = await eventually(bench.pod, "there is a pod")
-    assert "nodeName" not in pod["spec"]
+    await bench.up(bench.job(gpus=0))
+    assert bound_by_the_cluster(bench.pod())
 
 
 async def test_a_node_that_was_cordoned_after_the_plan_gets_no_pod(make_bench: Any) -> None:

@@ -19,7 +19,11 @@ from springtide.scheduler.wire import NodeView, Submission
 
 MINE = {"example.com/tests": "agents"}
 GPUS = [f"GPU-{index:08d}" for index in range(4)]
-WAITS = "import os, time; print('mine:', os.environ['NVIDIA_VISIBLE_DEVICES'], flush=True); time.sleep(600)"
+WAITS = """
+import os, time
+print("mine:", *sorted(os.environ["NVIDIA_VISIBLE_DEVICES"].split(",")), flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -82,7 +86,7 @@ def test_islands_use_and_faults_of_a_nodes_gpus_reach_the_pool(
     job = susan.pool.submit(Submission(project="vision", name="pair", argv=argv, gpus=2, require="island")).id
     measured = susan.until("its use is measured", job, lambda each: bool(each.usage and each.usage.gpus == 2))
     assert {gpu.uuid for gpu in measured.held} == {"GPU-00000002", "GPU-00000003"}
-    assert f"mine: {','.join(GPUS[2:])}" in susan.pool.log(job).text
+    until(lambda: f"mine: {' '.join(GPUS[2:])}" in susan.pool.log(job).text, "the job prints its GPUs")
     assert measured.usage is not None
     assert measured.usage.utilization == pytest.approx(0.35)
     assert not measured.usage.simulated
