@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 from lab_bench import PANEL, Lab, card, expect_state
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 from pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client, PoolError
@@ -138,6 +139,24 @@ def test_a_saved_form_is_alive_without_its_kernel_and_says_what_needs_one(
     susan, _ = people
     (job,) = susan.jobs(state="running", mine=True).items
     assert (job.name, job.time_limit) == ("from the form", 600.0)
+
+
+def test_a_form_that_could_not_be_opened_opens_by_itself(lab: Lab, context: BrowserContext) -> None:
+    lab.write("late-form.ipynb", (CELL, {FORM_TYPE: {}, "text/plain": "A form"}))
+    refused = Counter[str]()
+
+    def refuse(route: Route) -> None:
+        refused[route.request.method] += 1
+        if refused[route.request.method] == 1:
+            route.fulfill(status=503, json={"status": 503, "code": "unreachable", "message": "No pool yet."})
+        else:
+            route.fallback()
+
+    context.route("**/springtide/form?*", refuse)
+    tab = lab.open(context, "late-form.ipynb")
+    expect_words(tab, "waiting", "No pool yet.")
+    expect(form(tab).get_by_label("GPUs", exact=True)).to_have_value("1")
+    context.unroute("**/springtide/form?*")
 
 
 def test_where_no_extension_draws_it_the_form_asks_its_kernel(

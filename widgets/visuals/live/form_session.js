@@ -37,7 +37,7 @@ class Settled {
     }
   }
 
-  /** Asks again later, without anybody waiting for it. */
+  /** Asks again later. */
   retry() {
     clearTimeout(this.timer);
     if (!this.stopped) this.timer = setTimeout(() => this.want(0), RETRY_MS);
@@ -75,10 +75,10 @@ export class FormSession {
     this.faults = {};
     this.reviewedAt = 0;
     this.usedAt = Date.now();
-    this.opening = null;
     this.sending = false;
     this.notice = null;
     this.sent = [];
+    this.opening = new Settled(() => this.#open());
     this.reviewing = new Settled(() => this.#review());
     this.checking = new Settled(() => this.#check());
     this.describing = new Settled(() => this.#describe());
@@ -86,8 +86,7 @@ export class FormSession {
 
   /** Asks for the form again, and for all that depends on it. Values stay. */
   open() {
-    this.opening ??= this.#open().finally(() => (this.opening = null));
-    return this.opening;
+    this.opening.want(0);
   }
 
   async #open() {
@@ -99,6 +98,7 @@ export class FormSession {
       if (this.problem === null) this.reviewing.want(0);
     } catch (error) {
       this.problem = error.message;
+      this.opening.retry();
     }
     this.changed();
   }
@@ -283,6 +283,7 @@ export class FormSession {
   }
 
   stop() {
+    this.opening.stop();
     this.reviewing.stop();
     this.checking.stop();
     this.describing.stop();
@@ -290,6 +291,7 @@ export class FormSession {
 
   /** Goes on after a stop. */
   resume() {
+    this.opening.stopped = false;
     this.reviewing.stopped = false;
     this.checking.stopped = false;
     this.describing.stopped = false;

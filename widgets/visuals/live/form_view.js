@@ -3,7 +3,7 @@
 import { barScale, byType } from "../charts/project_bar.js";
 import { FormSession } from "./form_session.js";
 import { showJob } from "./job_view.js";
-import { awayWords, isLive } from "./stale.js";
+import { awayWords } from "./stale.js";
 import { renderJobForm } from "../views/job_form.js";
 
 /**
@@ -27,8 +27,7 @@ export function showForm(element, feed, kept, makeBackend, pageOf) {
     for (const sent of session.sent) if (!shown.has(sent.id)) shown.set(sent.id, showSent(cards, feed, sent, pageOf));
   };
   const heard = () => {
-    const isLost = session.form === null && session.problem !== null && isLive(feed);
-    if (isLost || (feed.me !== person && person !== null)) session.open();
+    if (feed.me !== person && person !== null) session.open();
     person = feed.me;
     if (inSight(form)) session.heardNews();
     draw();
