@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from springtide.scheduler.resources.share import ANY_SHARE, Share
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 PREEMPTIBLE_BELOW = 100
 """Priority from which on jobs are not preemptible by default."""
@@ -100,7 +100,7 @@ class Node:
     is lost or drained: running attempts may continue there, new ones do not start. ``devices`` may be empty where
     only counts matter (scenarios); otherwise it has ``gpus`` entries. ``taken`` are indices of GPUs that are used
     outside the pool or drained. ``limits`` tells users what a job may use besides GPUs, and what enforces it.
-    ``resource`` is the extended resource of its GPUs, empty outside of clusters. Each GPU comes with ``share``.
+    ``resource`` is the extended resource of its GPUs, empty outside of clusters. Each GPU comes with ``per_gpu``.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Node:
     taken: frozenset[int] = frozenset()
     limits: str = ""
     resource: str = ""
-    share: Share = ANY_SHARE
+    per_gpu: PerGpu = UNSPECIFIED
 
     def groups(self, level: str) -> tuple[tuple[int, ...], ...]:
         """Return the GPU indices by group of a level of `WITHIN_NODES`; empty where the groups are unknown."""
@@ -187,7 +187,7 @@ class Job:
     ``rotate`` false excludes a pause in favour of an equal job that has had less service. ``time_limit`` is the
     longest total run time of the job, in seconds. ``expected`` is an estimate of its total run time for forecasts,
     in seconds. ``fastest`` is the fastest known spread of similar jobs at submission, None if unknown.
-    ``share`` is what it asks for with each GPU.
+    ``per_gpu`` is what it asks for with each GPU.
 
     ``placement`` is held while running or pausing. ``reserved`` is a placement that was set aside for the job,
     which starts there as soon as those GPUs are free. ``started`` is when the live attempt started, ``saved`` when
@@ -209,7 +209,7 @@ class Job:
     gpu_types: tuple[str, ...] = ()
     require: str | None = None
     prefer: str | None = None
-    share: Share = ANY_SHARE
+    per_gpu: PerGpu = UNSPECIFIED
     rotate: bool = True
     time_limit: float | None = None
     expected: float | None = None

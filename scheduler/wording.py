@@ -164,10 +164,15 @@ def cores(number: float) -> str:
     return f"{amount(round(number, 3))} {'core' if number == 1 else 'cores'}"
 
 
-def processing(cpus: float, memory: float) -> str:
+def cores_and_memory(cpus: float, memory: float) -> str:
     """Return ``16 cores and 64 GiB of memory``, without a part that is 0."""
     parts = [cores(cpus)] if cpus else []
-    return listed([*parts, f"{size(round(memory)).replace('.0 ', ' ')} of memory"] if memory else parts)
+    return listed([*parts, memory_size(memory)] if memory else parts)
+
+
+def memory_size(number: float) -> str:
+    """Return a number of bytes as ``64 GiB of memory``."""
+    return f"{size(round(number)).replace('.0 ', ' ')} of memory"
 
 
 def size(number: int) -> str:

@@ -30,7 +30,7 @@ from springtide.widgets.job import Job, all_points
 from springtide.widgets.results import Advised, frame, job_rows
 from springtide.widgets.submission.capture import Work, capture, capture_cell, capture_payload
 from springtide.widgets.submission.keywords import NAMES, check_names, check_own, split_keywords, takes_options
-from springtide.widgets.submission.options import check_size, checked, wish
+from springtide.widgets.submission.options import check_size, checked
 from springtide.widgets.submission.sweeps import Plan, Wanted, is_study, plan_items, plan_space, plan_study
 from springtide.widgets.sweep import Sweep, handle_of
 
@@ -252,7 +252,7 @@ class Pool:
         Nothing is submitted: ``pool.when(gpus=4)``, ``pool.when(gpus=8, workers=2, project="vision")``.
         """
         check_names(name for name in options if name not in NAMES)
-        return Prospect(self.connection.ask(Client.when, wish(options)))
+        return Prospect(self.connection.ask(Client.when, wire.Wish.of(checked(options))))
 
     @takes_options
     def advise(self, **options: Any) -> Advised:
@@ -261,7 +261,7 @@ class Pool:
         Takes options of `submit`, of which ``name`` tells the job: ``pool.advise(name="train", gpus=4)``.
         """
         check_names(name for name in options if name not in NAMES)
-        return Advised(self.connection.ask(Client.advise, wish(options)))
+        return Advised(self.connection.ask(Client.advise, wire.Wish.of(checked(options))))
 
     def jobs(
         self,

@@ -12,7 +12,7 @@ import msgspec
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, table
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import AWAY, DRAINED, GpuCell, MeEdit, NodeView, PoolView, ProjectView, TypeNumbers
-from springtide.scheduler.wording import count, free, processing
+from springtide.scheduler.wording import cores_and_memory, count, free
 
 PROJECT_HEADER = (
     "PROJECT",
@@ -189,14 +189,14 @@ def node_row(node: NodeView) -> tuple[object, ...]:
         len(node.gpus),
         free(node.free),
         f"{state}, simulated" if node.simulated and node.gpu_type != "simulated" else state,
-        "; ".join(filter(None, [node.limits, share(node)])),
+        "; ".join(filter(None, [node.limits, each_gpu_words(node)])),
         ", ".join(f"{who} {number}" for who, number in holders(node.gpus).items()),
     )
 
 
-def share(node: NodeView) -> str:
+def each_gpu_words(node: NodeView) -> str:
     """Return what each GPU of a node comes with, empty where that is unknown."""
-    found = processing(node.cpus_per_gpu, node.memory_per_gpu)
+    found = cores_and_memory(node.cpus_per_gpu, node.memory_per_gpu)
     return f"{found} per GPU" if found else ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +65,7 @@ def advise(*, as_json: bool, **options: Any) -> None:
     --name tells the job, the other options how the next run would be submitted. Nothing is submitted.
     """
     with Client() as client:
-        told = client.advise(wish(flags.given(options)))
+        told = client.advise(Wish.of(flags.given(options)))
     if as_json:
         print_json(told)
         return
@@ -76,11 +75,6 @@ def advise(*, as_json: bool, **options: Any) -> None:
 
 
 advise.params[:0] = [each for each in flags.flags(Surface.COMMAND) if each.name in Wish.__struct_fields__]
-
-
-def wish(options: Mapping[str, Any]) -> Wish:
-    """Return what a job with these options asks for."""
-    return Wish(**{name: value for name, value in options.items() if name in Wish.__struct_fields__})
 
 
 def tell_when(request: Submission, *, as_json: bool) -> None:

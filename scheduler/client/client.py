@@ -305,11 +305,13 @@ class Client:
 
     def when(self, wish: wire.Wish) -> wire.Forecast:
         """Return when a job would start if it were submitted now. Nothing is submitted, and no code is sent."""
-        return self.forecast(wire.WhatIf(job=_wish(wish), starts=[]))
+        return self.forecast(wire.WhatIf(job=wire.Wish.of(msgspec.structs.asdict(wish)), starts=[]))
 
     def advise(self, wish: wire.Wish) -> wire.Advice:
         """Return what earlier runs of the same work say about the GPUs of a job. No code is sent."""
-        return self._http.struct(wire.Advice, "POST", "advice", body=_wish(wish), repeat=True)
+        return self._http.struct(
+            wire.Advice, "POST", "advice", body=wire.Wish.of(msgspec.structs.asdict(wish)), repeat=True
+        )
 
     # ---------- the pool
 
@@ -396,11 +398,6 @@ class Client:
     def build_quota(self, user: str) -> wire.BuildQuota:
         """Return the build quota of a person and what is left of it."""
         return self._http.struct(wire.BuildQuota, "GET", _path("build-quota", user))
-
-
-def _wish(wish: wire.Wish) -> wire.Wish:
-    """Return what a job asks for without what it runs."""
-    return wire.Wish(**{name: getattr(wish, name) for name in wire.Wish.__struct_fields__})
 
 
 def _path(*parts: str) -> str:

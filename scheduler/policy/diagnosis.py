@@ -17,7 +17,7 @@ from springtide.scheduler.policy.reasons import Param, label, of_holders, of_typ
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.nodes import NodePool, bits
 from springtide.scheduler.policy.state.projects import ProjectNode
-from springtide.scheduler.resources.share import ANY_SHARE, Share, nearest
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu, nearest
 
 MAX_NODES = 64
 """How many of the roomiest nodes are searched for the job whose end would help."""
@@ -77,13 +77,13 @@ def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
         about = {"at": full.name, "firm": full.non_preemptible, "quota": full.quota, "gpus": need}
         return Reason("beyond-quota", about)
     pool = state.pool
-    largest = max(pool.sizes(job.gpu_types, job.share), default=0)
+    largest = max(pool.sizes(job.gpu_types, job.per_gpu), default=0)
     about = {"workers": job.min_workers, "gpus": job.gpus, "gpu_types": tuple(job.gpu_types)}
-    if not largest and (largest_share := _largest_share(pool, job)) is not None:
-        return Reason("share-too-large", {**about, **largest_share})
+    if not largest and (largest_per_gpu := _largest_per_gpu(pool, job)) is not None:
+        return Reason("per-gpu-too-large", {**about, **largest_per_gpu})
     if job.gpus > largest:
         return Reason("too-large", {**about, "largest": largest})
-    slots = pool.capacity(job.gpus, job.gpu_types, job.share)
+    slots = pool.capacity(job.gpus, job.gpu_types, job.per_gpu)
     if job.min_workers > slots:
         return Reason("gang-too-large", {**about, "most": slots})
     return None
@@ -120,7 +120,7 @@ def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
 def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, position: int) -> dict[str, Param]:
     """What the job needs, how much of it is free, and what the project ``project_node`` holds of its quota."""
     pool = state.pool
-    within = pool.mask_for(job.gpu_types, job.share)
+    within = pool.mask_for(job.gpu_types, job.per_gpu)
     most = max((free for free, nodes in enumerate(pool.buckets) if nodes & within), default=0)
     return {
         "project": job.project,
@@ -144,25 +144,25 @@ def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, positi
 
 def _suitable(pool: NodePool, job: Job, within: int) -> dict[str, Param]:
     """How many nodes come with the cores and the memory that the job asks for, unless all do."""
-    every = pool.mask_for(job.gpu_types, ANY_SHARE)
+    every = pool.mask_for(job.gpu_types, UNSPECIFIED)
     if within == every:
         return {}
-    return {**_processing(job, job.share), "suitable": within.bit_count(), "nodes": every.bit_count()}
+    return {**_cores_and_memory(job, job.per_gpu), "suitable": within.bit_count(), "nodes": every.bit_count()}
 
 
-def _processing(job: Job, share: Share) -> dict[str, Param]:
+def _cores_and_memory(job: Job, per_gpu: PerGpu) -> dict[str, Param]:
     """The cores and the memory of one worker."""
-    return {"cpus": share.cpus * job.gpus, "memory": share.memory * job.gpus}
+    return {"cpus": per_gpu.cpus * job.gpus, "memory": per_gpu.memory * job.gpus}
 
 
-def _largest_share(pool: NodePool, job: Job) -> dict[str, Param] | None:
+def _largest_per_gpu(pool: NodePool, job: Job) -> dict[str, Param] | None:
     """What a worker asks for, and what its GPUs come with where that is nearest to it; None without nodes."""
-    nodes = bits(pool.mask_for(job.gpu_types, ANY_SHARE))
-    shares = [pool.node_states[index].node.share for index in nodes]
-    if not shares:
+    nodes = bits(pool.mask_for(job.gpu_types, UNSPECIFIED))
+    offered = [pool.node_states[index].node.per_gpu for index in nodes]
+    if not offered:
         return None
-    most = _processing(job, nearest(job.share, shares))
-    return {**_processing(job, job.share), "most_cpus": most["cpus"], "most_memory": most["memory"]}
+    most = _cores_and_memory(job, nearest(job.per_gpu, offered))
+    return {**_cores_and_memory(job, job.per_gpu), "most_cpus": most["cpus"], "most_memory": most["memory"]}
 
 
 def _beyond_share(state: ClusterState, leaf: ProjectNode, need: int) -> dict[str, Param] | None:
@@ -195,7 +195,7 @@ def _helpful(state: ClusterState, job: Job, over: ProjectNode | None) -> dict[st
         return {}
     pool = state.pool
     best: tuple[tuple[int, bool, int, str], Job] | None = None
-    within = pool.mask_for(job.gpu_types, job.share)
+    within = pool.mask_for(job.gpu_types, job.per_gpu)
     for node_state in islice(pool.with_free(pool.roomiest_first, within), MAX_NODES):
         for job_id, mask in node_state.jobs.items():
             other = state.jobs[job_id]

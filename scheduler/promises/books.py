@@ -24,7 +24,7 @@ from springtide.scheduler.model import (
     Snapshot,
     Standing,
 )
-from springtide.scheduler.resources.share import Share
+from springtide.scheduler.resources.per_gpu import PerGpu
 
 GpuSlot = tuple[str, int]
 """One GPU: the name of its node and its index on that node."""
@@ -41,7 +41,7 @@ class Kind:
     gpu_types: tuple[str, ...]
     require: str | None
     not_before: float
-    share: Share
+    per_gpu: PerGpu
 
     @property
     def need(self) -> int:
@@ -59,7 +59,7 @@ def kind_of(job: Job) -> Kind:
         job.gpu_types,
         job.require,
         job.not_before,
-        job.share,
+        job.per_gpu,
     )
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from springtide.scheduler.model import Environment, Job, Node, Phase
 from springtide.scheduler.promises.books import Account, Books, Kind, gpu_slots, kind_of
 from springtide.scheduler.promises.breach import Breach, Promise
-from springtide.scheduler.resources.share import ANY_SHARE, Share
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 Owed: TypeAlias = tuple[str, str]
 """A GPU type, and a project that is owed GPUs of it."""
@@ -121,7 +121,7 @@ def placeable(books: Books, account: Account, kind: Kind) -> bool:
     their own GPUs if they require a topology domain or cannot run on every node. A job that cannot run on every
     node of the type fits for certain on none.
     """
-    if not _runs_anywhere(books, account.gpu_type, kind.share):
+    if not _runs_anywhere(books, account.gpu_type, kind.per_gpu):
         return False
     room = {node.name: node.gpus - len(node.taken) for node in _nodes(books, account.gpu_type)}
     movable: list[int] = []
@@ -130,7 +130,7 @@ def placeable(books: Books, account: Account, kind: Kind) -> bool:
         if books.account_of(job) is not account:
             continue
         stays = job.project == kind.project or _protected(books, account, job.project, kind.project)
-        bound = job.require is not None or not _runs_anywhere(books, account.gpu_type, job.share)
+        bound = job.require is not None or not _runs_anywhere(books, account.gpu_type, job.per_gpu)
         if not job.preemptible or (stays and bound):
             for node, _ in gpu_slots(job.placement):
                 if node in room:
@@ -154,9 +154,9 @@ def _kept(jobs: list[Job], quota: float) -> list[int]:
     return kept
 
 
-def _runs_anywhere(books: Books, gpu_type: str, share: Share) -> bool:
+def _runs_anywhere(books: Books, gpu_type: str, per_gpu: PerGpu) -> bool:
     """Return whether all nodes of a type have what is asked for with each GPU."""
-    return share == ANY_SHARE or all(node.share.holds(share) for node in _nodes(books, gpu_type))
+    return per_gpu == UNSPECIFIED or all(node.per_gpu.holds(per_gpu) for node in _nodes(books, gpu_type))
 
 
 def _nodes(books: Books, gpu_type: str) -> list[Node]:

@@ -110,7 +110,7 @@ class _PlanCheck:
         nodes = [self.books.nodes[worker.node] for worker in placement if worker.node in self.books.nodes]
         if job.gpu_types and any(node.gpu_type not in job.gpu_types for node in nodes):
             problems.append("sits on GPUs of a type it does not accept")
-        if not all(node.share.holds(job.share) for node in nodes):
+        if not all(node.per_gpu.holds(job.per_gpu) for node in nodes):
             problems.append("asks for more cores or memory than its GPUs come with")
         if len({node.gpu_type for node in nodes}) > 1:
             problems.append("is spread over several GPU types")

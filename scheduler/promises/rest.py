@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from springtide.scheduler.model import WITHIN_NODES, Job, Node, Phase
 from springtide.scheduler.promises.books import Books, GpuSlot, Kind, gpu_slots, kind_of
 from springtide.scheduler.promises.breach import Breach, Promise
-from springtide.scheduler.resources.share import ANY_SHARE
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED
 
 
 def check_state(books: Books) -> tuple[Breach, ...]:
@@ -76,7 +76,7 @@ def fitting_types(books: Books, kind: Kind) -> set[str]:
     if kind.require is not None:
         return _types_with_domain(books, kind, kind.require)
     room: Counter[str] = Counter()
-    if kind.share != ANY_SHARE:
+    if kind.per_gpu != UNSPECIFIED:
         for name, free in books.free.items():
             if _may_hold(books.nodes[name], kind):
                 room[books.nodes[name].gpu_type] += free // kind.gpus
@@ -104,7 +104,7 @@ def _types_with_domain(books: Books, kind: Kind, level: str) -> set[str]:
 
 
 def _may_hold(node: Node, kind: Kind) -> bool:
-    return (not kind.gpu_types or node.gpu_type in kind.gpu_types) and node.share.holds(kind.share)
+    return (not kind.gpu_types or node.gpu_type in kind.gpu_types) and node.per_gpu.holds(kind.per_gpu)
 
 
 def _unclaimed(books: Books, slot: GpuSlot) -> bool:

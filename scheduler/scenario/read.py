@@ -11,7 +11,7 @@ from typing import Any
 
 from springtide.scheduler.model import PREEMPTIBLE_BELOW, Job, Node, Phase, Placement, Project, Surplus, Worker
 from springtide.scheduler.resources import quantities
-from springtide.scheduler.resources.share import Share, share_of
+from springtide.scheduler.resources.per_gpu import PerGpu, per_gpu_of
 from springtide.scheduler.scenario.document import YAML_SUFFIXES, ScenarioError, decode, load
 from springtide.scheduler.scenario.gpu_types import check_amounts, some, types_of
 from springtide.scheduler.scenario.shape import Document, JobPart, NodePart, ProjectPart, shaped
@@ -73,7 +73,7 @@ def _node(part: NodePart) -> Node:
         islands=tuple(tuple(island) for island in part.islands),
         sockets=tuple(tuple(socket) for socket in part.sockets),
         available=part.available,
-        share=_share(part, part.gpus),
+        per_gpu=_per_gpu(part, part.gpus),
     )
 
 
@@ -200,10 +200,10 @@ def _seated(
     return tuple(seats)
 
 
-def _share(part: NodePart | JobPart, gpus: int) -> Share:
+def _per_gpu(part: NodePart | JobPart, gpus: int) -> PerGpu:
     """Return the cores and the memory of one of the GPUs of a node, or of a worker."""
     cpus = 0.0 if part.cpus is None else quantities.cores(part.cpus)
-    return share_of(cpus, 0 if part.memory is None else quantities.memory(part.memory), gpus)
+    return per_gpu_of(cpus, 0 if part.memory is None else quantities.memory(part.memory), gpus)
 
 
 def _job(part: JobPart, min_workers: int, placement: Placement) -> Job:
@@ -221,7 +221,7 @@ def _job(part: JobPart, min_workers: int, placement: Placement) -> Job:
         gpu_types=tuple(part.gpu_types),
         require=part.require,
         prefer=part.prefer,
-        share=_share(part, part.gpus),
+        per_gpu=_per_gpu(part, part.gpus),
         rotate=part.rotate,
         time_limit=part.time_limit,
         phase=Phase.RUNNING if placement else Phase.WAITING,

@@ -19,7 +19,16 @@ from springtide.scheduler.sentences.sentence import (
     state,
     typed_gpus,
 )
-from springtide.scheduler.wording import amount, count, duration, gpus, ordinal_place, plural, processing, quoted
+from springtide.scheduler.wording import (
+    amount,
+    cores_and_memory,
+    count,
+    duration,
+    gpus,
+    ordinal_place,
+    plural,
+    quoted,
+)
 
 
 def _held(_: Params) -> Sentences:
@@ -91,9 +100,9 @@ def _too_large(p: Params) -> Sentences:
     yield change("It can start once there is such a node.")
 
 
-def _share_too_large(p: Params) -> Sentences:
+def _per_gpu_too_large(p: Params) -> Sentences:
     who = "Each worker" if number(p, "workers") > 1 else "It"
-    asked, most = (processing(real(p, f"{way}cpus"), real(p, f"{way}memory")) for way in ("", "most_"))
+    asked, most = (cores_and_memory(real(p, f"{way}cpus"), real(p, f"{way}memory")) for way in ("", "most_"))
     need = _gpus(p)
     yield state(f"{who} needs {asked} with {need}, and no node has that for {need}: the nearest has {most}.")
     yield change("It can start once there is such a node, or with more GPUs per worker.")
@@ -102,7 +111,7 @@ def _share_too_large(p: Params) -> Sentences:
 def _suitable(p: Params) -> Sentences:
     """Tell on how many nodes a worker can run that asks for cores or memory, if not on all."""
     if "suitable" in p:
-        asked, suitable = processing(real(p, "cpus"), real(p, "memory")), number(p, "suitable")
+        asked, suitable = cores_and_memory(real(p, "cpus"), real(p, "memory")), number(p, "suitable")
         nodes = count(number(p, "nodes"), _typed(p, "node"))
         yield state(
             f"Only {amount(suitable)} of {nodes} {plural(suitable, 'has', 'have')} {asked} for {_gpus(p)}."
@@ -255,7 +264,7 @@ WAITING: Table = {
     "limit-held": _limit_held,
     "beyond-quota": _beyond_quota,
     "too-large": _too_large,
-    "share-too-large": _share_too_large,
+    "per-gpu-too-large": _per_gpu_too_large,
     "gang-too-large": _gang_too_large,
     "awaits-pause": _awaits,
     "next": _next,

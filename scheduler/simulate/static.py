@@ -20,7 +20,7 @@ from springtide.scheduler.model import (
     Start,
     Worker,
 )
-from springtide.scheduler.resources.share import ANY_SHARE
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED
 
 STARTED = Reason("started", {})
 
@@ -50,7 +50,7 @@ class StaticPlanner:
         self._free = {
             each: {node.name: _gpus(node) for node in nodes if node.gpu_type == each} for each in self._types
         }
-        self._shares = {node.name: node.share for node in nodes}
+        self._per_gpu = {node.name: node.per_gpu for node in nodes}
         self._type_of = {node.name: node.gpu_type for node in nodes}
         self._jobs: dict[str, Job] = {}
         self._stirred = set(self._quota)
@@ -131,7 +131,7 @@ class StaticPlanner:
                 continue
             placement = self._place(job, self._free[queue[1]], taken)
             if placement is None:
-                too_large = size if job.share == ANY_SHARE else too_large
+                too_large = size if job.per_gpu == UNSPECIFIED else too_large
                 continue
             for worker in placement:
                 taken[worker.node] = taken.get(worker.node, 0) + job.gpus
@@ -143,7 +143,7 @@ class StaticPlanner:
         rooms = sorted(
             (len(free) - taken.get(name, 0), name)
             for name, free in free_gpus.items()
-            if len(free) - taken.get(name, 0) >= job.gpus and self._shares[name].holds(job.share)
+            if len(free) - taken.get(name, 0) >= job.gpus and self._per_gpu[name].holds(job.per_gpu)
         )
         workers: list[Worker] = []
         for room, name in rooms:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from springtide.scheduler.gpu_models import DeclaredTypes
-from springtide.scheduler.resources.share import share_of
+from springtide.scheduler.resources.per_gpu import per_gpu_of
 from springtide.scheduler.telemetry import nvml
 from springtide.scheduler.telemetry.machine import GpuCount, Machine, SimulatedMachine, TelemetryError
 from springtide.scheduler.telemetry.processor import machine_capacity
@@ -30,7 +30,7 @@ def discover(
     if simulated is None:
         devices = nvml.devices()
         if devices:
-            return _with_shares(nvml.NvmlMachine(devices, build_gpus, types))
+            return _with_per_gpu(nvml.NvmlMachine(devices, build_gpus, types))
         simulated = (
             DEFAULT_SIMULATED_TRAIN + build_gpus
             if isinstance(build_gpus, int)
@@ -43,10 +43,10 @@ def discover(
     return SimulatedMachine(simulated, build_gpus, types)
 
 
-def _with_shares(machine: Machine) -> Machine:
+def _with_per_gpu(machine: Machine) -> Machine:
     capacity = machine_capacity()
-    share = share_of(*capacity, sum(node.gpus for node in machine.nodes))
-    machine.nodes = tuple(replace(node, share=share) for node in machine.nodes)
+    per_gpu = per_gpu_of(*capacity, sum(node.gpus for node in machine.nodes))
+    machine.nodes = tuple(replace(node, per_gpu=per_gpu) for node in machine.nodes)
     return machine
 
 

@@ -40,7 +40,7 @@ class JobRanges(Request, frozen=True, kw_only=True):
         if self.max_gpus is not None:
             parts.append(f"up to {wording.gpus(self.max_gpus)}")
         if self.max_cpus is not None or self.max_memory is not None:
-            most = wording.processing(self.max_cpus or 0.0, quantities.memory(self.max_memory or 0))
+            most = wording.cores_and_memory(self.max_cpus or 0.0, quantities.memory(self.max_memory or 0))
             parts.append(f"up to {most}")
         if self.max_time_limit is not None:
             parts.append(f"up to {wording.exactly(self.max_time_limit)}")

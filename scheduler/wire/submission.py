@@ -48,6 +48,11 @@ DurationText = Annotated[str, Meta(max_length=durations.MAX_LENGTH, pattern=dura
 class Wish(Request, frozen=True, kw_only=True):
     """What a train job asks for, whatever it runs: all that can be checked before it is known what it runs."""
 
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Wish:
+        """Return what a job with these options asks for, without what it runs."""
+        return Wish(**{name: value for name, value in options.items() if name in Wish.__struct_fields__})
+
     name: Annotated[
         str,
         Meta(max_length=MAX_NAME),
@@ -86,7 +91,7 @@ class Wish(Request, frozen=True, kw_only=True):
         Annotated[float, Meta(ge=0.001, le=MAX_CORES)] | CoresText | None,
         Option(
             kind=Kind.CORES,
-            help="CPU cores of each worker, at most those that its GPUs come with.",
+            help="CPU cores of each worker; with GPUs at most what these come with.",
             default_text="the pool's",
             example="4",
         ),
@@ -95,7 +100,7 @@ class Wish(Request, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=MIN_MEMORY, le=MAX_MEMORY)] | MemoryText | None,
         Option(
             kind=Kind.MEMORY,
-            help="Memory of each worker, at most what its GPUs come with. A job that takes more is ended.",
+            help="Memory of each worker; with GPUs at most what these come with. A worker that takes more fails.",
             default_text="the pool's",
             example="16Gi",
         ),

@@ -135,7 +135,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "tags": ("state",),
         "environments": (),
         "datasets": (),
-        "shares": (),
+        "cores_and_memory": (),
         "requests": (
             "state",
             "idle",
@@ -145,7 +145,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
             "tags",
             "environments",
             "datasets",
-            "shares",
+            "cores_and_memory",
         ),
         "reruns": ("state", "environments"),
         "views": ("state", "placements", "sweeps", "environments", "requests"),

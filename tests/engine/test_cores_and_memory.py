@@ -15,11 +15,11 @@ from springtide.scheduler.engine.state.state import policy_job
 from springtide.scheduler.engine.test_runs.test_runs import make_test
 from springtide.scheduler.model import Node, Project
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.resources.share import Share
+from springtide.scheduler.resources.per_gpu import PerGpu
 from springtide.scheduler.store.records import JobRecord, JobSpec, JobStanding, ProjectRecord
 
 GIB = 1 << 30
-NODES = (Node("small", 4, share=Share(4.0, 16 * GIB)), Node("large", 2, share=Share(16.0, 64 * GIB)))
+NODES = (Node("small", 4, per_gpu=PerGpu(4.0, 16 * GIB)), Node("large", 2, per_gpu=PerGpu(16.0, 64 * GIB)))
 
 
 def accepted(nodes: tuple[Node, ...] = NODES, **fields: Any) -> JobSpec:
@@ -31,10 +31,10 @@ def accepted(nodes: tuple[Node, ...] = NODES, **fields: Any) -> JobSpec:
 
 def test_what_was_asked_for_is_stored_in_cores_and_bytes() -> None:
     spec = accepted(gpus=2, cpus="7500m", memory="20 GB")
-    assert (spec.cpus, spec.memory, spec.share) == (7.5, 20 * 10**9, Share(3.75, 10**10))
+    assert (spec.cpus, spec.memory, spec.per_gpu) == (7.5, 20 * 10**9, PerGpu(3.75, 10**10))
     assert (accepted().cpus, accepted().memory) == (0.0, 0)
     without_gpus = accepted(gpus=0, cpus=100, memory="900Gi")
-    assert without_gpus.share == Share(), "no GPU comes with anything"
+    assert without_gpus.per_gpu == PerGpu(), "no GPU comes with anything"
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_plan_and_the_test_run_are_told_what_belongs_to_each_gpu() -> None:
     record = JobRecord(accepted(gpus=2, workers=2, cpus=8, memory="16Gi", min_workers=1), JobStanding())
     planned = policy_job(record)
     assert planned is not None
-    assert planned.share == Share(4.0, 8 * GIB)
+    assert planned.per_gpu == PerGpu(4.0, 8 * GIB)
     test = make_test(record, 60.0)
     assert (test.gpus, test.cpus, test.memory) == (1, 4.0, 8 * GIB)
 

@@ -97,6 +97,11 @@ class TestSpread:
         workers = tuple(Worker(rank, node, gpus) for rank, (node, gpus) in enumerate(nodes))
         assert Topology(NODES).spread(workers) == spread
 
+    def test_within_a_node_sockets_are_wider_than_islands(self):
+        dgx = Node("dgx", 8, islands=((0, 1), (2, 3), (4, 5), (6, 7)), sockets=((0, 1, 2, 3), (4, 5, 6, 7)))
+        spreads = [Topology([dgx]).spread((Worker(0, "dgx", gpus),)) for gpus in ((0, 1), (0, 2), (0, 4))]
+        assert [spread and spread.level for spread in spreads] == ["island", "socket", "node"]
+
     def test_where_no_level_holds_all_it_is_the_pool(self):
         nodes = (*NODES, Node("far", 4, labels={"zone": "y"}))
         assert Topology(nodes).spread((Worker(0, "n0", (0,)), Worker(1, "far", (0,)))) == Spread("", 2)

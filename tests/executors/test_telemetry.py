@@ -14,7 +14,7 @@ from local_bench import LocalBench
 from springtide.scheduler.executors.base import ExitKind, InventoryChanged
 from springtide.scheduler.gpu_models import DeclarationError, DeclaredTypes, type_name
 from springtide.scheduler.model import Environment
-from springtide.scheduler.resources.share import ANY_SHARE
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED
 from springtide.scheduler.telemetry import Computing, GpuSample, Machine, TelemetryError, count_gpus, discover
 from springtide.scheduler.telemetry.machine import Device, divide, islands, sockets
 from springtide.scheduler.telemetry.nvml import socket_of
@@ -43,7 +43,7 @@ def test_simulated_gpus_say_so_and_are_divided() -> None:
     assert (train.name, train.environment, train.gpus) == ("train", Environment.TRAIN, 8)
     assert all(gpu.simulated and gpu.uuid.startswith("SIM-") for node in machine.nodes for gpu in node.devices)
     assert train.islands == ()
-    assert train.share == ANY_SHARE, "a machine may simulate any number of GPUs"
+    assert train.per_gpu == UNSPECIFIED, "a machine may simulate any number of GPUs"
     assert machine.users(["SIM-00000000"]) == {"SIM-00000000": frozenset()}
 
 

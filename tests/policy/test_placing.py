@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from small_pools import NODE, kinds, on, plan, running, waiting
 
-from springtide.scheduler.engine.placements.topology import Topology
 from springtide.scheduler.model import Job, Move, Node, Spread, Worker
 
 
@@ -130,17 +129,6 @@ class TestWithinANode:
 
         assert self.seats(small, 1) == [(0,), (2,), (3,)]
         assert self.seats(small, 1, 2, 3) == []
-
-    def test_the_tightest_level_that_holds_all_is_told(self):
-        known, unlinked, plain = (
-            Topology([node]) for node in (self.PAIRS, self.UNLINKED, replace(NODE, islands=self.PAIRS.islands))
-        )
-
-        assert known.spread(on("dgx", 0, 1)) == Spread("island", 1)
-        assert known.spread(on("dgx", 0, 2)) == Spread("socket", 1)
-        assert known.spread(on("dgx", 0, 4)) == Spread("node", 1)
-        assert unlinked.spread((*on("dgx", 0), *on("dgx", 3, rank=1))) == Spread("socket", 1)
-        assert plain.spread(on("dgx", 0, 2)) == Spread("node", 1)
 
 
 class TestHistory:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from springtide.scheduler.resources import quantities
-from springtide.scheduler.resources.share import ANY_SHARE, Share, share_of
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu, per_gpu_of
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_memory_is_shown_as_it_is_read(number: int) -> None:
 
 
 @given(st.integers(1, 64), st.integers(1, 64), st.integers(1, 512_000), st.integers(1, 1 << 44))
-def test_workers_within_the_share_of_their_gpus_fit_on_a_node_whatever_their_sizes(
+def test_workers_within_what_their_gpus_come_with_fit_on_a_node_whatever_their_sizes(
     gpus: int, on_node: int, thousandths: int, memory: int
 ) -> None:
-    """The share of all GPUs of a node is the node, also after rounding."""
-    of_node = share_of(thousandths / 1000, memory, on_node)
+    """What all GPUs of a node come with is the node, also after rounding."""
+    of_node = per_gpu_of(thousandths / 1000, memory, on_node)
     if gpus <= on_node:
-        whole = share_of(thousandths / 1000 * gpus / on_node, memory * gpus / on_node, gpus)
+        whole = per_gpu_of(thousandths / 1000 * gpus / on_node, memory * gpus / on_node, gpus)
         assert of_node.holds(whole)
-    assert not of_node.holds(Share(of_node.cpus * 1.001, 0))
-    assert ANY_SHARE.holds(whole if gpus <= on_node else of_node)
+    assert not of_node.holds(PerGpu(of_node.cpus * 1.001, 0))
+    assert UNSPECIFIED.holds(whole if gpus <= on_node else of_node)

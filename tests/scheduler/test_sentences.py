@@ -114,7 +114,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "limit-held": [{"at": NAMES, "held": 2, "limit": 2, "gpus": 1}],
     "beyond-quota": [{**TYPED, "at": NAMES, "firm": COUNTS, "quota": COUNTS, "gpus": (1, 8)}],
     "too-large": [{"gpus": (1, 8), "workers": (1, 2), "largest": COUNTS, "gpu_types": TYPES}],
-    "share-too-large": [
+    "per-gpu-too-large": [
         {
             "workers": (1, 9),
             "gpus": (1, 8),

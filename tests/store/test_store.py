@@ -2,80 +2,39 @@
 
 from __future__ import annotations
 
-import os
-import random
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
-from math import inf
 from pathlib import Path
-from typing import Any
 
 import pytest
 from bundles import save
 from sqlalchemy import inspect, text
+from store_records import attempt, ended, job
 
-from springtide.scheduler.model import JobState, Project, Reason, Worker
+from springtide.scheduler.model import JobState, Project, Reason
 from springtide.scheduler.store import (
-    ORDERS,
-    FilesGoneError,
     Store,
     StoreError,
     StoreLockedError,
     StoreTakenError,
     StoreTooNewError,
-    position,
 )
 from springtide.scheduler.store import schema as tables
 from springtide.scheduler.store.records import (
-    AttemptRecord,
     AttemptState,
     AuditRecord,
-    DecisionRecord,
     EventRecord,
     JobQuery,
     JobRanges,
     JobRecord,
-    JobSpec,
     JobStanding,
     PersonRecord,
     ProjectRecord,
     WorkspaceRecord,
     WriteBatch,
 )
-from springtide.scheduler.wire import MAX_TAGS_BYTES
 
 Opener = Callable[..., Store]
-
-
-def job(number: int = 1, **spec: Any) -> JobRecord:
-    fields: dict[str, Any] = {
-        "id": f"job{number}",
-        "seq": number,
-        "user": "susan",
-        "project": "vision",
-        "submitted": 100.0 + number,
-        "name": "täst 🌊",
-        "kind": "command",
-        "argv": ("python", "-c", "print('\N{SNOWMAN}')"),
-        "env": {"A": "1\n2"},
-        "gpu_types": ("v100",),
-        "time_limit": 3600.5,
-    }
-    return JobRecord(JobSpec(**{**fields, **spec}))
-
-
-def attempt(of: JobRecord, number: int = 1, **more: Any) -> AttemptRecord:
-    fields: dict[str, Any] = {
-        "placement": (Worker(0, "train", (0, 1)),),
-        "created": 200.0,
-        "why": Reason("started", {"gpus": 2}),
-    }
-    return AttemptRecord(job=of.id, number=number, **{**fields, **more})
-
-
-def ended(record: JobRecord, at: float = 300.0) -> JobRecord:
-    return record.with_standing(state=JobState.SUCCEEDED, ended=at)
 
 
 # ---------- opening
@@ -224,117 +183,6 @@ def test_a_batch_is_written_as_a_whole_or_not_at_all(store: Store) -> None:
     assert store.job("job2") is not None
 
 
-def test_jobs_are_listed_newest_first_as_asked(store: Store) -> None:
-    store.commit(
-        WriteBatch(
-            new_jobs=[
-                job(1),
-                job(2, user="joe", project="speech"),
-                job(3, project="speech"),
-                ended(job(4)),
-                job(5, user="jemma"),
-            ]
-        )
-    )
-
-    def listed(before: int | None = None, limit: int = 10, **query: Any) -> list[int]:
-        after = None if before is None else (-before, -before)
-        return [one.spec.seq for one in store.jobs(JobQuery(**query), after, limit)]
-
-    assert listed() == [5, 4, 3, 2, 1]
-    assert listed(limit=2) == [5, 4]
-    assert listed(before=4) == [3, 2, 1]
-    assert listed(user="susan") == [4, 3, 1]
-    assert listed(project="speech") == [3, 2]
-    assert listed(states=frozenset({"succeeded"})) == [4]
-    assert listed(viewer="joe") == [2]
-    assert listed(viewer="joe", viewer_projects=("vision",)) == [5, 4, 2, 1]
-    assert listed(viewer="joe", viewer_projects=("vision",), user="jemma") == [5]
-
-
-ORDERED = {
-    "running": [2, 1, 3, 5, 4],
-    "-running": [4, 5, 3, 1, 2],
-    "newest": [5, 4, 3, 2, 1],
-    "-newest": [1, 2, 3, 4, 5],
-    "name": [1, 3, 5, 4, 2],
-    "gpus": [1, 2, 4, 5, 3],
-    "-gpus": [3, 5, 4, 2, 1],
-    "user": [5, 2, 1, 3, 4],
-    "project": [2, 3, 1, 4, 5],
-}
-
-
-@pytest.fixture
-def five(store: Store) -> Store:
-    """A store with five jobs: the second runs, the last two have ended."""
-    running = job(2, user="joe", project="speech", name="zebra", tags=("baseline", "lr-0.1")).with_standing(
-        state=JobState.RUNNING
-    )
-    jobs = [
-        job(1, name="alpha 100%", tags=("Größe",)),
-        running.with_standing(state=JobState.RUNNING),
-        job(3, project="speech", name="bert", gpus=8, workers=2, submitted=500.0, tags=("baseline-2",)),
-        ended(job(4, name="digits_1")),
-        ended(job(5, user="jemma", name="cat", gpus=4)),
-    ]
-    store.commit(WriteBatch(new_jobs=jobs))
-    return store
-
-
-@pytest.mark.parametrize("order", ORDERED)
-def test_jobs_come_page_after_page_in_every_order(five: Store, order: str) -> None:
-    query = JobQuery(order=order)
-    seen: list[int] = []
-    after = None
-    while page := five.jobs(query, after, 2):
-        seen += [one.spec.seq for one in page]
-        after = position(order, page[-1])
-    assert seen == ORDERED[order]
-    assert {name.removeprefix("-") for name in ORDERED} == set(ORDERS)
-
-
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        ({"search": "DIGITS"}, [4]),
-        ({"search": "100%"}, [1]),
-        ({"search": "s_1"}, [4]),
-        ({"search": "speech z"}, [2]),
-        ({"search": "job3"}, [3]),
-        ({"search": "JEMMA bert"}, []),
-        ({"search": "jemma CAT"}, [5]),
-        ({"search": "größe"}, [1]),
-        ({"search": "GRößE"}, [1]),
-        ({"search": "nothing"}, []),
-        ({"since": 500.0}, [3]),
-        ({"search": "BASELINE", "order": "name"}, [3, 2]),
-        ({"tag": "baseline"}, [2]),
-        ({"tag": "lr-0.1", "order": "running"}, [2]),
-        ({"tag": "Baseline"}, []),
-        ({"tag": "%"}, []),
-    ],
-)
-def test_jobs_are_searched(five: Store, query: dict[str, Any], found: list[int]) -> None:
-    assert [one.spec.seq for one in five.jobs(JobQuery(**query), None, 10)] == found
-
-
-def test_the_longest_texts_of_a_job_fit_into_the_index_of_lists(store: Store) -> None:
-    hard_to_compress = random.Random(1)
-
-    def text_of(length: int) -> str:
-        return "".join(chr(hard_to_compress.randrange(0x1F300, 0x1F5FF)) for _ in range(length))
-
-    tags = tuple(text_of(MAX_TAGS_BYTES // 80) for _ in range(20))
-    store.commit(
-        WriteBatch(new_jobs=[job(1, user=text_of(255), project=text_of(64), name=text_of(128), tags=tags)])
-    )
-    assert [one.spec.tags for one in store.jobs(JobQuery(tag=tags[-1]), None, 10)] == [tags]
-
-
-# ---------- files
-
-
 @pytest.mark.parametrize("size", [0, 10, 64 * 1024, 200_000])
 def test_files_come_back_as_they_were(store: Store, size: int) -> None:
     files = {"a/b.py": bytes(size), "c": b"x"}
@@ -435,88 +283,6 @@ def test_attempts_tell_who_held_gpus_when(store: Store) -> None:
 
 
 # ---------- pruning
-
-
-def decision(number: int, base: int) -> DecisionRecord:
-    return DecisionRecord(number, 1.0, 1, base, b"{}" if number == base else None, b"[]", b"{}", "d")
-
-
-def test_old_journals_go_but_bases_stay_as_long_as_they_are_needed(store: Store) -> None:
-    store.commit(
-        WriteBatch(
-            events=[EventRecord(n, 1.0, "job", b"{}") for n in range(1, 11)],
-            decisions=[decision(n, 1 if n < 5 else 5) for n in range(1, 9)],
-            audit=[AuditRecord(n, float(n), "a", "b", "c", {}, {}) for n in range(1, 5)],
-        )
-    )
-    store.prune(events=4, decisions=2, audit_before=3.0)
-    assert [event.id for event in store.events(0, 100)] == [7, 8, 9, 10]
-    assert [one.id for one in store.decisions(1, 100)] == [5, 6, 7, 8]
-    assert [one.id for one in store.audit(None, 100)] == [4, 3]
-    store.prune(events=4, decisions=5, audit_before=100.0)
-    assert [one.id for one in store.audit(None, 100)] == [4]
-    assert store.load().last_audit == 4
-
-
-def test_old_jobs_go_with_their_attempts_and_files(store: Store) -> None:
-    shared, own = save(store, {"a": b"1"}), save(store, {"a": b"2"})
-    old = ended(job(1, bundle=shared.digest).with_attempt(attempt(job(1), ended=300.0)), at=300.0)
-    older = ended(job(2, bundle=own.digest), at=200.0)
-    store.commit(
-        WriteBatch(
-            new_jobs=[old, older, job(3, bundle=shared.digest)],
-            new_attempts=[old.attempts[0]],
-            bundles=[shared, own],
-        )
-    )
-    assert store.ended_before(400.0, 10) == ["job2", "job1"]
-    assert store.ended_before(300.0, 10) == ["job2"]
-    store.drop_jobs(["job1", "job2", "job3"])
-    assert [store.job(f"job{n}") is None for n in (1, 2, 3)] == [True, True, False]
-    assert store.gpu_use(0.0, 1000.0) == []
-
-
-def test_files_of_ended_jobs_stay_for_a_time_the_newest_of_each_user_first(store: Store) -> None:
-    bundles = [save(store, {"a": bytes([seed]) * 1000}) for seed in range(5)]
-    size = len(bundles[0].content)
-    jobs = [ended(job(n, bundle=bundles[n].digest), at=100.0 * n) for n in range(1, 4)]
-    jobs += [ended(job(4, bundle=bundles[4].digest, user="joe"), at=250.0), job(5, bundle=bundles[0].digest)]
-    store.commit(WriteBatch(new_jobs=jobs, bundles=bundles))
-
-    def kept() -> list[int]:
-        found = []
-        for number, bundle in enumerate(bundles):
-            with suppress(FilesGoneError):
-                store.files(bundle.digest)
-                found.append(number)
-        return found
-
-    store.drop_bundles(150.0, 10 * size)
-    assert kept() == [0, 2, 3, 4], "job 1 ended too long ago"
-    store.drop_bundles(150.0, size)
-    assert kept() == [0, 3, 4], "the newest of each user, besides those of an unfinished job"
-    store.drop_bundles(275.0, size)
-    assert kept() == [0, 3]
-
-
-def test_files_go_as_soon_as_no_unfinished_job_needs_them(store: Store, tmp_path: Path) -> None:
-    shared, own, large = (save(store, files) for files in ({"a": b"1"}, {"a": b"2"}, {"a": bytes(200_000)}))
-    jobs = [
-        ended(job(1, bundle=shared.digest), at=300.0),
-        ended(job(2, bundle=own.digest), at=300.0),
-        ended(job(3, bundle=large.digest), at=300.0),
-        job(4, bundle=shared.digest),
-    ]
-    store.commit(WriteBatch(new_jobs=jobs, bundles=[shared, own, large]))
-    file = tmp_path / "state" / "bundles" / large.digest
-    os.utime(file, (0, 0))
-    store.drop_bundles(inf, 0)
-    assert store.files(shared.digest) == {"a": b"1"}
-    for gone in (own, large):
-        with pytest.raises(StoreError, match="not in the store"):
-            store.files(gone.digest)
-    assert not file.exists()
-    assert store.job("job2") is not None
 
 
 def test_a_database_goes_on_after_it_was_closed(open_store: Opener) -> None:

@@ -10,7 +10,7 @@ import pynvml
 import pytest
 from nvml_library import GIB, LOST, UNKNOWN, Driver
 
-from springtide.scheduler.resources.share import share_of
+from springtide.scheduler.resources.per_gpu import per_gpu_of
 from springtide.scheduler.telemetry import GpuSample, count_gpus, discover
 from springtide.scheduler.telemetry.nvml_reader import NvmlReader
 from springtide.scheduler.telemetry.processor import machine_capacity
@@ -141,7 +141,7 @@ def test_the_machine_has_the_drivers_gpus_their_links_and_processes(driver: Driv
     build, train = machine.nodes
     assert [gpu.uuid for gpu in build.devices] == ["GPU-00000000"]
     assert (train.gpu_type, train.islands) == ("h100-80gb-hbm3", ((0, 1, 2),))
-    assert build.share == train.share == share_of(*machine_capacity(), 4)
+    assert build.per_gpu == train.per_gpu == per_gpu_of(*machine_capacity(), 4)
     assert not any(gpu.simulated for gpu in train.devices)
     assert machine.users(["GPU-00000002", "GPU-00000003"])["GPU-00000002"] == {4711}
     assert [sample.uuid for sample in machine.samples([])] == [f"GPU-{index:08d}" for index in range(4)]

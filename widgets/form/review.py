@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -28,7 +28,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
 def question(typed: Mapping[str, str]) -> tuple[WhatIf, Review]:
     """Return what to ask the pool about the options that can be read, and what is wrong with the others."""
     options, problems = typed_options(typed)
-    return WhatIf(job=wish(options), starts=[], smaller=not problems), Review(problems=problems)
+    return WhatIf(job=Wish.of(options), starts=[], smaller=not problems), Review(problems=problems)
 
 
 def reviewed(unread: Review, told: Forecast) -> Review:
@@ -42,8 +42,3 @@ def refused(unread: Review, problem: Problem) -> Review:
     if problem.status in {0, TOO_MANY} or problem.status >= SERVER_ERROR:
         return Review(problems=unread.problems, later=words)
     return Review(problems={problem.field or "": words, **unread.problems})
-
-
-def wish(options: Mapping[str, Any]) -> Wish:
-    """Return what a job with these options asks for, whatever it runs."""
-    return Wish(**{name: value for name, value in options.items() if name in Wish.__struct_fields__})

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from springtide.scheduler.capture import sources
-from springtide.scheduler.wire import OPTIONS, BadOption, Submission, Wish
+from springtide.scheduler.wire import OPTIONS, BadOption, Submission
 from springtide.scheduler.wording import size
 from springtide.widgets.errors import CaptureError, OptionError
 
@@ -19,11 +19,6 @@ def checked(given: Mapping[str, Any]) -> dict[str, Any]:
         return {name: OPTIONS[name].check(value) for name, value in given.items()}
     except BadOption as error:
         raise OptionError(str(error)) from None
-
-
-def wish(options: Mapping[str, Any]) -> Wish:
-    """Return what a job with these options asks for, whatever it runs. Raise `OptionError`."""
-    return Wish(**{name: value for name, value in checked(options).items() if name in Wish.__struct_fields__})
 
 
 def check_size(request: Submission, most: int, variables: Mapping[str, int]) -> None:

@@ -162,11 +162,11 @@ def _left(project: Project, gpu_type: str, snapshot: Snapshot) -> int:
 def _free_by_node(snapshot: Snapshot, job: JobRecord) -> list[int]:
     """Return how many GPUs are free on each node that the job can use."""
     held = Counter(node for node, _ in _cells(job.placement for job in _live(snapshot)))
-    wanted, share = accepted_types(job.spec.gpu_types, _types(snapshot)), job.spec.share
+    wanted, per_gpu = accepted_types(job.spec.gpu_types, _types(snapshot)), job.spec.per_gpu
     return [
         max(0, node.gpus - len(node.taken) - held[node.name])
         for node in snapshot.nodes
-        if node.available and node.gpu_type in wanted and node.share.holds(share)
+        if node.available and node.gpu_type in wanted and node.per_gpu.holds(per_gpu)
     ]
 
 

@@ -146,7 +146,7 @@ class Mailbox:
 
 
 def _can_wait(observation: EngineObservation) -> bool:
-    """Return whether an observation frees nothing and answers nobody, so that others may join it."""
+    """Return whether an observation frees no GPUs and no call waits for it: others may join it."""
     if isinstance(observation, AttemptStatus):
         return observation.phase is not AttemptPhase.GONE
     return isinstance(observation, Reported | LogGrew)

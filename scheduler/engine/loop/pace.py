@@ -19,7 +19,7 @@ class Rest:
 
 
 URGENT: Final = Rest(4.0, 0.05)
-"""Before a tick that somebody waits for: such ticks take at most a fifth of the event loop's time."""
+"""Before a tick that a call waits for: such ticks take at most a fifth of the event loop's time."""
 QUIET: Final = Rest(20.0, 0.25)
 """Before a tick that only takes in what the pool did as planned: a large fill reports thousands of starts."""
 

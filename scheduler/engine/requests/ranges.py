@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from msgspec import UNSET, structs
 
@@ -17,6 +17,8 @@ from springtide.scheduler.store.records import JobRanges, JobSpec, ProjectRecord
 
 Lineage: TypeAlias = Sequence[tuple[str, JobRanges]]
 """A project and its ancestors, nearest first, with their ranges."""
+
+N = TypeVar("N", int, float)
 
 ASK = "or ask an administrator of the project for a wider range"
 
@@ -141,6 +143,16 @@ class _Bound:
             raise _refused(self.field, self.message, self.hint)
 
 
+def _most_of_a_job(field: str, asked: N, most: N | None, words: Callable[[N], str], project: str) -> _Bound:
+    return _Bound(
+        most is None or asked <= most,
+        field,
+        f"The job asks for {words(asked)}; one job of project {wording.given(project)} may have up to "
+        f"{words(asked if most is None else most)}.",
+        f"Ask for less, {ASK}.",
+    )
+
+
 def _bounds(spec: JobSpec, name: str, of: JobRanges) -> Iterator[_Bound]:
     named = [f"{word} ({number})" for word, number in PRIORITIES.items() if _in(number, of)]
     names = f" The names within it: {wording.listed(named)}." if named else ""
@@ -151,30 +163,10 @@ def _bounds(spec: JobSpec, name: str, of: JobRanges) -> Iterator[_Bound]:
         f"{of.max_priority}.",
         f"Choose a number within the range, {ASK}.{names}",
     )
-    gpus = spec.workers * spec.gpus
-    yield _Bound(
-        of.max_gpus is None or gpus <= of.max_gpus,
-        "gpus",
-        f"The job asks for {wording.gpus(gpus)}; one job of project {wording.given(name)} may have up to "
-        f"{of.max_gpus}.",
-        f"Ask for fewer, {ASK}.",
-    )
-    cpus, most_cpus = spec.workers * spec.cpus, of.max_cpus
-    yield _Bound(
-        most_cpus is None or cpus <= most_cpus,
-        "cpus",
-        f"The job asks for {wording.cores(cpus)}; one job of project {wording.given(name)} may have up to "
-        f"{wording.cores(most_cpus or 0)}.",
-        f"Ask for fewer, {ASK}.",
-    )
-    memory, most_memory = spec.workers * spec.memory, of.max_memory
-    yield _Bound(
-        most_memory is None or memory <= most_memory,
-        "memory",
-        f"The job asks for {wording.processing(0, memory)}; one job of project {wording.given(name)} may have up "
-        f"to {wording.processing(0, most_memory or 0)}.",
-        f"Ask for less, {ASK}.",
-    )
+    workers = spec.workers
+    yield _most_of_a_job("gpus", workers * spec.gpus, of.max_gpus, wording.gpus, name)
+    yield _most_of_a_job("cpus", workers * spec.cpus, of.max_cpus, wording.cores, name)
+    yield _most_of_a_job("memory", workers * spec.memory, of.max_memory, wording.memory_size, name)
     limit, longest = spec.time_limit, of.max_time_limit
     yield _Bound(
         longest is None or limit is None or limit <= longest,

@@ -9,13 +9,13 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from springtide.scheduler import wire, wording
+from springtide.scheduler.engine.cores_and_memory.acceptance import nodes_with_enough
 from springtide.scheduler.engine.datasets.access import checked_datasets
 from springtide.scheduler.engine.environments.record import environment_of
 from springtide.scheduler.engine.environments.requirements import checked_requirements
 from springtide.scheduler.engine.requests import ranges
 from springtide.scheduler.engine.requests.images import declared_contents
 from springtide.scheduler.engine.settings import EngineSettings
-from springtide.scheduler.engine.shares.acceptance import nodes_with_share
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.tags.changes import checked_tags
 from springtide.scheduler.engine.without_gpus.acceptance import check_without_gpus, no_test_run
@@ -335,7 +335,7 @@ def _check_fit_on(
 ) -> None:
     """Raise `Refusal` for a job that GPUs of this type can never hold; ``shown`` is empty for the only type."""
     of_type = f" {shown} GPUs" if shown else ""
-    nodes = nodes_with_share(spec, nodes)
+    nodes = nodes_with_enough(spec, nodes)
     largest = max(node.gpus for node in nodes)
     if spec.gpus > largest:
         raise invalid_field(

@@ -70,7 +70,7 @@ def policy_job(job: JobRecord) -> model.Job | None:
         gpu_types=spec.gpu_types,
         require=spec.require,
         prefer=spec.prefer,
-        share=spec.share,
+        per_gpu=spec.per_gpu,
         rotate=spec.rotate,
         time_limit=spec.time_limit,
         fastest=spec.fastest,

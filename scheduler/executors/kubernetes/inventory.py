@@ -9,6 +9,7 @@ from typing import Any
 from springtide.scheduler import wording
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod, Taint
+from springtide.scheduler.executors.kubernetes.objects.capacity import HostCapacity
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import (
     counts,
     gpus_of,
@@ -16,12 +17,11 @@ from springtide.scheduler.executors.kubernetes.objects.gpu_resources import (
     pool_names,
 )
 from springtide.scheduler.executors.kubernetes.objects.manifests import pod_tolerations
-from springtide.scheduler.executors.kubernetes.objects.processing import HostProcessing
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.model import Environment, Gpu, Node
 from springtide.scheduler.resources import quantities
-from springtide.scheduler.resources.share import share_of
+from springtide.scheduler.resources.per_gpu import per_gpu_of
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 SIMULATED_GPUS = "springtide.io/simulated-gpus"
@@ -43,7 +43,7 @@ class Inventory:
         self._unhealthy: dict[str, int] = {}
         self._of_host: dict[str, tuple[str, ...]] = {}
         self._other_use: dict[tuple[str, str], dict[str, int]] = {}
-        self._processing = HostProcessing()
+        self._capacity = HostCapacity()
         self._taken_slots: dict[str, frozenset[int]] = {}
         self._set_aside: set[str] = set()
         self._seen = set(self._nodes)
@@ -52,7 +52,7 @@ class Inventory:
         """Record the present state of a cluster's node; return whether the inventory changed."""
         host = (after or before or ClusterNode()).metadata.name
         was = self._of_host.get(host, ())
-        previous = [(self._with_share(self._nodes[name]), self._unhealthy[name]) for name in was]
+        previous = [(self._with_per_gpu(self._nodes[name]), self._unhealthy[name]) for name in was]
         for name in was:
             del self._nodes[name], self._unhealthy[name]
         found = [] if after is None else pool_nodes(after, self._settings)
@@ -62,34 +62,34 @@ class Inventory:
             self._unhealthy[node.name] = max(0, node.gpus - usable.get(node.resource, 0))
             self._seen.add(node.name)
         self._of_host[host] = tuple(node.name for node in found)
-        self._processing.update_node(host, {} if after is None else after.status.allocatable)
-        return [(self._with_share(node), self._unhealthy[node.name]) for node in found] != previous
+        self._capacity.update_node(host, {} if after is None else after.status.allocatable)
+        return [(self._with_per_gpu(node), self._unhealthy[node.name]) for node in found] != previous
 
     def update_other_pod(self, before: Pod | None, after: Pod | None) -> bool:
         """Record the present state of a pod that is not a job's; return whether the inventory changed."""
         was, now = (self._gpu_use(pod) for pod in (before, after))
         if was == now:
-            return not now and self._update_processing(before, after)
+            return not now and self._update_capacity(before, after)
         for place in was:
             self._other_use[place].pop((before or Pod()).metadata.uid, None)
         for place, gpus in now.items():
             self._other_use.setdefault(place, {})[(after or Pod()).metadata.uid] = gpus
         return True
 
-    def _update_processing(self, before: Pod | None, after: Pod | None) -> bool:
-        """Record a pod that is not a job's and holds no GPUs; return whether the shares of its node changed."""
+    def _update_capacity(self, before: Pod | None, after: Pod | None) -> bool:
+        """Record a pod that is no job's and holds no GPUs; return whether cores and memory per GPU changed."""
         names = self._of_host.get((after or before or Pod()).spec.node_name, ())
-        shares = [self._with_share(self._nodes[name]) for name in names]
-        self._processing.update_pod(before, after)
-        return shares != [self._with_share(self._nodes[name]) for name in names]
+        former = [self._with_per_gpu(self._nodes[name]) for name in names]
+        self._capacity.update_pod(before, after)
+        return former != [self._with_per_gpu(self._nodes[name]) for name in names]
 
-    def _with_share(self, node: Node) -> Node:
+    def _with_per_gpu(self, node: Node) -> Node:
         """Return a node with what each of its GPUs comes with; a node of the settings as it is."""
         host = machine_of(node.name)
         names = self._of_host.get(host, ())
         if not names or node.environment is not Environment.TRAIN:
             return node
-        return replace(node, share=self._processing.share(host, sum(self._nodes[each].gpus for each in names)))
+        return replace(node, per_gpu=self._capacity.per_gpu(host, sum(self._nodes[each].gpus for each in names)))
 
     def _gpu_use(self, pod: Pod | None) -> dict[tuple[str, str], int]:
         """Return the number of GPUs of a pod by host and resource."""
@@ -113,7 +113,7 @@ class Inventory:
     def train_node(self, name: str) -> Node | None:
         """Return the train node of this name, None if there is none now."""
         node = self._nodes.get(name)
-        return self._with_share(node) if node is not None and node.environment is Environment.TRAIN else None
+        return self._with_per_gpu(node) if node is not None and node.environment is Environment.TRAIN else None
 
     def nodes(self, held: Mapping[str, Collection[int]], *, fresh: bool) -> tuple[Node, ...]:
         """Return all nodes; ``held`` are the slots that jobs hold.
@@ -122,7 +122,7 @@ class Inventory:
         """
         return tuple(
             replace(
-                self._with_share(node),
+                self._with_per_gpu(node),
                 available=node.available and fresh and machine_of(node.name) not in self._set_aside,
                 taken=self._choose_taken(node, held.get(node.name, ())),
             )
@@ -206,7 +206,7 @@ def _static_node(given: Mapping[str, Any], settings: KubernetesSettings) -> Node
         labels,
         devices=_slots(name, gpus, gpu_type),
         resource=resource,
-        share=share_of(cpus, memory, gpus),
+        per_gpu=per_gpu_of(cpus, memory, gpus),
     )
 
 

@@ -36,7 +36,7 @@ from springtide.scheduler.executors.kubernetes.settings import KubernetesSetting
 from springtide.scheduler.executors.rendezvous import Rendezvous, template
 from springtide.scheduler.executors.supervisor.records import write_record
 from springtide.scheduler.model import Node
-from springtide.scheduler.resources.share import ANY_SHARE
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED
 from springtide.scheduler.wording import LONG_GIVEN, given
 
 SUPERVISOR_SOURCE = Path(supervisor.__file__).parent
@@ -98,8 +98,8 @@ class LaunchRecords:
         without_files = replace(spec, files={}, history=None)
         digest = manifests.digest(spec, image, home)
         resources = tuple("" if node is None else node.resource for node in nodes)
-        shares = tuple(ANY_SHARE if node is None else node.share for node in nodes)
-        return LaunchRecord(without_files, image, home, self.program, digest, resources, shares)
+        per_gpu = tuple(UNSPECIFIED if node is None else node.per_gpu for node in nodes)
+        return LaunchRecord(without_files, image, home, self.program, digest, resources, per_gpu)
 
     def save_record(self, record: LaunchRecord, files: Mapping[str, bytes], history: bytes | None = None) -> None:
         """Write a launch record and the job's files, before any pod of it is created.

@@ -80,7 +80,7 @@ def invites_rotation(state: ClusterState, job: Job, gpus: int) -> bool:
 def _may_start_instead(state: ClusterState, leaf: ProjectNode, asks: SchedulingClass, instead: int) -> bool:
     """Tell whether jobs of this class may start if others of the project give up this many GPUs."""
     constraints = asks.constraints
-    slots = state.pool.capacity(constraints.gpus, constraints.gpu_types, constraints.share)
+    slots = state.pool.capacity(constraints.gpus, constraints.gpu_types, constraints.per_gpu)
     if slots < constraints.min_workers:
         return False
     more = asks.need - instead

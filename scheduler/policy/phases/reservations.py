@@ -291,7 +291,7 @@ def _drain(builder: PlanBuilder, job: Job) -> Placement | None:
 def _candidates(state: ClusterState, job: Job) -> list[NodeState]:
     """Return nodes with many free GPUs, those with the fewest held by non-preemptible jobs first."""
     pool = state.pool
-    by_room = pool.with_free(pool.roomiest_first, pool.mask_for(job.gpu_types, job.share))
+    by_room = pool.with_free(pool.roomiest_first, pool.mask_for(job.gpu_types, job.per_gpu))
     return sorted(islice(by_room, MAX_NODES * job.min_workers), key=lambda node: _cost(state, node))
 
 

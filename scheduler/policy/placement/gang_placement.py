@@ -17,7 +17,7 @@ Allocation = list[tuple[NodeState, int]]
 
 def place_gang(pool: NodePool, job: Job, workers: int, within: int | None = None) -> Allocation | None:
     """Free GPUs for ``workers`` workers of ``job``, on these nodes or anywhere; None if there is no room."""
-    nodes = pool.mask_for(job.gpu_types, job.share)
+    nodes = pool.mask_for(job.gpu_types, job.per_gpu)
     if within is not None:
         nodes &= within
     if pool.slots(job.gpus, nodes) < workers:
@@ -245,7 +245,7 @@ def nodes_for_growth(pool: NodePool, job: Job, held: Placement) -> int:
     first = pool.by_name.get(held[0].node)
     if first is None or job.require in first.groups:
         return 0
-    within = pool.mask_for((first.node.gpu_type,), job.share)
+    within = pool.mask_for((first.node.gpu_type,), job.per_gpu)
     if job.require == NODE or job.require in WITHIN_NODES:
         return within & 1 << first.index
     if job.require is not None:

@@ -139,7 +139,7 @@ def _needed(moves: list[Relocation], placement: Placement) -> tuple[Relocation, 
 
 def _clearable(pool: NodePool, job: Job, cleared: int) -> Iterator[NodeState]:
     """Yield the nodes that may hold one more worker, those that lack the fewest GPUs for it first."""
-    within = pool.mask_for(job.gpu_types, job.share) & ~cleared
+    within = pool.mask_for(job.gpu_types, job.per_gpu) & ~cleared
     counts = sorted(range(len(pool.buckets)), key=lambda each: (job.gpus - each % job.gpus, each))
     for node in pool.with_free(counts, within):
         if (node.free.bit_count() // job.gpus + 1) * job.gpus <= node.allocatable.bit_count():

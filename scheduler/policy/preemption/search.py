@@ -57,7 +57,7 @@ class VictimSearch:
         self.leaf = leaf
         self.job = job
         self.rule = rule
-        self.nodes = self.state.pool.mask_for(job.gpu_types, job.share)
+        self.nodes = self.state.pool.mask_for(job.gpu_types, job.per_gpu)
         self.fits = False
         self._need = job.gpus * job.min_workers
         self._tentative = TentativeEvictions(builder)

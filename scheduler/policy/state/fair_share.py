@@ -85,7 +85,7 @@ def _service_steps(siblings: Sequence[Sibling]) -> Iterator[list[list[Claim]]]:
 
 
 def _divide_by_weight(left: int, claims: Sequence[Claim], rounded: list[Rounded]) -> int:
-    """Offer each claim its part until nobody wants less than that; return what is left."""
+    """Offer each claim its part until each claim that is left wants at least its part; return what is left."""
     cut: dict[str, Rounded] = {}
     again = True
     while again and left > 0:

@@ -10,18 +10,18 @@ from sortedcontainers import SortedList
 
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy.state.service import service_level_of
-from springtide.scheduler.resources.share import Share
+from springtide.scheduler.resources.per_gpu import PerGpu
 
 
 class PlacementConstraints(NamedTuple):
-    """All that decides whether the free GPUs hold a job; ``share`` is what it asks for with each GPU."""
+    """All that decides whether the free GPUs hold a job; ``per_gpu`` is what it asks for with each GPU."""
 
     gpus: int
     min_workers: int
     gpu_types: tuple[str, ...]
     require: str | None
     prefer: str | None
-    share: Share
+    per_gpu: PerGpu
 
     @property
     def need(self) -> int:
@@ -39,7 +39,7 @@ class PlacementConstraints(NamedTuple):
             gpu_types=self.gpu_types,
             require=self.require,
             prefer=self.prefer,
-            share=self.share,
+            per_gpu=self.per_gpu,
         )
 
 
@@ -67,7 +67,7 @@ QueueKey = tuple[int, int, float, str]
 def scheduling_class_of(job: Job) -> SchedulingClass:
     """What the job asks for."""
     constraints = PlacementConstraints(
-        job.gpus, job.min_workers, job.gpu_types, job.require, job.prefer, job.share
+        job.gpus, job.min_workers, job.gpu_types, job.require, job.prefer, job.per_gpu
     )
     return SchedulingClass(constraints, job.preemptible, service_level_of(job.attained))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from springtide.scheduler.model import WITHIN_NODES, Node, Placement, Worker
-from springtide.scheduler.resources.share import ANY_SHARE, Share
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -70,8 +70,8 @@ class NodePool:
             max((node_state.node.gpus for node_state in self.node_states), default=0) + 1
         )
         self._undo: list[tuple[NodeState, str | None, int]] = []
-        self._sizes: dict[tuple[tuple[str, ...], Share], Counter[int]] = {}
-        self._holding: dict[Share, int] = {}
+        self._sizes: dict[tuple[tuple[str, ...], PerGpu], Counter[int]] = {}
+        self._holding: dict[PerGpu, int] = {}
         self.reserved = 0
         members: list[list[int]] = [[] for _ in self.buckets]
         for node_state in self.node_states:
@@ -116,19 +116,21 @@ class NodePool:
         """The most free GPUs that one node has."""
         return max((count for count, nodes in enumerate(self.buckets) if nodes), default=0)
 
-    def mask_for(self, gpu_types: tuple[str, ...], share: Share) -> int:
-        """The nodes of these GPU types, or of all if none is named, whose GPUs come with this share."""
+    def mask_for(self, gpu_types: tuple[str, ...], per_gpu: PerGpu) -> int:
+        """The nodes of these GPU types, or of all if none is named, whose GPUs come with so much."""
         mask = 0 if gpu_types else self.all
         for gpu_type in gpu_types:
             mask |= self.types.get(gpu_type, 0)
-        return mask if share == ANY_SHARE else mask & self.holding(share)
+        return mask if per_gpu == UNSPECIFIED else mask & self.holding(per_gpu)
 
-    def holding(self, share: Share) -> int:
+    def holding(self, per_gpu: PerGpu) -> int:
         """The nodes with so many cores and so much memory for each GPU."""
-        known = self._holding.get(share)
+        known = self._holding.get(per_gpu)
         if known is None:
             nodes = (self.node_states[index] for index in bits(self.all))
-            known = self._holding[share] = mask_of(node.index for node in nodes if node.node.share.holds(share))
+            known = self._holding[per_gpu] = mask_of(
+                node.index for node in nodes if node.node.per_gpu.holds(per_gpu)
+            )
         return known
 
     def slots(self, gpus: int, within: int) -> int:
@@ -139,17 +141,17 @@ class NodePool:
             if self.buckets[count]
         )
 
-    def sizes(self, gpu_types: tuple[str, ...], share: Share) -> Counter[int]:
-        """The nodes of these types and this share, counted by their allocatable GPUs."""
-        known = self._sizes.get((gpu_types, share))
+    def sizes(self, gpu_types: tuple[str, ...], per_gpu: PerGpu) -> Counter[int]:
+        """The nodes of these types whose GPUs come with so much, counted by their allocatable GPUs."""
+        known = self._sizes.get((gpu_types, per_gpu))
         if known is None:
-            nodes = (self.node_states[index] for index in bits(self.mask_for(gpu_types, share)))
-            known = self._sizes[gpu_types, share] = Counter(node.allocatable.bit_count() for node in nodes)
+            nodes = (self.node_states[index] for index in bits(self.mask_for(gpu_types, per_gpu)))
+            known = self._sizes[gpu_types, per_gpu] = Counter(node.allocatable.bit_count() for node in nodes)
         return known
 
-    def capacity(self, gpus: int, gpu_types: tuple[str, ...], share: Share) -> int:
-        """How many workers with ``gpus`` each, of this share, would fit if nobody held or awaited anything."""
-        return sum(size // gpus * nodes for size, nodes in self.sizes(gpu_types, share).items())
+    def capacity(self, gpus: int, gpu_types: tuple[str, ...], per_gpu: PerGpu) -> int:
+        """How many workers with ``gpus`` each would fit on empty nodes whose GPUs come with so much."""
+        return sum(size // gpus * nodes for size, nodes in self.sizes(gpu_types, per_gpu).items())
 
     def mark(self) -> int:
         """A point that `roll_back` returns to."""

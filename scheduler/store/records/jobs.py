@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from springtide.scheduler.model import JobState, Placement, Reason, Spread
-from springtide.scheduler.resources.share import Share, share_of
+from springtide.scheduler.resources.per_gpu import PerGpu, per_gpu_of
 from springtide.scheduler.store.records.environments import EnvironmentRecord
 from springtide.scheduler.store.records.reruns import RerunRef
 from springtide.scheduler.store.records.sweeps import Outcome, SweepStanding, TrialRef, TrialsSpec
@@ -100,9 +100,9 @@ class JobSpec:
     """The id of the job that it is the test run of; None of any other job."""
 
     @property
-    def share(self) -> Share:
+    def per_gpu(self) -> PerGpu:
         """Cores and memory that the job asks for with each GPU; nothing in particular without GPUs."""
-        return share_of(self.cpus, self.memory, self.gpus)
+        return per_gpu_of(self.cpus, self.memory, self.gpus)
 
 
 class CountedSteps(NamedTuple):

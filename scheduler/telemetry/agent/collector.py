@@ -86,7 +86,7 @@ class Collector:
             problem = f"The kubelet's PodResources API cannot be used: {_plain(str(error))}."
         if problem != self._problem:
             self._problem = problem
-            logger.warning("%s", problem or "All is known again.")
+            logger.warning("%s", problem or "The GPUs and the pods that hold them can be read again.")
         gpus = tuple(self._gpu(device, samples[device.uuid], resources) for device in self._devices)
         return NodeReport(self._agent, gpus, tuple(pods), problem[:200])
 

@@ -14,12 +14,12 @@ from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecor
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.model import Node, Worker
-from springtide.scheduler.resources.share import ANY_SHARE, Share
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 SETTINGS = KubernetesSettings("pool", "springtide", Path("/state"), ("hub/train:1", "hub/*"), jobs_claim="jobs")
 
 
-GPU_NODE = Node("n1", 8, resource="nvidia.com/gpu", share=Share(2.0, 1 << 30))
+GPU_NODE = Node("n1", 8, resource="nvidia.com/gpu", per_gpu=PerGpu(2.0, 1 << 30))
 
 
 def spec(**more: Any) -> AttemptSpec:
@@ -38,11 +38,11 @@ def record(
     settings: KubernetesSettings = SETTINGS,
     home: str | None = None,
     resources: tuple[str, ...] = ("nvidia.com/gpu", "nvidia.com/gpu"),
-    share: Share = ANY_SHARE,
+    per_gpu: PerGpu = UNSPECIFIED,
     **more: Any,
 ) -> manifests.LaunchRecord:
     nodes = [
-        Node(f"n{place}", 8, resource=name, share=share) if name else None
+        Node(f"n{place}", 8, resource=name, per_gpu=per_gpu) if name else None
         for place, name in enumerate(resources, 1)
     ]
     return LaunchRecords(settings, None).make_record(spec(**more), "hub/train:1", home, nodes)
@@ -130,9 +130,9 @@ def test_a_pod_requests_the_cores_and_the_memory_that_its_job_asked_for() -> Non
 
 def test_the_defaults_are_no_more_than_what_the_gpus_of_the_node_come_with() -> None:
     defaults = replace(SETTINGS, cpu_per_gpu=4, memory_per_gpu=16)
-    resources = pod(defaults, share=Share(2.5, 6 << 30))["spec"]["containers"][0]["resources"]
+    resources = pod(defaults, per_gpu=PerGpu(2.5, 6 << 30))["spec"]["containers"][0]["resources"]
     assert resources["requests"] == {"nvidia.com/gpu": "2", "cpu": "5000m", "memory": "12288Mi"}
-    resources = pod(defaults, share=Share(64.0, 0))["spec"]["containers"][0]["resources"]
+    resources = pod(defaults, per_gpu=PerGpu(64.0, 0))["spec"]["containers"][0]["resources"]
     assert resources["requests"] == {"nvidia.com/gpu": "2", "cpu": "8000m", "memory": "32768Mi"}
 
 

@@ -12,7 +12,7 @@ from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.kubernetes.inventory import Inventory
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
-from springtide.scheduler.resources.share import ANY_SHARE, Share
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 GIB = 1 << 30
 NODE: dict[str, Any] = {
@@ -47,45 +47,45 @@ def pod(uid: str, phase: str = "Running", **requests: str) -> Pod:
     )
 
 
-def share(of: Inventory) -> Share:
+def per_gpu(of: Inventory) -> PerGpu:
     [found] = of.nodes({}, fresh=True)
     train = of.train_node("gpu-1")
     assert train is not None
-    assert train.share == found.share
-    return found.share
+    assert train.per_gpu == found.per_gpu
+    return found.per_gpu
 
 
 def test_each_gpu_comes_with_an_equal_part_of_what_the_node_offers_to_pods() -> None:
     pool = inventory()
     assert pool.update_node(None, node())
-    assert share(pool) == Share(7.9, 62.5 * GIB)
+    assert per_gpu(pool) == PerGpu(7.9, 62.5 * GIB)
 
 
-def test_pods_that_hold_no_gpus_take_of_all_shares_until_they_end() -> None:
+def test_pods_that_hold_no_gpus_take_from_all_gpus_until_they_end() -> None:
     pool = inventory()
     pool.update_node(None, node())
     assert pool.update_other_pod(None, pod("daemon", cpu="6", memory="9Gi"))
-    assert share(pool) == Share(7.2, 61.25 * GIB)
+    assert per_gpu(pool) == PerGpu(7.2, 61.25 * GIB)
     assert not pool.update_other_pod(None, pod("small", cpu="10m", memory="16Mi")), "less than a step"
     assert pool.update_other_pod(pod("daemon", cpu="6", memory="9Gi"), pod("daemon", "Succeeded", cpu="6"))
     assert not pool.update_other_pod(pod("daemon", "Succeeded", cpu="6"), None)
-    assert share(pool) == Share(7.9, 62.25 * GIB)
+    assert per_gpu(pool) == PerGpu(7.9, 62.25 * GIB)
     pool.update_other_pod(pod("small", cpu="10m", memory="16Mi"), None)
-    assert share(pool) == Share(7.9, 62.5 * GIB)
+    assert per_gpu(pool) == PerGpu(7.9, 62.5 * GIB)
 
 
-def test_pods_with_gpus_have_the_share_of_these() -> None:
+def test_pods_with_gpus_have_what_these_come_with() -> None:
     pool = inventory()
     pool.update_node(None, node())
     assert pool.update_other_pod(None, pod("other", cpu="8", gpu="1")), "a slot is taken"
-    assert share(pool) == Share(7.9, 62.5 * GIB)
+    assert per_gpu(pool) == PerGpu(7.9, 62.5 * GIB)
 
 
 def test_pods_that_were_there_before_their_node_was_known_count() -> None:
     pool = inventory()
     assert not pool.update_other_pod(None, pod("early", cpu="31770m"))
     pool.update_node(None, node())
-    assert share(pool).cpus == 4.0
+    assert per_gpu(pool).cpus == 4.0
 
 
 def test_a_node_that_offers_less_is_another_node() -> None:
@@ -93,22 +93,22 @@ def test_a_node_that_offers_less_is_another_node() -> None:
     pool.update_node(None, node())
     allocatable = {**NODE["status"]["allocatable"], "cpu": "32"}
     assert pool.update_node(node(), node(allocatable=allocatable))
-    assert share(pool).cpus == 4.0
+    assert per_gpu(pool).cpus == 4.0
     assert pool.update_node(node(allocatable=allocatable), node(allocatable={"nvidia.com/gpu": "8"}))
-    assert share(pool) == ANY_SHARE, "nothing is known"
+    assert per_gpu(pool) == UNSPECIFIED, "nothing is known"
 
 
 def test_something_is_left_for_a_gpu_also_of_a_full_node() -> None:
     pool = inventory()
     pool.update_node(None, node())
     pool.update_other_pod(None, pod("all", cpu="90", memory="900Gi"))
-    assert share(pool) == Share(0.1, 256 << 20)
+    assert per_gpu(pool) == PerGpu(0.1, 256 << 20)
 
 
 def test_nodes_of_the_settings_may_say_what_they_have() -> None:
     [found] = inventory(static_nodes=({"name": "a", "gpus": 4, "cpus": 10, "memory": "64Gi"},)).nodes(
         {}, fresh=True
     )
-    assert found.share == Share(2.5, 16 * GIB)
+    assert found.per_gpu == PerGpu(2.5, 16 * GIB)
     with pytest.raises(ExecutorError, match="is not an amount of memory such as 16Gi"):
         inventory(static_nodes=({"name": "a", "gpus": 4, "memory": "much"},))

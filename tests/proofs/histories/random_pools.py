@@ -10,7 +10,7 @@ from histories.world import GRACE, World
 
 from springtide.scheduler.model import Node, Order, Project, Settings, Snapshot, Surplus
 from springtide.scheduler.policy import Planner
-from springtide.scheduler.resources.share import Share
+from springtide.scheduler.resources.per_gpu import PerGpu
 
 TYPES = ("t4", "v100", "a100")
 
@@ -65,10 +65,10 @@ def of_types(nodes: tuple[Node, ...], rng: random.Random) -> tuple[Node, ...]:
     return tuple(replace(node, gpu_type=types[at % len(types)]) for at, node in enumerate(twice))
 
 
-def with_shares(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+def with_cores_and_memory(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     """The nodes, every third of which has fewer cores for each GPU and every fourth less memory."""
     return tuple(
-        replace(node, share=Share(8.0 if at % 3 else 4.0, 64.0 if at % 4 else 16.0))
+        replace(node, per_gpu=PerGpu(8.0 if at % 3 else 4.0, 64.0 if at % 4 else 16.0))
         for at, node in enumerate(nodes)
     )
 
@@ -111,7 +111,7 @@ def some_world(
     if grouped:
         nodes = in_groups(nodes, rng)
     if shared:
-        nodes = with_shares(nodes)
+        nodes = with_cores_and_memory(nodes)
     projects = some_projects(rng, sum(node.gpus for node in nodes))
     if typed:
         projects = with_tables(projects, nodes, rng)

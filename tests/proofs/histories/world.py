@@ -27,7 +27,7 @@ from springtide.scheduler.model import (
 )
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.promises import Breach, Watch, check_replay
-from springtide.scheduler.resources.share import ANY_SHARE, Share
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 from springtide.scheduler.simulate.carry_out import carried_out
 
 GRACE = 30.0
@@ -188,7 +188,7 @@ class World:
             require=self._required((b // 512) % 16),
             time_limit=600.0 * (1 + b % 7) if b % 3 == 0 else None,
             gpu_types=gpu_types or self._accepted(a // 64),
-            share=self._asked(a // 16 + b // 32),
+            per_gpu=self._asked(a // 16 + b // 32),
         )
         self.tell(JobChanged(job))
 
@@ -200,11 +200,11 @@ class World:
         first = number // 4 % len(types)
         return types[first:] + types[:first] if number % 4 == 1 else (types[first],)
 
-    def _asked(self, number: int) -> Share:
+    def _asked(self, number: int) -> PerGpu:
         """What comes with GPUs of some nodes only for a third of the jobs of a pool that knows what nodes have."""
-        if all(node.share == ANY_SHARE for node in self.nodes):
-            return ANY_SHARE
-        return (Share(6.0, 8.0), Share(2.0, 60.0), Share(6.0, 60.0), Share(4.0, 16.0), *[ANY_SHARE] * 5)[
+        if all(node.per_gpu == UNSPECIFIED for node in self.nodes):
+            return UNSPECIFIED
+        return (PerGpu(6.0, 8.0), PerGpu(2.0, 60.0), PerGpu(6.0, 60.0), PerGpu(4.0, 16.0), *[UNSPECIFIED] * 5)[
             number % 9
         ]
 

@@ -40,7 +40,7 @@ function drawNode(node, readings, drains, now) {
     percentWords(meanUse(holding.map(({ uuid }) => readings.get(uuid)))),
     h("span", { key: "free", class: "st-one-line" }, freeWords(node.free)),
     takesWords(node, now),
-    [h("span", { key: "labels" }, labels || "–"), node.limits && h("div", { key: "limits", class: "st-muted" }, `Limits of a job: ${clean(node.limits)}`), shareWords(node) && h("div", { key: "share", class: "st-muted", "data-testid": "node-share" }, shareWords(node))],
+    [h("span", { key: "labels" }, labels || "–"), node.limits && h("div", { key: "limits", class: "st-muted" }, `Limits of a job: ${clean(node.limits)}`), eachGpuWords(node) && h("div", { key: "each-gpu", class: "st-muted", "data-testid": "node-each-gpu" }, eachGpuWords(node))],
   ];
   return h(
     "tr",
@@ -54,7 +54,7 @@ function cell(head, content) {
 }
 
 /** What each GPU of a node comes with: `Each GPU comes with 8 cores and 64 GiB of memory`; empty where unknown. */
-function shareWords({ cpus_per_gpu: cores, memory_per_gpu: memory }) {
+function eachGpuWords({ cpus_per_gpu: cores, memory_per_gpu: memory }) {
   const parts = [cores && `${cores} ${cores === 1 ? "core" : "cores"}`, memory && `${binarySize(memory)} of memory`].filter(Boolean);
   return parts.length > 0 && `Each GPU comes with ${parts.join(" and ")}`;
 }

@@ -42,6 +42,7 @@ class NodeAgents:
         self._started = AsyncExitStack()
         self._reports: dict[str, NodeReport] = {}
         self._owners: dict[str, str] = {}
+        self._disputed: dict[str, list[str]] = {}
         self._answered: set[str] = set()
         self._slots: dict[str, dict[int, str]] = {}
         self._moved: set[str] = set()
@@ -79,12 +80,15 @@ class NodeAgents:
         for host, report in sorted(self._reports.items()):
             for gpu in report.gpus:
                 claims[gpu.uuid].append(host)
-        owners = {}
-        for uuid, hosts in claims.items():
-            before = self._owners.get(uuid, "")
-            owners[uuid] = before if before in hosts else hosts[0]
-            if len(hosts) > 1:
-                log.warning("%s all tell of the GPU %s; it counts as one of %s", hosts, uuid, owners[uuid])
+        owners = {
+            uuid: before if (before := self._owners.get(uuid, "")) in hosts else hosts[0]
+            for uuid, hosts in claims.items()
+        }
+        disputed = {uuid: hosts for uuid, hosts in claims.items() if len(hosts) > 1}
+        for uuid, hosts in disputed.items():
+            if hosts != self._disputed.get(uuid):
+                log.warning("The GPU %s is reported by %s; it counts as one of %s", uuid, hosts, owners[uuid])
+        self._disputed = disputed
         return owners
 
     def _gpus(self, host: str) -> list[ReportedGpu]:
@@ -156,8 +160,8 @@ class NodeAgents:
     def samples(self) -> list[GpuSample]:
         """Return the readings of the GPUs whose agents answered, except those whose slot has changed just now.
 
-        Nobody knows who held these in the time that the readings are for. Their Xid errors come with the next
-        ones.
+        It is not known which job held these in the time that the readings are for. Their Xid errors come with the
+        next ones.
         """
         shown = {gpu for slots in self._slots.values() for gpu in slots.values()} - self._moved
         return [

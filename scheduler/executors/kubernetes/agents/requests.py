@@ -87,4 +87,4 @@ class AgentRequests:
             return
         self._wrong[node] = why
         name = f"The agent of the node {node}" if node else "Agents"
-        log.warning("%s: %s", name, why) if why else log.info("%s: all is well again", name)
+        log.warning("%s: %s", name, why) if why else log.info("%s: answers again", name)

@@ -21,7 +21,7 @@ from springtide.scheduler.executors.kubernetes.settings import KubernetesSetting
 from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.kube import Object
 from springtide.scheduler.model import Worker
-from springtide.scheduler.resources.share import ANY_SHARE, Share
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 JOB_ROOT = PurePosixPath("/springtide/job")
 PROGRAM = PurePosixPath("/springtide/program")
@@ -46,7 +46,7 @@ class LaunchRecord:
     ``image`` is the image of its pods, ``home`` the volume claim of its user's home (None: no home), ``program``
     the supervisor's path in the volume of jobs, ``digest`` identifies all of these. ``resources``
     are the extended resources of the workers' GPUs in the order of the placement, empty in records of earlier
-    versions. ``shares`` are the cores and the memory that each of those GPUs comes with, as far as they are known.
+    versions. ``per_gpu`` is what each GPU of a worker comes with, by worker, as far as they are known.
     ``bound`` says that pods with GPUs are created on their nodes; otherwise the cluster binds them.
     """
 
@@ -56,7 +56,7 @@ class LaunchRecord:
     program: str
     digest: str
     resources: tuple[str, ...] = ()
-    shares: tuple[Share, ...] = ()
+    per_gpu: tuple[PerGpu, ...] = ()
     bound: bool = False
 
     @property
@@ -271,27 +271,27 @@ def _resources(record: LaunchRecord, index: int, settings: KubernetesSettings) -
     That part is at most what the GPUs come with on their node, so that the other GPUs stay usable.
     """
     spec, gpus = record.spec, len(record.spec.placement[index].gpus)
-    share = record.shares[index] if record.shares else ANY_SHARE
+    per_gpu = record.per_gpu[index] if record.per_gpu else UNSPECIFIED
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
     if gpus:
         resource = record.resources[index] if record.resources else settings.gpu_resources[0]
         requests[resource] = limits[resource] = str(gpus)
-    milli = round(spec.cpus * 1000) or _default(settings.cpu_per_gpu, share.cpus, gpus, 1000)
+    milli = round(spec.cpus * 1000) or _default(settings.cpu_per_gpu, per_gpu.cpus, gpus, 1000)
     if milli:
         requests["cpu"] = f"{milli}m"
-    mib = _default(settings.memory_per_gpu, share.memory / (1 << 30), gpus, 1024)
+    mib = _default(settings.memory_per_gpu, per_gpu.memory / (1 << 30), gpus, 1024)
     if spec.memory or mib:
         requests["memory"] = limits["memory"] = str(spec.memory) if spec.memory else f"{mib}Mi"
     return {"requests": requests, "limits": limits}
 
 
-def _default(per_gpu: float | None, share: float, gpus: int, parts: int) -> int:
-    """Return the default of a worker in ``parts`` of the unit of ``per_gpu`` and ``share``, 0 without one."""
-    if not per_gpu:
+def _default(chosen: float | None, most_per_gpu: float, gpus: int, parts: int) -> int:
+    """Return the default of a worker in ``parts`` of the unit of the others, 0 where nothing is ``chosen``."""
+    if not chosen:
         return 0
-    most = floor(share * parts * gpus) if share and gpus else inf
-    return int(min(round(per_gpu * parts) * max(1, gpus), most))
+    most = floor(most_per_gpu * parts * gpus) if most_per_gpu and gpus else inf
+    return int(min(round(chosen * parts) * max(1, gpus), most))
 
 
 def _mounts(record: LaunchRecord, settings: KubernetesSettings) -> list[Object]:

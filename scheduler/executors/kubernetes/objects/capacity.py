@@ -6,11 +6,12 @@ leave of its node. Parts are whole steps, so that a small pod changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+
+from kubernetes.utils.quantity import parse_quantity
 
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
-from springtide.scheduler.resources import quantities
-from springtide.scheduler.resources.share import ANY_SHARE, Share
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 CORES_STEP = 100
 """Step of the cores of one GPU, in thousandths."""
@@ -22,7 +23,7 @@ Amounts = tuple[int, int]
 NOTHING: Amounts = (0, 0)
 
 
-class HostProcessing:
+class HostCapacity:
     """What the nodes of the cluster have, and what pods other than jobs request there."""
 
     def __init__(self) -> None:
@@ -41,14 +42,14 @@ class HostProcessing:
                 more = _requests(pod)
                 self._others[pod.spec.node_name] = (cpus + sign * more[0], memory + sign * more[1])
 
-    def share(self, host: str, gpus: int) -> Share:
+    def per_gpu(self, host: str, gpus: int) -> PerGpu:
         """Return what each of the ``gpus`` GPUs of a node comes with, at least one step of what is known."""
         whole, others = self._whole.get(host, NOTHING), self._others.get(host, NOTHING)
         if not gpus or whole == NOTHING:
-            return ANY_SHARE
+            return UNSPECIFIED
         cpus = max(1, (whole[0] - others[0]) // gpus // CORES_STEP) * CORES_STEP / 1000 if whole[0] else 0.0
         memory = max(1, (whole[1] - others[1]) // gpus // MEMORY_STEP) * MEMORY_STEP if whole[1] else 0
-        return Share(cpus, memory)
+        return PerGpu(cpus, memory)
 
 
 def _requests(pod: Pod) -> Amounts:
@@ -57,13 +58,4 @@ def _requests(pod: Pod) -> Amounts:
 
 
 def _amounts(given: Mapping[str, str | float]) -> Amounts:
-    cpus = _read(quantities.cores, given.get("cpu", 0))
-    return round(cpus * 1000), int(_read(quantities.memory, given.get("memory", 0)))
-
-
-def _read(parse: Callable[[object], float], quantity: str | float) -> float:
-    """Return a quantity of the cluster's API, 0 if it is written in a way that only machines use."""
-    try:
-        return parse(quantity)
-    except ValueError:
-        return 0
+    return round(1000 * parse_quantity(given.get("cpu", 0))), int(parse_quantity(given.get("memory", 0)))

@@ -1,0 +1,129 @@
+"""Lists of jobs: filtered, searched, sorted and in pages, on SQLite and on PostgreSQL alike."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from store_records import ended, job
+
+from springtide.scheduler.model import JobState
+from springtide.scheduler.store import (
+    ORDERS,
+    Store,
+    position,
+)
+from springtide.scheduler.store.records import (
+    JobQuery,
+    WriteBatch,
+)
+from springtide.scheduler.wire import MAX_TAGS_BYTES
+
+
+def test_jobs_are_listed_newest_first_as_asked(store: Store) -> None:
+    store.commit(
+        WriteBatch(
+            new_jobs=[
+                job(1),
+                job(2, user="joe", project="speech"),
+                job(3, project="speech"),
+                ended(job(4)),
+                job(5, user="jemma"),
+            ]
+        )
+    )
+
+    def listed(before: int | None = None, limit: int = 10, **query: Any) -> list[int]:
+        after = None if before is None else (-before, -before)
+        return [one.spec.seq for one in store.jobs(JobQuery(**query), after, limit)]
+
+    assert listed() == [5, 4, 3, 2, 1]
+    assert listed(limit=2) == [5, 4]
+    assert listed(before=4) == [3, 2, 1]
+    assert listed(user="susan") == [4, 3, 1]
+    assert listed(project="speech") == [3, 2]
+    assert listed(states=frozenset({"succeeded"})) == [4]
+    assert listed(viewer="joe") == [2]
+    assert listed(viewer="joe", viewer_projects=("vision",)) == [5, 4, 2, 1]
+    assert listed(viewer="joe", viewer_projects=("vision",), user="jemma") == [5]
+
+
+ORDERED = {
+    "running": [2, 1, 3, 5, 4],
+    "-running": [4, 5, 3, 1, 2],
+    "newest": [5, 4, 3, 2, 1],
+    "-newest": [1, 2, 3, 4, 5],
+    "name": [1, 3, 5, 4, 2],
+    "gpus": [1, 2, 4, 5, 3],
+    "-gpus": [3, 5, 4, 2, 1],
+    "user": [5, 2, 1, 3, 4],
+    "project": [2, 3, 1, 4, 5],
+}
+
+
+@pytest.fixture
+def five(store: Store) -> Store:
+    """A store with five jobs: the second runs, the last two have ended."""
+    running = job(2, user="joe", project="speech", name="zebra", tags=("baseline", "lr-0.1")).with_standing(
+        state=JobState.RUNNING
+    )
+    jobs = [
+        job(1, name="alpha 100%", tags=("Größe",)),
+        running.with_standing(state=JobState.RUNNING),
+        job(3, project="speech", name="bert", gpus=8, workers=2, submitted=500.0, tags=("baseline-2",)),
+        ended(job(4, name="digits_1")),
+        ended(job(5, user="jemma", name="cat", gpus=4)),
+    ]
+    store.commit(WriteBatch(new_jobs=jobs))
+    return store
+
+
+@pytest.mark.parametrize("order", ORDERED)
+def test_jobs_come_page_after_page_in_every_order(five: Store, order: str) -> None:
+    query = JobQuery(order=order)
+    seen: list[int] = []
+    after = None
+    while page := five.jobs(query, after, 2):
+        seen += [one.spec.seq for one in page]
+        after = position(order, page[-1])
+    assert seen == ORDERED[order]
+    assert {name.removeprefix("-") for name in ORDERED} == set(ORDERS)
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ({"search": "DIGITS"}, [4]),
+        ({"search": "100%"}, [1]),
+        ({"search": "s_1"}, [4]),
+        ({"search": "speech z"}, [2]),
+        ({"search": "job3"}, [3]),
+        ({"search": "JEMMA bert"}, []),
+        ({"search": "jemma CAT"}, [5]),
+        ({"search": "größe"}, [1]),
+        ({"search": "GRößE"}, [1]),
+        ({"search": "nothing"}, []),
+        ({"since": 500.0}, [3]),
+        ({"search": "BASELINE", "order": "name"}, [3, 2]),
+        ({"tag": "baseline"}, [2]),
+        ({"tag": "lr-0.1", "order": "running"}, [2]),
+        ({"tag": "Baseline"}, []),
+        ({"tag": "%"}, []),
+    ],
+)
+def test_jobs_are_searched(five: Store, query: dict[str, Any], found: list[int]) -> None:
+    assert [one.spec.seq for one in five.jobs(JobQuery(**query), None, 10)] == found
+
+
+def test_the_longest_texts_of_a_job_fit_into_the_index_of_lists(store: Store) -> None:
+    hard_to_compress = random.Random(1)
+
+    def text_of(length: int) -> str:
+        return "".join(chr(hard_to_compress.randrange(0x1F300, 0x1F5FF)) for _ in range(length))
+
+    tags = tuple(text_of(MAX_TAGS_BYTES // 80) for _ in range(20))
+    store.commit(
+        WriteBatch(new_jobs=[job(1, user=text_of(255), project=text_of(64), name=text_of(128), tags=tags)])
+    )
+    assert [one.spec.tags for one in store.jobs(JobQuery(tag=tags[-1]), None, 10)] == [tags]
