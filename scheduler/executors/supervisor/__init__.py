@@ -7,7 +7,7 @@ only the standard library and that directory, and reads no file that a user can 
 - ``spec.json``: what to run, complete; the supervisor decides nothing.
 - ``supervisor.json``: its pid, start time and boot id, on disk before the job is executed; then the workers' pids.
 - ``run_time``: how long the workers have run so far, in seconds, for a machine that loses power; not in a pod.
-- ``pause``, ``kill``: requests; SIGTERM makes it read them.
+- ``pause``, ``kill``: requests; SIGTERM makes it read them. A pod that pauses reads them each second.
 - ``log.<rank>``: the output of the workers, capped.
 - ``exit.json``: how the attempt ended, written by rename when every process that it started has ended.
 

@@ -23,6 +23,8 @@ KILL_AFTER = 5.0
 """Time between SIGTERM and SIGKILL where no grace period applies, in seconds."""
 REQUESTS = ("kill", "pause")
 """The requests for an attempt, the stronger one first."""
+RELOOK = 1.0
+"""Interval at which a pausing pod looks for a request to kill, in seconds: containerd sends SIGTERM only once."""
 RESCAN = 0.02
 """First interval at which processes that survived SIGKILL are killed again, in seconds."""
 RESERVED = 4096
@@ -209,7 +211,9 @@ class Supervisor:
             self._end(KILL_AFTER)
 
     def _wait(self, due: float | None = None) -> None:
-        times = [at for at in (self.deadline, self.record_at, self.disk.due, due) if at is not None]
+        pausing = self.pod and self.asked == "pause"
+        look_again = time.monotonic() + RELOOK if pausing else None
+        times = [at for at in (self.deadline, self.record_at, self.disk.due, due, look_again) if at is not None]
         timeout = max(0.0, min(times) - time.monotonic()) * 1000 + 1 if times else None
         for file, _ in self.poll.poll(timeout):
             if file == self.wake:
@@ -217,6 +221,8 @@ class Supervisor:
                 self._read_requests()
             else:
                 self._copy(file)
+        if pausing:
+            self._read_requests()
 
     def _read_signals(self) -> None:
         """Read the signals; in a pod, SIGTERM without a request is the kubelet's and requests a pause."""

@@ -150,6 +150,20 @@ def test_a_request_to_kill_is_not_taken_for_a_pause(in_pod: Callable[..., InPod]
     assert json.loads((pod.directory / "exit.0.json").read_text())["paused"] is False
 
 
+def test_a_request_to_kill_ends_a_pause_without_a_second_signal(in_pod: Callable[..., InPod]) -> None:
+    """Containerd signals a container once, however often it is stopped."""
+    pod = in_pod(STUBBORN, grace=600.0)
+    record = json.loads((pod.directory / "spec.json").read_text())
+    (pod.directory / "spec.json").write_text(json.dumps(record | {"kill_after": 0.1}))
+    process = pod.start()
+    pod.ready()
+    process.send_signal(signal.SIGTERM)
+    until((pod.directory / "pause").exists, "the pause is requested")
+    (pod.directory / "kill").touch()
+    assert process.wait(60) == 137
+    assert (pod.told(137).signal, pod.told(137).killed) == (9, True)
+
+
 def test_a_program_that_is_not_there_is_refused_in_words(in_pod: Callable[..., InPod]) -> None:
     pod = in_pod("pass")
     record = json.loads((pod.directory / "spec.json").read_text())

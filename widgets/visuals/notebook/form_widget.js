@@ -6,7 +6,7 @@ import { renderJobForm } from "../views/job_form.js";
 
 const KERNEL_ANSWER_MS = 30000;
 const NEWS_EVERY_MS = 20000;
-const SILENT_KERNEL = "The kernel of this form does not answer: it is busy, or it was restarted. Run the cell again for a form that works.";
+const UNANSWERED = "The kernel of this form does not answer: it is busy, or it was restarted. Run the cell again for a form that works.";
 
 export const formWidget = {
   initialize({ model }) {
@@ -48,7 +48,7 @@ function kernelBackend(model) {
     const number = (asked += 1);
     const { value, error, field } = await new Promise((resolve) => {
       waiting.set(number, resolve);
-      setTimeout(() => hear({ number, answer: { error: SILENT_KERNEL } }), KERNEL_ANSWER_MS);
+      setTimeout(() => hear({ number, answer: { error: UNANSWERED } }), KERNEL_ANSWER_MS);
       model.send({ number, ask: question });
     });
     if (error) throw Object.assign(new Error(error), { field });
