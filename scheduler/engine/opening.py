@@ -30,6 +30,8 @@ from springtide.scheduler.engine.loop.tick import TickBuilder
 from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.placements.placements import Placements
+from springtide.scheduler.engine.placements.slow_nodes import NodeSpeeds
+from springtide.scheduler.engine.requests.drains import drain_slow
 from springtide.scheduler.engine.requests.idempotency import IdempotencyLookup
 from springtide.scheduler.engine.requests.launch_specs import LaunchSpecs
 from springtide.scheduler.engine.requests.outputs import Outputs
@@ -183,7 +185,8 @@ def _compose(
     usage: dict[str, wire.JobUsage] = {}
     workspaces: dict[WorkspaceKey, float] = {}
     jobs = JobLookup(state, store)
-    placements = Placements(nodes, explores=settings.explore_placements)
+    node_speeds = NodeSpeeds(settings.faults.slow_ratio if settings.faults.enabled else None)
+    placements = Placements(nodes, explores=settings.explore_placements, node_speeds=node_speeds)
     read_model = ReadModel(
         state,
         nodes,
@@ -216,7 +219,14 @@ def _compose(
             stats=stats,
             store=store,
             mailbox=mailbox,
-            ticks=TickBuilder(state, nodes, planner, settings, stats),
+            ticks=TickBuilder(
+                state,
+                nodes,
+                planner,
+                settings,
+                stats,
+                first=lambda transaction: drain_slow(transaction, node_speeds),
+            ),
             inventory=InventoryReader(executor, mailbox.post, jitter=jitter),
             actuator=actuator,
             read_model=read_model,

@@ -1,10 +1,20 @@
-"""Faults of GPUs, and what is told to administrators of them."""
+"""Faults of GPUs and of nodes, and what is told to administrators of them."""
 
 from __future__ import annotations
 
 from springtide.scheduler.sentences.decisions import quoted_name
-from springtide.scheduler.sentences.sentence import Params, Sentences, Table, cause, change, follows, number, state
-from springtide.scheduler.wording import count
+from springtide.scheduler.sentences.sentence import (
+    Params,
+    Sentences,
+    Table,
+    cause,
+    change,
+    follows,
+    number,
+    real,
+    state,
+)
+from springtide.scheduler.wording import amount, count
 
 
 def _xid(p: Params) -> Sentences:
@@ -31,14 +41,30 @@ def _faulty(p: Params) -> Sentences:
 
 
 def _node_drained(p: Params) -> Sentences:
-    yield state(f"The node {quoted_name(p, 'node')} has a faulty GPU and was drained.")
+    yield state(f"The node {quoted_name(p, 'node')} was drained.")
 
 
-def _node_what_to_do(_: Params) -> Sentences:
-    yield follows(
-        "Nothing new starts on the node; a job that held the GPU goes on elsewhere, others run to their end."
+def _slow_node(p: Params) -> Sentences:
+    known = (
+        f"by {count(number(p, 'works'), 'kind')} of jobs"
+        if p.get("works")
+        else f"by {count(number(p, 'runs'), 'run')} on it and {number(p, 'other_runs')} elsewhere"
     )
-    yield change("Reset or replace the GPU, then undrain the node on the page of the pool.")
+    times = amount(round(real(p, "times"), 2))
+    yield cause(f"The same jobs took {times} times as long on it as on other nodes with the same GPUs, {known}.")
+
+
+def _node_what_to_do(p: Params) -> Sentences:
+    if p.get("finish"):
+        yield follows(
+            "Nothing new starts on it; a job that held the GPU goes on elsewhere, others run to their end."
+        )
+        yield change("Reset or replace the GPU, then undrain the node on the page of the pool.")
+    else:
+        yield follows("Nothing new starts on it; its jobs go on elsewhere.")
+        yield change(
+            "Find what slows it, such as heat or other programs, then undrain it on the page of the pool."
+        )
 
 
 def _what_to_do(_: Params) -> Sentences:
@@ -51,6 +77,7 @@ FAULTS: Table = {
     "gpu-ecc": _ecc,
     "gpu-lost": _lost,
     "faulty-gpu": _faulty,
+    "slow-node": _slow_node,
     "notify-gpu-drained": _drained,
     "notify-node-drained": _node_drained,
     "notify-node-drained-next": _node_what_to_do,

@@ -36,15 +36,17 @@ HARDWARE_XIDS: Mapping[int, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class FaultRules:
-    """Which readings count as a fault. A GPU that the driver has lost always counts.
+    """What counts as a fault. A GPU that the driver has lost always counts.
 
     ``xids`` are the Xid errors that count. A new uncorrected ECC error counts once there are ``ecc_errors`` since
-    the driver was loaded, or never if that is 0. Nothing counts unless ``enabled``.
+    the driver was loaded, or never if that is 0. A node counts as slow on which works take ``slow_ratio`` times as
+    long as on others with the same GPUs. Nothing counts unless ``enabled``.
     """
 
     enabled: bool = True
     xids: frozenset[int] = frozenset(HARDWARE_XIDS)
     ecc_errors: int = 1
+    slow_ratio: float | None = 1.5
 
 
 def fault(before: GpuSample | None, after: GpuSample, rules: FaultRules) -> Reason | None:

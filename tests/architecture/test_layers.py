@@ -138,6 +138,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "cores_and_memory": (),
         "requests": (
             "state",
+            "placements",
             "idle",
             "sweeps",
             "test_runs",

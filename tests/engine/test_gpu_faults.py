@@ -133,7 +133,7 @@ async def test_where_nodes_give_out_their_gpus_the_node_is_drained_and_other_job
     assert (drain.by, drain.finish, drain.why) == ("springtide", True, why)
     assert drained(pool) == {}
     [told] = await mails(pool, "admin")
-    begin = f"The node train has a faulty GPU and was drained. {why} Nothing new starts on the node;"
+    begin = f"The node train was drained. {why} Nothing new starts on it;"
     assert told.startswith(begin)
     await read(pool, GpuSample(bad.uuid, ecc_uncorrected=3))
     assert len(await mails(pool, "admin")) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traitlets import Bool, HasTraits, Integer, List
+from traitlets import Bool, Float, HasTraits, Integer, List
 
 from springtide.scheduler.telemetry.faults import HARDWARE_XIDS, FaultRules
 
@@ -27,6 +27,16 @@ class FaultTraits(HasTraits):
         "0: none does.",
     ).tag(config=True)
 
+    slow_node_ratio = Float(
+        1.5,
+        min=1.1,
+        allow_none=True,
+        help="A node on which the same jobs took so many times as long as on at least two others with the same "
+        "GPUs is drained, if chance is ruled out; None: no node is. Only with `drain_faulty_gpus`.",
+    ).tag(config=True)
+
     def fault_rules(self) -> FaultRules:
         """Return the rules that the settings describe."""
-        return FaultRules(self.drain_faulty_gpus, frozenset(self.fault_xids), self.fault_ecc_errors)
+        return FaultRules(
+            self.drain_faulty_gpus, frozenset(self.fault_xids), self.fault_ecc_errors, self.slow_node_ratio
+        )

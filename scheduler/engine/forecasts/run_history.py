@@ -30,6 +30,7 @@ class RunHistory:
         if not self._loaded.is_set():
             self._learned.add(job.id)
         self._add(job)
+        self._placements.compare_nodes(job)
 
     def _add(self, job: JobRecord) -> None:
         if job.is_sweep or job.spec.tests is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -101,16 +101,27 @@ class Tick:
 
 
 class TickBuilder:
-    """Builds ticks from what has arrived. Commits nothing and has no effects on the executor."""
+    """Builds ticks from what has arrived. Commits nothing and has no effects on the executor.
+
+    ``first`` is what each transaction begins with: what the pool decides by itself, without a plan.
+    """
 
     def __init__(
-        self, state: State, nodes: ObservedNodes, planner: JournaledPlanner, settings: EngineSettings, stats: Stats
+        self,
+        state: State,
+        nodes: ObservedNodes,
+        planner: JournaledPlanner,
+        settings: EngineSettings,
+        stats: Stats,
+        *,
+        first: Callable[[Transaction], None],
     ) -> None:
         self.state = state
         self.nodes = nodes
         self.planner = planner
         self._settings = settings
         self._stats = stats
+        self._first = first
         self._sweeps_due: Collection[str] = ()
         self._projects_due: Collection[str] = ()
         self._examine_all()
@@ -142,6 +153,7 @@ class TickBuilder:
         error and changes nothing. Raises whatever the state of jobs and sweeps raises that no request has changed.
         """
         tick = Tick(Transaction(self.state, self.nodes, now), due=list(due))
+        self._first(tick.transaction)
         for observation in observations:
             try:
                 self._observe(tick, observation, ended)

@@ -41,7 +41,7 @@ def faults(transaction: Transaction) -> list[Fault]:
             f"{name}.{record.since:.0f}",
             Reason("notify-node-drained", {"node": name}),
             record.why,
-            Reason("notify-node-drained-next"),
+            Reason("notify-node-drained-next", {"finish": record.finish}),
         )
         for name, record in transaction.drains.items()
         if record and record.by == POOL

@@ -17,19 +17,26 @@ SIGNIFICANCE = 0.05
 """Maximum probability that placements which are equally fast are told apart."""
 
 
-def times_as_fast(faster: Sequence[float], slower: Sequence[float]) -> float | None:
+def times_as_fast(
+    faster: Sequence[float],
+    slower: Sequence[float],
+    notable: float = NOTABLE_RATIO,
+    significance: float = SIGNIFICANCE,
+) -> float | None:
     """Return how many times as fast the first runs were, by their medians; None if that may be chance.
 
-    Both are speeds of runs, at least `MIN_RUNS` each. The rank-sum test of Mann and Whitney ("On a test of whether
-    one of two random variables is stochastically larger than the other", Annals of Mathematical Statistics 18,
-    1947), one-sided, in the normal approximation with its correction for continuity, has to tell them apart: of
-    three runs each, all of one have to be faster than all of the other. It assumes nothing of how speeds vary, and
-    a few runs beside a busy neighbour do not change its result.
+    None, too, if they were less than ``notable`` times as fast. Both are speeds of runs, at least `MIN_RUNS` each.
+
+    The rank-sum test of Mann and Whitney ("On a test of whether one of two random variables is stochastically
+    larger than the other", Annals of Mathematical Statistics 18, 1947), one-sided, in the normal approximation
+    with its correction for continuity, has to tell them apart: of three runs each, all of one have to be faster
+    than all of the other. It assumes nothing of how speeds vary, and a few runs beside a busy neighbour do not
+    change it.
     """
     if min(len(faster), len(slower)) < MIN_RUNS:
         return None
     ratio = median(faster) / median(slower)
-    return ratio if ratio >= NOTABLE_RATIO and _chance(faster, slower) <= SIGNIFICANCE else None
+    return ratio if ratio >= notable and _chance(faster, slower) <= significance else None
 
 
 def _chance(faster: Sequence[float], slower: Sequence[float]) -> float:
@@ -40,20 +47,22 @@ def _chance(faster: Sequence[float], slower: Sequence[float]) -> float:
     return 1.0 - NormalDist().cdf((wins - pairs / 2 - 0.5) / deviation)
 
 
-def usually_times_as_fast(ratios: Collection[float]) -> float | None:
+def usually_times_as_fast(
+    ratios: Collection[float], notable: float = NOTABLE_RATIO, significance: float = SIGNIFICANCE
+) -> float | None:
     """Return how many times as fast works usually are in one placement, None if that may be chance.
 
     Each ratio is of the speeds of one work in two placements, so that works which are fast anywhere do not count
     for the placement that they happened to have. The sign test (Dixon and Mood, "The statistical sign test",
     Journal of the American Statistical Association 41, 1946), one-sided, has to agree: all of five works, or seven
-    of eight, are faster. The result is the median of the ratios.
+    of eight, are faster. The result is the median of the ratios, None below ``notable``.
     """
     if not ratios:
         return None
     usual, faster = median(ratios), sum(ratio > 1 for ratio in ratios)
     n = len(ratios)
     chance = sum(math.comb(n, wins) for wins in range(faster, n + 1)) / 2**n
-    return usual if usual >= NOTABLE_RATIO and chance <= SIGNIFICANCE else None
+    return usual if usual >= notable and chance <= significance else None
 
 
 def best_size(speeds: Mapping[S, float], gpus: Mapping[S, int]) -> S:

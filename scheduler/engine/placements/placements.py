@@ -10,8 +10,9 @@ from springtide.scheduler.engine.placements.slow import (
     slow_by_same_work,
     untried_spread,
 )
+from springtide.scheduler.engine.placements.slow_nodes import NodeSpeeds
 from springtide.scheduler.engine.placements.speed import Placed, speed_of, work_of
-from springtide.scheduler.engine.placements.statistics import PlacementStats
+from springtide.scheduler.engine.placements.statistics import Measured, PlacementStats
 from springtide.scheduler.engine.placements.topology import Topology
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.model import Node, Spread
@@ -21,11 +22,15 @@ from springtide.scheduler.store.records import AttemptRecord, JobRecord, JobSpec
 class Placements:
     """Learns how fast attempts were where they were placed, and compares; ``nodes`` are the nodes as observed.
 
-    With ``explores`` jobs are placed by a spread that is rarely known, until it can be compared.
+    With ``explores`` jobs are placed by a spread that is rarely known, until it can be compared. ``node_speeds``
+    compares nodes, by jobs that end while the service runs.
     """
 
-    def __init__(self, nodes: ObservedNodes, *, explores: bool = False) -> None:
+    def __init__(
+        self, nodes: ObservedNodes, *, explores: bool = False, node_speeds: NodeSpeeds | None = None
+    ) -> None:
         self.stats = PlacementStats()
+        self.node_speeds = node_speeds or NodeSpeeds(None)
         self._nodes = nodes
         self._explores = explores
         self._topology: tuple[tuple[Node, ...], Topology] | None = None
@@ -37,6 +42,22 @@ class Placements:
             placed = None if speed is None else self._placed(job.spec, attempt)
             if speed is not None and placed is not None:
                 self.stats.add(work_of(job.spec), placed, speed)
+
+    def compare_nodes(self, job: JobRecord) -> None:
+        """Add the attempts of a job that has just ended to what is known of single nodes."""
+        for attempt in job.attempts:
+            speed = speed_of(job, attempt)
+            node = None if speed is None else self._only_node(attempt)
+            placed = None if node is None else self._placed(job.spec, attempt)
+            if node is not None and speed is not None and placed is not None:
+                model = node.devices[0].name if node.devices else ""
+                key = (work_of(job.spec), Measured(placed, speed.measure), model)
+                self.node_speeds.add(node.name, key, speed.per_second)
+
+    def _only_node(self, attempt: AttemptRecord) -> Node | None:
+        """Return the node of an attempt, None if it had several or the node is not there any more."""
+        names = {worker.node for worker in attempt.placement}
+        return next((node for node in self._nodes.all if node.name in names), None) if len(names) == 1 else None
 
     def slow(self, job: JobRecord) -> SlowPlacement | None:
         """Return that a running job would be faster with another spread; None if that is not known.

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 
 from springtide.scheduler import sentences, wire, wording
 from springtide.scheduler.engine import messages
+from springtide.scheduler.engine.placements.slow_nodes import NodeSpeeds
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.line_without_gpus import out_of_service
 from springtide.scheduler.engine.state.transaction import Transaction
@@ -55,6 +56,23 @@ def _drain_node_of(transaction: Transaction, node: Node, gpu: Gpu, fault: str) -
     if node.environment is Environment.TRAIN:
         reason = messages.gpu_drained(gpu.index, node.name, "", fault)
         _pause(transaction, reason, lambda worker: worker.node == node.name and gpu.index in worker.gpus)
+
+
+def drain_slow(transaction: Transaction, speeds: NodeSpeeds) -> None:
+    """Drain nodes that are slower than their equals; their jobs go on elsewhere.
+
+    Of the train nodes of one GPU type the pool itself drains at most a tenth, or one: what slows more than that
+    at a time is not the hardware of single nodes.
+    """
+    slow = speeds.slow(transaction.all_drains().keys())
+    for node in transaction.nodes.train() if slow else ():
+        if node.name not in slow:
+            continue
+        equals = {each.name for each in transaction.nodes.train() if each.gpu_type == node.gpu_type}
+        drained = [record for name, record in transaction.all_drains().items() if name in equals]
+        if sum(record.by == POOL for record in drained) < max(1, len(equals) // 10):
+            why = sentences.text(Reason("slow-node", slow[node.name]._asdict()))
+            _drain_node(transaction, node, DrainRecord(node.name, POOL, transaction.now, why))
 
 
 def undrain(transaction: Transaction, request: wire.UndrainRequest, by: str) -> None:
