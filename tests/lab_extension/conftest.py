@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from browser import PATIENCE_S, running_browser
+from browser import PATIENCE_S, heard, running_browser
 from failures import has_failed
 from lab_bench import Lab
 from playwright.sync_api import Browser, BrowserContext
@@ -64,10 +64,24 @@ def window(browser: Browser) -> Iterator[BrowserContext]:
     window.close()
 
 
+@pytest.fixture(scope="session")
+def wrong(window: BrowserContext) -> list[str]:
+    """What goes wrong in the tabs of the window."""
+    return heard(window)
+
+
 @pytest.fixture
-def context(window: BrowserContext, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
-    """A browser window that is empty at first; its tabs are photographed when the test has failed."""
+def context(
+    window: BrowserContext, wrong: list[str], tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[BrowserContext]:
+    """A browser window that is empty at first; its tabs are photographed when the test has failed.
+
+    What went wrong in them is printed then.
+    """
+    wrong.clear()
     yield window
+    if has_failed(request.node):
+        print(*wrong, sep="\n")
     window.set_offline(False)
     for number, tab in enumerate(list(window.pages)):
         if has_failed(request.node):

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from hostile_text import MARKUP, expect_only_text
 from lab_bench import PANEL, Lab, card
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 from pool_process import ServiceProcess
 
 from springtide.scheduler.client import Client, PoolError
@@ -32,6 +32,24 @@ def send(tab: Page, gpus: int) -> None:
     tab.get_by_test_id("send-gpus").fill(str(gpus))
     expect(tab.get_by_test_id("send-words")).to_contain_text("It would ")
     tab.get_by_role("button", name="Send", exact=True).click()
+
+
+def test_the_pool_is_in_the_frame_although_the_network_changed_while_the_page_was_loaded(
+    lab: Lab, context: BrowserContext
+) -> None:
+    """The browser then ends with an error what it loads, and remembers which modules it could not load."""
+    lab.write("moving.ipynb", ("1", None))
+    ended: list[str] = []
+
+    def end(route: Route) -> None:
+        ended.append(route.request.url)
+        route.abort("internetdisconnected") if len(ended) < 3 else route.fallback()
+
+    context.route("**/visuals/live/pool_feed.js", end)
+    tab = lab.open(context, "moving.ipynb")
+    expect(tab.get_by_test_id("pool-status")).to_have_text("Pool: 0 of 4 GPUs held")
+    context.unroute("**/visuals/live/pool_feed.js")
+    assert len({*ended}) == 3
 
 
 def test_the_pool_and_my_jobs_are_in_the_frame_and_jobs_are_sent_from_it(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from browser import BROWSER_ARGS, chromium
+from browser import launched
 from pages_service import PERSON, Service
 from playwright.sync_api import Browser, Page, expect
 
@@ -56,7 +56,7 @@ def test_what_is_chosen_is_kept_and_a_webhook_is_not_shown_again(visit: Visit) -
 @pytest.fixture
 def notified(browser: Browser, service: Service) -> Iterator[Page]:
     """The page of a browser that shows notifications, which the headless shell does not."""
-    with browser.browser_type.launch(executable_path=chromium(whole=True), args=BROWSER_ARGS) as whole:
+    with launched(browser.browser_type, whole=True) as whole:
         context = whole.new_context(permissions=["notifications"])
         context.add_cookies([{"name": PERSON, "value": "susan", "url": service.url}])
         yield context.new_page()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from c_library import compile_library
+from playwright.sync_api import Browser, BrowserContext, BrowserType, ConsoleMessage, expect, sync_playwright
 from system_packages import CHROMIUM, find_browser, find_program
 
+SOURCE = Path(__file__).with_name("no_network_news.c")
 PATIENCE_S = 60
 """Time in which what a page is expected to show has to appear, in seconds."""
 BROWSER_ARGS = [
@@ -31,11 +35,35 @@ def chromium(*, whole: bool = False) -> Path:
     return found
 
 
+def heard(window: BrowserContext) -> list[str]:
+    """Listen to all tabs of a window; return the list of what goes wrong in them, which grows from now on."""
+    wrong: list[str] = []
+
+    def say(message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            wrong.append(f"{message.type}: {message.text}")
+
+    window.on("console", say)
+    window.on("weberror", lambda error: wrong.append(f"uncaught: {error.error}"))
+    window.on("requestfailed", lambda request: wrong.append(f"failed: {request.url}: {request.failure}"))
+    return wrong
+
+
+@contextmanager
+def launched(of: BrowserType, *, whole: bool = False) -> Iterator[Browser]:
+    """Start Chromium, or a ``whole`` one, which hears nothing of changes of the machine's network interfaces."""
+    with TemporaryDirectory() as folder:
+        environment = {
+            **os.environ,
+            "LD_PRELOAD": str(compile_library(SOURCE, Path(folder) / "no_network_news.so")),
+        }
+        with of.launch(executable_path=chromium(whole=whole), args=BROWSER_ARGS, env=environment) as browser:
+            yield browser
+
+
 @contextmanager
 def running_browser() -> Iterator[Browser]:
     """Start Chromium, give it, and end it; no test with an event loop of its own can run meanwhile."""
     expect.set_options(timeout=PATIENCE_S * 1000)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=BROWSER_ARGS)
+    with sync_playwright() as playwright, launched(playwright.chromium) as browser:
         yield browser
-        browser.close()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import shutil
-import subprocess
 from ctypes import Structure, c_char, c_int32, c_uint32, c_uint64
 from pathlib import Path
+
+from c_library import compile_library
 
 SOURCE = Path(__file__).with_name("nvml_library.c")
 NAME = "libnvidia-ml.so.1"
@@ -66,13 +66,8 @@ class _State(Structure):
 
 
 def build(folder: Path) -> Path:
-    """Compile the library into ``folder``, in a tenth of a second, and return its path."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    assert compiler, "a C compiler is missing: apt-get install gcc"
-    library = folder / NAME
-    flags = ("-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror")
-    subprocess.run([compiler, *flags, "-o", str(library), str(SOURCE)], check=True)
-    return library
+    """Compile the library into ``folder``, and return its path."""
+    return compile_library(SOURCE, folder / NAME)
 
 
 class Driver:
