@@ -31,6 +31,7 @@ NO_PROGRAM = 127
 
 _PREFIX = ".mpirun-of-attempt-"
 _END = "\n.\n"
+_STARTED = "started-"
 _AGENT = "start-daemon"
 _HOSTS = "hosts"
 _OPEN_MPI = {
@@ -58,7 +59,7 @@ _RANKS = {
     "LOCAL_WORLD_SIZE": "OMPI_COMM_WORLD_LOCAL_SIZE",
 }
 """The variables of a process that number the processes of MPI, and where Open MPI has the numbers."""
-_SHELL = "export " + " ".join(f'{name}="${theirs}"' for name, theirs in _RANKS.items()) + '; exec "$0" "$@"'
+_EXPORT = "export " + " ".join(f'{name}="${theirs}"' for name, theirs in _RANKS.items())
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,11 @@ class Workers:
         """
         return socket.gethostname() if index == 0 else f"198.18.{index // 256}.{index % 256}"
 
+    @property
+    def started(self) -> Path:
+        """The file that exists once a process of MPI has begun in this worker."""
+        return self.directory / f"{_STARTED}{self.index}"
+
 
 def first_command(workers: Workers, files: Path, program: Sequence[str]) -> List[str]:
     """Return the command of the first worker, and write the files that it refers to."""
@@ -98,8 +104,9 @@ def first_command(workers: Workers, files: Path, program: Sequence[str]) -> List
     (files / _HOSTS).write_text("".join(hosts))
     directory = shlex.quote(str(workers.directory.resolve()))
     (files / _AGENT).write_text(f'node=$1; shift; printf "%s\\n.\\n" "$*" > {directory}/"$node"\n')
+    shell = f': > {directory}/{_STARTED}"${{PET_NODE_RANK:-0}}"; {_EXPORT}; exec "$0" "$@"'
     size = str(workers.count * workers.slots)
-    return ["mpirun", "--quiet", "--hostfile", str(files / _HOSTS), "-np", size, "/bin/sh", "-c", _SHELL, *program]
+    return ["mpirun", "--quiet", "--hostfile", str(files / _HOSTS), "-np", size, "/bin/sh", "-c", shell, *program]
 
 
 def first_environment(workers: Workers, files: Path, environment: Mapping[str, str]) -> Dict[str, str]:
@@ -107,8 +114,9 @@ def first_environment(workers: Workers, files: Path, environment: Mapping[str, s
     agent = {"plm_rsh_agent": f"/bin/sh {files / _AGENT}"}
     settings = {**_OPEN_MPI, **agent, **(_ON_ONE_MACHINE if workers.on_one_machine else {})}
     ours = {f"OMPI_MCA_{name}": value for name, value in settings.items()}
-    # The pool has chosen the account; in a container it may be root.
-    return {**ours, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **environment}
+    # The pool has chosen the account: in a container it may be root, and it may be one without a name and a shell.
+    allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "SHELL": "/bin/sh"}
+    return {**ours, **allowed, **environment}
 
 
 def daemon_command(workers: Workers) -> List[str]:
@@ -128,26 +136,38 @@ def daemon_command(workers: Workers) -> List[str]:
 
 
 class Child:
-    """``mpirun`` or its daemon, whose processes SIGTERM is passed on to; Open MPI itself would kill them."""
+    """``mpirun`` or its daemon, whose processes SIGTERM is passed on to; Open MPI itself would kill them.
 
-    def __init__(self) -> None:
+    Once they have begun (``started`` exists) Open MPI ends after them, and would fail if it were asked to end.
+    """
+
+    def __init__(self, started: Path) -> None:
         self.process: Optional["subprocess.Popen[bytes]"] = None
+        self._started = started
+        self._starting = False
+        self._asked = False
         signal.signal(signal.SIGTERM, self._pass_on)
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
         """Run the command to its end; return its exit code, as a shell does."""
+        self._starting = True
         self.process = subprocess.Popen(command, env=dict(environment))
+        if self._asked:
+            self._pass_on()
         code = self.process.wait()
         return code if code >= 0 else 128 - code
 
     def _pass_on(self, *_: Any) -> None:
-        ranks = [] if self.process is None else list(_ranks(self.process.pid))
+        self._asked = True
+        if self.process is None:
+            if self._starting:
+                return
+            raise SystemExit(128 + signal.SIGTERM)
+        ranks = list(_ranks(self.process.pid))
         for pid in ranks:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-        if self.process is None:
-            raise SystemExit(128 + signal.SIGTERM)
-        if not ranks:
+        if not ranks and not self._started.exists():
             self.process.terminate()
 
 
@@ -178,7 +198,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         return USAGE
     program = [sys.executable, *arguments] if arguments[0].endswith(".py") else list(arguments)
     workers = Workers.of(environment)
-    child = Child()
+    child = Child(workers.started)
     workers.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     if workers.index != 0:
         return child.run(daemon_command(workers), environment)

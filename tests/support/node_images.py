@@ -1,4 +1,4 @@
-"""The images of ``helm/images``, built without a registry and unpacked once, ready for the nodes of the tests.
+"""The images of ``helm/images`` and one with MPI, built without a registry and unpacked once, for the test nodes.
 
 The base image and the layers with the packages that Springtide requires do not depend on the source tree and are
 built once; the images of the source tree are a layer on top, rebuilt in seconds after a change.
@@ -25,7 +25,11 @@ from enclosure import Enclosure, check_machine, directory_of_its_own
 
 ROOT = Path(__file__).parents[2]
 CONTAINERD = ROOT / "tests" / "cluster" / "node" / "containerd.toml"
-IMAGES = ("service", "notebook")
+DOCKERFILES = {
+    "service": ROOT / "helm/images/service/Dockerfile",
+    "notebook": ROOT / "helm/images/notebook/Dockerfile",
+    "mpi": ROOT / "tests/cluster/node/mpi/Dockerfile",
+}
 SOURCES = (
     ".dockerignore",
     "LICENSE",
@@ -36,6 +40,7 @@ SOURCES = (
     "pyproject.toml",
     "scheduler",
     "spawner",
+    "tests/cluster/node/mpi",
     "training",
     "widgets",
 )
@@ -51,8 +56,8 @@ KEPT = 3  # number of source trees whose images are kept
 
 
 def image(name: str) -> str:
-    """Return the name of one of ``IMAGES`` for pods; every node has these images, and none can be pulled."""
-    assert name in IMAGES, f"{name} is none of {IMAGES}"
+    """Return the name of one of ``DOCKERFILES`` for pods; nodes have these images, and none can be pulled."""
+    assert name in DOCKERFILES, f"{name} is none of {', '.join(DOCKERFILES)}"
     return _tag(name)
 
 
@@ -167,7 +172,7 @@ def _locked(path: Path, *, shared: bool = False, wait: bool = True) -> Iterator[
 
 
 def _digest(programs: Path) -> str:
-    found = hashlib.sha256(repr((SUITE, BASE_PACKAGES, IMAGES)).encode())
+    found = hashlib.sha256(repr((SUITE, BASE_PACKAGES, *DOCKERFILES)).encode())
     for name in SOURCES:
         top = ROOT / name
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
@@ -224,9 +229,9 @@ def _build(programs: Path, cache: Path, scratch: Path, environment: Mapping[str,
     buildah = _Buildah(cache / "images-store", scratch)
     base = _base(buildah, scratch, environment)
     options = ["--build-arg", f"BASE={base}", *_pip_options(scratch, environment)]
-    for name in IMAGES:
+    for name, dockerfile in DOCKERFILES.items():
         with step(f"image {name}"):
-            buildah.build(_tag(name), ROOT / "helm" / "images" / name / "Dockerfile", ROOT, *options)
+            buildah.build(_tag(name), dockerfile, ROOT, *options)
     context = scratch / "pause"
     context.mkdir()
     shutil.copy2(programs / "pause", context)
@@ -299,7 +304,7 @@ def _unpack(buildah: _Buildah, ready: Path, programs: Path, cache: Path) -> None
         enclosure = Enclosure(directory, programs / "pause").start()
         try:
             daemon = start_containerd(enclosure)
-            _import((buildah.archive(_tag(name), own) for name in (*IMAGES, "pause")), enclosure)
+            _import((buildah.archive(_tag(name), own) for name in (*DOCKERFILES, "pause")), enclosure)
             enclosure.run("sh", "-c", "kill -TERM $(pidof containerd)")
             until(lambda: not daemon.runs(), "containerd has ended", timeout_s=CONTAINERD_TIMEOUT_S)
         finally:

@@ -27,6 +27,15 @@ exit 75
 RANK = """trap 'echo saved; exit 75' TERM; echo "rank of worker $MINE"; while :; do sleep 0.05; done"""
 DAEMON = f"""PATH=$PATH; export OMPI_COMM_WORLD_RANK=4; sh -c '{RANK.replace("'", '"')}'; exit $?"""
 
+ENDING = """
+trap 'echo asked to end; exit 1' TERM
+: > {there}/.mpirun-of-attempt-1/started-1
+echo its processes have ended
+until [ -e {there}/end ]; do sleep 0.05; done
+exit 75
+"""
+"""What a daemon of Open MPI is like whose processes have ended, in the directory ``there``."""
+
 
 @pytest.fixture
 def path(place: Place) -> str:
@@ -38,11 +47,11 @@ def path(place: Place) -> str:
     return f"{program.parent}:{os.environ['PATH']}"
 
 
-def worker(place: Place, index: int, path: str) -> subprocess.Popen[str]:
+def worker(place: Place, index: int, path: str, daemon: str = DAEMON) -> subprocess.Popen[str]:
     return place.start(
         *(*MPIRUN, "train.py"),
         PATH=path,
-        DAEMON=DAEMON,
+        DAEMON=daemon,
         MINE=str(index),
         PET_NNODES="2",
         PET_NODE_RANK=str(index),
@@ -58,6 +67,18 @@ def test_a_daemon_runs_in_its_worker_and_sigterm_reaches_the_processes_of_mpi(pl
     assert second.stdout.readline() == "rank of worker 1\n"
     second.send_signal(signal.SIGTERM)
     assert second.communicate(timeout=45) == ("saved\n", "")
+    assert second.returncode == 75
+
+
+def test_a_daemon_whose_processes_have_ended_is_not_asked_to_end(place: Place, path: str) -> None:
+    daemon = f"PATH={os.environ['PATH']}" + ENDING.format(there=place.checkpoints)
+    second, first = worker(place, 1, path), worker(place, 0, path, daemon)
+    assert first.wait(45) == 75
+    assert second.stdout is not None
+    assert second.stdout.readline() == "its processes have ended\n"
+    second.send_signal(signal.SIGTERM)
+    (place.checkpoints / "end").touch()
+    assert second.communicate(timeout=45) == ("", "")
     assert second.returncode == 75
 
 

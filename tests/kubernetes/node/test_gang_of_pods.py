@@ -1,4 +1,4 @@
-"""Pods that name their node, on two real nodes: a gang of plain Python pauses as one, and a node refuses a pod."""
+"""Pods that name their node, on two real nodes: gangs of plain Python and of MPI, and a pod that is refused."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cluster import Cluster
 from kube_bench import ContainerBench, KubeBench
+from node_images import image
 from real_node import RealNode
 
 from springtide.scheduler.executors.base import AttemptKey, ExitKind, Reported
@@ -34,6 +35,30 @@ for step in range(done, 100_000):
         job.exit_for_pause()
 """
 """The second worker takes twice as long for a step as the first one, and they share nothing but files."""
+FURTHER = 20
+REDUCING = f"""
+import time
+
+from mpi4py import MPI
+
+from springtide.training import current_job
+
+job, world = current_job(), MPI.COMM_WORLD
+found = job.restore()
+total, done = found.state if found else (0, 0)
+for step in range(done + 1, done + 1 + {FURTHER} if found else 100_000):
+    time.sleep(0.005)
+    total = (31 * total + world.allreduce(step * (world.rank + 1))) % 1_000_003
+    job.report(step=step)
+    if job.should_pause(step):
+        job.save((total, step), step=step)
+        print(MPI.Get_processor_name(), world.rank, "paused after", step, flush=True)
+        job.exit_for_pause()
+hosts = world.gather(MPI.Get_processor_name())
+if world.rank == 0:
+    print(*hosts, step, total)
+"""
+"""Every step uses the sum over all processes; what a pause interrupted ends some steps later."""
 
 
 @pytest.fixture
@@ -75,6 +100,36 @@ async def test_pods_on_two_nodes_pause_after_the_same_step_and_go_on_from_it(
         starts.append(paused)
 
 
+async def test_ranks_of_mpi_in_two_pods_pause_after_the_same_step_and_end_as_without_the_pause(
+    bench: KubeBench, real_node: RealNode, real_build_node: RealNode
+) -> None:
+    first = bench.spec(
+        ("python3", "-m", "springtide.training.mpirun", "{code}/train.py"),
+        size=2,
+        placement=(Worker(0, real_node.name, (0, 1)), Worker(1, real_build_node.name, (0, 1))),
+        files={"train.py": REDUCING.encode()},
+        grace=GRACE_S,
+        image=image("mpi"),
+    )
+    await bench.executor.launch(first)
+    await bench.until(partial(has_begun, bench, first.key), "some steps")
+    await bench.executor.pause(first.key)
+    ended = (await bench.gone(first.key)).exit
+    log = await bench.log(first.key.job)
+    assert ended is not None
+    assert (ended.code, ended.paused, ended.killed) == (75, True, False), log
+    said = sorted(line.split() for line in log.splitlines())
+    (paused,) = {int(line[-1]) for line in said}
+    hosts = ["w0", "w0", "w1", "w1"]
+    assert [line[:2] for line in said] == [[host, str(rank)] for rank, host in enumerate(hosts)]
+    second = replace(first, key=AttemptKey(first.key.job, 2))
+    ended = (await bench.run(second)).exit
+    assert ended is not None
+    assert (ended.code, ended.paused) == (0, False), await bench.log(second.key.job)
+    last = paused + FURTHER
+    assert (await bench.log(second.key.job)).splitlines()[-1].split() == [*hosts, str(last), str(reduced(last))]
+
+
 async def test_a_kubelet_that_has_no_room_refuses_the_pod_and_the_attempt_is_lost(
     bench: KubeBench, real_node: RealNode, real_build_node: RealNode
 ) -> None:
@@ -90,6 +145,14 @@ async def test_a_kubelet_that_has_no_room_refuses_the_pod_and_the_attempt_is_los
     assert "4000000" in ended.detail
     available = {node.name: node.available for node in await bench.executor.inventory()}
     assert available == {real_node.name: False, real_build_node.name: True}
+
+
+def reduced(steps: int) -> int:
+    """Return what four processes have after these steps of ``REDUCING``."""
+    total = 0
+    for step in range(1, steps + 1):
+        total = (31 * total + step * (1 + 2 + 3 + 4)) % 1_000_003
+    return total
 
 
 def has_begun(bench: KubeBench, key: AttemptKey) -> bool:
