@@ -101,6 +101,7 @@ class Node:
     only counts matter (scenarios); otherwise it has ``gpus`` entries. ``taken`` are indices of GPUs that are used
     outside the pool or drained. ``limits`` tells users what a job may use besides GPUs, and what enforces it.
     ``resource`` is the extended resource of its GPUs, empty outside of clusters. Each GPU comes with ``per_gpu``.
+    ``group`` is the name of the `NodeGroup` that it belongs to, empty for none.
     """
 
     name: str
@@ -116,10 +117,25 @@ class Node:
     limits: str = ""
     resource: str = ""
     per_gpu: PerGpu = UNSPECIFIED
+    group: str = ""
 
     def groups(self, level: str) -> tuple[tuple[int, ...], ...]:
         """Return the GPU indices by group of a level of `WITHIN_NODES`; empty where the groups are unknown."""
         return {"island": self.islands, "socket": self.sockets}.get(level, ())
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Train nodes of one kind of which the cluster adds more when asked.
+
+    ``node`` is one of them as it would be, under a name that no node has. There are at most ``most``, of which
+    ``closed`` are closed by somebody: these count, and take no jobs.
+    """
+
+    name: str
+    node: Node
+    most: int
+    closed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

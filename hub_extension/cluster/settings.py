@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from socket import gethostname
 from typing import Any, Final, get_type_hints
 
 import msgspec
@@ -13,6 +14,8 @@ from msgspec import inspect
 
 from springtide.hub_extension.api.intake import words
 from springtide.scheduler import wording
+from springtide.scheduler.executors.base import ExecutorError
+from springtide.scheduler.executors.kubernetes.node_groups.groups import cluster_groups
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.gpu_models import DeclaredTypes
 
@@ -49,8 +52,10 @@ def cluster_settings(
     """
     kinds = {name: kind for name, kind in get_type_hints(KubernetesSettings).items() if name not in SET_ELSEWHERE}
     checked = {key: _checked(key, value, kinds) for key, value in given.items()}
+    namespace = checked.pop("namespace", None) or _own_namespace(pod_namespace)
+    checked.setdefault("service_pod", _own_pod(pod_namespace, namespace))
     settings = KubernetesSettings(
-        namespace=checked.pop("namespace", None) or _own_namespace(pod_namespace),
+        namespace=namespace,
         pool=checked.pop("pool", POOL),
         state_dir=state_dir,
         images=images,
@@ -87,6 +92,14 @@ def _own_namespace(file: Path) -> str:
             f"{SETTING} has no namespace. It says in which namespace jobs run; only a service that runs in a pod "
             "of the cluster can do without."
         ) from None
+
+
+def _own_pod(file: Path, namespace: str) -> str:
+    """Return the name of this pod if it is one of that namespace, else nothing."""
+    try:
+        return gethostname() if file.read_text().strip() == namespace else ""
+    except OSError:
+        return ""
 
 
 def _faults(settings: KubernetesSettings) -> Iterator[str]:
@@ -137,6 +150,15 @@ def _faults(settings: KubernetesSettings) -> Iterator[str]:
             or gpus < 0
         ):
             yield f"static_nodes has {node}; expected a name and a whole number of gpus"
+    if settings.gpu_resources:
+        yield from _faults_of_groups(settings)
+
+
+def _faults_of_groups(settings: KubernetesSettings) -> Iterator[str]:
+    try:
+        cluster_groups(settings)
+    except ExecutorError as error:
+        yield str(error).removesuffix(".")
 
 
 def _faults_of_agents(settings: KubernetesSettings, port: int) -> Iterator[str]:

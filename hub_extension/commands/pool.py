@@ -11,7 +11,17 @@ import msgspec
 
 from springtide.hub_extension.commands.text import json_option, one_line, print_json, print_table, table
 from springtide.scheduler.client import Client
-from springtide.scheduler.wire import AWAY, DRAINED, GpuCell, MeEdit, NodeView, PoolView, ProjectView, TypeNumbers
+from springtide.scheduler.wire import (
+    AWAY,
+    DRAINED,
+    GpuCell,
+    MeEdit,
+    NodeGroupView,
+    NodeView,
+    PoolView,
+    ProjectView,
+    TypeNumbers,
+)
 from springtide.scheduler.wording import cores_and_memory, count, free
 
 PROJECT_HEADER = (
@@ -25,6 +35,7 @@ PROJECT_HEADER = (
     "BUILD QUOTA",
     "ITS JOBS",
 )
+GROUPS_HEADER = ("NODE GROUP", "TYPE", "GPUS PER NODE", "NODES", "ASKED FOR", "AT MOST", "SINCE", "ERROR")
 TOPOLOGY_HEADER = ("NODE", "FOR", "TYPE", "GPUS", "LINKED BY NVLINK", "ON A SOCKET", "LABELS")
 BAR = 40
 NO_DEFAULT = "A job that names no project is for your only one, or for that of your latest job."
@@ -160,6 +171,26 @@ def nodes(*, topology: bool, as_json: bool) -> None:
     )
     for line in drain_lines(pool.nodes):
         click.echo(one_line(line))
+    if pool.node_groups:
+        click.echo("")
+        print_table(GROUPS_HEADER, [group_row(group) for group in pool.node_groups], empty="")
+
+
+def group_row(group: NodeGroupView) -> tuple[object, ...]:
+    """Return one line of the table of node groups."""
+    since = (
+        "" if group.since is None else datetime.fromtimestamp(group.since).astimezone().isoformat(" ", "minutes")
+    )
+    return (
+        group.name,
+        group.gpu_type,
+        group.gpus,
+        group.nodes,
+        group.asked,
+        group.most,
+        since or "-",
+        group.error,
+    )
 
 
 def drain_lines(nodes: Iterable[NodeView]) -> Iterator[str]:

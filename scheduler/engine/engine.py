@@ -112,7 +112,7 @@ class Engine:
         if key is not None and (known := await self.job_of_key(user, key)) is not None:
             return known
         parts, state = self._parts, self._state
-        context = validation.ValidationContext(self._nodes.train(), state.projects, self.settings, state.types)
+        context = validation.ValidationContext(self._nodes.possible(), state.projects, self.settings, state.types)
         spec = validation.validate_submission(
             submission, user, project, context, job_id=parts.new_id(), now=parts.clock()
         )

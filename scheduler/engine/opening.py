@@ -27,6 +27,7 @@ from springtide.scheduler.engine.loop.loop import Loop, LoopParts
 from springtide.scheduler.engine.loop.mailbox import Mailbox
 from springtide.scheduler.engine.loop.pruning import Pruner
 from springtide.scheduler.engine.loop.tick import TickBuilder
+from springtide.scheduler.engine.node_groups.requests import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.parts import EngineParts
 from springtide.scheduler.engine.placements.placements import Placements
@@ -98,7 +99,7 @@ async def open_engine(
         if newest >= store.epoch:
             logger.warning("The store is a copy from before epoch %d: its epoch is raised above that.", newest)
             await threads.write(store.raise_epoch, newest)
-        nodes = ObservedNodes(await executor.inventory())
+        nodes = ObservedNodes(await executor.inventory(), groups=await executor.node_groups())
         await _follow_types(state, nodes, threads, clock.wall())
         if loaded.fresh:
             await _create_projects(state, nodes, threads, projects or {}, clock.wall())
@@ -187,6 +188,7 @@ def _compose(
     jobs = JobLookup(state, store)
     node_speeds = NodeSpeeds(settings.faults.slow_ratio if settings.faults.enabled else None)
     placements = Placements(nodes, explores=settings.explore_placements, node_speeds=node_speeds)
+    node_requests = NodeRequests(executor, state, nodes, planner, stats=stats, clock=clock.wall)
     read_model = ReadModel(
         state,
         nodes,
@@ -197,6 +199,7 @@ def _compose(
         clock=clock.wall,
         jobs_without_gpus=settings.jobs_without_gpus,
         slow_placement=placements.slow,
+        node_requests=node_requests,
     )
     hub = EventHub()
     broadcast = Broadcast(read_model, hub, clock.wall)
@@ -260,6 +263,8 @@ def _compose(
         launch_specs=launch_specs,
         run_history=run_history,
         placements=placements,
+        publish_jobs=broadcast.publish_jobs,
+        node_requests=node_requests,
         forecasts=forecasts,
         forecast_record=record,
         questions=Questions(
@@ -321,5 +326,6 @@ def _run(parts: EngineParts) -> Engine:
             running.create_task(pruner.run(), name="pruner"),
             running.create_task(parts.run_history.load(ended_jobs), name="run history"),
             running.create_task(parts.usage.run(), name="use of GPUs"),
+            running.create_task(parts.node_requests.run(parts.publish_jobs), name="requests for nodes"),
         ),
     )

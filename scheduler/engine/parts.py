@@ -14,6 +14,7 @@ from springtide.scheduler.engine.idle.workspaces import IdleWorkspaces
 from springtide.scheduler.engine.loop.actuator import Actuator
 from springtide.scheduler.engine.loop.loop import Loop
 from springtide.scheduler.engine.loop.mailbox import Mailbox
+from springtide.scheduler.engine.node_groups.requests import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.requests.idempotency import IdempotencyLookup
@@ -57,6 +58,8 @@ class EngineParts:
     launch_specs: LaunchSpecs
     run_history: RunHistory
     placements: Placements
+    publish_jobs: Callable[[list[str]], None]
+    node_requests: NodeRequests
     forecasts: ForecastCache
     forecast_record: ForecastRecord
     questions: Questions

@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import BinaryIO, TypeAlias
 
 from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.model import Node, Placement
+from springtide.scheduler.model import Node, NodeGroup, Placement
 from springtide.scheduler.telemetry.sample import GpuSample
 
 HISTORY = "trials.json"
@@ -195,6 +195,17 @@ class InventoryChanged:
     """Nodes or GPUs were added, removed or taken by processes outside the pool: read `Executor.inventory`."""
 
 
+@dataclass(frozen=True, slots=True)
+class NodeRequest:
+    """Nodes of one group that the cluster is asked for: since when, for each, in seconds since the epoch.
+
+    ``error`` says why the cluster cannot be asked for more of them, empty if it can.
+    """
+
+    since: tuple[float, ...] = ()
+    error: str = ""
+
+
 WorkspacePlaces: TypeAlias = Mapping[tuple[str, str], tuple[str, tuple[int, ...]]]
 """Node and GPUs of each workspace, by user and server."""
 Observation: TypeAlias = AttemptStatus | Reported | LogGrew | InventoryChanged
@@ -239,6 +250,17 @@ class Executor(ABC):
     @abstractmethod
     async def inventory(self) -> tuple[Node, ...]:
         """Return the present state of all nodes, build and train."""
+
+    async def node_groups(self) -> tuple[NodeGroup, ...]:
+        """Return the groups of which nodes can be asked for; none where the nodes are what they are."""
+        return ()
+
+    async def request_nodes(self, numbers: Mapping[str, int] | None) -> Mapping[str, NodeRequest]:  # noqa: ARG002
+        """Ask for so many more nodes of each group, and for none of the others; return what is asked for.
+
+        What was asked for before counts, also before a restart. None changes nothing.
+        """
+        return {}
 
     measures_gpus = False
     """Whether `gpu_samples` returns anything."""

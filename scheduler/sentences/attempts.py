@@ -154,6 +154,9 @@ STARTS: Table = {
         "It does not start as long as the nodes, quotas and limits stay as they are, even when all that runs has"
         " ended."
     ),
+    "engine-starts-grows": lambda _: _unforeseen(
+        "It may have to wait for a node that the cluster adds, and when that comes cannot be told."
+    ),
     "engine-starts-open": lambda _: _unforeseen(
         "Nothing bounds how long the jobs before it may run, so no latest time can be told: a time limit would."
     ),

@@ -25,6 +25,7 @@ from springtide.scheduler.wording import (
     count,
     duration,
     gpus,
+    listed,
     ordinal_place,
     plural,
     quoted,
@@ -97,6 +98,7 @@ def _too_large(p: Params) -> Sentences:
     who = "Each worker" if number(p, "workers") > 1 else "It"
     has = f"and the largest {node} has {amount(largest)}" if largest else f"and no {node} can be used now"
     yield state(f"{who} needs {need} on one node, {has}.")
+    yield from _full_groups(p)
     yield change("It can start once there is such a node.")
 
 
@@ -122,6 +124,7 @@ def _gang_too_large(p: Params) -> Sentences:
     most = number(p, "most")
     have = f"all {_typed(p, 'node')}s together have room for {amount(most)}"
     yield state(f"It needs {_workers(p)}, and {have}.")
+    yield from _full_groups(p)
     yield change("It can start once there are more nodes.")
 
 
@@ -158,7 +161,39 @@ def _room(p: Params) -> Sentences:
     yield from _suitable(p)
     if aside := number(p, "reserved"):
         yield state(f"Other jobs have reservations for {typed_gpus(p, aside)}.")
+    yield from _full_groups(p)
     yield state(f"The project {quoted_name(p, 'at')} {_holds(p)}.")
+
+
+def _full_groups(p: Params) -> Sentences:
+    """Tell which node groups could hold the job and get no more nodes."""
+    if groups := names(p, "full_groups"):
+        which = f"The node {plural(len(groups), 'group')} {listed([quoted(each) for each in groups])}"
+        yield state(f"{which} {plural(len(groups), 'has or awaits', 'have or await')} as many nodes as allowed.")
+
+
+def _awaits_node(p: Params) -> Sentences:
+    """Tell that the nodes which are there have no room, and for which node the cluster was asked when."""
+    what = (
+        _workers(p) if number(p, "workers") > 1 else f"{_gpus(p)}{' on one node' if number(p, 'gpus') > 1 else ''}"
+    )
+    asked, most, group = number(p, "asked"), number(p, "most"), quoted_name(p, "group")
+    yield state(f"No node that is there has room for {what} now.")
+    have = f"it has {amount(number(p, 'present')) if number(p, 'present') else 'none'} of at most {amount(most)}"
+    if not asked:
+        if error := p.get("error"):
+            yield state(f"A node of the group {group} cannot be asked for: {error}")
+        else:
+            yield follows(f"A node of the group {group} is asked for if that stays so; {have}.")
+        return
+    nodes = "A node" if asked == 1 else f"{amount(asked)} nodes"
+    since = real(p, "seconds")
+    when = f"{duration(since)} ago" if since >= 1 else "just now"
+    yield state(f"{nodes} of the group {group} {plural(asked, 'was', 'were')} asked for {when}; {have}.")
+    if p.get("late"):
+        yield change("It should have come by now: an administrator of the cluster can tell what keeps it.")
+    else:
+        yield follows("It starts once there is room.")
 
 
 def _holds(p: Params) -> str:
@@ -267,6 +302,7 @@ WAITING: Table = {
     "per-gpu-too-large": _per_gpu_too_large,
     "gang-too-large": _gang_too_large,
     "awaits-pause": _awaits,
+    "awaits-node": _awaits_node,
     "next": _next,
     "share-used": _share_used,
     "too-soon": _too_soon,

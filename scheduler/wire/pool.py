@@ -161,6 +161,23 @@ class BuildUse(Answer, frozen=True, kw_only=True):
     build_held: int
 
 
+class NodeGroupView(Answer, frozen=True, kw_only=True):
+    """Nodes of one kind that the cluster adds when asked: how many there are, were asked for, and may be at most.
+
+    ``gpus`` is the number of GPUs of each. ``since`` is when the oldest of those asked for was, in seconds since
+    the epoch; ``error`` why no more can be asked for.
+    """
+
+    name: str
+    gpu_type: str
+    gpus: int
+    nodes: int
+    asked: int
+    most: int
+    since: float | None = None
+    error: str = ""
+
+
 class PoolView(Answer, frozen=True, kw_only=True):
     """The pool at a glance. ``seq`` grows with each change.
 
@@ -183,6 +200,7 @@ class PoolView(Answer, frozen=True, kw_only=True):
     gpu_types: list[str] = []
     by_type: dict[str, TypeUse] = {}
     build_by_type: dict[str, BuildUse] = {}
+    node_groups: list[NodeGroupView] = []
 
 
 class Idle(Answer, frozen=True, kw_only=True):

@@ -126,6 +126,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "thread_switches": (),
         "state": (),
         "placements": ("state",),
+        "node_groups": ("state",),
         "idle": ("state",),
         "notifications": ("state",),
         "default_projects": ("state",),
@@ -149,7 +150,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
             "cores_and_memory",
         ),
         "reruns": ("state", "environments"),
-        "views": ("state", "placements", "sweeps", "environments", "requests"),
+        "views": ("state", "placements", "node_groups", "sweeps", "environments", "requests"),
         "bootstrap": ("state", "requests"),
         "usage": ("state", "requests", "views"),
         "forecasts": ("state", "placements", "requests", "views"),
@@ -157,6 +158,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "parts": (
             "state",
             "placements",
+            "node_groups",
             "notifications",
             "default_projects",
             "idle",
@@ -173,6 +175,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "opening": (
             "state",
             "placements",
+            "node_groups",
             "notifications",
             "default_projects",
             "idle",

@@ -10,6 +10,7 @@ from springtide.hub_extension.commands.pool import (
     as_tree,
     cell_mark,
     drain_lines,
+    group_row,
     header,
     holders,
     node_row,
@@ -22,6 +23,7 @@ from springtide.scheduler.wire import (
     DrainView,
     GpuCell,
     Holder,
+    NodeGroupView,
     NodeView,
     PoolView,
     ProjectView,
@@ -143,3 +145,9 @@ def test_several_gpu_types_have_a_line_each_and_one_type_has_none() -> None:
         "1 of 8 train t4 GPUs, 2 of 4 train a100 GPUs held, none idle; 0 of 0 build GPUs in notebooks"
     )
     assert any("a100" in line and line.rstrip().endswith("|//") for line in lines)
+
+
+def test_a_node_group_is_told_with_what_it_has_is_asked_for_and_may_have() -> None:
+    group = NodeGroupView(name="big", gpu_type="h100", gpus=8, nodes=1, asked=2, most=4, error="exceeded quota")
+    assert group_row(group) == ("big", "h100", 8, 1, 2, 4, "-", "exceeded quota")
+    assert str(group_row(replace(group, since=0.0))[6]).startswith("19")

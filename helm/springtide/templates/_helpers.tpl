@@ -70,6 +70,14 @@
 {{- end }}
 {{- end }}
 
+{{- define "springtide.priorityClass.placeholders" -}}
+{{- if .Values.train.placeholders.priorityClass.create }}
+{{- default (printf "%s-placeholders" (include "springtide.clusterName" .)) .Values.train.placeholders.priorityClass.name }}
+{{- else }}
+{{- .Values.train.placeholders.priorityClass.name }}
+{{- end }}
+{{- end }}
+
 {{- define "springtide.priorityClass.notebooks" -}}
 {{- if .Values.notebooks.priorityClass.create }}
 {{- default (printf "%s-build" (include "springtide.clusterName" .)) .Values.notebooks.priorityClass.name }}

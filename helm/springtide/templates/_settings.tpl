@@ -25,6 +25,28 @@
 {{- with include "springtide.priorityClass.train" . }}
 {{- $_ := set $kubernetes "priority_class" . }}
 {{- end }}
+{{- if $train.nodeGroups }}
+{{- $groups := list }}
+{{- range $train.nodeGroups }}
+{{- $group := dict
+  "name" .name
+  "gpu_type" .gpuType
+  "gpus" (int .gpus)
+  "max_nodes" (int .maxNodes)
+  "node_selector" .nodeSelector
+  "tolerations" (default list .tolerations)
+}}
+{{- with .resource }}{{- $_ := set $group "resource" . }}{{- end }}
+{{- with .cpus }}{{- $_ := set $group "cpus" . }}{{- end }}
+{{- with .memory }}{{- $_ := set $group "memory" . }}{{- end }}
+{{- $groups = append $groups $group }}
+{{- end }}
+{{- $_ := set $kubernetes "node_groups" $groups }}
+{{- $_ := set $kubernetes "placeholder_image" $train.placeholders.image }}
+{{- with include "springtide.priorityClass.placeholders" . }}
+{{- $_ := set $kubernetes "placeholder_priority_class" . }}
+{{- end }}
+{{- end }}
 {{- if .Values.agent.enabled }}
 {{- $_ := set $kubernetes "agent_port" (int .Values.agent.port) }}
 {{- $_ := set $kubernetes "agent_namespace" (include "springtide.agentNamespace" .) }}

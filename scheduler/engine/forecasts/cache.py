@@ -16,7 +16,7 @@ from springtide.scheduler.engine.forecasts.worker_client import ForecastClient, 
 from springtide.scheduler.engine.state.pace import expected_course
 from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.engine.views.read_model import ReadModel
-from springtide.scheduler.forecast import FAR, HORIZON, Outlook, Window
+from springtide.scheduler.forecast import FAR, HORIZON, NEVER, Outlook, Window
 from springtide.scheduler.model import Phase, Snapshot
 from springtide.scheduler.refusal import Refusal
 
@@ -156,7 +156,10 @@ class ForecastCache:
             return
         now, version = self._clock(), self._read_model.version
         outlook = await self._forecast(self._planner.snapshot(now), wanted)
-        found = {job_id: starts_of(window, now, outlook.until) for job_id, window in outlook.starts.items()}
+        found = {
+            job_id: starts_of(window, now, outlook.until, grows=bool(self._read_model.nodes.groups))
+            for job_id, window in outlook.starts.items()
+        }
         changed = [job_id for job_id, start in found.items() if differs(self._starts.get(job_id), start, now)]
         self._store(found, version)
         for job_id in [
@@ -214,8 +217,11 @@ def _pause_after(took: float) -> float:
     return max(MIN_PAUSE, PAUSE_FACTOR * took)
 
 
-def starts_of(window: Window, now: float, until: float) -> wire.Starts:
-    """Return the view of a window; ``until`` is how far the forecast reached, in seconds since the epoch."""
+def starts_of(window: Window, now: float, until: float, *, grows: bool = False) -> wire.Starts:
+    """Return the view of a window; ``until`` is how far the forecast reached, in seconds since the epoch.
+
+    ``grows`` says that nodes may come: then no start is impossible.
+    """
     why: model.Reason | None = None
     if window.why == FAR:
         seen = until - now
@@ -224,6 +230,8 @@ def starts_of(window: Window, now: float, until: float) -> wire.Starts:
             if seen >= MIN_HORIZON
             else messages.starts_unknown("large")
         )
+    elif window.why == NEVER and grows:
+        why = messages.starts_unknown("grows")
     elif window.why:
         why = messages.starts_unknown(window.why)
     return wire.Starts(

@@ -39,12 +39,16 @@ BY = "(what if)"
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """What a question changes, None where nothing is changed, and the pool's GPU types in order."""
+    """What a question changes, None where nothing is changed, and the pool's GPU types in order.
+
+    ``grows`` says that the cluster may add nodes.
+    """
 
     job: JobRecord | None
     projects: tuple[Project, ...] | None
     nodes: tuple[Node, ...] | None
     gpu_types: tuple[str, ...] = ()
+    grows: bool = False
 
     @property
     def jobs(self) -> list[str]:
@@ -76,7 +80,8 @@ def hypothesis_of(
 ) -> Hypothesis:
     """Return what a question changes. Raises `Refusal` for a change that would be refused if it were requested."""
     if question.nodes:
-        nodes = ObservedNodes(_edited_nodes(question.nodes, nodes.all, state.types.declared), nodes.quarantine)
+        edited = _edited_nodes(question.nodes, nodes.all, state.types.declared)
+        nodes = ObservedNodes(edited, nodes.quarantine, nodes.groups)
     transaction = Transaction(state, nodes, now)
     transaction.follow_types()
     for name, edit in _decreases_first(question.projects, state):
@@ -85,7 +90,7 @@ def hypothesis_of(
     job = None
     if question.job is not None and project is not None:
         context = validation.ValidationContext(
-            nodes.train(), transaction.all_projects(), settings, transaction.types
+            nodes.possible(), transaction.all_projects(), settings, transaction.types
         )
         spec = validation.validate_resources(
             question.job, user, project, context, job_id=HYPOTHETICAL_JOB, now=now
@@ -96,6 +101,7 @@ def hypothesis_of(
         tuple(projects.values()) if question.projects or question.nodes else None,
         nodes.train(state.drained) if question.nodes else None,
         transaction.types.train,
+        bool(nodes.groups),
     )
 
 
@@ -215,7 +221,10 @@ def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
 
 def forecast_view(outlook: Outlook, hypothesis: Hypothesis, state: State, sees: Sees, now: float) -> wire.Forecast:
     """Return the view of a forecast for a caller; ``sees`` tells which jobs she may see."""
-    starts = {job_id: starts_of(window, now, outlook.until) for job_id, window in outlook.starts.items()}
+    starts = {
+        job_id: starts_of(window, now, outlook.until, grows=hypothesis.grows)
+        for job_id, window in outlook.starts.items()
+    }
     hypothetical = None if hypothesis.job is None else starts.pop(hypothesis.job.id, unknown_start(GONE, now))
     return wire.Forecast(
         at=now,

@@ -312,7 +312,8 @@ def _check(
                 "exceed the limit.",
                 field="quota" if before.get(name) is None or before[name].limit == project.limit else "limit",
             )
-    quotas.check_quotas(before, after, transaction.nodes.train(), types, name)
+    nodes = transaction.nodes
+    quotas.check_quotas(before, after, nodes.possible(), types, name, grows=bool(nodes.groups))
     own = {person.name: person.build_quota for person in transaction.all_people().values()}
     was, becomes = (quotas.BuildQuotas(members, own, each) for each in (before, after))
     _check_build(transaction, was, becomes, "build_quota")

@@ -89,10 +89,13 @@ def check_quotas(
     nodes: Sequence[Node],
     types: Sequence[str],
     changed: str,
+    *,
+    grows: bool = False,
 ) -> None:
     """Raise `Refusal` if quotas would exceed what holds them, unless no sum gets worse.
 
     ``nodes`` are the train nodes, ``types`` their GPU types; ``changed`` is the project whose change is checked.
+    ``grows`` says that some of the nodes are not there yet.
     """
     for gpu_type in types or ("",):
         gpus = total_gpus(nodes, gpu_type if types else None)
@@ -101,16 +104,16 @@ def check_quotas(
             was = earlier.get(parent)
             better = was is not None and level.total <= was.total and level.capacity >= was.capacity
             if level.total > level.capacity and not better:
-                raise _too_much(level, gpu_type if len(types) > 1 else "", changed)
+                raise _too_much(level, gpu_type if len(types) > 1 else "", changed, "may have" if grows else "has")
 
 
-def _too_much(level: Level, gpu_type: str, changed: str) -> Refusal:
+def _too_much(level: Level, gpu_type: str, changed: str, has: str) -> Refusal:
     """Return the refusal of quotas that exceed what holds them; ``gpu_type`` is empty for the only type."""
     over = level.total - level.capacity
     if level.parent is None:
         message = (
             f"The quotas of the top projects would add up to {wording.count(level.total, _kind(gpu_type))}; "
-            f"the pool has {wording.count(level.capacity, _kind(gpu_type, 'train'))}."
+            f"the pool {has} {wording.count(level.capacity, _kind(gpu_type, 'train'))}."
         )
     else:
         message = (

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from springtide.scheduler.executors.base import AttemptKey
-from springtide.scheduler.model import Environment, Node, Placement
+from springtide.scheduler.model import Environment, Node, NodeGroup, Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,13 @@ class ObservedNodes:
     """The nodes of the pool as last seen, and the GPUs that unexpected attempts occupy.
 
     ``quarantine`` maps each attempt that runs although the state does not expect it to its placement. Both fields
-    follow the executor's reports at once; a commit that fails does not undo them.
+    follow the executor's reports at once; a commit that fails does not undo them. ``groups`` are those of which
+    the cluster adds nodes.
     """
 
     all: tuple[Node, ...] = ()
     quarantine: dict[AttemptKey, Placement] = field(default_factory=dict)
+    groups: tuple[NodeGroup, ...] = ()
     _train: tuple[tuple[Node, ...], tuple[Node, ...]] = ((), ())
 
     def train(self, drained: Drained = NOTHING_DRAINED) -> tuple[Node, ...]:
@@ -46,6 +48,27 @@ class ObservedNodes:
     def build(self, drained: Drained = NOTHING_DRAINED) -> tuple[Node, ...]:
         """Return the build nodes as `closed` has them."""
         return closed(tuple(node for node in self.all if node.environment is Environment.BUILD), drained)
+
+    def possible(self) -> tuple[Node, ...]:
+        """Return the train nodes, and those that may come."""
+        return (*self.train(), *self.addable())
+
+    def addable(self, drained: Drained = NOTHING_DRAINED) -> tuple[Node, ...]:
+        """Return a node for each that the cluster may add to its groups.
+
+        Nodes that have come and are not available yet do not count: what is asked for stands for them until then.
+        """
+        return tuple(
+            replace(group.node, name=f"{group.node.name}-{number:04}")
+            for group in self.groups
+            for number in range(group.most - group.closed - self.present(group, drained))
+        )
+
+    def present(self, group: NodeGroup, drained: Drained = NOTHING_DRAINED) -> int:
+        """Return how many nodes of a group are available, or drained."""
+        return sum(
+            node.group == group.name and (node.available or node.name in drained.nodes) for node in self.all
+        )
 
     def type_of(self, placement: Placement) -> str:
         """Return the GPU type of a placement, empty if its nodes are not there."""

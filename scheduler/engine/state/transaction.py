@@ -223,7 +223,7 @@ class Transaction:
     def follow_types(self) -> None:
         """Take in the GPU types of the observed nodes; numbers become tables by type where there are several."""
         before = Quantities(self.types, self.all_projects(), self.all_people())
-        after = known_types.updated(before, self.nodes.all)
+        after = known_types.updated(before, (*self.nodes.all, *(group.node for group in self.nodes.groups)))
         if after == before:
             return
         self.must_commit = True

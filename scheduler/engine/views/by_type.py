@@ -109,9 +109,9 @@ def _held(nodes: Sequence[Node], gpu_type: str, held: Mapping[str, int]) -> int:
 
 
 def sums(state: State, nodes: ObservedNodes, members: Mapping[str, Sequence[str]]) -> wire.Sums:
-    """Return the sums that an admin watches; ``members`` are the members by project."""
+    """Return the sums that an admin watches; ``members`` are the members by project. Nodes that may come count."""
     own = {record.name: record.build_quota for record in state.people.values()}
-    projects, train, build = state.policy_projects(), nodes.train(), nodes.build()
+    projects, train, build = state.policy_projects(), nodes.possible(), nodes.build()
     given = quotas.BuildQuotas(members, own, projects)
     types, build_types = state.types.train or ("",), state.types.build or ("",)
     by_type = {

@@ -180,7 +180,7 @@ def choices(
     """Return what a person may ask for in each of the projects ``names``, oldest project first."""
     train = nodes.train(state.drained)
     projects = state.policy_projects()
-    rooms = [_Room(each, state, train) for each in state.types.train or ("",)]
+    rooms = [_Room(each, state, train, nodes.possible()) for each in state.types.train or ("",)]
     found = []
     for record in sorted(state.projects.values(), key=lambda record: record.project.age):
         if record.name not in names:
@@ -205,14 +205,15 @@ def choices(
 
 
 class _Room:
-    """The train GPUs of one type, on which a job can be."""
+    """The train GPUs of one type, on which a job can be; ``possible`` are the nodes that are there or may come."""
 
-    def __init__(self, gpu_type: str, state: State, train: Sequence[Node]) -> None:
+    def __init__(self, gpu_type: str, state: State, train: Sequence[Node], possible: Sequence[Node]) -> None:
         self._type = gpu_type
         self._types = state.types.train
         nodes = [node for node in train if node.gpu_type == gpu_type] if self._types else train
-        self._total = quotas.total_gpus(nodes)
-        self._largest = max((node.gpus for node in nodes), default=0)
+        of_type = [node for node in possible if node.gpu_type == gpu_type] if self._types else possible
+        self._total = quotas.total_gpus(of_type)
+        self._largest = max((node.gpus for node in of_type), default=0)
         self._free = _count_free(state, nodes)
         self._present = sorted({node.gpu_type for node in train}) if self._types else [""]
 

@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
 
+import msgspec
+
 from springtide.scheduler import model, wire
+from springtide.scheduler.engine.node_groups.requests import NodeRequests
 from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.job_lookup import JobLookup
@@ -29,7 +32,8 @@ class ReadModel:
 
     ``starts`` are the forecasts of waiting jobs' starts, ``usage`` the measured use of running jobs, both by job.
     ``jobs_without_gpus`` is the pool's number of jobs without GPUs of a project at a time,
-    ``slow_placement`` tells with which placement a running job would be faster. ``version`` counts the changes.
+    ``slow_placement`` tells with which placement a running job would be faster, ``node_requests`` for which nodes
+    jobs wait. ``version`` counts the changes.
     """
 
     def __init__(
@@ -44,6 +48,7 @@ class ReadModel:
         clock: Callable[[], float],
         jobs_without_gpus: int,
         slow_placement: Callable[[JobRecord], SlowPlacement | None],
+        node_requests: NodeRequests,
     ) -> None:
         self.state = state
         self.nodes = nodes
@@ -55,6 +60,7 @@ class ReadModel:
         self._clock = clock
         self._jobs_without_gpus = jobs_without_gpus
         self._slow_placement = slow_placement
+        self._node_requests = node_requests
         self._context: job_view.ViewContext | None = None
         self._labels: GpuLabels | None = None
         self._standing: Mapping[str, Standing] | None = None
@@ -102,7 +108,7 @@ class ReadModel:
             borrowing,
             waiting_reason,
             place_in_line,
-            self._starts.get,
+            self._expected_starts,
             self._usage.get,
             trials_of,
             self._slow_placement,
@@ -117,7 +123,13 @@ class ReadModel:
     def _waiting_reason(self, job_id: str) -> model.Reason | None:
         """Return why a job waits, or None where the planner has not yet heard that it waits."""
         why = _or_default(lambda: self.planner.reason(job_id, self._clock()), None)
-        return None if why is None or why.code in {"running", "pausing"} else why
+        return (
+            None if why is None or why.code in {"running", "pausing"} else self._node_requests.reason(job_id, why)
+        )
+
+    def _expected_starts(self, job_id: str) -> wire.Starts | None:
+        """Return the forecast of a start; none for a job whose node has to come first."""
+        return None if self._node_requests.awaits_node(job_id) else self._starts.get(job_id)
 
     def _place_in_line(self, job_id: str) -> int | None:
         return _or_default(lambda: self.planner.position(job_id), None)
@@ -156,6 +168,9 @@ class ReadModel:
         if self._pool is None:
             views = self._node_views.update(self.state, self.nodes, self.view_context().borrowing)
             self._pool = pool_view.pool(self.state, self.nodes, self.standing(), views, self.version)
+        groups = self._node_requests.views()
+        if groups != self._pool.node_groups:
+            self._pool = msgspec.structs.replace(self._pool, node_groups=groups)
         return self._pool
 
 

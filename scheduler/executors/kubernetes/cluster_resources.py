@@ -84,7 +84,7 @@ class ClusterResources:
             labels=f"{names.POOL}!={self._settings.pool}",
             fields=ALIVE_AND_BOUND,
             decode_as=Pod,
-            on_change=self._other_pod_changed,
+            on_change=self.other_pod_changed,
             on_contact=self.report_change,
         )
 
@@ -168,7 +168,8 @@ class ClusterResources:
         self._report_timer = None
         self._on_inventory_change()
 
-    def _other_pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+    def other_pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        """Take in a change of a bound pod that is not a job's."""
         if self.inventory.update_other_pod(before, after):
             self.report_change()
 

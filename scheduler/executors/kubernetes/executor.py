@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -20,6 +20,7 @@ from springtide.scheduler.executors.base import (
     ExecutorError,
     ExitKind,
     LogPiece,
+    NodeRequest,
     Observation,
     OutputFile,
     Report,
@@ -32,13 +33,14 @@ from springtide.scheduler.executors.kubernetes.api_stalls import ApiStalls
 from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
 from springtide.scheduler.executors.kubernetes.monitor import AttemptMonitor
+from springtide.scheduler.executors.kubernetes.node_groups.placeholders import Placeholders
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.pods import PodControl
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.kube import Api, ApiError
-from springtide.scheduler.model import Node
+from springtide.scheduler.model import Node, NodeGroup
 from springtide.scheduler.telemetry.sample import GpuSample
 from springtide.scheduler.wording import given
 
@@ -101,8 +103,17 @@ class KubernetesExecutor(Executor):
             settings, self._api, self._pods, self._records, self._stalls, report=listener, now=self._now
         )
         self._started.push_async_callback(self._monitor.close)
+        cluster = self._monitor.cluster
+        self._placeholders = None
+        if cluster.inventory.groups:
+            self._placeholders = Placeholders(
+                settings, self._api, cluster.inventory.groups, cluster.other_pod_changed
+            )
+            self._started.push_async_callback(self._placeholders.close)
         try:
             await self._monitor.start()
+            if self._placeholders is not None:
+                await self._placeholders.start()
             if self._agents is not None:
                 self._started.push_async_callback(self._agents.close)
                 await self._agents.start()
@@ -274,6 +285,17 @@ class KubernetesExecutor(Executor):
         """Return the nodes of the cluster that are labelled for the pool."""
         nodes = self._monitor.nodes()
         return nodes if self._agents is None else self._agents.describe(nodes)
+
+    async def node_groups(self) -> tuple[NodeGroup, ...]:
+        """Return the node groups of the settings."""
+        return self._monitor.cluster.inventory.node_groups()
+
+    async def request_nodes(self, numbers: Mapping[str, int] | None) -> Mapping[str, NodeRequest]:
+        """Keep a pod waiting for each node that is asked for."""
+        if self._placeholders is None:
+            return {}
+        await self._in_thread(self._epoch.check)
+        return await self._placeholders.request(numbers)
 
     async def gpu_samples(self, workspaces: WorkspacePlaces) -> Sequence[GpuSample]:
         """Return what the agents of the nodes report now."""

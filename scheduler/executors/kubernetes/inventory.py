@@ -8,6 +8,7 @@ from typing import Any
 
 from springtide.scheduler import wording
 from springtide.scheduler.executors.base import ExecutorError
+from springtide.scheduler.executors.kubernetes.node_groups.groups import ClusterGroup, cluster_groups
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod, Taint
 from springtide.scheduler.executors.kubernetes.objects.capacity import HostCapacity
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import (
@@ -19,7 +20,7 @@ from springtide.scheduler.executors.kubernetes.objects.gpu_resources import (
 from springtide.scheduler.executors.kubernetes.objects.manifests import pod_tolerations
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.gpu_types import machine_of
-from springtide.scheduler.model import Environment, Gpu, Node
+from springtide.scheduler.model import Environment, Gpu, Node, NodeGroup
 from springtide.scheduler.resources import quantities
 from springtide.scheduler.resources.per_gpu import per_gpu_of
 
@@ -39,7 +40,10 @@ class Inventory:
 
     def __init__(self, settings: KubernetesSettings) -> None:
         self._settings = settings
+        self.groups = cluster_groups(settings)
         self._nodes = {node.name: node for node in static_nodes(settings)}
+        self._cordoned: set[str] = set()
+        self._last_of_group: dict[str, Node] = {}
         self._unhealthy: dict[str, int] = {}
         self._of_host: dict[str, tuple[str, ...]] = {}
         self._other_use: dict[tuple[str, str], dict[str, int]] = {}
@@ -55,7 +59,10 @@ class Inventory:
         previous = [(self._with_per_gpu(self._nodes[name]), self._unhealthy[name]) for name in was]
         for name in was:
             del self._nodes[name], self._unhealthy[name]
-        found = [] if after is None else pool_nodes(after, self._settings)
+        found = [] if after is None else pool_nodes(after, self._settings, self.groups)
+        self._cordoned.discard(host)
+        if after is not None and after.spec.unschedulable:
+            self._cordoned.add(host)
         usable = {} if after is None else counts(after.status.allocatable, self._settings.gpu_resources)
         for node in found:
             self._nodes[node.name] = node
@@ -97,6 +104,19 @@ class Inventory:
             return {}
         used = gpus_of(pod, self._settings.gpu_resources)
         return {(pod.spec.node_name, resource): gpus for resource, gpus in used.items()}
+
+    def node_groups(self) -> tuple[NodeGroup, ...]:
+        """Return the node groups of the settings; once a node was there, the next is expected to be like it."""
+        for node in self._nodes.values():
+            if node.group:
+                self._last_of_group[node.group] = self._with_per_gpu(node)
+        return tuple(self._present_group(each.group) for each in self.groups)
+
+    def _present_group(self, group: NodeGroup) -> NodeGroup:
+        of_group = [machine_of(node.name) for node in self._nodes.values() if node.group == group.name]
+        last = self._last_of_group.get(group.name, group.node)
+        like = replace(group.node, gpus=last.gpus, gpu_type=last.gpu_type, per_gpu=last.per_gpu)
+        return replace(group, node=like, closed=len(self._cordoned.intersection(of_group)))
 
     def set_aside(self, host: str) -> None:
         """Have nothing new placed on a host until `offer` is called."""
@@ -140,7 +160,9 @@ class Inventory:
         return chosen
 
 
-def pool_nodes(node: ClusterNode, settings: KubernetesSettings) -> list[Node]:
+def pool_nodes(
+    node: ClusterNode, settings: KubernetesSettings, groups: Collection[ClusterGroup] = ()
+) -> list[Node]:
     """Return the pool's view of a node: one for each resource of GPUs; none without an environment label."""
     host, labels = node.metadata.name, node.metadata.labels
     environment = labels.get(settings.environment_label)
@@ -164,6 +186,7 @@ def pool_nodes(node: ClusterNode, settings: KubernetesSettings) -> list[Node]:
                     available=available,
                     devices=_slots(names[resource], gpus, model, simulated=labels.get(SIMULATED_GPUS) == "true"),
                     resource=resource,
+                    group=next((each.group.name for each in groups if each.has(labels, resource)), ""),
                 )
             )
     return nodes

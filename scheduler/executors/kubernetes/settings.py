@@ -39,6 +39,11 @@ class KubernetesSettings:
     With ``agent_port`` the agents of nodes are asked there for their GPUs: pods of ``agent_namespace`` (empty: of
     ``namespace``) with ``agent_labels``, which answer who sends the token in ``agent_token_file``.
 
+    ``node_groups`` are groups of nodes that the cluster adds when a pod waits for one (``name``, ``gpu_type``,
+    ``gpus``, ``max_nodes``, ``node_selector``, and optionally ``tolerations``, ``resource``, ``cpus``,
+    ``memory``). The pods that wait run ``placeholder_image`` if they are bound after all, have
+    ``placeholder_priority_class``, and belong to what the pod of the service, ``service_pod``, belongs to.
+
     With ``bind_directly`` the pods of jobs with GPUs name their planned node when they are created; otherwise the
     cluster's scheduler binds them to it.
     """
@@ -80,3 +85,7 @@ class KubernetesSettings:
     agent_labels: Mapping[str, str] = field(default_factory=dict)
     agent_token_file: str = ""
     bind_directly: bool = False
+    node_groups: tuple[Mapping[str, Any], ...] = ()
+    placeholder_image: str = "registry.k8s.io/pause:3.10"
+    placeholder_priority_class: str | None = None
+    service_pod: str = ""

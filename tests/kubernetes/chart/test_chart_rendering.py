@@ -13,6 +13,7 @@ from chart import CHART, Helm, Template, of_all, of_kind, pods_of, secrets_of, s
 from springtide.hub_extension.cluster.settings import cluster_settings
 from springtide.hub_extension.service.service import Springtide
 from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.executors.kubernetes.node_groups.groups import cluster_groups
 
 EVERYTHING: dict[str, Any] = {
     "imagePullSecrets": ["registry"],
@@ -177,6 +178,27 @@ def test_pods_may_name_their_node_where_the_admin_says_so_and_no_right_changes(t
     assert usual[:2] == (False, True)
     assert direct[:2] == (True, False)
     assert usual[2] == direct[2]
+
+
+def test_node_groups_reach_the_service_and_their_pods_come_last(template: Template) -> None:
+    group = {
+        "name": "h100",
+        "gpuType": "h100",
+        "gpus": 8,
+        "maxNodes": 4,
+        "nodeSelector": {"example.com/pool": "h100"},
+        "tolerations": [{"key": "example.com/h100", "operator": "Exists", "effect": "NoSchedule"}],
+        "memory": "900Gi",
+    }
+    objects = template({"train": {"nodeGroups": [group]}})
+    settings = cluster_settings(service_settings(objects)["kubernetes"], state_dir=Path("/x"), images=("a",))
+    (made,) = cluster_groups(settings)
+    assert (made.group.name, made.group.most, made.group.node.gpus) == ("h100", 4, 8)
+    assert made.labels == {"example.com/pool": "h100", "springtide.io/environment": "train"}
+    placeholders = of_kind(objects, "PriorityClass")[settings.placeholder_priority_class or ""]
+    jobs = of_kind(objects, "PriorityClass")[settings.priority_class or ""]
+    assert -10 <= placeholders["value"] < jobs["value"], "the cluster autoscaler ignores what is below -10"
+    assert "node_groups" not in service_settings(template())["kubernetes"]
 
 
 def test_two_releases_share_no_name_in_the_cluster(template: Template) -> None:

@@ -160,7 +160,7 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         **(_on_node(machine_of(worker.node), bound=record.bound) if worker.gpus else _on_any_node(settings)),
-        "tolerations": pod_tolerations(settings),
+        "tolerations": pod_tolerations(settings) if worker.gpus else _base_tolerations(settings),
         "securityContext": {
             "runAsNonRoot": True,
             "fsGroupChangePolicy": "OnRootMismatch",
@@ -190,6 +190,8 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
                 names.WORKER: msgspec.json.encode(worker).decode(),
                 names.SIZE: str(len(record.spec.placement)),
                 names.GRACE: f"{record.spec.grace:g}",
+                names.SAFE_TO_EVICT: "false",
+                names.DO_NOT_DISRUPT: "true",
             },
             "finalizers": [names.RECORDED],
         },
@@ -205,7 +207,13 @@ def _identity(settings: KubernetesSettings) -> Object:
 
 
 def pod_tolerations(settings: KubernetesSettings) -> list[Object]:
-    """Return the tolerations of the pods of jobs: nodes with GPUs are often tainted with a resource's name."""
+    """Return the tolerations of pods with GPUs, those of the node groups among them."""
+    of_groups = (each for group in settings.node_groups for each in group.get("tolerations", ()))
+    return [*_base_tolerations(settings), *(dict(each) for each in of_groups)]
+
+
+def _base_tolerations(settings: KubernetesSettings) -> list[Object]:
+    """Return the tolerations of all pods of jobs: nodes with GPUs are often tainted with a resource's name."""
     keys = [resource for resource in settings.gpu_resources if ANY not in resource]
     own: list[Object] = [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
     return [*own, *NODE_LOSS_TOLERATIONS, *(dict(each) for each in settings.tolerations)]

@@ -18,6 +18,12 @@ SPEC = "springtide.io/spec"
 WORKER = "springtide.io/worker"
 SIZE = "springtide.io/size"
 GRACE = "springtide.io/grace"
+PLACEHOLDER = "springtide.io/placeholder"
+"""Label of a pod that waits for a node of a group; its value is the group's name."""
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+"""Annotation that says whether the cluster autoscaler may end a pod to remove its node."""
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+"""Annotation that keeps Karpenter from removing the node of a pod."""
 RECORDED = "springtide.io/recorded"
 """Finalizer that keeps a pod until its end is recorded in the store."""
 
@@ -42,6 +48,11 @@ def gang_name(key: AttemptKey) -> str:
 def pod_name(key: AttemptKey, rank: int) -> str:
     """Return the name of a worker's pod."""
     return f"st-{key.job}-{key.attempt}-{rank}"
+
+
+def placeholder_name(pool: str, group: str, index: int) -> str:
+    """Return the name of a pod that waits for a node of a group."""
+    return f"{pool}-awaits-{group}-{index}"
 
 
 def host_name(index: int) -> str:

@@ -1,0 +1,1 @@
+"""How many nodes the cluster is asked for, and for which jobs."""
