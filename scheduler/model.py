@@ -96,12 +96,11 @@ class Node:
 
     ``labels`` name the topology domains of the node (``{"rack": "r1", "zone": "a"}``). ``islands`` groups GPU
     indices by the fastest link between them; empty means that all are alike. ``sockets`` groups them by processor
-    socket; empty means that all are on one, or that the sockets are unknown. ``available`` is false while the node
-    is lost or drained: running attempts may continue there, new ones do not start. ``devices`` may be empty where
-    only counts matter (scenarios); otherwise it has ``gpus`` entries. ``taken`` are indices of GPUs that are used
-    outside the pool or drained. ``limits`` tells users what a job may use besides GPUs, and what enforces it.
-    ``resource`` is the extended resource of its GPUs, empty outside of clusters. Each GPU comes with ``per_gpu``.
-    ``group`` is the name of the `NodeGroup` that it belongs to, empty for none.
+    socket; empty means one, or unknown. ``available`` is false while the node is lost or drained: running attempts
+    may continue there, new ones do not start. ``devices`` may be empty where only counts matter (scenarios);
+    otherwise it has ``gpus`` entries. ``taken`` are indices of GPUs that are used outside the pool or drained.
+    ``limits`` tells users what a job may use besides GPUs, and what enforces it. ``resource`` is the extended
+    resource of its GPUs, and ``group`` its node group, empty outside of clusters. Each GPU comes with ``per_gpu``.
     """
 
     name: str
@@ -122,20 +121,6 @@ class Node:
     def groups(self, level: str) -> tuple[tuple[int, ...], ...]:
         """Return the GPU indices by group of a level of `WITHIN_NODES`; empty where the groups are unknown."""
         return {"island": self.islands, "socket": self.sockets}.get(level, ())
-
-
-@dataclass(frozen=True, slots=True)
-class NodeGroup:
-    """Train nodes of one kind of which the cluster adds more when asked.
-
-    ``node`` is one of them as it would be, under a name that no node has. There are at most ``most``, of which
-    ``closed`` are closed by somebody: these count, and take no jobs.
-    """
-
-    name: str
-    node: Node
-    most: int
-    closed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +157,7 @@ Placement: TypeAlias = tuple[Worker, ...]
 class Spread(NamedTuple):
     """The tightest topology level that holds all workers of a job, and the number of their nodes.
 
-    The level is one of `WITHIN_NODES`, ``"node"``, a label of the nodes, or ``""`` if only the pool as a whole
-    holds them.
+    The level is one of `WITHIN_NODES`, ``"node"``, a label of the nodes, or ``""`` if only the pool holds them.
     """
 
     level: str

@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import BinaryIO, TypeAlias
 
 from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.model import Node, NodeGroup, Placement
+from springtide.scheduler.model import Node, Placement
 from springtide.scheduler.telemetry.sample import GpuSample
 
 HISTORY = "trials.json"
@@ -193,6 +193,20 @@ class LogGrew:
 @dataclass(frozen=True, slots=True)
 class InventoryChanged:
     """Nodes or GPUs were added, removed or taken by processes outside the pool: read `Executor.inventory`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Train nodes of one kind of which the cluster adds more when asked.
+
+    ``node`` is one of them as it would be, under a name that no node has. There are at most ``most``, of which
+    ``closed`` are closed by somebody: these count, and take no jobs.
+    """
+
+    name: str
+    node: Node
+    most: int
+    closed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import Any
 from springtide.scheduler.engine.node_groups.demand import Demand, demand
 from springtide.scheduler.engine.node_groups.steady import SteadyRequest
 from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
-from springtide.scheduler.model import Job, Node, NodeGroup, Phase, Project, Settings, Snapshot, Worker
+from springtide.scheduler.executors.base import NodeGroup
+from springtide.scheduler.model import Job, Node, Phase, Project, Settings, Snapshot, Worker
 
 BIG = NodeGroup("big", Node("~big", 8, "h100", group="big"), most=3)
 SMALL = NodeGroup("small", Node("~small", 1, "t4", group="small"), most=3)

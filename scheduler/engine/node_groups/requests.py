@@ -14,8 +14,8 @@ from springtide.scheduler.engine.settings import Stats
 from springtide.scheduler.engine.state.journal import JournaledPlanner
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
-from springtide.scheduler.executors.base import Executor, NodeRequest
-from springtide.scheduler.model import NodeGroup, Phase, Reason
+from springtide.scheduler.executors.base import Executor, NodeGroup, NodeRequest
+from springtide.scheduler.model import Phase, Reason
 
 logger = logging.getLogger(__name__)
 

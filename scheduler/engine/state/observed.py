@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from springtide.scheduler.executors.base import AttemptKey
-from springtide.scheduler.model import Environment, Node, NodeGroup, Placement
+from springtide.scheduler.executors.base import AttemptKey, NodeGroup
+from springtide.scheduler.model import Environment, Node, Placement
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from springtide.scheduler.executors.base import (
     ExecutorError,
     ExitKind,
     LogPiece,
+    NodeGroup,
     NodeRequest,
     Observation,
     OutputFile,
@@ -40,7 +41,7 @@ from springtide.scheduler.executors.kubernetes.pods import PodControl
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.kube import Api, ApiError
-from springtide.scheduler.model import Node, NodeGroup
+from springtide.scheduler.model import Node
 from springtide.scheduler.telemetry.sample import GpuSample
 from springtide.scheduler.wording import given
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from springtide.scheduler import wording
-from springtide.scheduler.executors.base import ExecutorError
+from springtide.scheduler.executors.base import ExecutorError, NodeGroup
 from springtide.scheduler.executors.kubernetes.node_groups.groups import ClusterGroup, cluster_groups
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod, Taint
 from springtide.scheduler.executors.kubernetes.objects.capacity import HostCapacity
@@ -20,7 +20,7 @@ from springtide.scheduler.executors.kubernetes.objects.gpu_resources import (
 from springtide.scheduler.executors.kubernetes.objects.manifests import pod_tolerations
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.gpu_types import machine_of
-from springtide.scheduler.model import Environment, Gpu, Node, NodeGroup
+from springtide.scheduler.model import Environment, Gpu, Node
 from springtide.scheduler.resources import quantities
 from springtide.scheduler.resources.per_gpu import per_gpu_of
 

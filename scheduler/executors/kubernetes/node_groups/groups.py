@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from springtide.scheduler import wording
-from springtide.scheduler.executors.base import ExecutorError
+from springtide.scheduler.executors.base import ExecutorError, NodeGroup
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import ANY
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.kube import Object
-from springtide.scheduler.model import Environment, Node, NodeGroup
+from springtide.scheduler.model import Environment, Node
 from springtide.scheduler.resources import quantities
 from springtide.scheduler.resources.per_gpu import per_gpu_of
 
