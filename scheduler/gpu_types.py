@@ -17,6 +17,26 @@ def pool_types(nodes: Iterable[Node], order: Sequence[str] = ()) -> tuple[str, .
     return (*(each for each in order if each in named), *(each for each in named if each not in order)) or ("",)
 
 
+class NodesByType:
+    """The nodes with GPUs by type, in the pool's order; worked out once for the same tuple of nodes."""
+
+    def __init__(self) -> None:
+        self._nodes: Sequence[Node] | None = None
+        self._order: Sequence[str] = ()
+        self._found: Mapping[str, Sequence[Node]] = {}
+
+    def of(self, nodes: Sequence[Node], order: Sequence[str]) -> Mapping[str, Sequence[Node]]:
+        """Return the nodes of each type; ``order`` is that of `pool_types`."""
+        if nodes is not self._nodes or order != self._order:
+            self._nodes, self._order = nodes, order
+            found = [node for node in nodes if node.gpus]
+            by_type: dict[str, list[Node]] = {each: [] for each in pool_types(found, order)} if found else {}
+            for node in found:
+                by_type[node.gpu_type].append(node)
+            self._found = by_type
+        return self._found
+
+
 def accepted_types(gpu_types: Sequence[str], types: Sequence[str]) -> tuple[str, ...]:
     """Return the types of the pool that a job accepts, in its order of preference; empty if there is none.
 

@@ -111,8 +111,8 @@ class Engine:
         key = submission.key
         if key is not None and (known := await self.job_of_key(user, key)) is not None:
             return known
-        parts, state = self._parts, self._state
-        context = validation.ValidationContext(self._nodes.possible(), state.projects, self.settings, state.types)
+        parts, nodes, types, projects = self._parts, self._nodes, self._state.types, self._state.projects
+        context = validation.ValidationContext(nodes.possible(), projects, self.settings, types, nodes.by_type)
         spec = validation.validate_submission(
             submission, user, project, context, job_id=parts.new_id(), now=parts.clock()
         )

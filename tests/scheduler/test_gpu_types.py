@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from springtide.scheduler.gpu_types import (
+    NodesByType,
     accepted_types,
     amount_of,
     as_table,
@@ -77,3 +78,16 @@ def test_what_is_borrowed_of_one_type_is_not_made_up_by_another() -> None:
     )
     assert (standing.quota, standing.limit, standing.fair_share, standing.held) == (5, None, 6, 4)
     assert (standing.borrowed, standing.waiting) == (1, 1)
+
+
+def test_the_nodes_of_each_type_follow_a_change_of_nodes_and_of_their_order() -> None:
+    by_type = NodesByType()
+    first = by_type.of(NODES, ("t4",))
+    assert list(first) == list(pool_types(NODES, ("t4",)))
+    assert {name: [node.gpu_type for node in nodes] for name, nodes in first.items()} == {
+        name: [node.gpu_type for node in NODES if node.gpu_type == name] for name in first
+    }
+    assert list(by_type.of(NODES, ())) == list(pool_types(NODES))
+    fewer = tuple(node for node in NODES if node.gpu_type != "t4")
+    assert "t4" not in by_type.of(fewer, ())
+    assert by_type.of((), ()) == {}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from springtide.scheduler import wording
 from springtide.scheduler.model import Node
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.resources.per_gpu import nearest
+from springtide.scheduler.resources.per_gpu import UNSPECIFIED, nearest
 from springtide.scheduler.store.records import JobSpec
 
 
@@ -17,6 +17,8 @@ def nodes_with_enough(spec: JobSpec, nodes: Sequence[Node]) -> Sequence[Node]:
     Raises `Refusal` with the numbers if there is none. ``nodes`` are those of one GPU type, at least one.
     """
     asked = spec.per_gpu
+    if asked == UNSPECIFIED:
+        return nodes
     suitable = [node for node in nodes if node.per_gpu.holds(asked)]
     if suitable:
         return suitable

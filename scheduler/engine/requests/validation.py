@@ -19,7 +19,7 @@ from springtide.scheduler.engine.settings import EngineSettings
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.tags.changes import checked_tags
 from springtide.scheduler.engine.without_gpus.acceptance import check_without_gpus, no_test_run
-from springtide.scheduler.gpu_types import limit_of, pool_types, quota_of
+from springtide.scheduler.gpu_types import NodesByType, limit_of, quota_of
 from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES, WITHIN_NODES, Node, Project
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import JobSpec, ProjectRecord
@@ -38,6 +38,7 @@ class ValidationContext:
     records: Mapping[str, ProjectRecord]
     settings: EngineSettings
     types: KnownTypes = KnownTypes()  # noqa: RUF009 - frozen
+    by_type: NodesByType | None = None
 
     @property
     def projects(self) -> dict[str, Project]:
@@ -306,8 +307,8 @@ def check_fit(spec: JobSpec, context: ValidationContext) -> None:
 
     The job has to fit on GPUs of one of the types that it accepts; the refusal is that of the type with most GPUs.
     """
-    train = [node for node in context.nodes if node.gpus]
-    types = pool_types(train, context.types.train) if train else ()
+    by_type = (context.by_type or NodesByType()).of(context.nodes, context.types.train)
+    types = tuple(by_type)
     accepted = [each for each in types if not spec.gpu_types or each in spec.gpu_types]
     if types and not accepted:
         known = ", ".join(filter(None, types)) or "not told apart"
@@ -320,11 +321,10 @@ def check_fit(spec: JobSpec, context: ValidationContext) -> None:
         )
     refusals: list[tuple[int, Refusal]] = []
     for gpu_type in accepted:
-        nodes = [node for node in train if node.gpu_type == gpu_type]
         try:
-            _check_fit_on(spec, context, nodes, gpu_type, shown=gpu_type if len(types) > 1 else "")
+            _check_fit_on(spec, context, by_type[gpu_type], gpu_type, shown=gpu_type if len(types) > 1 else "")
         except Refusal as refusal:
-            refusals.append((sum(node.gpus for node in nodes), refusal))
+            refusals.append((sum(node.gpus for node in by_type[gpu_type]), refusal))
         else:
             return
     raise max(refusals, key=itemgetter(0))[1]

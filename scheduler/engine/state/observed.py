@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from springtide.scheduler.executors.base import AttemptKey, NodeGroup
+from springtide.scheduler.gpu_types import NodesByType
 from springtide.scheduler.model import Environment, Node, Placement
 
 
@@ -29,12 +30,13 @@ class ObservedNodes:
 
     ``quarantine`` maps each attempt that runs although the state does not expect it to its placement. Both fields
     follow the executor's reports at once; a commit that fails does not undo them. ``groups`` are those of which
-    the cluster adds nodes.
+    the cluster adds nodes; ``by_type`` remembers the nodes of `possible` by GPU type.
     """
 
     all: tuple[Node, ...] = ()
     quarantine: dict[AttemptKey, Placement] = field(default_factory=dict)
     groups: tuple[NodeGroup, ...] = ()
+    by_type: NodesByType = field(default_factory=NodesByType)
     _train: tuple[tuple[Node, ...], tuple[Node, ...]] = ((), ())
 
     def train(self, drained: Drained = NOTHING_DRAINED) -> tuple[Node, ...]:
@@ -51,7 +53,8 @@ class ObservedNodes:
 
     def possible(self) -> tuple[Node, ...]:
         """Return the train nodes, and those that may come."""
-        return (*self.train(), *self.addable())
+        train, addable = self.train(), self.addable()
+        return (*train, *addable) if addable else train
 
     def addable(self, drained: Drained = NOTHING_DRAINED) -> tuple[Node, ...]:
         """Return a node for each that the cluster may add to its groups.
