@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, overload
 
 import aiohttp
 import msgspec
@@ -16,6 +16,7 @@ from springtide.scheduler.kube.resources import Resource
 from springtide.scheduler.wording import given
 
 Object: TypeAlias = dict[str, Any]
+T = TypeVar("T")
 
 CONCURRENT_REQUESTS = 32
 """Maximum number of requests at a time, watches not counted."""
@@ -146,9 +147,22 @@ class Api:
 
     # ---------- writing
 
-    async def create(self, resource: Resource, namespace: str | None, body: Object) -> Object:
-        """Create an object. Raises `ApiError` with status 409 if there is one of this name."""
-        return _object(await self._request("POST", resource.path(namespace), body=body))
+    @overload
+    async def create(self, resource: Resource, namespace: str | None, body: Object) -> Object: ...
+
+    @overload
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Object, *, decode_as: type[T]
+    ) -> T: ...
+
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Object, *, decode_as: Any = Object
+    ) -> Any:
+        """Create an object; return it as the type ``decode_as``.
+
+        Raises `ApiError` with status 409 if there is one of this name.
+        """
+        return _decoded(await self._request("POST", resource.path(namespace), body=body), decode_as)
 
     async def replace(self, resource: Resource, namespace: str | None, name: str, body: Object) -> Object:
         """Replace an object. Raises `ApiError` with status 409 if ``body`` was made from another version."""
@@ -264,10 +278,11 @@ def _event(line: bytes) -> WatchEvent:
 
 
 def _object(body: bytes) -> Object:
+    return _decoded(body, Object)
+
+
+def _decoded(body: bytes, decode_as: type[T]) -> T:
     try:
-        decoded = msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        decoded = None
-    if not isinstance(decoded, dict):
-        raise ApiError(0, "Unreadable", f"The API's answer is not an object: {given(body, 200)}")
-    return decoded
+        return msgspec.json.decode(body, type=decode_as)
+    except msgspec.DecodeError as error:
+        raise ApiError(0, "Unreadable", f"The API's answer is not an object: {given(body, 200)}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from springtide.scheduler.executors.base import StaleEpochError
-from springtide.scheduler.executors.files.layout import Layout, opened, read_record
+from springtide.scheduler.executors.files.layout import EPOCH, Layout, opened, read_record
 from springtide.scheduler.executors.supervisor.records import write_record
 
 
@@ -16,7 +16,7 @@ class EpochGate:
 
     def newest(self) -> int:
         """Return the newest epoch that made a request, 0 if none has."""
-        return int((read_record(self._layout.jobs, self._layout.epoch.name) or {}).get("epoch", 0))
+        return int((read_record(self._layout.jobs, EPOCH) or {}).get("epoch", 0))
 
     def check(self, epoch: int | None = None) -> None:
         """Raise `StaleEpochError` for an epoch of a former owner; None stands for the last epoch of this gate."""
@@ -29,4 +29,4 @@ class EpochGate:
         self._last = own
         if own > seen:
             with opened(self._layout.jobs) as directory:
-                write_record(directory, self._layout.epoch.name, {"epoch": own})
+                write_record(directory, EPOCH, {"epoch": own})

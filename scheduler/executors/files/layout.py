@@ -7,8 +7,9 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,11 @@ from springtide.scheduler.wording import given
 
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 DISCARDED = "discarded"
+CODE, WORK, CHECKPOINTS, OUTPUT = "code", "work", "checkpoints", "output"
+ATTEMPTS = "attempts"
+REPORTS = "reports.jsonl"
+EPOCH = ".epoch"
+"""File of the newest epoch that acted, in the directory of jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,32 +36,32 @@ class JobPlaces:
     @property
     def code(self) -> Path:
         """Directory of the submitted files."""
-        return self.root / "code"
+        return self.root / CODE
 
     @property
     def work(self) -> Path:
         """The working directory of the job, unless it requests another."""
-        return self.root / "work"
+        return self.root / WORK
 
     @property
     def checkpoints(self) -> Path:
         """Directory of the checkpoints."""
-        return self.root / "checkpoints"
+        return self.root / CHECKPOINTS
 
     @property
     def output(self) -> Path:
         """Directory of what the job leaves for its user."""
-        return self.root / "output"
+        return self.root / OUTPUT
 
     @property
     def reports(self) -> Path:
         """File of the reports of all attempts."""
-        return self.root / "reports.jsonl"
+        return self.root / REPORTS
 
     @property
     def attempts(self) -> Path:
         """Directory of the attempts, by number."""
-        return self.root / "attempts"
+        return self.root / ATTEMPTS
 
     def numbers(self) -> list[int]:
         """Return the numbers of the attempts, in order."""
@@ -66,21 +72,16 @@ class JobPlaces:
         return sorted(int(name) for name in names if name.isdecimal() and name.isascii())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layout:
     """The part of the state directory that the executor uses."""
 
     state: Path
 
-    @property
+    @cached_property
     def jobs(self) -> Path:
         """Directory of the jobs, by id."""
         return self.state / "jobs"
-
-    @property
-    def epoch(self) -> Path:
-        """File of the newest epoch that acted."""
-        return self.jobs / ".epoch"
 
     def job(self, job: str) -> JobPlaces:
         """Return the paths of a job. Raises `ExecutorError` if this cannot be the id of a job."""
@@ -92,7 +93,7 @@ class Layout:
         """Return the directory of an attempt. Raises `ExecutorError` for a number below 1."""
         if key.attempt < 1:
             raise ExecutorError(f"Attempts are numbered from 1; {key.attempt} is not one.")
-        return self.job(key.job).attempts / str(key.attempt)
+        return self.job(key.job).root / f"{ATTEMPTS}/{key.attempt}"
 
     def all_jobs(self) -> list[str]:
         """Return the ids of all jobs that have a directory."""
@@ -112,7 +113,8 @@ def opened(directory: Path) -> Iterator[int]:
 def read_record(directory: Path, name: str) -> dict[str, Any] | None:
     """Return a record of an attempt, None if it does not exist or a crash of the machine left it incomplete."""
     try:
-        decoded = json.loads((directory / name).read_bytes())
+        with open(f"{directory}/{name}", "rb") as file:  # noqa: PTH123 - read before each launch
+            decoded = json.loads(file.read())
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     return decoded if isinstance(decoded, dict) else None
@@ -203,12 +205,19 @@ def make_places(
 
     Raises `ExecutorError` for invalid names of files, `OSError` if the disk cannot be written to.
     """
-    for path in (places.work, places.checkpoints, places.output):
-        make_directory(path, 0o700, owner)
-    write_tree(places.code, files, owner)
+    with opened(places.root) as root:
+        for name in (WORK, CHECKPOINTS, OUTPUT):
+            make_directory(name, 0o700, owner, within=root)
+        if not files:
+            make_directory(CODE, 0o700, owner, within=root)
+        with suppress(FileExistsError):
+            reports = os.open(REPORTS, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=root)
+            try:
+                if owner:
+                    os.fchown(reports, *owner)
+            finally:
+                os.close(reports)
+    if files:
+        write_tree(places.code, files, owner)
     if history is not None:
         replace_file(places.code, HISTORY, history, owner)
-    if not places.reports.exists():
-        places.reports.touch(mode=0o600)
-        if owner:
-            os.chown(places.reports, *owner)

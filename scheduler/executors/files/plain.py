@@ -127,15 +127,21 @@ def replace_file(directory: Path, name: str, content: bytes, owner: tuple[int, i
         os.close(handle)
 
 
-def make_directory(path: Path, mode: int, owner: tuple[int, int] | None = None) -> None:
-    """Create a directory with this mode and owner; do nothing if it exists."""
+def make_directory(
+    path: Path | str, mode: int, owner: tuple[int, int] | None = None, *, within: int | None = None
+) -> None:
+    """Create a directory with this mode and owner; do nothing if it exists.
+
+    ``path`` is relative to the directory with the descriptor ``within``, if that is given.
+    """
     try:
-        path.mkdir(mode=0o700)
+        os.mkdir(path, 0o700, dir_fd=within)
     except FileExistsError:
         return
     if owner is not None:
-        os.chown(path, *owner)
-    path.chmod(mode)
+        os.chown(path, *owner, dir_fd=within)
+    if mode != 0o700:
+        os.chmod(path, mode, dir_fd=within)
 
 
 def sync(directory: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from springtide.scheduler.executors.base import AttemptKey, LogGrew, Observation, Report, Reported, TrialReport
 from springtide.scheduler.executors.files import logs, reports
-from springtide.scheduler.executors.files.layout import JobPlaces
+from springtide.scheduler.executors.files.layout import REPORTS, JobPlaces
 
 LONGEST_HISTORY = 1 << 26
 """Maximum number of bytes of earlier reports that are read at first."""
@@ -40,14 +40,14 @@ class Tail:
         self._trial: TrialReport | None = None
         self._sizes: dict[int, int] = {}
         self._earlier_sizes: dict[int, int] = {}
-        logs_of_ranks = (directory / f"log.{rank}" for rank in self._ranks)
-        self._paths = tuple(map(str, (places.reports, *logs_of_ranks)))
+        logs_of_ranks = (f"{directory}/log.{rank}" for rank in self._ranks)
+        self._paths = (f"{places.root}/{REPORTS}", *logs_of_ranks)
         self._stamps: list[_Stamp | None] | None = None
 
     def read_history(self, now: float) -> None:
         """Read the reports so far, at most the last `LONGEST_HISTORY` bytes. May block for seconds."""
         with suppress(OSError):
-            self._offset = max(0, self._places.reports.lstat().st_size - LONGEST_HISTORY)
+            self._offset = max(0, os.lstat(self._paths[0]).st_size - LONGEST_HISTORY)
         while self._read_reports(now, HISTORY_BATCH):
             pass
 
@@ -80,7 +80,8 @@ class Tail:
         grown = []
         for rank in self._ranks:
             if rank not in self._earlier_sizes:
-                earlier = [number for number in self._places.numbers() if number < self._key.attempt]
+                known = self._places.numbers() if self._key.attempt > 1 else ()
+                earlier = [number for number in known if number < self._key.attempt]
                 sizes = (logs.attempt_size(self._places.attempts / str(number), rank) for number in earlier)
                 self._earlier_sizes[rank] = sum(sizes)
             size = logs.attempt_size(self._directory, rank)

@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 THREADS = 4
-"""Number of threads that write to the volume of jobs."""
+"""Number of threads that write to the volume of jobs, besides the one for requests to end attempts."""
 
 
 class KubernetesExecutor(Executor):
@@ -95,7 +95,9 @@ class KubernetesExecutor(Executor):
         if bool(settings.jobs_claim) == bool(settings.jobs_host_path):
             raise ExecutorError("Set one of jobs_claim and jobs_host_path: the volume with the files of jobs.")
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="launch-records")
-        self._started.callback(self._threads.shutdown, wait=False)
+        self._ending_thread = ThreadPoolExecutor(1, thread_name_prefix="end-requests")
+        for threads in (self._threads, self._ending_thread):
+            self._started.callback(threads.shutdown, wait=False)
         try:
             await self._in_thread(self._records.prepare_volume)
         except OSError as error:
@@ -148,18 +150,16 @@ class KubernetesExecutor(Executor):
 
     async def _new_attempt(self, spec: AttemptSpec) -> Attempt:
         """Return a new attempt whose record is on the volume; one that can never start is concluded at once."""
-        recorded = await self._in_thread(self._records.recorded_end, spec.key)
-        if recorded is not None:
-            return self._monitor.recall(recorded)
-        if await self._in_thread(self._records.is_done, spec.key):
-            raise ExecutorError(f"Attempt {spec.key.attempt} of {spec.key.job} has run already.")
         try:
-            nodes = self._nodes_of(spec)
-            image = manifests.choose_image(spec.image, self._settings)
-            home = self._monitor.cluster.home_of(spec.user)
-            record = self._records.make_record(spec, image, home, nodes)
-            record = replace(record, bound=self._binds(record))
-            await self._in_thread(self._records.save_record, record, spec.files, spec.history)
+            made: LaunchRecord | ExecutorError = self._make_record(spec)
+        except ExecutorError as refused:
+            made = refused
+        try:
+            recorded = await self._in_thread(self._begin, spec, made)
+            if recorded is not None:
+                return self._monitor.recall(recorded)
+        except HasRunError:
+            raise
         except ExecutorError as refused:
             kind = ExitKind.LOST if isinstance(refused, NodeGoneError) else ExitKind.REFUSED
             attempt = Attempt(spec.key, len(spec.placement), spec.grace, verdict=Verdict(kind, str(refused)))
@@ -171,9 +171,32 @@ class KubernetesExecutor(Executor):
         except OSError as error:
             why = error.strerror or str(error)
             raise ExecutorError(f"The job's files cannot be written: {why} ({self._layout.jobs}).") from error
-        attempt = Attempt(spec.key, len(spec.placement), spec.grace, record)
+        assert isinstance(made, LaunchRecord)
+        attempt = Attempt(spec.key, len(spec.placement), spec.grace, made)
         self._monitor.attempts[spec.key] = attempt
         return attempt
+
+    def _make_record(self, spec: AttemptSpec) -> LaunchRecord:
+        """Return the launch record of an attempt. Raises `ExecutorError` if it can never run."""
+        nodes = self._nodes_of(spec)
+        image = manifests.choose_image(spec.image, self._settings)
+        home = self._monitor.cluster.home_of(spec.user)
+        record = self._records.make_record(spec, image, home, nodes)
+        return replace(record, bound=True) if self._binds(record) else record
+
+    def _begin(self, spec: AttemptSpec, made: LaunchRecord | ExecutorError) -> AttemptStatus | None:
+        """Return the recorded end of an attempt; without one, write its launch record, or raise why there is none.
+
+        Works on the volume, in a thread. Raises `HasRunError` if the record of its end cannot be read.
+        """
+        recorded = self._records.recorded_end(spec.key)
+        if recorded is None and self._records.is_done(spec.key):
+            raise HasRunError(f"Attempt {spec.key.attempt} of {spec.key.job} has run already.")
+        if recorded is None:
+            if isinstance(made, ExecutorError):
+                raise made
+            self._records.save_record(made, spec.files, spec.history)
+        return recorded
 
     def _binds(self, record: LaunchRecord) -> bool:
         """Return whether the pods of an attempt are created on their nodes.
@@ -217,7 +240,10 @@ class KubernetesExecutor(Executor):
         await self._request_end(key, "kill")
 
     async def _request_end(self, key: AttemptKey, request: str) -> None:
-        """Record a request for the attempt, and ask the cluster to delete its pods."""
+        """Record a request for the attempt, and ask the cluster to delete its pods.
+
+        Others wait for its GPUs, so that it does not wait for the threads that launches use.
+        """
         self._epoch.check()
         async with self._lock(key):
             attempt = self._monitor.attempts.get(key)
@@ -230,7 +256,9 @@ class KubernetesExecutor(Executor):
             if attempt.requested != "kill":
                 attempt.requested = request
             try:
-                await self._in_thread(self._records.record_request, key, attempt.requested)
+                await asyncio.get_running_loop().run_in_executor(
+                    self._ending_thread, self._records.record_request, key, attempt.requested
+                )
             except OSError as error:
                 raise ExecutorError(f"The job cannot be asked to stop: {error.strerror}.") from error
             grace = max(1.0, attempt.grace) if attempt.requested == "pause" else KILL_AFTER
@@ -357,3 +385,7 @@ def _owner(settings: KubernetesSettings) -> tuple[int, int] | None:
 
 class NodeGoneError(ExecutorError):
     """The planned node has left the pool, or takes no new pods."""
+
+
+class HasRunError(ExecutorError):
+    """The attempt has ended before."""

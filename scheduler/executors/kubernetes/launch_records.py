@@ -1,9 +1,9 @@
 """The files that the executor writes to the volume of jobs before pods are created, and its own records there.
 
 ``jobs/<id>/attempts/<n>/spec.json`` is for the supervisor. The executor's own records are in
-``jobs/<id>/launches/``, which no pod mounts: ``<n>.json`` is the launch record, ``<n>.pause`` and ``<n>.kill`` are
-requests, ``<n>.ending`` says that its pods are to be deleted, and ``<n>.done`` that its end is recorded in the
-store.
+``jobs/<id>/launches/``, which no pod mounts: ``<n>.json`` is the launch record of a gang, of which pods may be
+missing after a crash of the service, ``<n>.pause`` and ``<n>.kill`` are requests, ``<n>.ending`` says that its
+pods are to be deleted, and ``<n>.done`` that its end is recorded in the store.
 """
 
 from __future__ import annotations
@@ -28,7 +28,14 @@ from springtide.scheduler.executors.environment import (
     job_environment,
     working_directory,
 )
-from springtide.scheduler.executors.files.layout import JobPlaces, Layout, leave_request, make_places, opened
+from springtide.scheduler.executors.files.layout import (
+    ATTEMPTS,
+    JobPlaces,
+    Layout,
+    leave_request,
+    make_places,
+    opened,
+)
 from springtide.scheduler.executors.files.plain import make_directory, write_tree
 from springtide.scheduler.executors.kubernetes.objects import manifests
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
@@ -106,20 +113,20 @@ class LaunchRecords:
 
         Raises `ExecutorError` if the attempt can never run, `OSError` if the volume cannot be written to.
         """
-        spec_json = _supervisor_spec(record)
-        places = self.layout.job(record.key.job)
+        key, spec_json = record.key, _supervisor_spec(record)
+        places = self.layout.job(key.job)
         make_directory(places.root, 0o711)
-        make_directory(places.attempts, 0o711)
-        make_directory(self._directory(record.key), 0o700)
         make_places(places, files, self._owner, history)
-        directory = self.layout.attempt(record.key)
-        make_directory(directory, 0o700, self._owner)
-        with opened(directory) as handle:
+        directory = f"{ATTEMPTS}/{key.attempt}"
+        with opened(places.root) as root:
+            make_directory(ATTEMPTS, 0o711, within=root)
+            make_directory(directory, 0o700, self._owner, within=root)
+        with opened(self.layout.attempt(key)) as handle:
             write_record(handle, "spec.json", spec_json, durable=False)
             if self._owner is not None:
                 os.chown("spec.json", *self._owner, dir_fd=handle, follow_symlinks=False)
-        with opened(self._directory(record.key)) as handle:
-            write_record(handle, f"{record.key.attempt}.json", msgspec.to_builtins(record), durable=False)
+        if record.gang:
+            self._write(key, "json", msgspec.to_builtins(record))
 
     def load_record(self, key: AttemptKey) -> LaunchRecord | None:
         """Return the launch record of an attempt, None if there is none."""
@@ -135,12 +142,14 @@ class LaunchRecords:
         directory = self.layout.attempt(key)
         if not directory.exists():
             return
+        make_directory(self._directory(key), 0o700)
         self._path(key, request).touch()
         leave_request(directory, request)
 
     def record_ending(self, key: AttemptKey, eviction: str, request: str) -> None:
         """Record that the attempt is to end, and why it is evicted; pass ``request`` to the supervisors."""
         if self.layout.attempt(key).exists():
+            make_directory(self._directory(key), 0o700)
             self._path(key, "ending").write_text(eviction, encoding="utf-8")
             leave_request(self.layout.attempt(key), request)
 
@@ -155,9 +164,8 @@ class LaunchRecords:
 
     def mark_done(self, status: AttemptStatus) -> None:
         """Record the end of the attempt, and that it is in the store."""
-        if self._directory(status.key).exists():
-            with opened(self._directory(status.key)) as handle:
-                write_record(handle, f"{status.key.attempt}.done", msgspec.to_builtins(status), durable=False)
+        if self.layout.job(status.key.job).root.exists():
+            self._write(status.key, "done", msgspec.to_builtins(status))
 
     def is_done(self, key: AttemptKey) -> bool:
         """Return whether the end of the attempt is in the store."""
@@ -174,6 +182,11 @@ class LaunchRecords:
         """Delete all files of a job."""
         with suppress(FileNotFoundError):
             shutil.rmtree(self.layout.job(job).root)
+
+    def _write(self, key: AttemptKey, kind: str, record: dict[str, Any]) -> None:
+        make_directory(self._directory(key), 0o700)
+        with opened(self._directory(key)) as handle:
+            write_record(handle, f"{key.attempt}.{kind}", record, durable=False)
 
     def _directory(self, key: AttemptKey) -> Path:
         return self.layout.job(key.job).root / "launches"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import msgspec
 
@@ -15,6 +16,8 @@ from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.kube import NETWORK_POLICIES, PODS, SERVICES, Api, ApiError, Object, Resource
+
+T = TypeVar("T")
 
 FIRST_DELAY = 0.2
 LONGEST_DELAY = 5.0
@@ -48,13 +51,16 @@ class PodControl:
         object, `ExecutorError` if another object has its name.
         """
         if record.gang:
-            await self._create_or_adopt(SERVICES, manifests.service(record, self._settings), record, wanted)
+            service = manifests.service(record, self._settings)
+            await self._create_or_adopt(SERVICES, service, record, wanted, Object)
             if self._settings.network_policy:
                 policy = manifests.network_policy(record, self._settings)
-                await self._create_or_adopt(NETWORK_POLICIES, policy, record, wanted)
-        results = await asyncio.gather(
-            *(self._create_pod(record, index, wanted) for index in indexes), return_exceptions=True
-        )
+                await self._create_or_adopt(NETWORK_POLICIES, policy, record, wanted, Object)
+        waiting = [self._create_pod(record, index, wanted) for index in indexes]
+        if len(waiting) == 1:
+            created = await waiting[0]
+            return [] if created is None else [created]
+        results = await asyncio.gather(*waiting, return_exceptions=True)
         failures = [each for each in results if isinstance(each, BaseException)]
         if failures:
             raise failures[0]
@@ -64,23 +70,23 @@ class PodControl:
         self, record: LaunchRecord, index: int, wanted: Callable[[], bool]
     ) -> tuple[int, Pod] | None:
         body = manifests.pod(record, index, self._settings)
-        created = await self._create_or_adopt(PODS, body, record, wanted)
-        return None if created is None else (record.spec.placement[index].rank, msgspec.convert(created, Pod))
+        created = await self._create_or_adopt(PODS, body, record, wanted, Pod)
+        return None if created is None else (record.spec.placement[index].rank, created)
 
     async def _create_or_adopt(
-        self, resource: Resource, body: Object, record: LaunchRecord, wanted: Callable[[], bool]
-    ) -> Object | None:
+        self, resource: Resource, body: Object, record: LaunchRecord, wanted: Callable[[], bool], kind: type[T]
+    ) -> T | None:
         backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
         with self._stalls.retrying() as record_failure:
             while wanted():
                 try:
                     async with self._creations:
-                        return await self._api.create(resource, self._namespace, body)
+                        return await self._api.create(resource, self._namespace, body, decode_as=kind)
                 except ApiError as error:
                     if error.status == CONFLICT and error.reason == "AlreadyExists":
                         existing = await self._adopt(resource, body, record.key)
                         if existing is not None:
-                            return existing
+                            return msgspec.convert(existing, kind)
                     elif not error.transient and error.status not in (CONFLICT, UNAUTHORIZED):
                         raise
                     record_failure(error)

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
+from springtide.scheduler.executors.base import (
+    AttemptKey,
+    AttemptPhase,
+    AttemptSpec,
+    AttemptStatus,
+    ExecutorError,
+    Exit,
+    ExitKind,
+)
 from springtide.scheduler.executors.environment import job_environment
 from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
@@ -236,6 +244,26 @@ def test_an_order_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert records.load_record(AttemptKey("abc", 4)) is None
     assert (tmp_path / records.program / "supervisor" / "__main__.py").exists()
     assert (tmp_path / "jobs" / "abc" / "code" / "main.py").read_bytes() == b"pass"
+
+
+def test_an_attempt_of_one_pod_keeps_no_order_but_its_requests_and_its_end(tmp_path: Path) -> None:
+    records = LaunchRecords(replace(SETTINGS, state_dir=tmp_path), None)
+    records.prepare_volume()
+    alone = spec(workers=1, placement=spec().placement[:1])
+    made = records.make_record(alone, "hub/train:1", None, [GPU_NODE])
+    records.save_record(made, {})
+    assert records.load_record(made.key) is None
+    assert records.read_flags(made.key).requested is None
+    assert (tmp_path / "jobs" / "abc" / "code").is_dir()
+
+    records.record_request(made.key, "pause")
+    assert records.read_flags(made.key).requested == "pause"
+    assert (records.layout.attempt(made.key) / "pause").exists()
+
+    ended = AttemptStatus(made.key, AttemptPhase.GONE, exit=Exit(ExitKind.EXITED, 5.0, code=0))
+    assert records.recorded_end(made.key) is None
+    records.mark_done(ended)
+    assert records.recorded_end(made.key) == ended
 
 
 def test_the_workers_of_a_gang_reach_each_other_where_nobody_else_reaches_them() -> None:

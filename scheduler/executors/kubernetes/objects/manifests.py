@@ -250,11 +250,11 @@ def _on_any_node(settings: KubernetesSettings) -> Object:
 
 def _container(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Object:
     worker = record.spec.placement[index]
-    directory = JOB_ROOT / "attempts" / str(record.key.attempt)
+    directory = f"{JOB_ROOT}/attempts/{record.key.attempt}"
     container: Object = {
         "name": CONTAINER,
         "image": record.image,
-        "command": ["python3", "-I", "-S", str(PROGRAM / "supervisor"), str(directory), str(worker.rank)],
+        "command": ["python3", "-I", "-S", f"{PROGRAM}/supervisor", directory, str(worker.rank)],
         "resources": _resources(record, index, settings),
         "terminationMessagePath": TERMINATION_LOG,
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -308,7 +308,7 @@ def _mounts(record: LaunchRecord, settings: KubernetesSettings) -> list[Object]:
     attempt = f"attempts/{record.key.attempt}"
     paths = ("code", "work", "checkpoints", "output", "reports.jsonl", attempt)
     mounts = [
-        {"name": "jobs", "mountPath": str(JOB_ROOT / path), "subPath": _sub_path(settings, f"{job}/{path}")}
+        {"name": "jobs", "mountPath": f"{JOB_ROOT}/{path}", "subPath": _sub_path(settings, f"{job}/{path}")}
         for path in paths
     ]
     program: Object = {"mountPath": str(PROGRAM), "subPath": _sub_path(settings, record.program), "readOnly": True}
@@ -320,7 +320,7 @@ def _mounts(record: LaunchRecord, settings: KubernetesSettings) -> list[Object]:
 
 
 def _sub_path(settings: KubernetesSettings, path: str) -> str:
-    return posixpath.join(settings.jobs_sub_path, path)
+    return posixpath.join(settings.jobs_sub_path, path) if settings.jobs_sub_path else path
 
 
 def _volumes(record: LaunchRecord, settings: KubernetesSettings) -> list[Object]:
