@@ -70,12 +70,8 @@ class GrowingPool:
 
     async def asked(self, number: int) -> list[dict[str, Any]]:
         """Wait until so many pods wait for nodes; return them."""
-        found: list[dict[str, Any]] = await eventually(
-            lambda: [self.placeholders()] if len(self.placeholders()) == number else None,
-            f"{number} pods wait for nodes",
-            PATIENCE,
-        )
-        return list(found[0])
+        await eventually(lambda: len(self.placeholders()) == number, f"{number} pods wait for nodes", PATIENCE)
+        return self.placeholders()
 
     async def state(self, job: str, state: str) -> wire.Job:
         async with asyncio.timeout(PATIENCE):

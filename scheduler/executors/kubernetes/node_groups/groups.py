@@ -11,7 +11,6 @@ from springtide.scheduler import wording
 from springtide.scheduler.executors.base import ExecutorError, NodeGroup
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import ANY
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
-from springtide.scheduler.kube import Object
 from springtide.scheduler.model import Environment, Node
 from springtide.scheduler.resources import quantities
 from springtide.scheduler.resources.per_gpu import per_gpu_of
@@ -33,7 +32,7 @@ class ClusterGroup:
 
     group: NodeGroup
     labels: Mapping[str, str]
-    tolerations: tuple[Object, ...] = ()
+    tolerations: tuple[Mapping[str, Any], ...] = ()
 
     def has(self, labels: Mapping[str, str], resource: str) -> bool:
         """Return whether a node with these labels and GPUs of this resource belongs to the group."""
