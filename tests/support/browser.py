@@ -53,7 +53,7 @@ def heard(window: BrowserContext) -> list[str]:
 def launched(of: BrowserType, *, whole: bool = False) -> Iterator[Browser]:
     """Start Chromium, or a ``whole`` one, which hears nothing of changes of the machine's network interfaces."""
     with TemporaryDirectory() as folder:
-        environment = {
+        environment: dict[str, str | float | bool] = {
             **os.environ,
             "LD_PRELOAD": str(compile_library(SOURCE, Path(folder) / "no_network_news.so")),
         }
