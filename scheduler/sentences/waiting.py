@@ -182,14 +182,16 @@ def _awaits_node(p: Params) -> Sentences:
     have = f"it has {amount(number(p, 'present')) if number(p, 'present') else 'none'} of at most {amount(most)}"
     if not asked:
         if error := p.get("error"):
-            yield state(f"A node of the group {group} cannot be asked for: {error}")
+            yield state(f"A node of the group {group} cannot be asked for: {str(error).rstrip('.')}.")
         else:
             yield follows(f"A node of the group {group} is asked for if that stays so; {have}.")
         return
-    nodes = "A node" if asked == 1 else f"{amount(asked)} nodes"
+    nodes = (
+        f"A node of the group {group} was" if asked == 1 else f"Of the group {group} {amount(asked)} nodes were"
+    )
     since = real(p, "seconds")
     when = f"{duration(since)} ago" if since >= 1 else "just now"
-    yield state(f"{nodes} of the group {group} {plural(asked, 'was', 'were')} asked for {when}; {have}.")
+    yield state(f"{nodes} asked for {when}; {have}.")
     if p.get("late"):
         yield change("It should have come by now: an administrator of the cluster can tell what keeps it.")
     else:

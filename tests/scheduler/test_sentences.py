@@ -20,7 +20,7 @@ SCHEDULER = Path(__file__).parents[2] / "scheduler"
 COUNTS = (0, 1, 2, 8, 11, 1200)
 NAMES = ("digits", "sweep lr=0.017", "ended. It")
 TYPES = ((), ("v100",), ("v100", "t4"))
-STARTS = ("deep", "failed", "far", "gone", "large", "never", "open", "working")
+STARTS = ("grows", "deep", "failed", "far", "gone", "large", "never", "open", "working")
 REFUSED = ("unreachable", "certificate", "private", "not-allowed", "unconfirmed")
 UNSENT = ("interrupted", "login", "no-mail", "no-address", "no-webhooks", "no-webhook", "failed")
 MADE = {f"{kind}_{part}" for kind in ("paused", "shrunk", "moved") for part in ("names", "users", "projects")}
@@ -67,6 +67,17 @@ ROOM = {
 NAMED = {"if_job": "x", "if_name": NAMES[1], "if_project": "jemma", "if_borrowed": 1}
 
 START = {"gpus": (1, 8), "borrowed": (0, 1), "workers": (1, 2), "most": (2, 8), "preemptible": (0, 1)}
+
+AWAITED = {
+    "group": "big",
+    "gpus": (1, 8),
+    "workers": (1, 2),
+    "gpu_types": ((), ("h100",)),
+    "most": 4,
+    "seconds": (0.0, 200.0),
+    "present": 0,
+    "error": "",
+}
 
 SLOW = {
     "level": ("", "rack", "socket"),
@@ -126,6 +137,10 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
         }
     ],
     "gang-too-large": [{"workers": (1, 9), "gpus": (1, 8), "most": COUNTS, "gpu_types": TYPES}],
+    "awaits-node": [
+        {**AWAITED, "asked": (0, 1, 2), "late": (0, 1), "present": (0, 2)},
+        {**AWAITED, "asked": 0, "error": "exceeded quota"},
+    ],
     "awaits-pause": [{**HOLDERS, "gpus": (1, 8), "pausing": (0, 1)}],
     "next": [{"gpus": (1, 8)}],
     "share-used": [ROOM, {**ROOM, **NAMED}, {**ROOM, "may_hold": (0, 1, 3), "wanted": (None, 1, 6)}],

@@ -104,16 +104,16 @@ def check_quotas(
             was = earlier.get(parent)
             better = was is not None and level.total <= was.total and level.capacity >= was.capacity
             if level.total > level.capacity and not better:
-                raise _too_much(level, gpu_type if len(types) > 1 else "", changed, "may have" if grows else "has")
+                raise _too_much(level, gpu_type if len(types) > 1 else "", changed, " at most" if grows else "")
 
 
-def _too_much(level: Level, gpu_type: str, changed: str, has: str) -> Refusal:
+def _too_much(level: Level, gpu_type: str, changed: str, most: str) -> Refusal:
     """Return the refusal of quotas that exceed what holds them; ``gpu_type`` is empty for the only type."""
     over = level.total - level.capacity
     if level.parent is None:
         message = (
             f"The quotas of the top projects would add up to {wording.count(level.total, _kind(gpu_type))}; "
-            f"the pool {has} {wording.count(level.capacity, _kind(gpu_type, 'train'))}."
+            f"the pool has {wording.count(level.capacity, _kind(gpu_type, 'train'))}{most}."
         )
     else:
         message = (
