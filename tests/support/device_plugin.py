@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 
-import httpx
 from control_plane import until
+from grpc_client import problem
 from grpc_server import field, grpc_server
 
 from springtide.scheduler.telemetry.agent import pod_resources
@@ -67,11 +67,8 @@ def device_plugin(root: Path, resource: str, islands: Sequence[Sequence[str]]) -
 
 def _register(kubelet: Path, resource: str) -> None:
     request = field(1, "v1beta1") + field(2, "gpus.sock") + field(3, resource) + field(4, OPTIONS)
-    transport = httpx.HTTPTransport(uds=str(kubelet), http1=False, http2=True)
-    with httpx.Client(transport=transport, base_url="http://localhost", timeout=30) as client:
-        body = b"\0" + len(request).to_bytes(4, "big") + request
-        answer = client.post("/v1beta1.Registration/Register", content=body, headers=pod_resources.HEADERS)
-        assert answer.headers.get("grpc-status", "0") == "0", answer.headers.get("grpc-message")
+    refused = problem(kubelet, "/v1beta1.Registration/Register", request)
+    assert not refused, refused
 
 
 def _messages(message: bytes, number: int) -> list[bytes]:

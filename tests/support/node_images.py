@@ -22,6 +22,7 @@ from cluster_tools import ToolsMissingError
 from commands import run, step
 from control_plane import Daemon, until
 from enclosure import Enclosure, check_machine, directory_of_its_own
+from grpc_client import problem
 
 ROOT = Path(__file__).parents[2]
 CONTAINERD = ROOT / "tests" / "cluster" / "node" / "containerd.toml"
@@ -146,14 +147,14 @@ def copy_images(unpacked: Path, target: Path) -> None:
 
 
 def start_containerd(enclosure: Enclosure) -> Daemon:
-    """Start containerd inside, and wait until it serves."""
+    """Start containerd inside, and wait until it serves: its socket is there before a kubelet can use it."""
     daemon = enclosure.daemon("containerd", "--config", CONTAINERD)
     socket = enclosure.root / "run/containerd/containerd.sock"
 
     def serves() -> bool:
         if not daemon.runs():
             raise RuntimeError(f"containerd ended while it started:\n{daemon.tail()}")
-        return socket.exists()
+        return socket.exists() and not problem(socket, "/runtime.v1.RuntimeService/Version")
 
     until(serves, "containerd serves", timeout_s=CONTAINERD_TIMEOUT_S)
     return daemon
