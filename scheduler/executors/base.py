@@ -199,8 +199,8 @@ class InventoryChanged:
 class NodeGroup:
     """Train nodes of one kind of which the cluster adds more when asked.
 
-    ``node`` is one of them as it would be, under a name that no node has. There are at most ``most``, of which
-    ``closed`` are closed by somebody: these count, and take no jobs.
+    ``node`` is one of them as it would be, under a name that no node has. There are at most ``most``; ``closed``
+    is the number of those that were taken out of use outside of the pool: these count, and take no jobs.
     """
 
     name: str
