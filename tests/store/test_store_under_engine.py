@@ -46,6 +46,7 @@ async def test_a_reclaim_survives_a_restart_in_every_step(pool):
 
 
 async def test_a_database_that_went_away_for_a_moment_loses_nothing(pool, url):
+    await pool.idle()
     if url.startswith("sqlite"):
         pool.store._writer.dispose()
     else:
