@@ -263,7 +263,7 @@ def _compose(
         launch_specs=launch_specs,
         run_history=run_history,
         placements=placements,
-        publish_jobs=broadcast.publish_jobs,
+        broadcast=broadcast,
         node_requests=node_requests,
         forecasts=forecasts,
         forecast_record=record,
@@ -326,6 +326,9 @@ def _run(parts: EngineParts) -> Engine:
             running.create_task(pruner.run(), name="pruner"),
             running.create_task(parts.run_history.load(ended_jobs), name="run history"),
             running.create_task(parts.usage.run(), name="use of GPUs"),
-            running.create_task(parts.node_requests.run(parts.publish_jobs), name="requests for nodes"),
+            running.create_task(
+                parts.node_requests.run(parts.broadcast.publish_jobs, parts.broadcast.publish_pool),
+                name="requests for nodes",
+            ),
         ),
     )

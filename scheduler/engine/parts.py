@@ -30,6 +30,7 @@ from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.engine.sweeps.calls import SweepCalls
 from springtide.scheduler.engine.tags.calls import TagCalls
 from springtide.scheduler.engine.usage.gpu_usage import GpuUsage
+from springtide.scheduler.engine.views.broadcast import Broadcast
 from springtide.scheduler.engine.views.events import EventSource
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.executors.base import Executor
@@ -58,7 +59,7 @@ class EngineParts:
     launch_specs: LaunchSpecs
     run_history: RunHistory
     placements: Placements
-    publish_jobs: Callable[[list[str]], None]
+    broadcast: Broadcast
     node_requests: NodeRequests
     forecasts: ForecastCache
     forecast_record: ForecastRecord

@@ -138,8 +138,10 @@ class Service:
         machine: Machine | None = None,
         projects: wire.ProjectEdit | None = None,
         retries: Retries | None = None,
+        executor: type[LocalExecutor] = LocalExecutor,
     ) -> None:
         self.state = state
+        self._executor = executor
         self._machine = machine or discover(11, 3)
         self._projects = projects or wire.ProjectEdit(quota=2, build_quota=1)
         self._settings = EngineSettings(
@@ -175,7 +177,7 @@ class Service:
     async def _start(self) -> None:
         store = open_store(self.state)
         self._stack.callback(store.close)
-        executor = LocalExecutor(self.state, self._machine)
+        executor = self._executor(self.state, self._machine)
         self.engine = await open_engine(store, executor, self._settings)
         self._stack.push_async_callback(self.engine.stop)
         self._stack.push_async_callback(self._end_jobs)

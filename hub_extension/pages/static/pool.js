@@ -3,6 +3,7 @@
 import { DefaultProject } from "./pool/default_project.js";
 import { NodeDrains } from "./pool/drains.js";
 import { drawHolders } from "./pool/holders.js";
+import { drawNodeGroups } from "./pool/node_groups.js";
 import { drawNodes } from "./pool/nodes.js";
 import { drawQueue } from "./pool/queue.js";
 import { attempted, call, calmly, followEvents, jobPath, oncePerFrame, site } from "./site.js";
@@ -94,7 +95,7 @@ function draw() {
     section("gpus", "GPUs", drawUsed(pool, shown.usage), h("div", { key: "bar", draw: (node) => renderPoolBar(node, { pool, usage: shown.usage }, { open }) })),
     section("tide", "Tide", drawSpans(), history && h("div", { key: "chart", draw: (node) => renderTideChart(node, { history, colours }) })),
     section("holders", "Who holds what", drawHolders(pool, readingsOf(shown.usage), colours)),
-    section("nodes", "Nodes", drawNodes(pool.nodes, readingsOf(shown.usage), drains, clockNow())),
+    section("nodes", "Nodes", drawNodes(pool.nodes, readingsOf(shown.usage), drains, clockNow()), drawNodeGroups(pool.node_groups, clockNow())),
   );
 }
 

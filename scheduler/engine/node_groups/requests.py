@@ -46,7 +46,7 @@ class _Basis:
 class NodeRequests:
     """The nodes that are asked for, and why: run by `run` where the executor has node groups.
 
-    ``publish`` tells subscribers that other things are to be said of jobs; ``clock`` is the wall clock.
+    ``clock`` is the wall clock.
     """
 
     def __init__(
@@ -72,15 +72,17 @@ class NodeRequests:
 
     # ---------- asking
 
-    async def run(self, publish: Callable[[list[str]], None]) -> None:
+    async def run(self, publish_jobs: Callable[[list[str]], None], publish_pool: Callable[[], None]) -> None:
         """Ask for what is wanted, until cancelled."""
         while self._nodes.groups:
             began = asyncio.get_running_loop().time()
             try:
-                before = self._told()
+                before, groups = self._told(), self.views()
                 await self._ask()
                 after = self._told()
-                publish([job for job in {**before, **after} if before.get(job) != after.get(job)])
+                publish_jobs([job for job in {**before, **after} if before.get(job) != after.get(job)])
+                if groups != self.views():
+                    publish_pool()
             except Exception:
                 logger.exception("The nodes that jobs wait for could not be asked for.")
             took = asyncio.get_running_loop().time() - began

@@ -168,6 +168,12 @@ class Broadcast:
         jobs = (job for job_id in job_ids if (job := state.jobs.get(job_id)) is not None)
         self._hub.publish(self._job_event(job) for job in islice(jobs, MAX_REFRESHED_JOBS))
 
+    def publish_pool(self) -> None:
+        """Send the pool, of which something has changed that is in no transaction."""
+        self._read_model.invalidate()
+        if self._hub:
+            self._hub.publish([self._pool_event()])
+
     def publish_usage(self, pool: wire.PoolUsage, jobs: Mapping[str, wire.JobUsage]) -> None:
         """Send transient events of the use of all GPUs, and of those that each job holds."""
         if not self._hub:
