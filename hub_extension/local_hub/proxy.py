@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from http.client import responses
 from typing import Any
@@ -114,7 +115,8 @@ class StreamingHandler(ProxyHandler):
             else:
                 await self.handle_proxy_error(503, error)
         else:
-            await self.finish()
+            with suppress(StreamClosedError):  # the browser has left
+                await self.finish()
 
     def select_subprotocol(self, subprotocols: list[str]) -> str | None:
         """Return the target's choice among the browser's ``subprotocols``; None if it chose none of them."""
