@@ -61,8 +61,8 @@ def _drain_node_of(transaction: Transaction, node: Node, gpu: Gpu, fault: str) -
 def drain_slow(transaction: Transaction, speeds: NodeSpeeds) -> None:
     """Drain nodes that are slower than their equals; their jobs go on elsewhere.
 
-    Of the train nodes of one GPU type the pool itself drains at most a tenth, or one: what slows more than that
-    at a time is not the hardware of single nodes.
+    No further one is drained once the pool itself has drained a tenth of the train nodes of a GPU type, or one:
+    what slows more than that at a time is not the hardware of single nodes.
     """
     slow = speeds.slow(transaction.all_drains().keys())
     for node in transaction.nodes.train() if slow else ():
