@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pages_service import Service
-from playwright.sync_api import Page, expect
+from pages_service import PERSON, Service, Windows
+from playwright.sync_api import Page, Route, expect
 
 Visit = Callable[..., Page]
 
@@ -68,3 +68,22 @@ def test_the_pool_page_has_the_queue_in_its_order_and_says_why_gpus_are_idle(
     expect(page.get_by_test_id("idle")).to_contain_text("No job waits.")
     expect(page.get_by_test_id("section-queue").get_by_test_id("empty")).to_be_visible()
     expect(page.get_by_test_id("node-row")).to_have_count(2)
+
+
+def test_the_page_says_nothing_of_the_queue_before_the_jobs_are_read(
+    visit: Visit, service: Service, windows: Windows
+) -> None:
+    job = service.submit("susan", name="big", gpus=8)
+    service.until(job.id, lambda job: job.state == "running")
+    service.submit("susan", name="waits", gpus=8)
+    page = windows.open()
+    held: list[Route] = []
+    page.route("**/api/v1/jobs?*", lambda route: held.append(route), times=2)  # noqa: PLW0108
+    page.context.add_cookies([{"name": PERSON, "value": "susan", "url": service.url}])
+    with page.expect_request("**/api/v1/jobs?*running*"):
+        page.goto(service.url + "pool")
+    expect(page.get_by_test_id("section-holders")).to_be_visible()
+    expect(page.get_by_test_id("section-queue")).to_have_count(0)
+    for route in held:
+        route.continue_()
+    expect(page.get_by_test_id("queue-row")).to_have_count(1)

@@ -213,6 +213,24 @@ def test_what_somebody_else_changes_comes_in_without_disturbing_what_is_typed(
     expect(admin.get_by_test_id("edit-weight-nlp")).to_have_value("3")
 
 
+def test_a_change_is_repeated_after_another_persons_while_the_rest_of_the_page_is_still_read(
+    admin: Page, projects: Service
+) -> None:
+    expect(admin.get_by_test_id("audit-row").first).to_be_visible()
+    held: list[Route] = []
+    admin.get_by_test_id("edit-weight-nlp").fill("3")
+    admin.route("**/api/v1/forecasts/accuracy", lambda route: held.append(route))  # noqa: PLW0108
+    projects.run(projects.engine.edit_project("nlp", wire.ProjectEdit(priority=7), "another admin", members={}))
+    expect(admin.get_by_test_id("edit-priority-nlp")).to_have_value("7")
+    admin.get_by_test_id("save-nlp").click()
+    expect(admin.get_by_test_id("refusal-nlp")).to_contain_text("was changed meanwhile")
+    admin.get_by_test_id("save-nlp").click()
+    expect(admin.get_by_test_id("save-nlp")).to_have_count(0)
+    expect(admin.get_by_test_id("refusal-nlp")).to_have_count(0)
+    admin.unroute_all(behavior="ignoreErrors")
+    assert held
+
+
 def test_what_jobs_may_ask_for_is_edited_in_place_and_written_to_the_trail(admin: Page, projects: Service) -> None:
     expect(admin.get_by_test_id("ranges-nlp")).to_have_text("priority 0 to 100")
     admin.get_by_test_id("ranges-edit-nlp").click()

@@ -21,7 +21,7 @@ const HISTORY_ANYWAY_MS = 30_000;
 const QUEUE_EVERY_S = 2;
 const QUEUE_MOST = 200;
 
-const shown = { pool: null, usage: null, history: null, mine: [], queue: [], idle: null, span: "1 hour" };
+const shown = { pool: null, usage: null, history: null, mine: [], queue: null, idle: null, span: "1 hour" };
 const redraw = oncePerFrame(draw);
 const drains = site.admin ? new NodeDrains(redraw) : null;
 const defaultProject = new DefaultProject(redraw);
@@ -91,7 +91,7 @@ function draw() {
     page,
     section("glance", "Projects", defaultProject.draw(), h("div", { key: "glance", draw: (node) => renderPoolGlance(node, { pool, mine: shown.mine, tree: true }) })),
     shown.idle && section("idle", "Idle GPUs", drawIdle(shown.idle)),
-    section("queue", "The queue", drawQueue(pool, shown.queue, clockNow())),
+    shown.queue && section("queue", "The queue", drawQueue(pool, shown.queue, clockNow())),
     section("gpus", "GPUs", drawUsed(pool, shown.usage), h("div", { key: "bar", draw: (node) => renderPoolBar(node, { pool, usage: shown.usage }, { open }) })),
     section("tide", "Tide", drawSpans(), history && h("div", { key: "chart", draw: (node) => renderTideChart(node, { history, colours }) })),
     section("holders", "Who holds what", drawHolders(pool, readingsOf(shown.usage), colours)),

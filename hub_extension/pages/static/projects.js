@@ -27,12 +27,20 @@ async function start() {
 }
 
 async function read() {
+  await readProjects();
+  await readRest();
+}
+
+async function readProjects() {
   const admin = await attempted(() => call("GET", "admin"));
   if (admin) {
     shown.admin = admin;
     editing.fields = fieldsOf(typesOf(admin.sums));
   }
   redraw();
+}
+
+async function readRest() {
   if (!site.admin) return;
   shown.accuracy = (await attempted(() => call("GET", "forecasts/accuracy"))) ?? shown.accuracy;
   await trail.read();
@@ -130,10 +138,12 @@ const editing = {
       renewed = error.code === "changed";
       return false;
     } finally {
+      await readProjects();
+      if (renewed) renewVersion(kind, name);
       shown.busy.delete(key);
       shown.asking = null;
-      await read();
-      if (renewed) renewVersion(kind, name);
+      redraw();
+      readRest();
     }
   },
 
