@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from simulation.history import live_through
 
-HISTORIES = 500
+HISTORIES = 300
 BATCHES = 4
 
 

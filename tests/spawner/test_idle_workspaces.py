@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from html import unescape
 from typing import Any, TypeVar
 
@@ -17,8 +19,9 @@ from kernel_notebook import KernelNotebook
 pytestmark = [pytest.mark.xdist_group("hub-spawner"), pytest.mark.timeout(400)]
 
 T = TypeVar("T")
-QUICK = {"tell_after": 15.0, "notice": 5.0}
-LONG = {"tell_after": 5.0, "notice": 3_600.0}
+QUICK = {"tell_after": 3.0, "notice": 2.0}
+SOON = {"tell_after": 3.0, "notice": 15.0}
+LATER = {"tell_after": 3.0, "notice": 3_600.0}
 
 
 @pytest.fixture
@@ -45,6 +48,10 @@ def workspace(client: httpx.Client) -> dict[str, Any]:
     return found["idle"]
 
 
+def is_busy(client: httpx.Client) -> bool:
+    return bool(workspace(client)["busy"])
+
+
 def running(person: Person) -> Person:
     if person.server() is None:
         person.start({"gpus": 1}).raise_for_status()
@@ -65,7 +72,6 @@ def calmly(condition: Callable[[], T]) -> Callable[[], T]:
 def test_an_idle_workspace_is_stopped_and_a_busy_kernel_or_terminal_keeps_its_own(
     hub: Hub, admin: httpx.Client, susan: Person, joe: Person, jemma: Person
 ) -> None:
-    set_rule(admin, QUICK)
     running(susan)
     with KernelNotebook(hub.url, "susan", hub.token("susan")) as notebook:
         notebook.start_kernel()
@@ -73,6 +79,10 @@ def test_an_idle_workspace_is_stopped_and_a_busy_kernel_or_terminal_keeps_its_ow
     running(jemma)
     with KernelNotebook(hub.url, "jemma", hub.token("jemma")) as notebook:
         notebook.type_into_terminal("sleep 3000 & echo typed-$((40 + 2))\r", "typed-42")
+    for person in (susan, jemma):
+        with api(hub, person.name) as client:
+            until(f"a report of {person.name}'s workspace", calmly(partial(is_busy, client)), seconds=180)
+    set_rule(admin, QUICK)
     running(joe)
     until("the end of joe's notebook", calmly(lambda: joe.server() is None), seconds=180)
     until("joe's GPU", lambda: ("joe", "") not in hub.held())
@@ -95,11 +105,12 @@ def test_an_idle_workspace_is_stopped_and_a_busy_kernel_or_terminal_keeps_its_ow
 def test_what_was_told_outlives_the_service_and_keep_postpones_the_stop(
     hub: Hub, admin: httpx.Client, susan: Person
 ) -> None:
-    set_rule(admin, LONG, scope="person", name="susan")
+    set_rule(admin, SOON, scope="person", name="susan")
     running(susan)
     with api(hub, "susan") as client:
-        told = until("the notice", calmly(lambda: workspace(client)["told"] and workspace(client)), seconds=180)
-        assert told["stops"] is not None
+        until("the notice", calmly(lambda: workspace(client)["told"]), seconds=180)
+        set_rule(admin, LATER, scope="person", name="susan")
+        told = until("the later stop", lambda: (now := workspace(client))["stops"] > time.time() + 1_800 and now)
         killed = hub.service_pid()
         os.kill(killed, signal.SIGKILL)
         hub.service_after(killed)
