@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 from jupyterhub import roles
 from jupyterhub.app import JupyterHub
 from jupyterhub.scopes import scope_definitions
+from jupyterhub.services.service import Service
 from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 from traitlets.log import get_logger
@@ -46,6 +47,11 @@ from springtide.scheduler.wording import given
 WITH_QUOTA = "springtide.spawner.choice.with_quota"
 """Import path of the function that adds the build quota to a spawner class."""
 ACCESS = f"access:services!service={SERVICE}"
+STARTS_WITHIN_S = 180
+"""Time in which the service has to answer after the hub has started it, in seconds. From JupyterHub 6 on.
+
+JupyterHub's own limit of 30 s ends the hub of a machine on which other programs take the processor at its start.
+"""
 SERVER_SCOPES = ("users:activity!user", "access:servers!server")
 """Default scopes of a notebook's token."""
 
@@ -132,7 +138,9 @@ def _running_by_itself(c: Config) -> dict[str, Any] | None:
 def _managed(c: Config, address: str, token: str) -> dict[str, Any]:
     settings: dict[str, object] = {name: value for name, value in c.Springtide.items() if name != "notebook_url"}
     settings.setdefault("fault_recipients", _admins(c))
+    patience = {"timeout": STARTS_WITHIN_S} if "timeout" in Service.class_trait_names() else {}
     return {
+        **patience,
         "name": SERVICE,
         "url": address,
         "command": [sys.executable, "-m", "springtide.hub_extension"],

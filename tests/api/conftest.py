@@ -14,6 +14,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from new_store import open_store
+from patience import PATIENCE_S
 from tornado.netutil import bind_sockets
 from tornado.web import RequestHandler
 
@@ -119,7 +120,11 @@ class Running:
         """A client with somebody's token."""
         auth = {} if name is None else {"Authorization": f"token {name}"}
         client = httpx.AsyncClient(
-            base_url=f"{self.url}api/v1", headers={**auth, **headers}, timeout=60, trust_env=False, verify=False
+            base_url=f"{self.url}api/v1",
+            headers={**auth, **headers},
+            timeout=PATIENCE_S,
+            trust_env=False,
+            verify=False,
         )
         self.stack.push_async_callback(client.aclose)
         return client
@@ -134,7 +139,7 @@ class Running:
     async def until(self, name: str, job: str, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """The job, as soon as it is as wanted."""
         client = self.as_(name)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             found = (await client.get(f"/jobs/{job}")).json()
             if wanted(found):
@@ -226,7 +231,7 @@ async def _end_jobs(engine: Engine) -> None:
     for job in page.items:
         with suppress(Refusal):
             await engine.cancel(job.id, "test")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while (await engine.jobs(_unfinished(), None, 500)).items:
         assert time.monotonic() < deadline, "jobs do not end"
         await asyncio.sleep(0.02)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from message_servers import MailServer, Tls, WebhookServer, mail_server, until, webhook_server
+from patience import PATIENCE_S
 
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.notifications.deliverer import Deliverer
@@ -90,7 +91,7 @@ class Delivering:
         return found
 
     async def state(self, channel: str, state: str) -> dict[str, Any]:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while (view := await self.view(channel))["state"] != state:
                 await asyncio.sleep(0.01)
         return view

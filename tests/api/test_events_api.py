@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
+from patience import PATIENCE_S
 
 from springtide.hub_extension.service.frames import Frames
 from springtide.hub_extension.service.relay import READERS_AT_ONCE, Reader
@@ -41,7 +42,7 @@ async def _events(lines: AsyncIterator[str]) -> AsyncIterator[dict[str, Any]]:
 
 
 async def first(events: AsyncIterator[dict[str, Any]], kind: str, **wanted: Any) -> dict[str, Any]:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         async for event in events:
             if event["kind"] == kind and all(event["data"].get(name) == value for name, value in wanted.items()):
                 return event
@@ -84,7 +85,7 @@ async def test_jobs_of_other_projects_are_withheld(running):
         await running.until("susan", hidden["id"], lambda job: job["state"] == "succeeded")
         mine = await running.submit("jemma", "true")
         seen = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             async for event in events:
                 seen.append(event)
                 if event["kind"] == "job" and event["data"]["state"] == "succeeded":
@@ -105,7 +106,7 @@ async def test_one_jobs_stream_tells_of_that_job_only(running):
     async with stream(running, "susan", f"?job={job['id']}") as events:
         await running.submit("susan", "true")
         await running.as_("susan").post(f"/jobs/{job['id']}/cancel")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             async for event in events:
                 assert event["kind"] in {"job", "progress", "log", "refetch"}
                 assert job["id"] in (event["data"].get("id"), event["data"].get("job"))
@@ -135,7 +136,7 @@ async def test_changes_of_projects_are_told_to_administrators_only(running):
         await first(admins, "admin")
         job = await running.submit("susan", "true")
         seen = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             async for event in susans:
                 seen.append(event["kind"])
                 if event["kind"] == "job" and event["data"]["id"] == job["id"]:
@@ -147,7 +148,7 @@ async def test_a_stream_ends_when_its_token_is_revoked(running):
     async with stream(running, "susan") as events:
         await first(events, "pool")
         running.people.revoke("susan")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             async for _ in events:
                 pass
     assert (await running.as_("susan").get("/events")).status_code == 401
@@ -161,7 +162,7 @@ async def test_a_stream_no_longer_tells_of_a_project_one_has_left(running):
         job = await running.submit("susan", "true")
         await running.until("susan", job["id"], lambda job: job["state"] == "succeeded")
         running.people.revoke("joe")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             seen = [event async for event in events]
     assert job["id"] not in repr([event for event in seen if event["kind"] == "job"])
 
@@ -197,7 +198,7 @@ async def test_one_person_follows_so_many_streams_and_no_more(start):
             async with answer as got:
                 return got.status_code == 200
 
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while not await again():
                 await asyncio.sleep(0.02)
 
@@ -293,7 +294,7 @@ async def test_who_comes_while_much_happens_hears_each_change_once_and_in_order(
 
     async def follow() -> list[dict[str, Any]]:
         seen, cancelled = [], set()
-        async with stream(running, "susan", "?last_event_id=0") as events, asyncio.timeout(60):
+        async with stream(running, "susan", "?last_event_id=0") as events, asyncio.timeout(PATIENCE_S):
             async for event in events:
                 seen.append(event)
                 if event["kind"] == "job" and event["data"]["state"] == "cancelled":
@@ -332,7 +333,7 @@ async def test_a_reader_that_pauses_gets_what_it_missed_before_what_comes_later(
         running.pool.engine.events.hub.publish([last])
         reader.setblocking(False)
         received = b""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while b'"last"' not in received:
                 received += await asyncio.get_running_loop().sock_recv(reader, 1 << 20)
         told = [received.find(b'"id":"job%d"' % number) for number in range(200)]
@@ -344,7 +345,10 @@ async def test_a_quiet_jobs_stream_is_kept_alive_while_others_are_busy(running, 
     monkeypatch.setattr("springtide.hub_extension.service.events.HEARTBEAT_S", 0.3)
     job = await running.submit("susan", gpus=4)
     await running.until("susan", job["id"], lambda found: found["state"] == "running")
-    async with running.as_("susan").stream("GET", f"/events?job={job['id']}") as answer, asyncio.timeout(60):
+    async with (
+        running.as_("susan").stream("GET", f"/events?job={job['id']}") as answer,
+        asyncio.timeout(PATIENCE_S),
+    ):
         other = wire.Event(kind="progress", data={"job": "other", "user": "susan", "project": "vision"})
 
         async def keep_busy():
@@ -366,7 +370,7 @@ def readers(running):
 
 
 async def until(wanted):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not wanted():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)
@@ -402,6 +406,6 @@ async def test_the_client_reads_the_stream(running):
                     return seen
         return seen
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         seen = await asyncio.to_thread(follow)
     assert [event.id for event in seen if event.id] == sorted({event.id for event in seen if event.id})

@@ -16,6 +16,7 @@ import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
+from patience import PATIENCE_S
 from schemathesis import Case, GenerationMode
 
 from springtide.hub_extension.service import openapi
@@ -66,7 +67,7 @@ def calls(method: str, path: str) -> Any:
 def check(case: Case, url: str, user: str) -> None:
     if "wait" in (case.query or {}):
         case.query["wait"] = 0
-    answer = case.call(base_url=f"{url}api/v1", headers={"Authorization": f"token {user}"}, timeout=30)
+    answer = case.call(base_url=f"{url}api/v1", headers={"Authorization": f"token {user}"}, timeout=PATIENCE_S)
     assert answer.status_code < 500, f"{answer.status_code} {answer.text}"
     assert answer.headers["x-content-type-options"] == ["nosniff"]
     TRIED["accepted" if answer.status_code < 400 else "refused"] += 1
@@ -94,5 +95,5 @@ async def test_no_request_breaks_the_service_and_every_answer_is_as_documented(
         check(case, pool.url, ADMIN)
 
     await asyncio.to_thread(attempt)
-    health = await asyncio.to_thread(requests.get, f"{pool.url}api/v1/health", timeout=30)
+    health = await asyncio.to_thread(requests.get, f"{pool.url}api/v1/health", timeout=PATIENCE_S)
     assert health.status_code == 200

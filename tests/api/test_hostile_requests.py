@@ -7,6 +7,7 @@ import socket
 from urllib.parse import urlsplit
 
 import pytest
+from patience import PATIENCE_S
 
 from springtide.scheduler import wire
 
@@ -154,7 +155,7 @@ def send_for_ever(url, length):
     piece = b" " * 8192
     if "chunked" in length:
         piece = b"2000\r\n" + piece + b"\r\n"
-    with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
+    with socket.create_connection((address.hostname, address.port), timeout=PATIENCE_S) as connection:
         head = f"POST {address.path}api/v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: token susan\r\n"
         connection.sendall(f"{head}Content-Type: application/json\r\n{length}\r\n\r\n".encode())
         sent = 0

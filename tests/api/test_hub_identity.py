@@ -13,6 +13,7 @@ import httpx
 import pytest
 from hub_people import environment, notebook_pid, until
 from hub_process import HubProcess
+from patience import PATIENCE_S
 
 from springtide.hub_extension.web.auth import ADMIN_SCOPE, PROJECT_ADMIN_SCOPE, READ_SCOPE
 
@@ -54,7 +55,9 @@ class Hub:
 
     def as_(self, token: str | None) -> httpx.Client:
         headers = {} if token is None else {"Authorization": f"token {token}"}
-        return httpx.Client(base_url=self.process.url, headers=headers, timeout=60, trust_env=False, verify=False)
+        return httpx.Client(
+            base_url=self.process.url, headers=headers, timeout=PATIENCE_S, trust_env=False, verify=False
+        )
 
     def token(self, user: str, *scopes: str) -> tuple[str, str]:
         """A new token with these scopes only, and its id."""
@@ -66,7 +69,7 @@ class Hub:
     def browser(self, user: str) -> httpx.Client:
         """A browser that has logged in to the hub and opened the pool's page."""
         browser = httpx.Client(
-            base_url=self.process.url, follow_redirects=True, timeout=60, trust_env=False, verify=False
+            base_url=self.process.url, follow_redirects=True, timeout=PATIENCE_S, trust_env=False, verify=False
         )
         browser.headers.update(OPENED)
         page = browser.get(f"{SERVICE}/")
@@ -355,7 +358,7 @@ def test_an_administrator_changes_groups_from_the_page(hub):
 
 @pytest.mark.parametrize("path", ["//evil.example/", "/\\evil.example", "/../../hub/admin"])
 def test_a_login_never_leads_elsewhere(hub, path):
-    with httpx.Client(base_url=hub.process.url, timeout=60, trust_env=False, verify=False) as client:
+    with httpx.Client(base_url=hub.process.url, timeout=PATIENCE_S, trust_env=False, verify=False) as client:
         answer = client.get(f"{SERVICE}{path}")
         location = answer.headers.get("Location", "")
         assert "evil.example" not in location.partition("?")[0]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from patience import PATIENCE_S
 
 
 async def test_a_job_goes_from_submission_to_its_result(running):
@@ -255,7 +256,7 @@ async def test_a_log_can_be_waited_for(running):
     job = await running.submit("susan", "sh", "-c", "echo one; sleep 0.5; echo two; sleep 600")
     susan = running.as_("susan")
     text, offset = "", 0
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while text != "one\ntwo\n":
             piece = (await susan.get(f"/jobs/{job['id']}/log?offset={offset}&wait=20")).json()
             text, offset = text + piece["text"], piece["next"]
@@ -306,7 +307,7 @@ async def test_one_person_fetches_so_many_outputs_at_a_time_and_no_more(running)
         assert refused.headers["Retry-After"] == "1"
         async with running.as_("joe").stream("GET", path) as other:
             assert other.status_code == 200
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while (await running.as_("susan").get(path)).status_code != 200:
             await asyncio.sleep(0.02)
 
@@ -315,7 +316,7 @@ async def test_a_reader_of_an_output_that_takes_nothing_is_let_go(running, monke
     monkeypatch.setattr("springtide.hub_extension.api.endpoint.STALLED_S", 0.2)
     path = await a_big_output(running)
     async with running.as_("susan").stream("GET", path) as answer:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while running.pool.downloads._held:
                 await asyncio.sleep(0.02)
         with pytest.raises(httpx.RemoteProtocolError):

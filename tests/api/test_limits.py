@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from patience import PATIENCE_S
+
 from springtide.hub_extension.api import limits
 from springtide.hub_extension.api.limits import Buckets
 
@@ -75,7 +77,7 @@ async def test_a_flood_of_all_together_is_held_back_and_nothing_is_accepted_beyo
     monkeypatch.setattr(running.pool.intake, "most", 3)
     people = [running.as_(name) for name in ("susan", "joe", "jemma")]
     taken = [asyncio.create_task(person.post("/jobs", json={"argv": ["true"]})) for person in people]
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while len(accepting) < 3:
             await asyncio.sleep(0.01)
     refused = await running.as_("susan").post("/jobs", json={"argv": ["true"]})

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.notifications.failure import NotDelivered
@@ -222,7 +223,7 @@ async def test_only_the_person_sees_a_notification_on_the_event_stream(service: 
 
     async def first(name: str, kind: str) -> tuple[list[str], str]:
         kinds: list[str] = []
-        async with service.as_(name).stream("GET", "/events", timeout=60) as stream:
+        async with service.as_(name).stream("GET", "/events", timeout=PATIENCE_S) as stream:
             opened.release()
             async for line in stream.aiter_lines():
                 if line.startswith("event: "):

@@ -17,7 +17,8 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-from hub_process import free_port
+from patience import PATIENCE_S
+from ports import free_port
 
 from springtide.hub_extension.service.service import Springtide, main
 from springtide.scheduler.store import Store
@@ -55,7 +56,7 @@ class Service:
         self.process = subprocess.Popen(SERVICE, env=self.environment, stderr=subprocess.PIPE, text=True)
 
     def ready(self) -> Service:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while not answers(self.url):
             assert self.process.poll() is None, self.process.stderr.read()
             assert time.monotonic() < deadline
@@ -65,13 +66,13 @@ class Service:
     def stop(self) -> tuple[int, str]:
         """Its exit code and what it said."""
         self.process.terminate()
-        _, said = self.process.communicate(timeout=60)
+        _, said = self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode, said
 
 
 def answers(url: str) -> bool:
     with contextlib.suppress(httpx.HTTPError):
-        return httpx.get(f"{url}/health", timeout=5, trust_env=False, verify=False).status_code == 200
+        return httpx.get(f"{url}/health", timeout=PATIENCE_S, trust_env=False, verify=False).status_code == 200
     return False
 
 
@@ -93,7 +94,11 @@ def services(tmp_path: Path) -> Iterator[Any]:
 def test_it_serves_until_told_to_stop_and_leaves_quietly_even_without_the_hub(services, tmp_path):
     service = services().ready()
     answer = httpx.get(
-        f"{service.url}/me", headers={"Authorization": "token susans"}, trust_env=False, verify=False
+        f"{service.url}/me",
+        headers={"Authorization": "token susans"},
+        timeout=PATIENCE_S,
+        trust_env=False,
+        verify=False,
     )
     assert (answer.status_code, answer.json()["code"]) == (503, "hub_away")
     assert {path.name for path in (tmp_path / "state").iterdir()} >= {"springtide.sqlite", "cookie-secret"}
@@ -224,7 +229,7 @@ def test_a_disk_that_cannot_be_written_is_said_in_one_sentence_and_no_temporary_
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert ran.returncode == 1, ran.stderr
     said = one_sentence("".join(line for line in ran.stderr.splitlines(True) if " I " not in line))
@@ -315,14 +320,14 @@ def test_it_leaves_when_the_hub_that_started_it_is_killed(tmp_path):
     hub = subprocess.Popen(
         [sys.executable, "-c", middle, *SERVICE], env=environment(**settings), stderr=subprocess.DEVNULL
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not answers(f"http://127.0.0.1:{port}/services/springtide/api/v1"):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     (service,) = psutil.Process(hub.pid).children()
     os.kill(hub.pid, signal.SIGKILL)
     hub.wait()
-    service.wait(60)
+    service.wait(PATIENCE_S)
     assert not service.is_running()
 
 
@@ -334,6 +339,6 @@ def test_a_new_service_waits_for_a_former_one_to_leave_and_goes_on_where_it_was(
     first.process.kill()
     first.process.wait()
     second.ready()
-    metrics = httpx.get(f"{second.url}/metrics", trust_env=False, verify=False).text
+    metrics = httpx.get(f"{second.url}/metrics", timeout=PATIENCE_S, trust_env=False, verify=False).text
     assert 'springtide_project_quota_gpus{gpu_type="simulated",project="vision"} 2.0' in metrics
     assert "other" not in metrics

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 from tensorboardX.proto.event_pb2 import Event
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -118,7 +119,7 @@ async def pool(mlflow: Mlflow, tmp_path: Path) -> AsyncIterator[TrackedPool]:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await asyncio.sleep(0.02)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
+from patience import PATIENCE_S
 
 
 class Server:
@@ -37,7 +38,7 @@ class Server:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
 
 
 def _request(connection: socket.socket) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from patience import PATIENCE_S
 
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client, PoolError, Unreachable, stream
@@ -270,7 +271,7 @@ def test_following_can_be_stopped_from_another_thread(peers):
         thread = threading.Thread(target=lambda: seen.extend(client.events(stop=stop)))
         thread.start()
         stop.set()
-        thread.join(20)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()
     assert seen == []
 
@@ -283,7 +284,7 @@ def test_one_client_serves_many_threads(peers):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE_S)
     assert got == [JOB] * 16
 
 

@@ -14,13 +14,15 @@ from pathlib import Path
 import httpx
 import pytest
 from hub_people import Hub, Person, until
-from hub_process import free_port
+from hub_process import PATIENT
+from patience import PATIENCE_S
+from ports import free_port
 from terminal import springtide
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Accounts
 
-pytestmark = [pytest.mark.xdist_group("hub-command"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.xdist_group("hub-command")
 
 EXISTING = """
 from springtide.hub_extension import configure
@@ -56,7 +58,9 @@ class ExistingHub(Hub):
         directory.mkdir()
         super().__init__(directory / "springtide")
         ports = {"port": self.port, "hub": free_port(), "proxy": free_port()}
-        text = EXISTING.format(python=sys.executable, state=directory, more=more, password=self.password, **ports)
+        text = EXISTING.format(
+            python=sys.executable, state=directory, more=f"{PATIENT}\n{more}", password=self.password, **ports
+        )
         self._config.write_text(text)
 
     def command(self) -> list[str]:
@@ -175,7 +179,7 @@ def test_a_hub_that_is_not_roots_runs_all_as_one_account_only_if_told_to(lab: La
     file.write_text(CHOICES)
     done = subprocess.run(
         lab.python("-m", "jupyterhub", "-f", str(file)),
-        env=lab.environment, capture_output=True, text=True, timeout=60, check=False,
+        env=lab.environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     _, shared, own, none = done.stderr.split("chosen: ")
     assert "All users must trust each other." in shared
@@ -208,7 +212,7 @@ def test_without_root_everybody_is_told_that_all_runs_as_one_account(
     try:
         said = until("the last line", lambda: hub.log.read_text() if "Ctrl-C" in hub.log.read_text() else "")
         assert "ALL notebooks and jobs run as" in said
-        page = unescape(httpx.get(f"{hub.url}/hub/login").text)
+        page = unescape(httpx.get(f"{hub.url}/hub/login", timeout=PATIENCE_S).text)
         assert "whoever logs in acts as" in page
         assert "All users must trust each other." in page
         assert "All users must trust each other." in (hub.state_dir / "hub" / "hub.log").read_text()
@@ -224,7 +228,7 @@ def test_jobs_and_notebooks_of_springtide_up_are_their_users(hub: Hub) -> None:
     try:
         said = until("the last line", lambda: hub.log.read_text() if "Ctrl-C" in hub.log.read_text() else "")
         assert "each person's notebooks and jobs run as an account of her own" in said
-        assert "acts as" not in httpx.get(f"{hub.url}/hub/login").text
+        assert "acts as" not in httpx.get(f"{hub.url}/hub/login", timeout=PATIENCE_S).text
         susan.start({"gpus": 1}).raise_for_status()
         uid = rights(susan.ready())["Uid"].split()[0]
         assert int(uid) >= DEFAULT_UIDS[0]

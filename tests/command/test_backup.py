@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 from hub_people import until
 from hub_process import processes_of
+from patience import PATIENCE_S
 from pool_process import ServiceProcess
 from postgresql_server import new_database
 from terminal import Done
@@ -193,7 +194,7 @@ def test_what_a_backup_has_and_what_it_leaves_out(state: Path, tmp_path: Path) -
 def test_a_backup_can_be_sent_through_a_pipe(state: Path, tmp_path: Path) -> None:
     store_in(state)
     command = [sys.executable, "-m", "springtide.hub_extension.command", "backup", "-", "--state-dir", str(state)]
-    done = subprocess.run([*command, "--json"], capture_output=True, timeout=60, check=True)
+    done = subprocess.run([*command, "--json"], capture_output=True, timeout=PATIENCE_S, check=True)
     (tmp_path / "piped").write_bytes(done.stdout)
     assert names_in(tmp_path / "piped") == ["springtide.sqlite", "manifest.json"]
 

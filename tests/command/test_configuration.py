@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 import pytest
 from jupyterhub import roles
 from jupyterhub.scopes import define_custom_scopes, scope_definitions
+from jupyterhub.services.service import Service
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
 from traitlets.config import Config
 
 from springtide.hub_extension import configure
-from springtide.hub_extension.configuration import ACCESS, grant_to_users
+from springtide.hub_extension.configuration import ACCESS, STARTS_WITHIN_S, grant_to_users
 from springtide.hub_extension.web.auth import ADMIN_SCOPE
 from springtide.spawner.choice import with_quota
 from springtide.spawner.local import LocalBuildSpawner, SimpleBuildSpawner
@@ -69,6 +70,11 @@ def test_the_admins_of_the_file_are_told_of_faults_unless_it_names_others(c: Con
     assert fault_recipients() == ["jemma", "joe"]
     c.Springtide.fault_recipients = ["susan"]
     assert fault_recipients() == ["susan"]
+
+
+def test_a_service_that_starts_slowly_does_not_end_the_hub(c: Config) -> None:
+    configure(c)
+    assert Service(**service(c)).timeout == STARTS_WITHIN_S > Service().timeout
 
 
 def test_the_service_keeps_its_address_and_token(c: Config, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import re
 import httpx
 import pytest
 from hub_people import Hub
+from patience import PATIENCE_S
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
@@ -19,7 +20,9 @@ FOREIGN = ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:{po
 
 def log_in(hub: Hub, user: str, password: str, **headers: str) -> httpx.Response:
     """Send the login form."""
-    with httpx.Client(base_url=hub.url, headers=headers, timeout=30, trust_env=False, verify=False) as browser:
+    with httpx.Client(
+        base_url=hub.url, headers=headers, timeout=PATIENCE_S, trust_env=False, verify=False
+    ) as browser:
         page = browser.get("/hub/login")
         form = {"username": user, "password": password, "_xsrf": page.cookies.get("_xsrf", "")}
         return browser.post("/hub/login", data=form)
@@ -44,7 +47,7 @@ def test_the_password_is_written_where_only_the_owner_reads_it(hub: Hub) -> None
 
 @ON_ONE_MACHINE
 def test_the_login_page_says_who_can_log_in_and_where_the_password_is(hub: Hub) -> None:
-    page = httpx.get(f"{hub.url}/hub/login", timeout=30, trust_env=False).text
+    page = httpx.get(f"{hub.url}/hub/login", timeout=PATIENCE_S, trust_env=False).text
     told = re.sub(r"<[^>]+>|\s+", " ", page[page.index('data-testid="demonstration"') :])
     assert re.search(r"log in as *susan *, *joe *, *jemma *, *admin *\.", told)
     assert "the file  password  of the state directory" in told
@@ -66,7 +69,11 @@ def test_a_foreign_host_name_is_refused_by_proxy_hub_and_service(hub: Hub, name:
         host = name.format(port=port)
         for method in ("GET", "POST"):
             answer = httpx.request(
-                method, f"http://127.0.0.1:{port}{path}", headers={"Host": host}, trust_env=False
+                method,
+                f"http://127.0.0.1:{port}{path}",
+                headers={"Host": host},
+                timeout=PATIENCE_S,
+                trust_env=False,
             )
             assert answer.status_code == 421, (port, path, answer.text)
             assert f"under the name “{host.partition(':')[0]}”" in answer.text
@@ -82,6 +89,7 @@ def test_a_login_under_a_foreign_host_name_is_refused(hub: Hub) -> None:
 @ON_ONE_MACHINE
 async def test_a_websocket_under_a_foreign_host_name_is_refused(hub: Hub) -> None:
     request = HTTPRequest(f"ws://127.0.0.1:{hub.port}/user/susan/x", headers={"Host": "evil.example"})
+    request.connect_timeout = request.request_timeout = PATIENCE_S
     with pytest.raises(HTTPClientError) as refused:
         await websocket_connect(request)
     assert refused.value.code == 421

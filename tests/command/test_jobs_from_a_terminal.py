@@ -8,7 +8,7 @@ import pytest
 from hub_people import Hub, until
 from terminal import Run, called, springtide
 
-pytestmark = [pytest.mark.xdist_group("hub-command"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.xdist_group("hub-command")
 
 LONG = """
 import time

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from hub_process import free_port
+from patience import PATIENCE_S
+from ports import free_port
 from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
@@ -147,7 +148,7 @@ async def upstream(proxy: Proxy) -> AsyncIterator[Upstream]:
 @pytest.fixture
 async def browser(proxy: Proxy, upstream: Upstream) -> AsyncIterator[httpx.AsyncClient]:
     """A client whose requests go through the proxy to the server behind it."""
-    async with httpx.AsyncClient(base_url=proxy.url, timeout=60) as client, asyncio.timeout(60):
+    async with httpx.AsyncClient(base_url=proxy.url, timeout=PATIENCE_S) as client, asyncio.timeout(PATIENCE_S):
         while not await answers(client):
             await asyncio.sleep(0.05)
         yield client
@@ -200,7 +201,7 @@ async def test_a_slow_reader_is_not_run_over_and_one_who_leaves_is_noticed_and_n
             before = upstream.sent
             await asyncio.sleep(0.5)
         assert before < LARGE
-    await asyncio.wait_for(upstream.gone.wait(), 60)
+    await asyncio.wait_for(upstream.gone.wait(), PATIENCE_S)
     assert (await browser.get("/odds")).status_code == 418
     assert "Traceback" not in proxy.log.read_text()
 

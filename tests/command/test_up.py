@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 from hub_people import Hub, until
-from hub_process import free_port
+from ports import free_port
 from terminal import Done, Run, called, springtide
 
 from springtide.hub_extension.commands.up import gpu_numbers
@@ -22,7 +22,7 @@ from springtide.hub_extension.commands.up import up as up_command
 from springtide.hub_extension.local_hub import up as hub_up
 from springtide.hub_extension.local_hub.single import PROXY
 
-pytestmark = [pytest.mark.xdist_group("hub-command"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.xdist_group("hub-command")
 
 LONG = """
 import os, time

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from new_store import sqlite_url
+from patience import PATIENCE_S
 
 from springtide.scheduler import wire
 from springtide.scheduler.clock import Clock
@@ -30,7 +31,6 @@ PROJECTS = {
     "joe": {"quota": 2, "build_quota": 1},
     "jemma": {"quota": 2, "build_quota": 1},
 }
-PATIENCE = 60.0
 MEMBERS = {name: [name] for name in PROJECTS}
 QUICK = EngineSettings(policy=Settings(grace=5.0), retries=Retries(first=1.0, longest=60.0, fruitless_limit=4))
 
@@ -90,7 +90,7 @@ class Pool:
         return max(key for _, key in self.executor.asked if key.job == job_id)
 
     async def until(self, condition):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while not (found := await found if isawaitable(found := condition()) else found):
                 await asyncio.sleep(0.002)
         return found
@@ -98,7 +98,7 @@ class Pool:
     async def state(self, job_id, *states: str, attempt=None):
         """Wait until the job is in one of these states (and at this attempt)."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(PATIENCE_S):
                 found = await self.job(job_id)
                 while found.state not in states or attempt not in {None, found.attempt}:
                     await asyncio.sleep(0.002)
@@ -108,7 +108,7 @@ class Pool:
         return found
 
     async def idle(self):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             await self.engine.idle()
 
     def steady(self):

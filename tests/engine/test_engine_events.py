@@ -7,6 +7,7 @@ import contextlib
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.views import events as stream
@@ -217,7 +218,7 @@ async def test_a_stream_ends_with_the_engine(pool):
     reader = Reader(pool)
     await reader.until(lambda r: r.of("pool"))
     await pool.engine.stop()
-    await asyncio.wait_for(reader._task, 60)
+    await asyncio.wait_for(reader._task, PATIENCE_S)
     pool.engine = None
 
 
@@ -237,11 +238,11 @@ async def test_a_log_is_read_by_pieces_and_waited_for(pool):
     assert not waiting.done()
     pool.executor.logs[job.id] += b"more"
     pool.executor.tell(LogGrew(job.id, 0, 10))
-    assert (await asyncio.wait_for(waiting, 60)).text == "more"
+    assert (await asyncio.wait_for(waiting, PATIENCE_S)).text == "more"
     waiting = asyncio.ensure_future(pool.engine.log(job.id, 0, 10, 100, 30))
     await asyncio.sleep(0.01)
     pool.executor.end(pool.key(job.id), code=0)
-    last = await asyncio.wait_for(waiting, 60)
+    last = await asyncio.wait_for(waiting, PATIENCE_S)
     assert (last.text, last.ended) == ("", True)
 
 

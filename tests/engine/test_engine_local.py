@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from new_store import open_store
+from patience import PATIENCE_S
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings, open_engine
@@ -78,7 +79,7 @@ class Machine:
 
     async def log_has(self, job_id, words):
         text, offset = "", 0
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while words not in text:
                 piece = await self.engine.log(job_id, 0, offset, 65536, 5)
                 text, offset = text + piece.text, piece.next
@@ -179,7 +180,7 @@ async def test_an_idle_engine_does_nothing(machine):
     await machine.until(running.id, "running")
     await machine.until(waiting.id, "queued")
     ticks = -1
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while machine.engine.stats.ticks != ticks:
             ticks = machine.engine.stats.ticks
             await asyncio.sleep(1.0)
@@ -205,11 +206,11 @@ async def test_what_a_job_reported_while_the_service_was_away_is_known_afterward
     await machine.until(job.id, "running")
     await machine.stop()
     machine.let("say")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not (machine.path / "say.told").exists():
             await asyncio.sleep(0.01)
     await machine.start()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while (await machine.engine.job(job.id)).saved_step != 7:
             await asyncio.sleep(0.01)
     assert (await machine.engine.job(job.id)).progress.values == {"loss": 0.5}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from patience import PATIENCE_S
+
 from springtide.scheduler.backoff import no_jitter
 from springtide.scheduler.engine.loop.actuator import Actuator
 from springtide.scheduler.engine.loop.launch_gate import PLACES, LaunchGate
@@ -77,13 +79,13 @@ async def test_an_attempt_that_is_paused_before_its_turn_is_never_launched() -> 
     for job in (*jobs, "guaranteed"):
         actuator.enqueue(Effect(Action.LAUNCH, job, 1))
     actuator.enqueue(Effect(Action.PAUSE, jobs[-1], 1))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not observed:
             await asyncio.sleep(0)
     (ended,) = observed
     assert (ended.key.job, ended.phase) == (jobs[-1], AttemptPhase.GONE)
     assert len(executor.launched) == PLACES
     executor.go_on.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await actuator.finished()
     assert [key.job for key in executor.launched] == [*jobs[:PLACES], "guaranteed", jobs[PLACES]]

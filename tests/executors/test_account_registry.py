@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from patience import PATIENCE_S
 
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts, registry
 from springtide.scheduler.executors.accounts.ownership import hand_over
@@ -72,7 +73,7 @@ def test_a_uid_is_not_given_to_another_user_when_others_ask_at_the_same_time(tmp
     )
     command = [sys.executable, "-c", code, str(tmp_path / "state")]
     running = [subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in "abc"]
-    uids = [uid for process in running for uid in process.communicate(timeout=60)[0].split()]
+    uids = [uid for process in running for uid in process.communicate(timeout=PATIENCE_S)[0].split()]
     assert len(set(uids)) == len(uids) == 60
 
 

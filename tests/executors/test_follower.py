@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptKey, LogGrew, Observation, Reported
 from springtide.scheduler.executors.files import logs, reports, tail
@@ -40,7 +41,7 @@ class SlowTail(Tail):
     def read_new(self, now: float) -> tuple[list[Observation], bool]:
         result = super().read_new(now)
         self.has_read.set()
-        assert self.released.wait(60)
+        assert self.released.wait(PATIENCE_S)
         return result
 
 
@@ -123,13 +124,13 @@ async def test_many_attempts_that_write_nothing_are_polled_more_rarely(
 
     polling = Follower(lambda _: None, lambda: 9.0)
     polling.follow(KEY, CountingTail(KEY, places.attempts / "1", places, [0]), 1)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not polls:
             await asyncio.sleep(0.01)
     await asyncio.sleep(0.1)
     assert polls == 1
     polling.hurry(KEY)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while polls < 2:
             await asyncio.sleep(0.01)
     await polling.close()

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from executor_bench import PATIENCE, SAVES, SLEEPS
+from executor_bench import SAVES, SLEEPS
 from local_bench import LocalBench
+from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptPhase, ExecutorError, ExitKind
 from springtide.scheduler.executors.files.layout import opened
@@ -29,7 +30,7 @@ async def test_an_attempt_never_runs_twice_however_many_supervisors_start(bench:
     os.kill(bench.supervisor(spec.key), signal.SIGKILL)
     await bench.gone(spec.key)
     late = await asyncio.create_subprocess_exec(*command)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         for each in (*others, late):
             await each.wait()
     assert (await bench.log("job")).split() == ["ready"]
@@ -46,7 +47,7 @@ async def test_a_supervisor_that_another_started_is_followed(bench: LocalBench) 
     ended = await bench.gone(spec.key)
     assert ended.exit is not None
     assert ended.exit.paused
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         await first.wait()
     assert (await bench.log("job")).split() == ["ready"]
 

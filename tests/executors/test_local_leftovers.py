@@ -12,8 +12,9 @@ import time
 from typing import Any
 
 import pytest
-from executor_bench import PATIENCE, READY, SLEEPS, STUBBORN
+from executor_bench import READY, SLEEPS, STUBBORN
 from local_bench import FORKS_AWAY, LocalBench, dead
+from patience import PATIENCE_S
 from processes import alive
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptStatus, ExitKind
@@ -116,7 +117,7 @@ def recorded_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def ran(bench: LocalBench, key: AttemptKey, seconds: float) -> None:
     """Wait until the attempt has recorded that it ran for so long."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         while read_run_time(bench.directory(key)) < seconds:
             await asyncio.sleep(0.02)
 
@@ -139,7 +140,7 @@ async def test_what_was_lost_while_nobody_looked_ran_until_it_was_last_seen(
     assert ended.exit.kind is ExitKind.LOST
     assert says in ended.exit.detail
     assert ended.exit.ran is not None
-    assert 0.2 <= ended.exit.ran < PATIENCE
+    assert 0.2 <= ended.exit.ran < PATIENCE_S
 
 
 async def test_an_attempt_whose_first_seconds_were_not_recorded_ran_for_none(bench: LocalBench) -> None:
@@ -171,7 +172,7 @@ async def test_a_clock_that_was_set_while_nobody_looked_moves_the_start_and_not_
     ended = await bench.gone(spec.key)
     assert ended.exit is not None
     assert ended.exit.ran is not None
-    assert 0 < ended.exit.ran < PATIENCE
+    assert 0 < ended.exit.ran < PATIENCE_S
 
 
 async def test_processes_of_others_survive_the_search_for_leftovers(bench: LocalBench) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx
 import pytest
-from hub_process import free_port
 from pinned_environments import TRACKING
+from ports import free_port
 from tracked_pool import TrackedPool
 
 from springtide.hub_extension.tracking.settings import MlflowSettings, TensorboardSettings, TrackingSettings
@@ -62,14 +62,14 @@ class MlflowServer:
     def stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(60)
+            self._process.wait(PATIENCE_S)
             self._process = None
 
     def ask(self, method: str, path: str, **fields: Any) -> dict[str, Any]:
         given: dict[str, Any] = {"params": fields} if method == "GET" else {"json": fields}
         address = f"{self.url}/api/2.0/mlflow/{path}"
         answer = httpx.request(
-            method, address, trust_env=False, timeout=60, verify=False, **given
+            method, address, trust_env=False, timeout=PATIENCE_S, verify=False, **given
         ).raise_for_status()
         found: dict[str, Any] = answer.json()
         return found

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from aiohttp import web
 from certificates import write_server_certificate
+from patience import PATIENCE_S
 
 from springtide.scheduler.kube import NAMESPACES, Api, ApiError, Lease, connect
 
@@ -166,7 +167,7 @@ async def test_a_kubeconfig_that_cannot_be_used_is_named_in_the_error(tmp_path: 
 async def test_a_service_without_a_usable_configuration_does_not_wait_for_a_lease(tmp_path: Path) -> None:
     lease = Lease(connect(tmp_path / "missing"), "lab", "springtide", "me")
     with pytest.raises(ApiError, match="cannot be found"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await lease.acquire()
 
 

@@ -45,24 +45,33 @@ class Impostor:
         self._server.add_sockets(sockets)
         self.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}/services/springtide"
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         self._server.stop()
+        await self._server.close_all_connections()
 
 
 @pytest.fixture
 async def impostor() -> AsyncIterator[Impostor]:
     impostor = Impostor()
     yield impostor
-    impostor.stop()
+    await impostor.stop()
+
+
+@pytest.fixture
+async def gate(impostor: Impostor) -> AsyncIterator[PoolGate]:
+    gate = PoolGate(impostor.url, "secret")
+    yield gate
+    await gate.close()
 
 
 def refusal(caught: Any) -> tuple[int, str]:
     return caught.value.problem.status, caught.value.problem.code
 
 
-async def test_the_pool_gets_the_servers_token_and_nothing_else_of_the_page(impostor: Impostor) -> None:
+async def test_the_pool_gets_the_servers_token_and_nothing_else_of_the_page(
+    impostor: Impostor, gate: PoolGate
+) -> None:
     impostor.headers["Set-Cookie"] = "session=stolen; Path=/"
-    gate = PoolGate(impostor.url, "secret")
     await gate.ask(Target("GET", "me"))
     assert await gate.ask(Target("GET", "jobs?mine=1")) == (200, b"{}")
     assert [path for path, _ in impostor.asked] == [
@@ -75,9 +84,8 @@ async def test_the_pool_gets_the_servers_token_and_nothing_else_of_the_page(impo
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_redirect_is_not_followed(impostor: Impostor, status: int) -> None:
+async def test_a_redirect_is_not_followed(impostor: Impostor, gate: PoolGate, status: int) -> None:
     impostor.status, impostor.headers["Location"] = status, "http://127.0.0.1:1/elsewhere"
-    gate = PoolGate(impostor.url, "secret")
     with pytest.raises(GateError) as caught:
         await gate.ask(Target("GET", "me"))
     assert refusal(caught) == (502, "bad_answer")
@@ -89,23 +97,22 @@ async def test_a_redirect_is_not_followed(impostor: Impostor, status: int) -> No
 
 
 @pytest.mark.parametrize("body", [b"<script>alert(1)</script>", b"", b"\xff\xfe"])
-async def test_what_is_not_json_is_not_passed_on(impostor: Impostor, body: bytes) -> None:
+async def test_what_is_not_json_is_not_passed_on(impostor: Impostor, gate: PoolGate, body: bytes) -> None:
     impostor.headers["Content-Type"], impostor.body = "text/html", body
     with pytest.raises(GateError) as caught:
-        await PoolGate(impostor.url, "secret").ask(Target("GET", "me"))
+        await gate.ask(Target("GET", "me"))
     assert refusal(caught) == (502, "bad_answer")
 
 
-async def test_an_answer_is_bounded(impostor: Impostor, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_is_bounded(impostor: Impostor, gate: PoolGate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_gate, "MAX_ANSWER", 1000)
     impostor.body = b'"' + b"x" * 2000 + b'"'
     with pytest.raises(GateError) as caught:
-        await PoolGate(impostor.url, "secret").ask(Target("GET", "me"))
+        await gate.ask(Target("GET", "me"))
     assert refusal(caught) == (502, "bad_answer")
 
 
-async def test_a_stream_that_is_none_is_not_passed_on(impostor: Impostor) -> None:
-    gate = PoolGate(impostor.url, "secret")
+async def test_a_stream_that_is_none_is_not_passed_on(impostor: Impostor, gate: PoolGate) -> None:
     with pytest.raises(GateError):
         async with gate.events("", None):
             pass
@@ -116,17 +123,18 @@ async def test_a_stream_that_is_none_is_not_passed_on(impostor: Impostor) -> Non
     [{"Content-Type": "text/html"}, {"Content-Type": OCTETS, "Content-Encoding": "gzip"}],
     ids=["a page", "packed"],
 )
-async def test_a_file_that_is_none_is_not_passed_on(impostor: Impostor, headers: dict[str, str]) -> None:
+async def test_a_file_that_is_none_is_not_passed_on(
+    impostor: Impostor, gate: PoolGate, headers: dict[str, str]
+) -> None:
     impostor.headers, impostor.body = headers, b"<script>alert(1)</script>"
     with pytest.raises(GateError) as caught:
-        async with PoolGate(impostor.url, "secret").file(Target("GET", "jobs/x/output/y")):
+        async with gate.file(Target("GET", "jobs/x/output/y")):
             pass
     assert refusal(caught) == (502, "bad_answer")
 
 
-async def test_a_file_that_breaks_off_is_an_error(impostor: Impostor) -> None:
+async def test_a_file_that_breaks_off_is_an_error(impostor: Impostor, gate: PoolGate) -> None:
     impostor.headers, impostor.body, impostor.breaks_off = {"Content-Type": OCTETS}, b"half", True
-    gate = PoolGate(impostor.url, "secret")
 
     async def read() -> None:
         async with gate.file(Target("GET", "jobs/x/output/y")) as file:
@@ -138,19 +146,21 @@ async def test_a_file_that_breaks_off_is_an_error(impostor: Impostor) -> None:
     assert refusal(caught) == (503, "unreachable")
 
 
-async def test_a_pool_that_does_not_answer_is_an_error_in_words(impostor: Impostor) -> None:
-    impostor.stop()
+async def test_a_pool_that_does_not_answer_is_an_error_in_words(impostor: Impostor, gate: PoolGate) -> None:
+    await impostor.stop()
     with pytest.raises(GateError) as caught:
-        await PoolGate(impostor.url, "secret").ask(Target("GET", "me"))
+        await gate.ask(Target("GET", "me"))
     assert refusal(caught) == (503, "unreachable")
     assert caught.value.problem.message.startswith("The pool does not answer")
 
 
-async def test_when_a_refused_stream_may_be_asked_for_again_is_passed_on(impostor: Impostor) -> None:
+async def test_when_a_refused_stream_may_be_asked_for_again_is_passed_on(
+    impostor: Impostor, gate: PoolGate
+) -> None:
     impostor.status, impostor.headers["Retry-After"] = 429, "30"
     impostor.body = b'{"status": 429, "code": "too_many_streams", "message": "Too many."}'
     with pytest.raises(GateError) as caught:
-        async with PoolGate(impostor.url, "secret").events("", None):
+        async with gate.events("", None):
             pass
     assert refusal(caught) == (429, "too_many_streams")
     assert caught.value.retry_after == "30"

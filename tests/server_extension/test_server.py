@@ -10,6 +10,7 @@ from contextlib import suppress
 import httpx
 import pytest
 from hub_people import until
+from patience import PATIENCE_S
 from server_extension_bench import NotebookServer
 
 from springtide.scheduler.client import Client, PoolError
@@ -82,7 +83,7 @@ def test_a_hostile_path_reaches_nothing(server: NotebookServer, path: str) -> No
 
 
 def test_a_stranger_is_told_nothing(server: NotebookServer) -> None:
-    with httpx.Client(base_url=f"{server.url}springtide/api/v1/", verify=False) as stranger:
+    with httpx.Client(base_url=f"{server.url}springtide/api/v1/", timeout=PATIENCE_S, verify=False) as stranger:
         for path in ("me", "pool", "jobs", "events"):
             assert stranger.get(path).status_code == 403
         assert stranger.post("jobs/unknown1/cancel").status_code == 403
@@ -135,7 +136,7 @@ open("empty.html", "w").close()
         assert answer.headers["Cache-Control"] == "no-store"
         assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
     assert (gone.status_code, gone.json()["code"]) == (404, "not_found")
-    with httpx.Client(base_url=f"{server.url}springtide/api/v1/", verify=False) as stranger:
+    with httpx.Client(base_url=f"{server.url}springtide/api/v1/", timeout=PATIENCE_S, verify=False) as stranger:
         assert stranger.get(f"jobs/{left.id}/output/empty.html").status_code == 403
 
 

@@ -15,8 +15,9 @@ import httpx
 import pytest
 from hub_people import Hub, Person, until
 from kernel_notebook import KernelNotebook
+from patience import PATIENCE_S
 
-pytestmark = [pytest.mark.xdist_group("hub-spawner"), pytest.mark.timeout(400)]
+pytestmark = pytest.mark.xdist_group("hub-spawner")
 
 T = TypeVar("T")
 QUICK = {"tell_after": 3.0, "notice": 2.0}
@@ -35,7 +36,7 @@ def admin(hub: Hub) -> Iterator[httpx.Client]:
 
 def api(hub: Hub, user: str) -> httpx.Client:
     headers = {"Authorization": f"token {hub.token(user)}"}
-    return httpx.Client(base_url=f"{hub.url}/services/springtide/api/v1", headers=headers, timeout=60)
+    return httpx.Client(base_url=f"{hub.url}/services/springtide/api/v1", headers=headers, timeout=PATIENCE_S)
 
 
 def set_rule(client: httpx.Client, rule: dict[str, float] | None, **whose: str) -> None:
@@ -81,10 +82,12 @@ def test_an_idle_workspace_is_stopped_and_a_busy_kernel_or_terminal_keeps_its_ow
         notebook.type_into_terminal("sleep 3000 & echo typed-$((40 + 2))\r", "typed-42")
     for person in (susan, jemma):
         with api(hub, person.name) as client:
-            until(f"a report of {person.name}'s workspace", calmly(partial(is_busy, client)), seconds=180)
+            until(
+                f"a report of {person.name}'s workspace", calmly(partial(is_busy, client)), seconds=2 * PATIENCE_S
+            )
     set_rule(admin, QUICK)
     running(joe)
-    until("the end of joe's notebook", calmly(lambda: joe.server() is None), seconds=180)
+    until("the end of joe's notebook", calmly(lambda: joe.server() is None), seconds=2 * PATIENCE_S)
     until("joe's GPU", lambda: ("joe", "") not in hub.held())
     with api(hub, "joe") as client:
         [stopped] = client.get("/workspaces").json()["stopped"]
@@ -108,14 +111,19 @@ def test_what_was_told_outlives_the_service_and_keep_postpones_the_stop(
     set_rule(admin, SOON, scope="person", name="susan")
     running(susan)
     with api(hub, "susan") as client:
-        until("the notice", calmly(lambda: workspace(client)["told"]), seconds=180)
+        until("the notice", calmly(lambda: workspace(client)["told"]), seconds=2 * PATIENCE_S)
         set_rule(admin, LATER, scope="person", name="susan")
         told = until("the later stop", lambda: (now := workspace(client))["stops"] > time.time() + 1_800 and now)
         killed = hub.service_pid()
+        notebook = susan.ready()
+        os.kill(notebook, signal.SIGSTOP)
         os.kill(killed, signal.SIGKILL)
         hub.service_after(killed)
         assert not workspace(client)["known"], "until its notebook server reports again"
-        again = until("a report", calmly(lambda: workspace(client)["known"] and workspace(client)), seconds=180)
+        os.kill(notebook, signal.SIGCONT)
+        again = until(
+            "a report", calmly(lambda: workspace(client)["known"] and workspace(client)), seconds=2 * PATIENCE_S
+        )
         assert (again["told"], again["stops"]) == (True, told["stops"])
         set_rule(admin, {"tell_after": 3_600.0, "notice": 60.0}, scope="person", name="susan")
         client.post("/workspaces/susan/keep").raise_for_status()

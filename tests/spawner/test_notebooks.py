@@ -9,10 +9,11 @@ from html import unescape
 import httpx
 import pytest
 from hub_people import Hub, Person, environment, notebook_pid, until
+from patience import PATIENCE_S
 
 from springtide.scheduler.wire import WorkspaceRequest
 
-pytestmark = [pytest.mark.xdist_group("hub-spawner"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.xdist_group("hub-spawner")
 
 OVER = "susan has a build quota of 1 GPU and holds 1; this workspace asks for 1."
 WHO = "An admin of this hub can change that"
@@ -27,10 +28,22 @@ def running(susan: Person) -> Person:
     return susan
 
 
+def with_words(person: Person, words: str) -> str:
+    """Return the form once the service has answered in time and it has the words."""
+    form = unescape(person.browser.get("/hub/spawn").text)
+    return form if words in form else ""
+
+
+def refused(person: Person, server: str) -> httpx.Response | None:
+    """Return the answer to the form if the start was refused within the second for which the hub waits."""
+    answer = person.send_form("1", server=server)
+    return answer if answer.status_code == 409 else None
+
+
 def test_the_form_shows_what_is_free_and_starts_a_notebook_on_a_gpu_of_its_own(hub: Hub, susan: Person) -> None:
     if susan.server() is not None:
         susan.stop()
-    form = unescape(susan.browser.get("/hub/spawn").text)
+    form = until("the form with the quota", lambda: with_words(susan, "Your build quota is"))
     assert "Your build quota is 1 simulated GPU: 0 held by your workspaces, 1 left." in form
     assert "never lent, never taken" in form
 
@@ -47,7 +60,7 @@ def test_the_form_shows_what_is_free_and_starts_a_notebook_on_a_gpu_of_its_own(h
     assert env["CUDA_VISIBLE_DEVICES"] == mine
 
     token = {"Authorization": f"token {env['JUPYTERHUB_API_TOKEN']}"}
-    me = httpx.get(f"{env['SPRINGTIDE_URL']}/api/v1/me", headers=token).json()
+    me = httpx.get(f"{env['SPRINGTIDE_URL']}/api/v1/me", headers=token, timeout=PATIENCE_S).json()
     assert (me["name"], me["build_quota"], me["build_held"]) == ("susan", 1, 1)
 
 
@@ -58,8 +71,7 @@ def test_a_notebook_finds_the_examples_in_its_home(hub: Hub, running: Person) ->
 
 
 def test_a_second_notebook_over_the_quota_is_refused_on_the_page(running: Person) -> None:
-    answer = running.send_form("1", server="second")
-    assert answer.status_code == 409
+    answer = until("the refusal", lambda: refused(running, "second"))
     assert OVER in unescape(answer.text)
     assert WHO in unescape(answer.text)
 
@@ -103,7 +115,7 @@ def test_a_notebook_without_gpus_starts_beyond_the_quota_and_sees_none(hub: Hub,
 
 def test_stopping_a_notebook_gives_its_gpu_back(hub: Hub, running: Person) -> None:
     running.stop()
-    assert hub.held() == {}
+    until("the release", lambda: hub.held() == {})
 
 
 def test_the_gpu_of_a_notebook_that_died_comes_back(hub: Hub, running: Person) -> None:
@@ -146,7 +158,7 @@ def test_a_notebook_that_cannot_start_says_why_and_holds_nothing(hub: Hub, joe: 
     assert answer.status_code == 500
     assert "The notebook server ended with exit code 1 before it was ready." in answer.json()["message"]
     assert "the disk is made of cheese" in answer.json()["message"]
-    assert hub.held().get(("joe", "")) is None
+    until("the release", lambda: ("joe", "") not in hub.held())
 
 
 @pytest.mark.parametrize("end", [Hub.interrupt, Hub.kill], ids=["Ctrl-C", "SIGKILL"])
@@ -160,7 +172,10 @@ def test_notebook_and_reservation_outlive_the_hub(hub: Hub, running: Person, end
     assert hub.held() == {("susan", ""): 1}
     assert running.start({"gpus": 1}, server="second").json()["message"].startswith(OVER)
     token = {"Authorization": f"token {before['JUPYTERHUB_API_TOKEN']}"}
-    assert httpx.get(f"{before['SPRINGTIDE_URL']}/api/v1/me", headers=token).json()["name"] == "susan"
+    assert (
+        httpx.get(f"{before['SPRINGTIDE_URL']}/api/v1/me", headers=token, timeout=PATIENCE_S).json()["name"]
+        == "susan"
+    )
 
 
 def test_a_notebook_that_died_while_the_hub_was_down_holds_nothing(hub: Hub, running: Person) -> None:
@@ -181,7 +196,7 @@ def test_a_start_waits_for_a_service_that_is_away_and_says_so(hub: Hub, susan: P
     assert "the Springtide service is restarting" in form
     susan.send_form("1").raise_for_status()
     told: list[str] = []
-    with susan.api.stream("GET", f"{susan.path()}/progress", timeout=120) as events:
+    with susan.api.stream("GET", f"{susan.path()}/progress", timeout=PATIENCE_S) as events:
         for line in events.iter_lines():
             told.append(line)
             if "Waiting for the Springtide service" in line:
@@ -199,4 +214,4 @@ def test_a_service_that_was_killed_is_back_with_what_it_knew(hub: Hub, running: 
     hub.service_after(killed)
     assert hub.held() == {("susan", ""): 1}
     running.stop()
-    assert hub.held() == {}
+    until("the release", lambda: hub.held() == {})

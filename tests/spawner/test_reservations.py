@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from patience import PATIENCE_S
 
 from springtide.scheduler.client import PoolError, Unreachable
 from springtide.scheduler.wire import BuildQuota, Problem, Workspace, WorkspaceRequest
@@ -30,7 +31,7 @@ class Service:
 
     def _answer(self) -> None:
         self.entered.set()
-        assert self.gate.wait(10)
+        assert self.gate.wait(PATIENCE_S)
         if self.away:
             raise Unreachable("away")
         if self.refuses is not None:
@@ -72,18 +73,16 @@ def nothing() -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if condition():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not come to that")
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.005)
 
 
 async def test_a_reservation_is_made_and_released(pool: Reservations, service: Service) -> None:
     workspace = await pool.reserve(SUSAN, 2, waits=nothing)
     assert workspace.gpus == 2
     assert service.held == {SUSAN: 2}
-    await pool.release(SUSAN, patience=10)
+    await pool.release(SUSAN, patience=PATIENCE_S)
     assert service.held == {}
 
 
@@ -91,18 +90,18 @@ async def test_a_reservation_waits_for_a_service_that_is_away(pool: Reservations
     service.away = True
     told = asyncio.Event()
     reserving = asyncio.ensure_future(pool.reserve(SUSAN, 1, waits=told.set))
-    await asyncio.wait_for(told.wait(), 10)
+    await asyncio.wait_for(told.wait(), PATIENCE_S)
     service.away = False
-    assert (await asyncio.wait_for(reserving, 10)).gpus == 1
+    assert (await asyncio.wait_for(reserving, PATIENCE_S)).gpus == 1
 
 
 async def test_a_service_that_cannot_say_yet_counts_as_away(pool: Reservations, service: Service) -> None:
     service.refuses = Problem(status=503, code="starting", message="One moment.")
     told = asyncio.Event()
     reserving = asyncio.ensure_future(pool.reserve(SUSAN, 1, waits=told.set))
-    await asyncio.wait_for(told.wait(), 10)
+    await asyncio.wait_for(told.wait(), PATIENCE_S)
     service.refuses = None
-    assert (await asyncio.wait_for(reserving, 10)).gpus == 1
+    assert (await asyncio.wait_for(reserving, PATIENCE_S)).gpus == 1
 
 
 async def test_a_refusal_is_final(pool: Reservations, service: Service) -> None:
@@ -142,10 +141,10 @@ async def test_a_start_that_was_cancelled_half_way_leaves_nothing_reserved(
     await until(service.entered.is_set)
     reserving.cancel()
     await asyncio.wait([reserving])
-    releasing = asyncio.ensure_future(pool.release(SUSAN, patience=10))
+    releasing = asyncio.ensure_future(pool.release(SUSAN, patience=PATIENCE_S))
     await asyncio.sleep(0.02)
     service.gate.set()
-    await asyncio.wait_for(releasing, 10)
+    await asyncio.wait_for(releasing, PATIENCE_S)
     assert service.held == {}
 
 
@@ -153,13 +152,13 @@ async def test_a_waiting_start_gives_way_to_a_stop(pool: Reservations, service: 
     service.away = True
     told = asyncio.Event()
     reserving = asyncio.ensure_future(pool.reserve(SUSAN, 1, waits=told.set))
-    await asyncio.wait_for(told.wait(), 10)
-    releasing = asyncio.ensure_future(pool.release(SUSAN, patience=10))
+    await asyncio.wait_for(told.wait(), PATIENCE_S)
+    releasing = asyncio.ensure_future(pool.release(SUSAN, patience=PATIENCE_S))
     await asyncio.sleep(0.02)
     service.away = False
-    await asyncio.wait_for(releasing, 10)
+    await asyncio.wait_for(releasing, PATIENCE_S)
     with pytest.raises(Superseded):
-        await asyncio.wait_for(reserving, 10)
+        await asyncio.wait_for(reserving, PATIENCE_S)
     assert service.held == {}
 
 
@@ -171,5 +170,5 @@ async def test_notebooks_do_not_wait_for_each_other(pool: Reservations, service:
     second = asyncio.ensure_future(pool.reserve(("joe", ""), 1, waits=nothing))
     await until(service.entered.is_set)
     service.gate.set()
-    await asyncio.wait_for(asyncio.gather(first, second), 10)
+    await asyncio.wait_for(asyncio.gather(first, second), PATIENCE_S)
     assert service.held == {SUSAN: 1, ("joe", ""): 1}

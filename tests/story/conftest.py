@@ -14,6 +14,7 @@ import pytest
 from browser import running_browser
 from failures import has_failed
 from hub_people import Hub, until
+from patience import PATIENCE_S
 from playwright.sync_api import Browser
 
 from springtide.scheduler.client import Client
@@ -22,6 +23,10 @@ from springtide.scheduler.wire import ProjectEdit
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/digits"
+CONFIG = f"""
+c.Springtide.min_runtime = 1.0
+c.LocalProcessSpawner.interrupt_timeout = {PATIENCE_S:.0f}  # a page of one that is stopping is looked at
+"""
 EPOCHS = 24
 EPOCH_S = 0.75
 LOG_END = 6000
@@ -31,7 +36,7 @@ UNFINISHED = "queued,starting,running,pausing,paused"
 @pytest.fixture(scope="session")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     """The hub of all tests of the group ``story``."""
-    hub = Hub(tmp_path_factory.mktemp("hub") / "state", "c.Springtide.min_runtime = 1.0")
+    hub = Hub(tmp_path_factory.mktemp("hub") / "state", CONFIG)
     try:
         hub.start()
         yield hub

@@ -10,9 +10,10 @@ import pytest
 from axe import violations_in_all_states
 from browser_people import Person
 from hub_people import Hub, notebook_pid, until
+from patience import PATIENCE_S
 from playwright.sync_api import Browser, expect
 
-pytestmark = [pytest.mark.xdist_group("story"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.xdist_group("story")
 
 ORANGE = "rgb(243, 117, 36)"
 """Colour of the hub's own buttons, on which white text has too little contrast."""
@@ -42,7 +43,7 @@ def test_the_first_pages_carry_the_products_name_and_one_word_for_workspaces(hub
     assert violations_in_all_states(jemma.tab) == []
     jemma.tab.unroute_all()
     jemma.tab.reload()
-    jemma.tab.wait_for_url(re.compile("/user/jemma/"), timeout=90_000)
+    jemma.tab.wait_for_url(re.compile("/user/jemma/"), timeout=2_000 * PATIENCE_S)
     jemma.goto("workspaces")
     row = jemma.tab.get_by_test_id("workspace-row")
     expect(row).to_contain_text("Running")

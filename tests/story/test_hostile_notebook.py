@@ -10,13 +10,13 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from browser import PATIENCE_S
 from browser_people import Person
 from hub_people import Hub
 from hub_people import Person as Program
+from patience import PATIENCE_S
 from playwright.sync_api import Browser, StorageState, expect
 
-pytestmark = [pytest.mark.xdist_group("hub-hostile"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.xdist_group("hub-hostile")
 
 HERE = Path(__file__).parent
 SERVER = HERE.parent / "support/hostile_notebook.py"

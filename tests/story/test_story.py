@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from browser_people import Person, expect_state
 from hub_people import Hub
+from patience import PATIENCE_S
 from playwright.sync_api import Browser, expect
 
 pytestmark = [
@@ -85,7 +86,7 @@ def of_state(susan: Person, element: str, text: re.Pattern[str]) -> str:
     """Return the name of the only job of susan whose card has this text in this element; wait for one."""
     tab = susan.tab
     cards = tab.get_by_test_id("job-card").filter(has=tab.get_by_test_id(element).filter(has_text=text))
-    expect(cards).to_have_count(1, timeout=90_000)
+    expect(cards).to_have_count(1, timeout=2_000 * PATIENCE_S)
     return cards.get_by_test_id("job-name").inner_text().strip()
 
 

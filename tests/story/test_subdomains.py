@@ -11,17 +11,21 @@ import httpx
 import pytest
 from browser_people import Person
 from hub_people import Hub
+from hub_process import PATIENT
+from patience import PATIENCE_S
 from playwright.sync_api import Browser, expect
 
-pytestmark = [pytest.mark.xdist_group("hub-subdomains"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.xdist_group("hub-subdomains")
 
 SERVER = Path(__file__).parents[1] / "support/hostile_notebook.py"
 CONFIG = """
+{patient}
 c.JupyterHub.subdomain_host = "http://hub.localhost:{port}"
 c.Spawner.cmd = {command!r}
 """
 ATTACK = """
 async (pool) => {
+  const EMPTY = "<html><head></head><body></body></html>";
   const got = {};
   for (const mode of ["no-cors", "cors"]) {
     try {
@@ -31,12 +35,14 @@ async (pool) => {
     }
   }
   const opened = window.open(`${pool}admin`);
-  await new Promise((resolve) => setTimeout(resolve, 2000));
-  try {
-    got.window = opened.closed ? "closed" : opened.document.documentElement.outerHTML;
-  } catch (error) {
-    got.window = error.name;
-  }
+  do {  // a window that is not yet there has an empty page of this one's origin
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    try {
+      got.window = opened.closed ? "closed" : opened.document.documentElement.outerHTML;
+    } catch (error) {
+      got.window = error.name;
+    }
+  } while (got.window === EMPTY);
   return got;
 }
 """
@@ -47,12 +53,16 @@ class SubdomainHub(Hub):
 
     def __init__(self, state_dir: Path) -> None:
         super().__init__(state_dir)
-        self._config.write_text(CONFIG.format(port=self.port, command=[sys.executable, str(SERVER)]))
+        self._config.write_text(
+            CONFIG.format(patient=PATIENT, port=self.port, command=[sys.executable, str(SERVER)])
+        )
 
     def answers(self) -> bool:
         headers = {"Host": f"springtide--service.hub.localhost:{self.port}"}
         try:
-            health = httpx.get(f"{self.url}/services/springtide/api/v1/health", headers=headers, timeout=2)
+            health = httpx.get(
+                f"{self.url}/services/springtide/api/v1/health", headers=headers, timeout=PATIENCE_S
+            )
         except httpx.HTTPError:
             return False
         return health.status_code == 200
@@ -96,7 +106,9 @@ def test_a_page_of_somebodys_notebook_reads_nothing_of_the_pool(hub: Hub, browse
     joe = log_in(hub, browser, "joe")
     joe.tab.goto(f"{joe.hub}/hub/spawn")
     joe.tab.get_by_role("button", name="Start").click()
-    joe.tab.wait_for_url(re.compile(rf"http://joe\.hub\.localhost:{hub.port}/user/joe/"), timeout=90_000)
+    joe.tab.wait_for_url(
+        re.compile(rf"http://joe\.hub\.localhost:{hub.port}/user/joe/"), timeout=2_000 * PATIENCE_S
+    )
     pool = f"http://springtide--service.hub.localhost:{hub.port}/services/springtide/"
     admin.tab.goto(f"{pool}admin")
     expect(admin.tab.get_by_test_id("edit-quota-joe")).to_be_visible()

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hub_people import Hub, until
 from kernel_notebook import KernelNotebook
+from patience import PATIENCE_S
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.wire import ProjectEdit, Submission, TrialCounts
@@ -25,7 +26,6 @@ GPUS, QUOTA = 8, 4
 SPACE = {"rate": [place / 40 for place in range(1, 21)], "layers": [1, 2, 3, 4, 5, 6]}
 TRIALS = 60
 SEED = 7
-PATIENCE_S = 120
 UNFINISHED = "queued,starting,running,pausing,paused"
 LOG_END = 6000
 
@@ -66,7 +66,7 @@ from springtide.widgets import pool
 
 assert "sweep" not in globals(), "the kernel has not restarted"
 (sweep,) = pool.jobs(search="disturbed", limit=1)
-sweep.wait({PATIENCE_S}, quiet=True)
+sweep.wait({2 * PATIENCE_S}, quiet=True)
 trials = [(row.state, row.parameters, row.value, row.attempt) for row in sweep.trials()]
 best = sweep.best
 print(json.dumps([sweep.state, trials, (best.trial, best.parameters, best.value)]))

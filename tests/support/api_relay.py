@@ -10,8 +10,9 @@ from threading import Thread
 
 from cluster import Cluster
 from control_plane import write_kubeconfig
+from ports import free_ports
 
-from springtide.hub_extension.local_hub.state_dir import LOOPBACK, free_ports
+from springtide.hub_extension.local_hub.state_dir import LOOPBACK
 
 PIECE = 1 << 16
 

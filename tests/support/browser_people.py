@@ -10,8 +10,8 @@ from browser import PATIENCE_S
 from hub_process import HubProcess
 from playwright.sync_api import Browser, Error, Locator, Page, ViewportSize, expect
 
-SPAWN_TIMEOUT_MS = 90_000
-KERNEL_TIMEOUT_MS = 60_000
+SPAWN_TIMEOUT_MS = 240_000
+KERNEL_TIMEOUT_MS = 120_000
 KERNEL_TRIES = 6
 """Number of attempts to run a cell; a new notebook discards cells that run before its kernel is connected."""
 

@@ -17,7 +17,8 @@ from typing import Any
 import httpx
 from chart import of_kind, pods_of, write_config
 from hub_people import until
-from hub_process import free_port, processes_of
+from hub_process import processes_of
+from ports import free_port
 
 PATIENCE_S = 200
 ENDS_WITHIN_S = 20
@@ -178,7 +179,7 @@ class Person:
 @contextlib.contextmanager
 def logged_in(hub_url: str, user: str, password: str = PASSWORD) -> Iterator[Person]:
     """Log in through the login page, and create a token on the hub's token page."""
-    with httpx.Client(base_url=hub_url, follow_redirects=True, timeout=60, verify=False) as browser:
+    with httpx.Client(base_url=hub_url, follow_redirects=True, timeout=PATIENCE_S, verify=False) as browser:
         form = {"username": user, "password": password, "_xsrf": _xsrf(browser.get("/hub/login").text)}
         browser.post("/hub/login", data=form).raise_for_status()
         headers = {"X-XSRFToken": _xsrf(browser.get("/hub/token").text), "Referer": f"{hub_url}/hub/token"}
@@ -189,7 +190,7 @@ def logged_in(hub_url: str, user: str, password: str = PASSWORD) -> Iterator[Per
 def answers(url: str) -> bool:
     """Return whether the URL answers with status 200."""
     with contextlib.suppress(httpx.HTTPError):
-        return httpx.get(url, timeout=5, verify=False).status_code == 200
+        return httpx.get(url, timeout=PATIENCE_S, verify=False).status_code == 200
     return False
 
 

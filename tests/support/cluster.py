@@ -18,14 +18,13 @@ import httpx
 import yaml
 from cluster_tools import tools
 from control_plane import NODE_GRACE_S, ControlPlane, Daemon, until, write_kubeconfig
+from patience import PATIENCE_S
 
 __all__ = ["Cluster", "ClusterError", "tools", "until"]
 
 POOL_LABEL = "springtide.io/pool"
 FAKE_LABEL = "springtide.io/fake"
 NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
-READY_TIMEOUT_S = 120.0
-REQUEST_TIMEOUT_S = 30.0
 _AT_ONCE = 4
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -51,7 +50,7 @@ class Cluster:
         self.ca = access.ca
         self._token = access.token
         self._client = httpx.Client(base_url=self.url, verify=access.tls, headers=access.headers, trust_env=False)
-        self._client.timeout = REQUEST_TIMEOUT_S
+        self._client.timeout = PATIENCE_S
 
     @classmethod
     def start(cls, directory: Path, programs: Path, *, node_grace_s: int = NODE_GRACE_S) -> Self:
@@ -214,7 +213,7 @@ class Cluster:
 
         with ThreadPoolExecutor(_AT_ONCE) as together:
             list(together.map(add, names))
-        until(lambda: set(names) <= self.ready_nodes(), f"{count} fake nodes are ready", timeout_s=READY_TIMEOUT_S)
+        until(lambda: set(names) <= self.ready_nodes(), f"{count} fake nodes are ready", timeout_s=PATIENCE_S)
         return names
 
     def ready_nodes(self) -> set[str]:

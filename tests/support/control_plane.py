@@ -18,12 +18,13 @@ import httpx
 from certificates import write_client_certificate
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from patience import PATIENCE_S
+from ports import free_ports
 
-from springtide.hub_extension.local_hub.state_dir import LOOPBACK, free_ports
+from springtide.hub_extension.local_hub.state_dir import LOOPBACK
 
 KWOK_CONFIG = Path(__file__).parents[1] / "cluster" / "kwok" / "kwok.yaml"
 START_TIMEOUT_S = 180.0
-STOP_TIMEOUT_S = 5.0
 _TAIL_CHARACTERS = 3000
 _POLL_S = 0.1
 NODE_GRACE_S = 12
@@ -156,7 +157,7 @@ class ControlPlane:
     def start_api(self) -> None:
         """Start the API server and wait until it serves."""
         self.api.start()
-        with httpx.Client(verify=False, trust_env=False, timeout=5) as client:
+        with httpx.Client(verify=False, trust_env=False, timeout=PATIENCE_S) as client:
             until(lambda: self._serves(client), f"the API server serves; see {self.api.log}")
 
     def restart_clients(self) -> None:

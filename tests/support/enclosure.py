@@ -13,13 +13,13 @@ from typing import Self
 
 from commands import run, search_path
 from control_plane import Daemon, until
+from patience import PATIENCE_S
 from processes import alive
 from system_packages import missing_for_nodes
 
 ENTER = Path(__file__).parents[1] / "cluster" / "node" / "enter.sh"
 CGROUPS = Path("/sys/fs/cgroup")
 PREFIX = "springtide-node"
-START_TIMEOUT_S = 60.0
 WEIGHTS = {"cpu.shares": "16384", "cpu.weight": "1600"}
 """Processor weights of a node; without them all its pods together get as much as one process."""
 _COUNTER = itertools.count()
@@ -70,7 +70,7 @@ class Enclosure:
         """Create the namespaces; raise RuntimeError with the output when that fails."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._daemon.start()
-        until(self._entered, f"{self.name} has namespaces", timeout_s=START_TIMEOUT_S)
+        until(self._entered, f"{self.name} has namespaces", timeout_s=PATIENCE_S)
         return self
 
     def _entered(self) -> bool:
@@ -102,7 +102,7 @@ class Enclosure:
         """End all processes inside."""
         self._daemon.kill()
         if self._pid is not None:
-            until(lambda: not alive(self.pid), f"{self.name} has ended", timeout_s=START_TIMEOUT_S)
+            until(lambda: not alive(self.pid), f"{self.name} has ended", timeout_s=PATIENCE_S)
 
 
 @contextlib.contextmanager
@@ -137,7 +137,7 @@ def _remove(directory: Path) -> None:
     for hierarchy in _hierarchies():
         own = hierarchy / directory.name
         if own.exists():
-            until(partial(_removed, own), f"the cgroup {own} is empty", timeout_s=START_TIMEOUT_S)
+            until(partial(_removed, own), f"the cgroup {own} is empty", timeout_s=PATIENCE_S)
     shutil.rmtree(directory)
 
 

@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from patience import PATIENCE_S
+
 from springtide.scheduler.executors.base import (
     AttemptKey,
     AttemptPhase,
@@ -19,7 +21,6 @@ from springtide.scheduler.executors.base import (
 from springtide.scheduler.model import Worker
 
 T = TypeVar("T", bound=Observation)
-PATIENCE = 45.0
 
 READY = "import os, signal, sys, time\nprint('ready', flush=True)\n"
 SLEEPS = f"{READY}time.sleep(600)"
@@ -67,7 +68,7 @@ class Bench(ABC):
 
     executor: Executor
     names_gpus = True
-    patience = PATIENCE
+    patience = PATIENCE_S
 
     def __init__(self) -> None:
         self.seen: list[Observation] = []

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import httpx
+from patience import PATIENCE_S
 
 HEADERS = {"content-type": "application/grpc", "te": "trailers"}
-TIMEOUT_S = 30.0
 
 
 def problem(socket: Path, method: str, message: bytes = b"") -> str:
     """Call a method by its path, such as ``/v1beta1.Registration/Register``; return what went wrong, if any."""
     transport = httpx.HTTPTransport(uds=str(socket), http1=False, http2=True)
-    with httpx.Client(transport=transport, base_url="http://localhost", timeout=TIMEOUT_S) as client:
+    with httpx.Client(transport=transport, base_url="http://localhost", timeout=PATIENCE_S) as client:
         body = b"\0" + len(message).to_bytes(4, "big") + message
         try:
             answer = client.post(method, content=body, headers=HEADERS)

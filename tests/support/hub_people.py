@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import httpx
 from hub_process import HubProcess
+from patience import PATIENCE_S
 
 from springtide.scheduler.client import Client, Unreachable
 
@@ -20,7 +21,7 @@ NOTEBOOK = b"\0-m\0jupyterhub.singleuser\0"
 """Part of the command of notebook servers."""
 
 
-def until(what: str, condition: Callable[[], T], *, seconds: float = 60) -> T:
+def until(what: str, condition: Callable[[], T], *, seconds: float = PATIENCE_S) -> T:
     """Wait until the condition returns a true value; return that value."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
@@ -45,7 +46,7 @@ class Hub(HubProcess):
         """Send the hub SIGINT, as Ctrl-C does."""
         assert self._process is not None
         self._process.send_signal(signal.SIGINT)
-        assert self._process.wait(60) == 0
+        assert self._process.wait(PATIENCE_S) == 0
 
     def service_after(self, killed: int) -> int:
         """Wait until another service answers; return its pid."""
@@ -79,14 +80,14 @@ class Person:
 
     def __init__(self, hub: Hub, name: str) -> None:
         self.hub, self.name = hub, name
-        self.browser = httpx.Client(base_url=hub.url, follow_redirects=True, timeout=60, verify=False)
+        self.browser = httpx.Client(base_url=hub.url, follow_redirects=True, timeout=PATIENCE_S, verify=False)
         page = self.browser.get("/hub/login")
         form = {"username": name, "password": hub.password, "_xsrf": page.cookies["_xsrf"]}
         self.browser.post("/hub/login", data=form).raise_for_status()
         self.api = httpx.Client(
             base_url=f"{hub.url}/hub/api/users",
             headers={"Authorization": f"token {hub.token(name)}"},
-            timeout=60,
+            timeout=PATIENCE_S,
             verify=False,
         )
 
@@ -125,7 +126,7 @@ class Person:
 
     def wait_until_ready(self, name: str = "") -> None:
         """Wait until the server answers."""
-        until(f"{self.name}'s notebook", lambda: (self.server(name) or {}).get("ready"), seconds=90)
+        until(f"{self.name}'s notebook", lambda: (self.server(name) or {}).get("ready"), seconds=2 * PATIENCE_S)
 
     def ready(self, name: str = "") -> int:
         """Wait until the server is ready; return its pid."""

@@ -14,18 +14,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+from patience import PATIENCE_S
+from ports import free_port
 
-from springtide.hub_extension.local_hub.state_dir import free_ports
-
-START_TIMEOUT_S = 90.0
-STOP_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 2 * PATIENCE_S
 POLL_S = 0.3
 """Interval of asking whether a hub is up, in seconds: while it starts, it draws a page for each answer."""
 
 
-def free_port() -> int:
-    """Return a loopback port that is not in use and that no outgoing connection takes meanwhile."""
-    return free_ports(1)[0]
+PATIENT = f"c.Spawner.start_timeout = c.Spawner.http_timeout = {2 * PATIENCE_S:.0f}"
+"""Settings of a hub whose notebook servers may take as long as on a busy machine."""
 
 
 class HubProcess:
@@ -37,10 +35,10 @@ class HubProcess:
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = state_dir.parent / f"{state_dir.name}.log"
         self._config = state_dir.parent / f"{state_dir.name}_config.py"
-        lines = [f"c.Springtide.{name} = {value!r}" for name, value in (settings or {}).items()]
+        lines = [PATIENT, *(f"c.Springtide.{name} = {value!r}" for name, value in (settings or {}).items())]
         self._config.write_text("\n".join([*lines, config]) + "\n")
         self._process: subprocess.Popen[bytes] | None = None
-        self._asking = httpx.Client(base_url=self.url, timeout=2, verify=False)
+        self._asking = httpx.Client(base_url=self.url, timeout=PATIENCE_S, verify=False)
 
     @property
     def password(self) -> str:
@@ -79,7 +77,7 @@ class HubProcess:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
             try:
-                self._process.wait(STOP_TIMEOUT_S)
+                self._process.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -98,7 +96,7 @@ class HubProcess:
 
     def token(self, user: str) -> str:
         """Return an API token of a user, created the way the hub's token page does."""
-        with httpx.Client(base_url=self.url, follow_redirects=True, timeout=30, verify=False) as browser:
+        with httpx.Client(base_url=self.url, follow_redirects=True, timeout=PATIENCE_S, verify=False) as browser:
             page = browser.get("/hub/login")
             form = {"username": user, "password": self.password, "_xsrf": _xsrf(page.text)}
             home = browser.post("/hub/login", data=form)

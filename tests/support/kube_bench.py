@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from cluster import Cluster
-from executor_bench import PATIENCE, Bench
+from executor_bench import Bench
 from node_images import image
+from patience import PATIENCE_S
 from real_node import RealNode, volume
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptSpec, AttemptStatus
@@ -165,7 +166,7 @@ async def restricted_bench(
         await bench.shut()
 
 
-async def eventually(holds: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
+async def eventually(holds: Callable[[], Any], what: str, patience: float = PATIENCE_S) -> Any:
     """Wait until the condition holds."""
     try:
         async with asyncio.timeout(patience):

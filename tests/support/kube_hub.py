@@ -18,14 +18,15 @@ from typing import Any, TypeVar
 import httpx
 from cluster import POOL_LABEL, Cluster
 from control_plane import Daemon
+from patience import PATIENCE_S
+from ports import free_ports
 
-from springtide.hub_extension.local_hub.state_dir import LOOPBACK, free_ports
+from springtide.hub_extension.local_hub.state_dir import LOOPBACK
 from springtide.scheduler.client import Client
 
 T = TypeVar("T")
 
 START_TIMEOUT_S = 150.0
-STOP_TIMEOUT_S = 30.0
 SERVICE_TOKEN = "the-token-of-the-service"
 TESTS_TOKEN = "the-token-of-the-tests"
 ENVIRONMENT = "springtide.io/environment"
@@ -44,7 +45,7 @@ c.JupyterHub.db_url = f"sqlite:///{told['state']}/hub.sqlite"
 c.JupyterHub.cookie_secret_file = f"{told['state']}/cookie-secret"
 c.JupyterHub.cleanup_servers = False
 c.JupyterHub.allow_named_servers = True
-c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 30, "slow_stop_timeout": 1}
+c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 100, "slow_stop_timeout": 1}
 c.ConfigurableHTTPProxy.api_url = told["proxy_url"]
 c.ConfigurableHTTPProxy.pid_file = f"{told['state']}/proxy.pid"
 c.ConfigurableHTTPProxy.command = [sys.executable, "-m", "springtide.hub_extension.local_hub.proxy"]
@@ -60,7 +61,7 @@ c.JupyterHub.load_roles = [{"name": "tests", "services": ["tests"], "scopes": sc
 c.JupyterHub.spawner_class = "kubespawner.KubeSpawner"
 c.Spawner.poll_interval = 1
 c.Spawner.poll_jitter = 0
-c.Spawner.start_timeout = 180
+c.Spawner.start_timeout = c.Spawner.http_timeout = 180
 c.KubeSpawner.namespace = told["namespace"]
 c.KubeSpawner.image = "lab/notebook:1"
 c.KubeSpawner.cmd = ["jupyterhub-singleuser"]
@@ -117,7 +118,7 @@ class KubeHub:
             "config": config,
         }
         headers = {"Authorization": f"token {TESTS_TOKEN}"}
-        self.api = httpx.Client(base_url=self._hub_api, headers=headers, timeout=60, verify=False)
+        self.api = httpx.Client(base_url=self._hub_api, headers=headers, timeout=PATIENCE_S, verify=False)
         self._env = {**cluster.env, "KUBECONFIG": str(kubeconfig or cluster.kubeconfig)}
         self._settings = settings
         self._processes: dict[str, Daemon] = {}
@@ -194,7 +195,7 @@ class KubeHub:
             return
         process.signal(signal.SIGTERM)
         with contextlib.suppress(AssertionError):
-            until(f"the end of the {name}", lambda: not process.runs(), seconds=STOP_TIMEOUT_S)
+            until(f"the end of the {name}", lambda: not process.runs(), seconds=PATIENCE_S)
         process.kill()
 
     def close(self) -> None:
@@ -219,7 +220,7 @@ class KubeHub:
         def answers() -> bool:
             assert self._processes[name].runs(), self.log(name)[-4000:]
             with contextlib.suppress(httpx.HTTPError):
-                return self.api.get(url, timeout=2).status_code == 200
+                return self.api.get(url).status_code == 200
             return False
 
         until(f"the {name}", answers, seconds=START_TIMEOUT_S)
@@ -255,7 +256,7 @@ class KubeHub:
     @contextlib.contextmanager
     def browser(self, user: str) -> Iterator[httpx.Client]:
         """Yield a browser in which a user has logged in."""
-        with httpx.Client(base_url=self.url, follow_redirects=True, timeout=60, verify=False) as browser:
+        with httpx.Client(base_url=self.url, follow_redirects=True, timeout=PATIENCE_S, verify=False) as browser:
             page = browser.get("/hub/login")
             form = {"username": user, "password": "any", "_xsrf": page.cookies["_xsrf"]}
             browser.post("/hub/login", data=form).raise_for_status()
@@ -290,7 +291,7 @@ class KubeHub:
     def news_until(self, user: str, wanted: str) -> str:
         """Return the text of the pending page when it first contains ``wanted``."""
         shown = []
-        with self.api.stream("GET", f"{_path(user, '')}/progress", timeout=60) as answer:
+        with self.api.stream("GET", f"{_path(user, '')}/progress", timeout=PATIENCE_S) as answer:
             for line in answer.iter_lines():
                 if line.startswith("data: "):
                     shown.append(str(json.loads(line.removeprefix("data: ")).get("message", "")))

@@ -168,7 +168,7 @@ class Member:
 
     def __init__(self, product: Product, user: str, person: Person) -> None:
         self._product = product
-        self.pool = Client(f"{product.url}/services/springtide", person.token, timeout=60)
+        self.pool = Client(f"{product.url}/services/springtide", person.token, timeout=PATIENCE_S)
         self.notebook = KernelNotebook(product.url, user, person.token)
 
     def until(self, what: str, job: str, holds: Callable[[wire.Job], bool]) -> wire.Job:

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from executor_bench import PATIENCE, Bench
+from executor_bench import Bench
+from patience import PATIENCE_S
 from processes import alive
 
 from springtide.scheduler.executors.accounts import Accounts
@@ -63,7 +64,7 @@ class LocalBench(Bench):
         """Wait until the job has printed ``count`` numbers, and return them."""
         found: list[int] = []
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(PATIENCE_S):
                 while len(found) < count:
                     await asyncio.sleep(0.02)
                     found = [int(word) for word in (await self.log(job, rank)).split() if word.isdigit()]
@@ -86,13 +87,13 @@ async def account_bench() -> AsyncIterator[LocalBench]:
 
 async def dead(pid: int) -> None:
     """Wait until a process has ended."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         while alive(pid):
             await asyncio.sleep(0.02)
 
 
 async def appears(path: Path) -> None:
     """Wait until a file exists."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         while not path.exists():
             await asyncio.sleep(0.02)

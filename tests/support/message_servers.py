@@ -16,11 +16,11 @@ from typing import Any, cast
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, Envelope, LoginPassword, Session
 from certificates import write_server_certificate
+from patience import PATIENCE_S
+from ports import free_port
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
-
-PATIENCE_S = 60.0
 
 
 async def until(condition: Callable[[], Any]) -> Any:
@@ -74,12 +74,12 @@ class MailServer:
 async def mail_server(tls: Tls) -> AsyncIterator[MailServer]:
     """Run a mail server in a thread of its own."""
     server = MailServer()
-    with bind_sockets(0, "127.0.0.1")[0] as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     controller = Controller(
         server,
         hostname="127.0.0.1",
         port=port,
+        ready_timeout=PATIENCE_S,
         tls_context=tls.server,
         require_starttls=True,
         authenticator=server.authenticate,

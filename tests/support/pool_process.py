@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from patience import PATIENCE_S
+
 SERVICE = Path(__file__).with_name("pool_service.py")
-STOP_TIMEOUT_S = 60
 
 
 class ServiceProcess:
@@ -69,7 +70,7 @@ class ServiceProcess:
 
     def _close(self) -> int:
         assert self._process is not None
-        code = self._process.wait(STOP_TIMEOUT_S)
+        code = self._process.wait(PATIENCE_S)
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_process import free_port
+from patience import PATIENCE_S
+from ports import free_port
 from sqlalchemy import create_engine, text
 from system_packages import postgres_programs
-
-WAIT_S = 60
 
 
 def programs() -> Path:
@@ -53,13 +52,18 @@ def running_server() -> Iterator[str]:
 
     def run(*command: str | Path) -> None:
         subprocess.run(
-            [str(part) for part in command], cwd=folder, check=True, timeout=WAIT_S, capture_output=True, **account
+            [str(part) for part in command],
+            cwd=folder,
+            check=True,
+            timeout=PATIENCE_S,
+            capture_output=True,
+            **account,
         )
 
     run(binaries / "initdb", "-D", data, "-A", "trust", "-U", "springtide", "-E", "UTF8", "--no-sync")
     options = f"-h 127.0.0.1 -p {port} -k {data} -c fsync=off"
     log = data / "server.log"
-    run(binaries / "pg_ctl", "-D", data, "-w", "-t", str(WAIT_S), "-l", log, "-o", options, "start")
+    run(binaries / "pg_ctl", "-D", data, "-w", "-t", str(PATIENCE_S), "-l", log, "-o", options, "start")
     try:
         yield f"postgresql://springtide@127.0.0.1:{port}/postgres"
     finally:

@@ -9,9 +9,10 @@ from typing import Any
 
 from cluster import Cluster, ClusterError
 from node_images import image
+from patience import PATIENCE_S
 from real_node import RealNode
 
-TIMEOUT_S = 90.0
+TIMEOUT_S = 1.5 * PATIENCE_S
 RECORDED = "springtide.io/recorded"
 USER = 1000
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from hub_process import free_port
+from patience import PATIENCE_S
+from ports import free_port
 
 from springtide.hub_extension.local_hub.single import AS_INSTALLED, QUIET
 
@@ -31,8 +32,6 @@ PAGES = {
         "@jupyterlab/notebook-extension:export": True,
     },
 }
-START_S = 60
-STOP_S = 30
 
 
 @dataclass
@@ -46,13 +45,16 @@ class NotebookServer:
     def client(self) -> httpx.Client:
         """Return a client that is logged in with the server's token."""
         return httpx.Client(
-            base_url=f"{self.url}springtide/api/v1/", headers={"Authorization": f"token {TOKEN}"}, verify=False
+            base_url=f"{self.url}springtide/api/v1/",
+            headers={"Authorization": f"token {TOKEN}"},
+            timeout=PATIENCE_S,
+            verify=False,
         )
 
     @contextmanager
     def browser(self) -> Iterator[httpx.Client]:
         """Give a client that is logged in by a cookie, as a page is; it has the XSRF cookie."""
-        with httpx.Client(base_url=f"{self.url}springtide/api/v1/", verify=False) as browser:
+        with httpx.Client(base_url=f"{self.url}springtide/api/v1/", timeout=PATIENCE_S, verify=False) as browser:
             browser.get(f"{self.url}login")
             browser.get(f"{self.url}login", params={"token": TOKEN})
             yield browser
@@ -86,7 +88,7 @@ def start_server(root: Path, environment: dict[str, str], *, pages: bool = False
             command, cwd=root, env={**inherited, **places, **environment}, stdout=log, stderr=log
         )
     server = NotebookServer(f"http://127.0.0.1:{port}/user/susan/", root, process)
-    deadline = time.monotonic() + START_S
+    deadline = time.monotonic() + PATIENCE_S
     while not answers(server):
         assert process.poll() is None, (root / "server.log").read_text()
         assert time.monotonic() < deadline, (root / "server.log").read_text()
@@ -97,7 +99,7 @@ def start_server(root: Path, environment: dict[str, str], *, pages: bool = False
 def answers(server: NotebookServer) -> bool:
     """Return whether the server listens."""
     try:
-        return httpx.get(f"{server.url}api", verify=False).is_success
+        return httpx.get(f"{server.url}api", timeout=PATIENCE_S, verify=False).is_success
     except httpx.TransportError:
         return False
 
@@ -106,7 +108,7 @@ def stop(server: NotebookServer) -> None:
     """End the server; it has open streams and kernels, and does not wait for them for ever."""
     server.process.terminate()
     try:
-        server.process.wait(STOP_S)
+        server.process.wait(PATIENCE_S)
     except subprocess.TimeoutExpired:
         server.process.kill()
         server.process.wait()

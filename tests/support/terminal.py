@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from click.testing import CliRunner
+from patience import PATIENCE_S
 
 from springtide.hub_extension.command import main
 
@@ -47,7 +48,8 @@ def springtide(*words: str, env: Mapping[str, str] | None = None, cwd: Path | No
     environment = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     done = subprocess.run(
         [sys.executable, "-m", "springtide.hub_extension.command", *words],
-        env=environment | dict(env or {}), cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
+        env=environment | dict(env or {}), cwd=cwd, capture_output=True, text=True, check=False,
+        timeout=2 * PATIENCE_S,
     )  # fmt: skip
     return Done(done.returncode, done.stdout, done.stderr)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from new_store import open_store
+from patience import PATIENCE_S
 
 from springtide.hub_extension.tracking.forwarder import Forwarder
 from springtide.hub_extension.tracking.settings import TrackingSettings
@@ -20,7 +21,6 @@ from springtide.scheduler.executors.local import LocalExecutor
 from springtide.scheduler.model import Settings
 from springtide.scheduler.telemetry import discover
 
-PATIENCE_S = 60.0
 REPORTS = """
 import json, os, signal, sys, time
 from pathlib import Path

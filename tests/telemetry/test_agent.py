@@ -16,6 +16,7 @@ from grpc_server import field, grpc_server
 from hypothesis import given
 from hypothesis import strategies as st
 from nvml_library import GIB, LOST, Driver
+from patience import PATIENCE_S
 
 from springtide.scheduler.telemetry.agent import pod_resources, report
 from springtide.scheduler.telemetry.agent.access import REPORT_PATH
@@ -242,14 +243,17 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 def test_only_who_has_the_token_gets_the_report(address: str, tmp_path: Path) -> None:
     def status(path: str = REPORT_PATH, **headers: str) -> int:
-        return httpx.get(f"{address}{path}", headers=headers, trust_env=False).status_code
+        return httpx.get(f"{address}{path}", headers=headers, trust_env=False, timeout=PATIENCE_S).status_code
 
     given_token = {"Authorization": f"Bearer {TOKEN}"}
-    answer = httpx.get(f"{address}{REPORT_PATH}", headers=given_token, trust_env=False)
+    answer = httpx.get(f"{address}{REPORT_PATH}", headers=given_token, trust_env=False, timeout=PATIENCE_S)
     assert decode(answer.content) == NodeReport("0" * 16)
     assert [status(), status(Authorization="Bearer x"), status(Authorization=f"Bearer {'u' * 64}")] == [401] * 3
     assert (status("/health"), status("/", **given_token)) == (200, 404)
-    assert httpx.post(f"{address}{REPORT_PATH}", headers=given_token, trust_env=False).status_code == 501
+    assert (
+        httpx.post(f"{address}{REPORT_PATH}", headers=given_token, trust_env=False, timeout=PATIENCE_S).status_code
+        == 501
+    )
     (tmp_path / "token").write_text("")
     assert status(Authorization="Bearer x") == 401
 

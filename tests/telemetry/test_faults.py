@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from new_store import open_store
 from nvml_library import LOST, Driver
+from patience import PATIENCE_S
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import Engine, EngineSettings, open_engine
@@ -21,7 +22,6 @@ from springtide.scheduler.store.records import JobQuery
 from springtide.scheduler.telemetry import GpuSample, discover
 from springtide.scheduler.telemetry.faults import HARDWARE_XIDS, FaultRules, fault, remembered
 
-PATIENCE_S = 60.0
 WELL = GpuSample("GPU-1", ecc_uncorrected=0)
 RULES = FaultRules()
 UNTIL_PAUSED = """

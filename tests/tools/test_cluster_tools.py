@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cluster_tools import PROGRAMS, ToolsMissingError, build, tools
 from commands import CommandError
+from patience import PATIENCE_S
 
 # Stands in for `go build`, which takes minutes: records what it is asked for, and makes it.
 GO = """#!/bin/sh
@@ -93,7 +94,7 @@ def test_of_two_builds_at_once_one_waits(environment: dict[str, str]) -> None:
     for builder in builders:
         builder.start()
     for builder in builders:
-        builder.join(60)
+        builder.join(PATIENCE_S)
     assert [builder.exitcode for builder in builders] == [0, 0]
     assert built(environment) == list(PROGRAMS)
 

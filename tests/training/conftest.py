@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-PATIENCE = 45.0
+from patience import PATIENCE_S
 
 
 @dataclass
@@ -25,7 +24,7 @@ class Place:
 
     @staticmethod
     def until(condition: Callable[[], Any], what: str) -> Any:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE_S
         while not (value := condition()):
             assert time.monotonic() < deadline, f"waited in vain for {what}"
             time.sleep(0.01)
@@ -73,7 +72,7 @@ class Place:
 
     def run(self, *words: str, **more: Any) -> tuple[int, str, str]:
         process = self.start(*words, **more)
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=PATIENCE_S)
         return process.returncode, out, err
 
     def reports(self) -> list[dict[str, Any]]:

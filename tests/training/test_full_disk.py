@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 
 from springtide.training import CheckpointError, Job
 from springtide.training import job as training_job
@@ -67,7 +68,7 @@ def test_a_training_outlives_a_full_disk(place: Any, tmpfs: Path) -> None:
     assert reports.exists()
     filler.unlink()
     (place.root / "room").touch()
-    out, err = process.communicate(timeout=45)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (0, "trained\n")
     assert "no room for checkpoint 00000001" in err
     assert err.count("the training goes on") == 1
@@ -96,7 +97,7 @@ def test_a_pause_waits_for_room_within_its_grace_period(place: Any) -> None:
     assert "no room for checkpoint 00000002" in process.stderr.readline()
     assert steps(place.checkpoints) == [1]
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (soft, hard))
-    assert process.wait(45) == 75
+    assert process.wait(PATIENCE_S) == 75
     assert steps(place.checkpoints) == [2]
 
 

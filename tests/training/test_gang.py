@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 
 from springtide.training import AGAIN
 from springtide.training.gang import Gang
@@ -41,7 +42,7 @@ def never() -> bool:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 45
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.001)
@@ -69,7 +70,7 @@ def test_all_ranks_pause_at_the_same_step_however_unevenly_they_run(tmp_path: Pa
     time.sleep(drawn.random() * 0.2)
     asked.set()
     for thread in threads:
-        thread.join(timeout=45)
+        thread.join(timeout=PATIENCE_S)
     assert len(ends) == world
     assert len(set(ends.values())) == 1, ends
 
@@ -92,7 +93,7 @@ def test_ranks_that_ask_only_at_some_steps_agree_too(tmp_path: Path) -> None:
     time.sleep(0.1)
     asked.set()
     for thread in threads:
-        thread.join(timeout=45)
+        thread.join(timeout=PATIENCE_S)
     assert ends[0] == ends[1]
     assert ends[0] % 10 == 0
 
@@ -139,7 +140,7 @@ def test_a_gang_in_lockstep_pauses_without_deadlock_and_resumes(place, way: str,
         place.pause_file.touch()
         for process in gang[1:2] if way == "one is asked" else reversed(gang):
             process.send_signal(signal.SIGTERM)
-        outs = [process.communicate(timeout=45) for process in gang]
+        outs = [process.communicate(timeout=PATIENCE_S) for process in gang]
         assert [process.returncode for process in gang] == [AGAIN] * 3, outs
         (step,) = {out for out, _ in outs}
         assert place.reports()[-1]["step"] == float(step)
@@ -163,9 +164,9 @@ for step in range(1, int(sys.argv[1]) + 1):
 def test_a_gang_that_is_asked_when_one_has_ended_completes_its_training(place) -> None:
     first = place.start("-c", ENDS, "20", "0", rank=0, world=2)
     second = place.start("-c", ENDS, "20", "0.05", rank=1, world=2)
-    assert first.wait(timeout=45) == 0
+    assert first.wait(timeout=PATIENCE_S) == 0
     place.pause_file.touch()
-    assert second.communicate(timeout=45)[0].split()[-1] == "20"
+    assert second.communicate(timeout=PATIENCE_S)[0].split()[-1] == "20"
     assert second.returncode == 0
 
 

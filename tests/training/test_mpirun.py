@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 
 from tests.training.conftest import Place
 
@@ -61,24 +62,24 @@ def worker(place: Place, index: int, path: str, daemon: str = DAEMON) -> subproc
 
 def test_a_daemon_runs_in_its_worker_and_sigterm_reaches_the_processes_of_mpi(place: Place, path: str) -> None:
     second, first = worker(place, 1, path), worker(place, 0, path)
-    assert first.communicate(timeout=45) == ("6 processes\n", "")
+    assert first.communicate(timeout=PATIENCE_S) == ("6 processes\n", "")
     assert first.returncode == 75
     assert second.stdout is not None
     assert second.stdout.readline() == "rank of worker 1\n"
     second.send_signal(signal.SIGTERM)
-    assert second.communicate(timeout=45) == ("saved\n", "")
+    assert second.communicate(timeout=PATIENCE_S) == ("saved\n", "")
     assert second.returncode == 75
 
 
 def test_a_daemon_whose_processes_have_ended_is_not_asked_to_end(place: Place, path: str) -> None:
     daemon = f"PATH={os.environ['PATH']}" + ENDING.format(there=place.checkpoints)
     second, first = worker(place, 1, path), worker(place, 0, path, daemon)
-    assert first.wait(45) == 75
+    assert first.wait(PATIENCE_S) == 75
     assert second.stdout is not None
     assert second.stdout.readline() == "its processes have ended\n"
     second.send_signal(signal.SIGTERM)
     (place.checkpoints / "end").touch()
-    assert second.communicate(timeout=45) == ("", "")
+    assert second.communicate(timeout=PATIENCE_S) == ("", "")
     assert second.returncode == 75
 
 
@@ -87,14 +88,14 @@ def test_a_worker_that_waits_for_its_daemon_ends_when_asked_to(place: Place, pat
     command = place.checkpoints / ".mpirun-of-attempt-1/198.18.0.1"
     place.until(command.exists, "the file of the worker")
     waiting.send_signal(signal.SIGTERM)
-    assert waiting.wait(45) == 128 + signal.SIGTERM
+    assert waiting.wait(PATIENCE_S) == 128 + signal.SIGTERM
 
 
 def test_the_command_of_an_attempt_before_is_not_run_again(place: Place, path: str) -> None:
     old = place.checkpoints / ".mpirun-of-attempt-0"
     old.mkdir(parents=True)
     first = worker(place, 0, path)
-    first.communicate(timeout=45)
+    first.communicate(timeout=PATIENCE_S)
     assert not old.exists()
 
 

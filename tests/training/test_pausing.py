@@ -4,6 +4,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 
 from springtide.training import AGAIN
 from springtide.training.job import Job
@@ -32,7 +33,7 @@ def test_a_job_that_is_asked_saves_and_says_run_me_again(place, way: str) -> Non
         process.send_signal(signal.SIGTERM)
     else:
         place.pause_file.touch()
-    assert process.wait(timeout=45) == AGAIN
+    assert process.wait(timeout=PATIENCE_S) == AGAIN
     saved = place.reports()[-1]
     assert saved["saved"] is True
     place.pause_file.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ import cloudpickle
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from patience import PATIENCE_S
 
 from springtide.training import AGAIN
 
@@ -197,7 +198,7 @@ def test_a_notebook_is_paused_between_two_cells(place) -> None:
     place.until((place.root / "begun").exists, "the first cell")
     process.send_signal(signal.SIGTERM)
     (place.root / "go").touch()
-    out, err = process.communicate(timeout=45)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (AGAIN, ""), err
     assert place.run(*RUN, "notebook", str(source), attempt=2)[:2] == (0, "second\n")
 

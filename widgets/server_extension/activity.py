@@ -42,7 +42,14 @@ async def report(server: Any, environment: Mapping[str, str]) -> None:
     url, token = environment.get("SPRINGTIDE_URL", ""), environment.get("JUPYTERHUB_API_TOKEN", "")
     if not url or not token or "JUPYTERHUB_SERVER_NAME" not in environment:
         return
-    gate, name = PoolGate(url, token), environment["JUPYTERHUB_SERVER_NAME"]
+    gate = PoolGate(url, token)
+    try:
+        await _report_for_ever(gate, server, environment["JUPYTERHUB_SERVER_NAME"])
+    finally:
+        await gate.close()
+
+
+async def _report_for_ever(gate: PoolGate, server: Any, name: str) -> None:
     busy, due = False, time.monotonic() + FIRST_REPORT
     while True:
         await asyncio.sleep(max(0.0, min(CHECK_INTERVAL, due - time.monotonic())))

@@ -66,6 +66,10 @@ class PoolGate:
             verify=needs_tls(url),
         )
 
+    async def close(self) -> None:
+        """Close all connections to the pool."""
+        await self._http.aclose()
+
     async def ask(self, target: Target, body: bytes | None = None) -> tuple[int, bytes]:
         """Return the status and the JSON of an answer. Raise `GateError`."""
         headers = {} if body is None else {"Content-Type": "application/json"}

@@ -102,7 +102,7 @@ def start_existing_hub(helm: Helm, machine: Machine, ports: Ports) -> str:
 def test_people_of_an_existing_hub_reach_the_pool_and_start_a_notebook_on_their_quota(existing_hub: str) -> None:
     with (
         logged_in(existing_hub, "susan") as susan,
-        Client(f"{existing_hub}/services/springtide", susan.token, timeout=60) as pool,
+        Client(f"{existing_hub}/services/springtide", susan.token, timeout=PATIENCE_S) as pool,
     ):
         opened = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
         page = susan.browser.get("/services/springtide/pool", headers=opened)
@@ -149,7 +149,9 @@ def test_with_a_public_address_people_log_in_at_it_and_find_the_pool_on_its_subd
         public = subdomains(helm, machine, ports)
         pool = f"http://springtide--service.hub.localhost:{ports.proxy}/services/springtide"
         opened = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
-        with httpx.Client(transport=ToThisMachine(verify=False), follow_redirects=True, timeout=60) as browser:
+        with httpx.Client(
+            transport=ToThisMachine(verify=False), follow_redirects=True, timeout=PATIENCE_S
+        ) as browser:
             health = f"{pool}/api/v1/health"
             until("the service", lambda: answered(browser, health), seconds=PATIENCE_S)
             page = browser.get(f"{pool}/pool", headers=opened)

@@ -49,7 +49,7 @@ class Installed:
         return [made["metadata"]["name"] for made in found]
 
     def until_state(self, job: str, state: str) -> None:
-        until(lambda: self.pool.job(job).state == state, f"{job} is {state}", timeout_s=90)
+        until(lambda: self.pool.job(job).state == state, f"{job} is {state}", timeout_s=PATIENCE_S)
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def installed(cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
             machine.until_service_answers(url)
             with (
                 logged_in(url, "susan") as susan,
-                Client(f"{url}/services/springtide", susan.token, timeout=60) as pool,
+                Client(f"{url}/services/springtide", susan.token, timeout=PATIENCE_S) as pool,
             ):
                 yield Installed(cluster, namespace, pool)
         finally:
@@ -82,7 +82,7 @@ def installed(cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
 def test_jobs_run_with_the_rights_that_the_chart_gives(installed: Installed) -> None:
     cluster, namespace, pool = installed.cluster, installed.namespace, installed.pool
     gang = pool.submit(Submission(argv=["train"], gpus=1, workers=2)).id
-    until(lambda: len(installed.pods(gang)) == 2, "the pods are made", timeout_s=90)
+    until(lambda: len(installed.pods(gang)) == 2, "the pods are made", timeout_s=PATIENCE_S)
     installed.until_state(gang, "running")
     [first, second] = installed.pods(gang)
     assert {pod["spec"]["priorityClassName"] for pod in (first, second)} == {f"{namespace}-springtide-train"}
@@ -91,9 +91,11 @@ def test_jobs_run_with_the_rights_that_the_chart_gives(installed: Installed) -> 
     for pod in (first, second):
         cluster.end_pod(namespace, pod["metadata"]["name"], 0)
     installed.until_state(gang, "succeeded")
-    until(lambda: not installed.pods(gang), "the pods are gone", timeout_s=60)
-    until(lambda: not installed.of_gang("services", gang), "the gang's Service is gone", timeout_s=60)
-    until(lambda: not installed.of_gang("networkpolicies", gang), "the gang's policy is gone", timeout_s=60)
+    until(lambda: not installed.pods(gang), "the pods are gone", timeout_s=PATIENCE_S)
+    until(lambda: not installed.of_gang("services", gang), "the gang's Service is gone", timeout_s=PATIENCE_S)
+    until(
+        lambda: not installed.of_gang("networkpolicies", gang), "the gang's policy is gone", timeout_s=PATIENCE_S
+    )
 
     with pytest.raises(PoolError, match="evil"):
         pool.submit(Submission(argv=["train"], image="evil/image"))
@@ -113,6 +115,6 @@ def test_jobs_run_with_the_rights_that_the_chart_gives(installed: Installed) -> 
     def state() -> str:
         return str(cluster.request("GET", f"{path}/from-git").get("status", {}).get("state"))
 
-    until(lambda: state() == "running", "the TrainJob runs", timeout_s=90)
+    until(lambda: state() == "running", "the TrainJob runs", timeout_s=PATIENCE_S)
     cluster.request("DELETE", f"{path}/from-git")
-    until(lambda: not cluster.exists(f"{path}/from-git"), "the TrainJob is cancelled", timeout_s=90)
+    until(lambda: not cluster.exists(f"{path}/from-git"), "the TrainJob is cancelled", timeout_s=PATIENCE_S)

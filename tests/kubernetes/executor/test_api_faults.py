@@ -13,6 +13,7 @@ from aiohttp import web
 from cluster import Cluster
 from faulty_api import FaultyApi
 from kube_bench import KubeBench, eventually
+from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExecutorError
 from springtide.scheduler.executors.kubernetes import api_stalls, monitor, pods
@@ -67,7 +68,7 @@ async def test_a_gang_gets_through_a_storm_of_refusals(bench: KubeBench, faults:
     setattr(faults, when, storm)
     await bench.up(bench.job(size=4))
     assert len(bench.pods()) == 4
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
                 await bench.executor.pause(KEY)
@@ -205,10 +206,10 @@ async def test_nothing_new_is_planned_on_what_is_stale(bench: KubeBench, faults:
     assert [node.available for node in await bench.executor.inventory()] == [True]
     faults.before = lambda _: 503
     watch = bench.executor._monitor
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while (await bench.executor.inventory())[0].available:
             watch._informer._last_contact -= 100  # again, should an open watch have told something meanwhile
     faults.before = lambda _: None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while not (await bench.executor.inventory())[0].available:
             await asyncio.sleep(0.1)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from cluster import Cluster
 from kube_bench import KubeBench, eventually
+from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, ExitKind, InventoryChanged
 from springtide.scheduler.executors.kubernetes import monitor, start_failures
@@ -69,12 +70,12 @@ async def test_a_silent_node_takes_nothing_new_and_keeps_what_it_has(bench: Kube
     running = await bench.up(bench.job())
     name = f"train-{bench.namespace}-0"
     bench.cluster.lose_node(name)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while (await bench.executor.inventory())[0].available:
             await asyncio.sleep(0.1)
     assert await bench.executor.attempts() == (running,)
     bench.cluster.return_node(name)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not (await bench.executor.inventory())[0].available:
             await asyncio.sleep(0.1)
     assert await bench.executor.attempts() == (running,)
@@ -104,7 +105,7 @@ async def test_the_inventory_tells_types_topology_and_what_others_take(bench: Ku
     await bench.until(lambda: len(bench.of_kind(InventoryChanged)), "news of the inventory")
 
     async def nodes(count: int) -> dict[str, Any]:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while len(found := {node.name: node for node in await bench.executor.inventory()}) < count:
                 await asyncio.sleep(0.1)
         return found
@@ -118,7 +119,7 @@ async def test_the_inventory_tells_types_topology_and_what_others_take(bench: Ku
     bench.cluster.request("POST", bench.path(), {"metadata": {"name": "foreign"}, "spec": spec})
 
     async def taken(expected: set[int]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while (await nodes(3))[big].taken != expected:
                 await asyncio.sleep(0.1)
 
@@ -130,7 +131,7 @@ async def test_the_inventory_tells_types_topology_and_what_others_take(bench: Ku
 async def test_a_cordoned_node_takes_nothing_new(bench: KubeBench) -> None:
     name = f"train-{bench.namespace}-0"
     bench.cluster.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while (await bench.executor.inventory())[0].available:
             await asyncio.sleep(0.1)
 
@@ -264,7 +265,7 @@ async def test_a_job_finds_the_home_of_its_user(bench: KubeBench) -> None:
         "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}},
     }
     bench.cluster.request("POST", bench.path(kind="persistentvolumeclaims"), claim)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while bench.executor._monitor.cluster.home_of("susan") is None:
             await asyncio.sleep(0.05)
     await bench.executor.launch(bench.job(cwd="/home/jovyan/project"))

@@ -12,6 +12,7 @@ from aiohttp import web
 from cluster import Cluster
 from faulty_api import FaultyApi
 from kube_bench import KubeBench, eventually
+from patience import PATIENCE_S
 
 from springtide.scheduler import model
 from springtide.scheduler.engine import EngineSettings, open_engine
@@ -141,7 +142,7 @@ async def test_a_node_that_was_cordoned_after_the_plan_gets_no_pod(make_bench: A
     bench = await make_bench()
     node = bench.train_node
     bench.cluster.request("PATCH", f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while (await bench.executor.inventory())[0].available:
             await asyncio.sleep(0.1)
     ended = (await bench.run(bench.job())).exit
@@ -205,7 +206,7 @@ async def test_a_job_that_its_node_refuses_starts_on_another(
             second = await eventually(lambda: _of_attempt(bench, "2"), "the job starts again")
             await eventually(lambda: not _of_attempt(bench, "1"), "the first pod is gone")
         assert second["spec"]["nodeName"] not in ("", first["spec"]["nodeName"])
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while (view := await engine.job(job.id)).state != "running":
                 await asyncio.sleep(0.1)
         assert view.attempts[0].state == "lost"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from kube_bench import KubeBench
+from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptKey, InventoryChanged
 from springtide.scheduler.model import Node, Worker
@@ -28,7 +29,7 @@ def add_nodes(bench: KubeBench) -> dict[str, str]:
 
 
 async def inventory(bench: KubeBench, count: int) -> dict[str, Node]:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while len(found := {node.name: node for node in await bench.executor.inventory()}) < count:
             await asyncio.sleep(0.1)
     return found

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from cluster import Cluster
 from faulty_api import FaultyApi
+from patience import PATIENCE_S
 
 from springtide.scheduler.kube import (
     LEASES,
@@ -94,7 +95,7 @@ async def test_an_informer_tells_every_difference_once(client: Api, namespace: s
         told.append((what, (after or before or {})["metadata"]["name"]))
 
     async def until_told(what: tuple[str, str]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while what not in told:
                 await asyncio.sleep(0.02)
 
@@ -131,7 +132,7 @@ async def test_an_informer_finds_what_it_missed_when_its_watch_became_too_old(
         await client.create(CONFIG_MAPS, namespace, config("comes", mine="yes"))
         faults.expire()
         faults.mute = False
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while {name for _, name in informer.items} != {"stays", "comes"}:
                 await asyncio.sleep(0.05)
         await informer.stop()
@@ -203,7 +204,7 @@ async def test_who_waits_for_a_lease_is_told_for_whom_once_and_gets_it(client: A
     await first.acquire()
     waiting: list[str] = []
     second = Lease(client, namespace, "service", "two", duration=1.0)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         await second.acquire(waiting.append)
     assert waiting == ["one"]
 
@@ -213,7 +214,7 @@ async def test_a_lease_that_was_deleted_is_lost(client: Api, namespace: str) -> 
     await held.acquire()
     await client.delete(LEASES, namespace, "service")
     with pytest.raises(LeaseLostError, match="deleted"):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await held.renew_until_lost()
 
 
@@ -223,5 +224,5 @@ async def test_a_lease_is_lost_when_it_expires_although_a_request_for_it_hangs(
     held = Lease(client, namespace, "service", "one", duration=1.0)
     await held.acquire()
     with cluster.frozen(), pytest.raises(LeaseLostError, match="could not be renewed for 1 s"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await held.renew_until_lost()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,8 +13,11 @@ import pytest
 from cluster import Cluster
 from control_plane import until
 from kube_bench import KubeBench
+from patience import PATIENCE_S
+from ports import free_port
 
 from springtide.scheduler.executors.base import InventoryChanged
+from springtide.scheduler.executors.kubernetes.agents import requests
 from springtide.scheduler.model import Node
 from springtide.scheduler.telemetry.agent.report import NodeReport, PodGpus, Reading, ReportedGpu, XidEvent
 from springtide.scheduler.telemetry.agent.server import make_server
@@ -96,7 +98,7 @@ class AgentsBench:
             uuids = (await self.samples()).keys()
             return all(uuid in uuids for agent in agents for uuid in agent.uuids)
 
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not await told():
                 await asyncio.sleep(0.1)
 
@@ -117,14 +119,11 @@ def serving(agent: Agent, port: int, token: Path) -> Iterator[None]:
         server.server_close()
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 @pytest.fixture
-async def agents(cluster: Cluster, namespace: str, tmp_path: Path) -> AsyncIterator[AgentsBench]:
+async def agents(
+    cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[AgentsBench]:
+    monkeypatch.setattr(requests, "TIMEOUT_S", PATIENCE_S)
     token, port = tmp_path / "token", free_port()
     token.write_text("t" * 64)
     bench = KubeBench(
@@ -186,7 +185,7 @@ async def test_a_notebooks_gpus_are_those_of_its_pod(agents: AgentsBench) -> Non
     agent.pods = [PodGpus(bench.namespace, "jupyter-susan", (agent.uuids[5],))]
     places = {("susan", ""): (build, (2,))}
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while (await agents.nodes())[build].devices[2].uuid != agent.uuids[5]:
             await agents.samples(workspaces=places)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from cluster import Cluster
 from kube_bench import IMAGE, KubeBench, eventually
+from patience import PATIENCE_S
 
 from springtide.scheduler import model, wire
 from springtide.scheduler.engine import Engine, EngineSettings, open_engine
@@ -27,7 +28,6 @@ GROUP = {
     "tolerations": [{"key": "example.com/big", "operator": "Exists", "effect": "NoSchedule"}],
 }
 JOINED = {"example.com/pool": "big", "springtide.io/gpu-type": "h100"}
-PATIENCE = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -70,18 +70,18 @@ class GrowingPool:
 
     async def asked(self, number: int) -> list[dict[str, Any]]:
         """Wait until so many pods wait for nodes; return them."""
-        await eventually(lambda: len(self.placeholders()) == number, f"{number} pods wait for nodes", PATIENCE)
+        await eventually(lambda: len(self.placeholders()) == number, f"{number} pods wait for nodes", PATIENCE_S)
         return self.placeholders()
 
     async def state(self, job: str, state: str) -> wire.Job:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while (view := await self.engine.job(job)).state != state:
                 await asyncio.sleep(0.05)
         return view
 
     async def reason(self, job: str, holds: Callable[[str], bool]) -> str:
         """Wait until the sentence of why the job waits is as expected; return it."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE_S):
             while (view := await self.engine.job(job)).reason is None or not holds(view.reason.text):
                 await asyncio.sleep(0.05)
         return view.reason.text
@@ -237,7 +237,7 @@ async def test_the_gpus_of_a_bound_placeholder_count_as_taken_until_it_is_gone(
 
 
 async def _taken(bench: KubeBench, number: int) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         while [len(node.taken) for node in await bench.executor.inventory()] != [number]:
             await asyncio.sleep(0.05)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from cluster import until
+from patience import PATIENCE_S
 
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExitKind
 from springtide.scheduler.executors.kubernetes.ends import end_of
@@ -103,7 +104,7 @@ def in_pod(tmp_path: Path) -> Iterator[Callable[..., InPod]]:
 @pytest.mark.parametrize("code", [0, 3, 75, 255])
 def test_the_pods_exit_code_is_the_jobs(in_pod: Callable[..., InPod], code: int) -> None:
     pod = in_pod(f"print('hello'); raise SystemExit({code})")
-    output, _ = pod.start().communicate(timeout=60)
+    output, _ = pod.start().communicate(timeout=PATIENCE_S)
     assert pod.started[0].returncode == code
     assert output == b"hello\n"
     assert pod.log() == "hello\n"
@@ -113,10 +114,10 @@ def test_the_pods_exit_code_is_the_jobs(in_pod: Callable[..., InPod], code: int)
 
 def test_a_signal_is_told_apart_from_the_code_that_looks_like_it(in_pod: Callable[..., InPod]) -> None:
     pod = in_pod("import os; os.kill(os.getpid(), 11)")
-    assert pod.start().wait(60) == 139
+    assert pod.start().wait(PATIENCE_S) == 139
     assert (pod.told(139).code, pod.told(139).signal) == (None, 11)
     other = in_pod("raise SystemExit(139)")
-    assert other.start().wait(60) == 139
+    assert other.start().wait(PATIENCE_S) == 139
     assert (other.told(139).code, other.told(139).signal) == (139, None)
 
 
@@ -126,7 +127,7 @@ def test_the_clusters_sigterm_asks_for_a_pause(in_pod: Callable[..., InPod]) -> 
     pod.ready()
     assert not (pod.directory / "pause").exists()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 75
+    assert process.wait(PATIENCE_S) == 75
     assert (pod.directory / "pause").exists()
     assert pod.told(75).killed is False
 
@@ -136,7 +137,7 @@ def test_what_does_not_pause_is_killed_after_its_grace(in_pod: Callable[..., InP
     process = pod.start()
     pod.ready()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 137
+    assert process.wait(PATIENCE_S) == 137
     assert (pod.told(137).signal, pod.told(137).killed) == (9, True)
 
 
@@ -146,7 +147,7 @@ def test_a_request_to_kill_is_not_taken_for_a_pause(in_pod: Callable[..., InPod]
     pod.ready()
     (pod.directory / "kill").touch()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 75
+    assert process.wait(PATIENCE_S) == 75
     assert json.loads((pod.directory / "exit.0.json").read_text())["paused"] is False
 
 
@@ -160,7 +161,7 @@ def test_a_request_to_kill_ends_a_pause_without_a_second_signal(in_pod: Callable
     process.send_signal(signal.SIGTERM)
     until((pod.directory / "pause").exists, "the pause is requested")
     (pod.directory / "kill").touch()
-    assert process.wait(60) == 137
+    assert process.wait(PATIENCE_S) == 137
     assert (pod.told(137).signal, pod.told(137).killed) == (9, True)
 
 
@@ -168,7 +169,7 @@ def test_a_program_that_is_not_there_is_refused_in_words(in_pod: Callable[..., I
     pod = in_pod("pass")
     record = json.loads((pod.directory / "spec.json").read_text())
     (pod.directory / "spec.json").write_text(json.dumps(record | {"argv": ["no-such-program"]}))
-    code = pod.start().wait(60)
+    code = pod.start().wait(PATIENCE_S)
     end = pod.told(code)
     assert end.kind is ExitKind.REFUSED
     assert "no-such-program" in end.detail
@@ -176,9 +177,9 @@ def test_a_program_that_is_not_there_is_refused_in_words(in_pod: Callable[..., I
 
 def test_a_worker_that_ran_once_never_runs_again(in_pod: Callable[..., InPod]) -> None:
     pod = in_pod("print('ran')")
-    pod.start().wait(60)
+    pod.start().wait(PATIENCE_S)
     pod.message.write_text("")
-    code = pod.start().wait(60)
+    code = pod.start().wait(PATIENCE_S)
     assert pod.log() == "ran\n"
     assert pod.told(code).kind is ExitKind.LOST
 
@@ -187,7 +188,7 @@ def test_each_of_a_gang_finds_its_own_place(in_pod: Callable[..., InPod]) -> Non
     names = ("RANK", "WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG", "IMAGE_SAYS")
     pod = in_pod(f"import json, os; print(json.dumps([os.environ[name] for name in {names}]))", size=3)
     for rank in range(3):
-        pod.start(rank, IMAGE_SAYS="hello").wait(60)
+        pod.start(rank, IMAGE_SAYS="hello").wait(PATIENCE_S)
     said = [json.loads(pod.log(rank)) for rank in range(3)]
     assert [each[0] for each in said] == ["0", "1", "2"] == [each[2] for each in said]
     assert {(each[1], each[3], each[4], each[6]) for each in said} == {("3", "w0.st-abc-1", "29500", "hello")}
@@ -196,7 +197,7 @@ def test_each_of_a_gang_finds_its_own_place(in_pod: Callable[..., InPod]) -> Non
 
 def test_gpus_that_the_node_names_are_shown_to_cuda(in_pod: Callable[..., InPod]) -> None:
     pod = in_pod("import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'))")
-    pod.start(NVIDIA_VISIBLE_DEVICES="GPU-1,GPU-2").wait(60)
+    pod.start(NVIDIA_VISIBLE_DEVICES="GPU-1,GPU-2").wait(PATIENCE_S)
     assert pod.log() == "GPU-1,GPU-2\n"
 
 

@@ -13,6 +13,7 @@ from cluster import Cluster
 from control_plane import until
 from enclosure import CGROUPS, directory_of_its_own
 from node_images import image
+from patience import PATIENCE_S
 from real_node import GPU_RESOURCE, RealNode, volume
 from real_pods import RECORDED, Pods
 
@@ -27,12 +28,12 @@ print("serving", flush=True)
 http.server.HTTPServer(("", 8080), Answer).serve_forever()
 """
 CLIENT = """
-import sys, time, urllib.error, urllib.request
+import sys, time, urllib.request
 def read(url):
     while True: # an address of a Service takes a moment to lead somewhere
         try:
             return urllib.request.urlopen(url, timeout=20).read().decode()
-        except urllib.error.URLError:
+        except OSError:
             time.sleep(0.2)
 for url in sys.argv[1:]:
     print(url, read(url))
@@ -43,7 +44,7 @@ account = "/var/run/secrets/kubernetes.io/serviceaccount/"
 request = urllib.request.Request(sys.argv[1])
 request.add_header("Authorization", "Bearer " + open(account + "token").read())
 try:
-    urllib.request.urlopen(request, context=ssl.create_default_context(cafile=account + "ca.crt"), timeout=20)
+    urllib.request.urlopen(request, context=ssl.create_default_context(cafile=account + "ca.crt"), timeout=120)
 except urllib.error.HTTPError as error:
     print(error.code, "its own name" if b"serviceaccount:" in error.read() else "")
 """
@@ -124,7 +125,7 @@ def test_this_machine_reaches_a_service_by_the_port_of_a_node(pods: Pods, namesp
 
     def answers() -> bool:
         try:
-            return httpx.get(url, trust_env=False, timeout=5, verify=False).text == "server"
+            return httpx.get(url, trust_env=False, timeout=PATIENCE_S, verify=False).text == "server"
         except httpx.TransportError:
             return False
 

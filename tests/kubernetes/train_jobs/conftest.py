@@ -17,6 +17,7 @@ import yaml
 from api_relay import ApiRelay
 from cluster import Cluster
 from new_store import open_store
+from patience import PATIENCE_S
 
 from springtide.hub_extension.train_jobs import TrainJobs
 from springtide.scheduler import model, wire
@@ -35,7 +36,6 @@ RULES = [
     {"apiGroups": ["springtide.io"], "resources": ["trainjobs/status"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
 ]
-PATIENCE = 60.0
 IMAGES = ("registry.test/train:1", "registry.test/team/*")
 WAITS = """
 import os, pathlib, sys, time
@@ -135,7 +135,7 @@ class Pool:
 
     async def until_state(self, uid: str, state: str) -> wire.Job:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(PATIENCE_S):
                 while (job := await self.job(uid)).state != state:
                     await asyncio.sleep(0.02)
         except TimeoutError:
@@ -193,7 +193,7 @@ class Team:
     async def until_true(self, right, name: str = "digits"):
         found = {}
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(PATIENCE_S):
                 while not right(found := await self.get(name)):
                     await asyncio.sleep(0.05)
         except TimeoutError:
@@ -202,7 +202,7 @@ class Team:
 
     async def until_gone(self, name: str = "digits") -> None:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(PATIENCE_S):
                 while await self.exists(name):
                     await asyncio.sleep(0.05)
         except TimeoutError:
@@ -276,7 +276,7 @@ async def started(pool: Pool):
     pool.directory.mkdir()
     await pool.start()
     yield pool
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(PATIENCE_S):
         while unfinished := [job for job in await pool.jobs() if not model.JobState(job.state).final]:
             for job in unfinished:
                 with suppress(Refusal):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+from patience import PATIENCE_S
 from train_job_objects import OURS, ended_and_released, finalizers
 
 
@@ -46,7 +47,7 @@ async def test_a_deletion_that_is_told_after_an_answer_of_later_is_not_missed(po
     deleted = await team.get()
     pool.hear(msgspec.structs.replace(await pool.job(made["metadata"]["uid"]), held=[]))
     entry = pool.front._ledger.entries[made["metadata"]["uid"]]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while not entry.deleting:
             await asyncio.sleep(0.01)
     pool.front._object_changed(before, deleted)

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 
 from springtide.hub_extension.train_jobs import work as module
 from springtide.hub_extension.train_jobs.work import Work
@@ -36,7 +37,7 @@ class Desk:
             raise self.errors.pop(0)
 
     async def until(self, condition) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not condition():
                 await asyncio.sleep(0.001)
 

@@ -51,10 +51,10 @@ def kill_hub_and_proxy(path: Path, *, jobs: int, rounds: int) -> HubFigures:
             os.kill(int((hub.state_dir / "hub" / "proxy.pid").read_text()), signal.SIGKILL)
             figures.proxies += 1
             until("the proxy to end", lambda: not hub.answers())
-            until("another proxy", hub.answers, seconds=120)
+            until("another proxy", hub.answers)
         with Client(url, token) as pool:
             for name, job_id in ids.items():
-                until(f"the end of {name}", partial(_has_ended, pool, job_id), seconds=120)
+                until(f"the end of {name}", partial(_has_ended, pool, job_id))
                 job = pool.job(job_id)
                 found = results_of(watched, name)
                 if (job.state, job.attempt, found) != ("succeeded", 1, [chain(name, STEPS)]):

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from hub_process import free_port, processes_of
+from hub_process import processes_of
 from pool_process import SERVICE
+from ports import free_port
 
 JOB = Path(__file__).with_name("job.py")
 PATIENCE_S = 240.0
@@ -58,7 +59,7 @@ class KilledPool:
         self.figures = KillFigures(jobs)
         self._port = free_port()
         url = f"http://127.0.0.1:{self._port}/services/springtide/api/v1"
-        self._asking = httpx.Client(base_url=url, timeout=10, trust_env=False, verify=False)
+        self._asking = httpx.Client(base_url=url, timeout=PATIENCE_S, trust_env=False, verify=False)
         self._process: subprocess.Popen[bytes] | None = None
         self._set_boot_id()
 
