@@ -22,7 +22,6 @@ pytestmark = pytest.mark.xdist_group("hub")
 SERVICE = "/services/springtide"
 API = f"{SERVICE}/api/v1"
 ACCESS = "access:services!service=springtide"
-LOOK_AGAIN_S = 60
 LEADS = [f"{PROJECT_ADMIN_SCOPE}!group=susan", "groups!group=susan"]
 ROLES = f"""
 c.JupyterHub.load_groups.update({{"leads": {{"users": ["lena"]}}}})
@@ -107,7 +106,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 def eventually(wanted: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LOOK_AGAIN_S
+    deadline = time.monotonic() + PATIENCE_S
     while not wanted():
         assert time.monotonic() < deadline
         time.sleep(0.2)

@@ -180,12 +180,10 @@ async def test_an_idle_engine_does_nothing(machine):
     await machine.until(running.id, "running")
     await machine.until(waiting.id, "queued")
     ticks = -1
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(PATIENCE_S):  # an engine that does something each second is never so quiet
         while machine.engine.stats.ticks != ticks:
             ticks = machine.engine.stats.ticks
-            await asyncio.sleep(1.0)
-    await asyncio.sleep(2.0)
-    assert machine.engine.stats.ticks == ticks
+            await asyncio.sleep(3.0)
 
 
 REPORTS = """

@@ -6,6 +6,7 @@ async (windowsOnly) => {
   const SERVICE = "/services/springtide/";
   const PATHS = ["", "admin", "pool", "nowhere", "static/site.js", "api/v1/admin", "api/v1/me", "api/v1/events", "api/v1/openapi.json", "api/v1/x"];
   const PATIENCE_MS = 2500;
+  const LOADED_WITHIN_MS = 60_000;
   const loot = [];
   const passed = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
   const keep = (how, what) => loot.push([how, String(what)]);
@@ -36,6 +37,16 @@ async (windowsOnly) => {
   });
   const windows = PATHS.map((path) => [path, window.open(SERVICE + path)]);
   await passed(PATIENCE_MS);
+  const blank = (where) => {
+    try {
+      return where && !where.closed && where.location.href === "about:blank";
+    } catch {
+      return false;
+    }
+  };
+  const opening = () => [...windows.map(([, opened]) => opened), ...frames.map(([, frame]) => frame.contentWindow)].some(blank);
+  const lastLook = Date.now() + LOADED_WITHIN_MS;
+  while (opening() && Date.now() < lastLook) await passed(100);
   for (const [path, frame] of frames) {
     if (frame.contentDocument) readable(`frame ${path}`, frame.contentWindow);
     else keep(`frame ${path}: refused`, "no document");

@@ -74,7 +74,7 @@ class Killer:
 def susan_fills_the_pool(susan: Person) -> None:
     susan.run_all()
     for name in TRAININGS:
-        expect_state(susan.card(name), "running", 60)
+        expect_state(susan.card(name), "running")
         expect(susan.card(name).get_by_test_id("held-gpu")).to_have_count(4)
     drawn_by_the_page = susan.tab.locator(".springtide-output [data-testid=job-card]")
     expect(drawn_by_the_page, "without the kernel's widget").to_have_count(2)
@@ -108,7 +108,7 @@ def the_story(susan: Person, joe: Person, epochs: int, killer: Killer) -> str:
     (other,) = set(TRAININGS) - {paused}
     expect_state(susan.card(other), "running")
     with killer.kills_within(3):
-        expect_state(joe.card("joes own"), "succeeded", 90)
+        expect_state(joe.card("joes own"), "succeeded", 2 * PATIENCE_S)
 
     with killer.kills_within(3):
         assert of_state(susan, "job-attempt", re.compile("attempt 2")) == paused
@@ -154,5 +154,5 @@ def test_an_admin_raises_a_quota_and_the_pool_follows(
     expect(admin.tab.get_by_test_id("refusal-joe")).to_contain_text(re.compile("10.*8"))
     admin.change_quota("jemma", 0)
     admin.change_quota("joe", 6)
-    expect_state(joe.card("joes large one"), "running", 60)
+    expect_state(joe.card("joes large one"), "running")
     expect(admin.tab.get_by_test_id("audit-row").first).to_contain_text("joe")

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from patience import PATIENCE_S
@@ -22,6 +23,8 @@ from springtide.scheduler.model import Worker
 
 T = TypeVar("T", bound=Observation)
 
+LOOK_AGAIN_S = 0.1
+"""Time after which a condition is looked at although nothing was observed, in seconds."""
 READY = "import os, signal, sys, time\nprint('ready', flush=True)\n"
 SLEEPS = f"{READY}time.sleep(600)"
 STUBBORN = f"import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n{SLEEPS}"
@@ -107,15 +110,20 @@ class Bench(ABC):
         self._news.set()
 
     async def until(self, condition: Callable[[], Any], what: str) -> Any:
-        """Wait until the condition holds for the observations."""
+        """Wait until the condition holds for the observations, or for anything else, which is looked at again."""
         try:
             async with asyncio.timeout(self.patience):
                 while not (value := condition()):
-                    self._news.clear()
-                    await self._news.wait()
+                    await self._hear_or_look_again()
         except TimeoutError:
             raise AssertionError(f"waited in vain for {what}; seen: {self.seen[-5:]}") from None
         return value
+
+    async def _hear_or_look_again(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_AGAIN_S):
+                await self._news.wait()
+        self._news.clear()
 
     def of_kind(self, kind: type[T]) -> list[T]:
         return [each for each in self.seen if isinstance(each, kind)]
@@ -141,13 +149,12 @@ class Bench(ABC):
         try:
             async with asyncio.timeout(self.patience):
                 while True:
-                    self._news.clear()
                     status = await self.status(key)
                     said = (await self.log(key.job, rank)).encode()
                     if status is not None and status.phase is AttemptPhase.RUNNING and says in said:
                         return
                     assert status is None or status.phase is not AttemptPhase.GONE, f"{key} ended: {status.exit}"
-                    await self._news.wait()
+                    await self._hear_or_look_again()
         except TimeoutError:
             raise AssertionError(f"{key} does not run; seen: {self.seen[-5:]}") from None
 

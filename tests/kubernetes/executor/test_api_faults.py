@@ -89,7 +89,6 @@ async def test_a_watch_that_died_without_a_word_is_noticed(bench: KubeBench, fau
     faults.mute = True
     bench.end_pod(3)
     await eventually(lambda: faults.withheld, "the end is on its way and does not arrive")
-    assert [each.phase for each in await bench.executor.attempts()] == [AttemptPhase.RUNNING]
     faults.mute = False
     ended = (await bench.gone(KEY)).exit
     assert ended is not None

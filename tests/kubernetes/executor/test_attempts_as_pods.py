@@ -53,11 +53,12 @@ async def test_a_launch_that_is_repeated_makes_one_pod(bench: KubeBench) -> None
 
 async def test_a_pause_frees_the_gpus_only_when_the_pod_has_ended(bench: KubeBench) -> None:
     await bench.up(bench.job())
-    bench.note(stop_after="1s", stop_code="75")
-    await bench.executor.pause(KEY)
-    pod = bench.pod()
-    assert pod["metadata"]["deletionGracePeriodSeconds"] == 25
-    assert [each.phase for each in await bench.executor.attempts()] == [AttemptPhase.RUNNING]
+    bench.note(stop_code="75")
+    with bench.cluster.pause_kwok():
+        await bench.executor.pause(KEY)
+        pod = bench.pod()
+        assert pod["metadata"]["deletionGracePeriodSeconds"] == 25
+        assert [each.phase for each in await bench.executor.attempts()] == [AttemptPhase.RUNNING]
     ended = (await bench.gone(KEY)).exit
     assert ended is not None
     assert (ended.code, ended.paused, ended.killed) == (75, True, False)
@@ -66,11 +67,12 @@ async def test_a_pause_frees_the_gpus_only_when_the_pod_has_ended(bench: KubeBen
 
 async def test_a_kill_leaves_less_time_than_the_pause_before_it(bench: KubeBench) -> None:
     await bench.up(bench.job(grace=600.0))
-    bench.note(stop_after="3s", stop_code="137")
-    await bench.executor.pause(KEY)
-    assert bench.pod()["metadata"]["deletionGracePeriodSeconds"] == 605
-    await bench.executor.kill(KEY)
-    assert bench.pod()["metadata"]["deletionGracePeriodSeconds"] == 10
+    bench.note(stop_code="137")
+    with bench.cluster.pause_kwok():
+        await bench.executor.pause(KEY)
+        assert bench.pod()["metadata"]["deletionGracePeriodSeconds"] == 605
+        await bench.executor.kill(KEY)
+        assert bench.pod()["metadata"]["deletionGracePeriodSeconds"] == 10
     ended = (await bench.gone(KEY)).exit
     assert ended is not None
     assert (ended.signal, ended.killed) == (9, True)

@@ -210,7 +210,7 @@ async def test_who_waits_for_a_lease_is_told_for_whom_once_and_gets_it(client: A
 
 
 async def test_a_lease_that_was_deleted_is_lost(client: Api, namespace: str) -> None:
-    held = Lease(client, namespace, "service", "one", duration=1.0)
+    held = Lease(client, namespace, "service", "one", duration=6.0)
     await held.acquire()
     await client.delete(LEASES, namespace, "service")
     with pytest.raises(LeaseLostError, match="deleted"):

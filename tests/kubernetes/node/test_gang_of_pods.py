@@ -16,7 +16,7 @@ from real_node import RealNode
 from springtide.scheduler.executors.base import AttemptKey, ExitKind, Reported
 from springtide.scheduler.model import Worker
 
-GRACE_S = 20.0
+GRACE_S = 60.0
 TRAINING = """
 import time
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import msgspec
 import pytest
 import yaml
 from api_relay import ApiRelay
-from cluster import Cluster
+from cluster import Cluster, ClusterError, until
 from new_store import open_store
 from patience import PATIENCE_S
 
@@ -266,8 +267,20 @@ async def narrow_pool(team: Team, tmp_path: Path):
     await team.ask("POST", f"{rbac}/rolebindings", binding)
     token = team.cluster.token_of(team.namespace, "springtide")
     kubeconfig = team.cluster.kubeconfig_for(token, tmp_path / "kubeconfig")
+    with Cluster.attach(tmp_path / "narrow", kubeconfig) as narrow:
+        await asyncio.to_thread(until, partial(_may_list, narrow, team.path), "the role is known")
     async with started(Pool(tmp_path / "pool", kubeconfig, POOL, (team.namespace,))) as one:
         yield one
+
+
+def _may_list(cluster: Cluster, path: str) -> bool:
+    try:
+        cluster.items(path)
+    except ClusterError as error:
+        if error.status != 403:
+            raise
+        return False
+    return True
 
 
 @asynccontextmanager

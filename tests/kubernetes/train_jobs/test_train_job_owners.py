@@ -22,7 +22,7 @@ async def test_the_namespaces_user_is_whose_jobs_they_are(pool, team):
 
 
 async def test_a_forged_status_gives_no_power_over_others_jobs(pool, team):
-    theirs = await pool.engine.submit(wire.Submission(argv=["sleep", "60"]), "joe", "vision")
+    theirs = await pool.engine.submit(wire.Submission(argv=["sleep", "600"]), "joe", "vision")
     await pool.stop()
     claim = {"springtide.io/claimed-by": pool.name, "springtide.io/claimed-for": "joe"}
     await team.apply(metadata={"annotations": claim})

@@ -36,7 +36,7 @@ async def test_a_service_that_died_right_after_submitting_does_not_submit_again(
     claim = {"springtide.io/claimed-by": pool.name, "springtide.io/claimed-for": "susan"}
     made = await team.apply(metadata={"finalizers": [OURS], "annotations": claim})
     await pool.start(listening=False)
-    sent = wire.Submission(argv=["sleep", "60"], key=made["metadata"]["uid"])
+    sent = wire.Submission(argv=["sleep", "600"], key=made["metadata"]["uid"])
     first = await pool.engine.submit(sent, "susan", "vision")
     await pool.restart()
     found = await team.until("running")
