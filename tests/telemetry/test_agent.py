@@ -161,6 +161,12 @@ METHODS = {
 }
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_resources, "TIMEOUT_S", PATIENCE_S)
+
+
+@pytest.mark.usefixtures("patient")
 def test_the_kubelet_is_asked_by_grpc_which_pod_has_which_devices(tmp_path: Path) -> None:
     kubelet = PodResources(tmp_path / "kubelet.sock")
     for _ in range(2):  # a kubelet that was restarted
@@ -175,6 +181,7 @@ def test_the_kubelet_is_asked_by_grpc_which_pod_has_which_devices(tmp_path: Path
     kubelet.close()
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_kubelet_that_refuses_is_an_error(tmp_path: Path) -> None:
     kubelet = PodResources(tmp_path / "kubelet.sock")
     with grpc_server(tmp_path / "kubelet.sock", {}), pytest.raises(PodResourcesError, match="gRPC 12"):

@@ -59,8 +59,8 @@ def test_a_training_outlives_a_full_disk(place: Any, tmpfs: Path) -> None:
         (tmpfs / name).mkdir()
     filler, reports = tmpfs / "filler", place.root / "reports.jsonl"
     (place.root / "train.py").write_text(EPOCHS)
-    process = place.start("train.py", "200000", SPRINGTIDE_CHECKPOINT_DIR=str(tmpfs / "checkpoints"))
     filler.write_bytes(bytes(900_000))
+    process = place.start("train.py", "200000", SPRINGTIDE_CHECKPOINT_DIR=str(tmpfs / "checkpoints"))
     reached = place.root / "reached"
     place.until(lambda: reached.exists() and reached.read_text() == "4", "epoch 4")
     assert steps(tmpfs / "checkpoints") == []
