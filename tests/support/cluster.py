@@ -146,6 +146,16 @@ class Cluster:
         items: list[dict[str, Any]] = self.request("GET", path, **query)["items"]
         return items
 
+    def may_list(self, path: str) -> bool:
+        """Return whether the user may list these objects: a new role is known to the API server a moment later."""
+        try:
+            self.items(path)
+        except ClusterError as error:
+            if error.status == 403:
+                return False
+            raise
+        return True
+
     # Namespaces and the accounts in them.
 
     @contextlib.contextmanager

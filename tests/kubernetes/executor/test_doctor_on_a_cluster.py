@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
-from cluster import Cluster
+from cluster import Cluster, until
 
 from springtide.hub_extension.command import main
 
@@ -67,6 +67,8 @@ def of_account(cluster: Cluster, namespace: str, folder: Path) -> Path:
     content = yaml.safe_load(cluster.kubeconfig.read_text())
     content["users"] = [{"name": user["name"], "user": {"token": token}} for user in content["users"]]
     (folder / "reader.yaml").write_text(yaml.safe_dump(content))
+    with Cluster.attach(folder, folder / "reader.yaml") as reader:
+        until(lambda: reader.may_list(f"/api/v1/namespaces/{namespace}/pods"), "the role is known")
     return folder / "reader.yaml"
 
 

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 import yaml
 from api_relay import ApiRelay
-from cluster import Cluster, ClusterError, until
+from cluster import Cluster, until
 from new_store import open_store
 from patience import PATIENCE_S
 
@@ -268,19 +268,9 @@ async def narrow_pool(team: Team, tmp_path: Path):
     token = team.cluster.token_of(team.namespace, "springtide")
     kubeconfig = team.cluster.kubeconfig_for(token, tmp_path / "kubeconfig")
     with Cluster.attach(tmp_path / "narrow", kubeconfig) as narrow:
-        await asyncio.to_thread(until, partial(_may_list, narrow, team.path), "the role is known")
+        await asyncio.to_thread(until, partial(narrow.may_list, team.path), "the role is known")
     async with started(Pool(tmp_path / "pool", kubeconfig, POOL, (team.namespace,))) as one:
         yield one
-
-
-def _may_list(cluster: Cluster, path: str) -> bool:
-    try:
-        cluster.items(path)
-    except ClusterError as error:
-        if error.status != 403:
-            raise
-        return False
-    return True
 
 
 @asynccontextmanager
