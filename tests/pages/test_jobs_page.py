@@ -168,6 +168,7 @@ def test_everybodys_jobs_are_titled_so_and_say_whose_they_are(visit: Visit, serv
     job = service.submit("susan", name="digits")
     page = visit("admin")
     expect(page.get_by_role("heading", level=1)).to_have_text("My jobs")
+    expect(page.get_by_test_id("empty")).to_be_visible()
     expect(row(page, job)).to_have_count(0)
     page.get_by_test_id("filter-everybody").check()
     expect(page.get_by_role("heading", level=1)).to_have_text("Everybody's jobs")

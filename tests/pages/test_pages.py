@@ -30,12 +30,11 @@ def test_an_address_that_is_nobodys_says_so_and_leads_back(visit: Visit, service
 
 def test_pages_take_the_theme_of_the_hub(visit: Visit) -> None:
     page = visit("joe", "pool", color_scheme="dark", apart=True)
-    background = "getComputedStyle(document.body).backgroundColor"
     expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
-    assert page.evaluate(background) == "rgb(33, 37, 41)"
+    expect(page.locator("body")).to_have_css("background-color", "rgb(33, 37, 41)")
     page.get_by_label("Toggle dark mode").click()
-    assert page.evaluate(background) == "rgb(255, 255, 255)"
-    assert page.evaluate("getComputedStyle(document.querySelector('.springtide')).colorScheme") == "light"
+    expect(page.locator("body")).to_have_css("background-color", "rgb(255, 255, 255)")
+    expect(page.locator(".springtide").first).to_have_css("color-scheme", "light")
 
 
 def test_pages_let_no_inline_script_run(service: Service) -> None:

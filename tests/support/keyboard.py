@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, expect
 
 TRIES = 5
 AWAY = """
@@ -32,6 +32,7 @@ class Keyboard:
     def reach(self, control: Locator) -> None:
         """Go to the control with the tabulator; fail if it never has the focus, or does not show it."""
         for _ in range(TRIES):
+            expect(control).to_be_enabled()
             away = control.evaluate(AWAY)
             for _ in range(abs(away)):
                 self._page.keyboard.press("Tab" if away > 0 else "Shift+Tab")

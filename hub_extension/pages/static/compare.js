@@ -17,6 +17,8 @@ const shown = { jobs: [], differences: [], code: [], across: "step" };
 const redraw = oncePerFrame(draw);
 const curves = new CurveKeeper(call, redraw);
 const page = document.getElementById("page");
+const heard = new Map();
+let events = 0;
 
 start();
 
@@ -26,13 +28,15 @@ async function start() {
     return;
   }
   if (!(await read())) return;
-  followEvents({ job: hear, progress: hearProgress, again: read });
+  followEvents({ job: hear, progress: hearProgress, again: read, opened: read });
 }
 
-/** Reads the comparison and answers whether there is one. */
+/** Reads the comparison and answers whether there is one. A job that an event tells meanwhile is newer. */
 async function read() {
+  const then = events;
   try {
     Object.assign(shown, await call("GET", `comparison?${new URLSearchParams({ jobs: ids.join(",") })}`));
+    shown.jobs = shown.jobs.map((job) => (heard.get(job.id)?.at > then ? { ...heard.get(job.id).job, source: job.source } : job));
   } catch (error) {
     page.removeAttribute("aria-busy");
     showMessage(error);
@@ -45,6 +49,7 @@ async function read() {
 
 /** Events do not have what the job runs. */
 function hear(job) {
+  heard.set(job.id, { job, at: (events += 1) });
   replace(job.id, ({ source }) => ({ ...job, source }));
 }
 

@@ -64,7 +64,7 @@ function followJob() {
 /** What its trials do is told in events of their own. */
 function followSweep() {
   trials.follow(shown.job.trials);
-  followEvents({ job: hearOfSweep, progress: ({ job, progress }) => trials.hearProgress(job, progress), again: readSweep });
+  followEvents({ job: hearOfSweep, progress: ({ job, progress }) => trials.hearProgress(job, progress), again: readSweep, opened: reread });
 }
 
 function hearOfSweep(job) {
@@ -107,6 +107,7 @@ async function read() {
   const then = events;
   const job = await call("GET", path).catch(() => null);
   if (job && then === events) shown.job = job;
+  if (shown.job.trials) trials.follow(shown.job.trials);
   redraw();
 }
 

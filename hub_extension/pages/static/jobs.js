@@ -20,6 +20,7 @@ const shown = { filters: filtersOf(window.location.search), jobs: new Map(), cur
 let pool = null;
 let asked = 0;
 let events = 0;
+let poolsHeard = 0;
 const heard = new Map();
 const redraw = oncePerFrame(draw);
 const curves = new CurveKeeper(call, redraw);
@@ -33,7 +34,7 @@ start();
 async function start() {
   [pool] = await Promise.all([attempted(() => call("GET", "pool")), load()]);
   redraw();
-  followEvents({ job: hearEvent, pool: hearPool, progress: hearProgress, usage: hearUsage, admin: refresh, again: refresh });
+  followEvents({ job: hearEvent, pool: hearPool, progress: hearProgress, usage: hearUsage, admin: refresh, again: refresh, opened: load });
   setInterval(redraw, 1000);
   setInterval(lookAgain, 1000 * LOOK_AGAIN_S);
 }
@@ -64,7 +65,9 @@ async function load() {
 
 async function refresh() {
   for (const trials of sweeps.values()) trials.read();
-  pool = (await attempted(() => call("GET", "pool"))) ?? pool;
+  const then = poolsHeard;
+  const found = await attempted(() => call("GET", "pool"));
+  if (found && then === poolsHeard) pool = found;
   await load();
 }
 
@@ -74,6 +77,7 @@ function turn(cursors) {
   shown.loaded = false;
   selection.clear();
   load();
+  redraw();
 }
 
 function choose(changes) {
@@ -90,6 +94,7 @@ function mayAct(job) {
 
 function hearPool(data) {
   const restarted = pool !== null && data.seq < pool.seq;
+  poolsHeard += 1;
   pool = data;
   if (restarted) refresh();
   redraw();
@@ -156,7 +161,7 @@ function draw() {
     selection.draw(jobs),
     jobs.length > 0 && drawTable(data, actions),
     shown.loaded && !jobs.length && drawEmpty(),
-    drawPager(shown.cursors.length, shown.next, { back: () => turn(shown.cursors.slice(0, -1)), on: () => turn([...shown.cursors, shown.next]) }),
+    drawPager({ number: shown.cursors.length, next: shown.next, ready: shown.loaded }, { back: () => turn(shown.cursors.slice(0, -1)), on: () => shown.loaded && turn([...shown.cursors, shown.next]) }),
   );
 }
 

@@ -1,6 +1,6 @@
 /** What one is told of the own jobs, by channel: in this browser, by e-mail, to a webhook. */
 
-import { attempted, call, calmly, followEvents, notifyHere, oncePerFrame } from "./site.js";
+import { attempted, call, calmly, followEvents, inOrder, notifyHere, oncePerFrame } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { when } from "./visuals/base/glyphs.js";
 import { clean, clockNow, count } from "./visuals/base/words.js";
@@ -23,7 +23,10 @@ const LOOK_AGAIN_MS = 10_000;
 
 const shown = { view: null, url: "", busy: new Set(), results: {}, problem: null };
 const redraw = oncePerFrame(draw);
+const read = inOrder(ask, take);
 const reread = calmly(read, 1);
+let changes = 0;
+let changed = Promise.resolve();
 
 start();
 
@@ -33,9 +36,15 @@ async function start() {
   setInterval(() => document.hidden || read(), LOOK_AGAIN_MS);
 }
 
-async function read() {
+async function ask() {
+  const then = changes;
   const view = await attempted(() => call("GET", "notifications"));
-  if (view) shown.view = view;
+  return view && { then, view };
+}
+
+/** Takes a view; what was chosen since it was asked for is newer. */
+function take({ then, view }) {
+  if (then === changes) shown.view = view;
   redraw();
 }
 
@@ -91,16 +100,20 @@ async function choose(channel, event, wanted) {
   await change({ [channel]: events });
 }
 
-/** Changes the choice. Answers whether it was taken; what was refused is shown, and drawn as it was. */
-async function change(edit) {
-  const view = await attempted(() => call("PATCH", "notifications", edit));
-  if (!view) {
-    await read();
-    return false;
-  }
-  shown.view = view;
-  redraw();
-  return true;
+/**
+ * Changes the choice, after the changes before it. Answers whether it was taken; what was refused is shown, and drawn as
+ * it was.
+ */
+function change(edit) {
+  const then = (changes += 1);
+  const taken = changed.then(async () => {
+    const view = await attempted(() => call("PATCH", "notifications", edit));
+    if (view) take({ then, view });
+    else await read();
+    return Boolean(view);
+  });
+  changed = taken;
+  return taken;
 }
 
 function missingHere() {

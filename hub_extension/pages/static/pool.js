@@ -6,7 +6,7 @@ import { drawHolders } from "./pool/holders.js";
 import { drawNodeGroups } from "./pool/node_groups.js";
 import { drawNodes } from "./pool/nodes.js";
 import { drawQueue } from "./pool/queue.js";
-import { attempted, call, calmly, followEvents, jobPath, oncePerFrame, site } from "./site.js";
+import { attempted, call, calmly, followEvents, inOrder, jobPath, oncePerFrame, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { meanUse, percentWords, readingsOf } from "./visuals/base/gpu_use.js";
 import { renderPoolBar } from "./visuals/charts/pool_bar.js";
@@ -25,8 +25,11 @@ const shown = { pool: null, usage: null, history: null, mine: [], queue: null, i
 const redraw = oncePerFrame(draw);
 const drains = site.admin ? new NodeDrains(redraw) : null;
 const defaultProject = new DefaultProject(redraw);
+const readQueue = inOrder(askQueue, takeQueue);
 const rereadQueue = calmly(readQueue, QUEUE_EVERY_S);
+const readHistory = inOrder(askHistory, takeHistory);
 const rereadHistory = calmly(readHistory, HISTORY_EVERY_S);
+let poolsHeard = 0;
 
 start();
 
@@ -39,8 +42,12 @@ async function start() {
   setInterval(rereadHistory, HISTORY_ANYWAY_MS);
 }
 
+/** Reads the pool and the use of its GPUs; a pool that an event tells meanwhile is newer. */
 async function readAll() {
-  [shown.pool, shown.usage] = await Promise.all([attempted(() => call("GET", "pool")).then((pool) => pool ?? shown.pool), attempted(() => call("GET", "pool/gpus"))]);
+  const then = poolsHeard;
+  const [pool, usage] = await Promise.all([attempted(() => call("GET", "pool")), attempted(() => call("GET", "pool/gpus"))]);
+  if (pool && then === poolsHeard) shown.pool = pool;
+  shown.usage = usage ?? shown.usage;
   redraw();
   rereadHistory();
   rereadQueue();
@@ -50,25 +57,34 @@ async function readAll() {
  * Reads who waits and why GPUs are idle; only those jobs come that the viewer may see. A sweep of which trials run has a
  * place in line as long as another one waits.
  */
-async function readQueue() {
+async function askQueue() {
   const listOf = (state) => attempted(() => call("GET", `jobs?${new URLSearchParams({ state, order: "-newest", limit: QUEUE_MOST, starts: 0 })}`));
   const [waiting, running, idle] = await Promise.all([listOf("queued,paused"), listOf("running"), attempted(() => call("GET", "pool/idle"))]);
+  return { waiting, running, idle };
+}
+
+function takeQueue({ waiting, running, idle }) {
   const sweeps = (running?.items ?? []).filter((job) => job.trials && job.place !== null);
   if (waiting) shown.queue = [...waiting.items, ...sweeps];
   shown.idle = idle ?? shown.idle;
   redraw();
 }
 
-async function readHistory() {
+async function askHistory() {
   const end = clockNow();
   const asked = shown.span;
   const query = new URLSearchParams({ start: end - SPANS[asked], end });
   const history = await attempted(() => call("GET", `history?${query}`));
-  if (history && asked === shown.span) shown.history = history;
+  return history && { asked, history };
+}
+
+function takeHistory({ asked, history }) {
+  if (asked === shown.span) shown.history = history;
   redraw();
 }
 
 function hear(pool) {
+  poolsHeard += 1;
   shown.pool = pool;
   redraw();
   rereadHistory();

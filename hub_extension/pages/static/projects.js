@@ -5,7 +5,7 @@ import { drawPeople, OWN } from "./quotas/people.js";
 import { drawAccuracy } from "./quotas/accuracy.js";
 import { bodyOf, fieldsOf, projectsOfType, projectWith, typesOf } from "./quotas/fields.js";
 import { drawProjects } from "./quotas/project_table.js";
-import { attempted, call, calmly, followEvents, oncePerFrame, showMessage, site } from "./site.js";
+import { attempted, call, calmly, followEvents, inOrder, oncePerFrame, showMessage, site } from "./site.js";
 import { buildSum, drawSums, parsed, quotaLevels } from "./quotas/sums.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { given } from "./visuals/base/words.js";
@@ -16,14 +16,16 @@ const PROJECT_NAME = /^[^\u0000-\u001f\u007f/]{1,64}$/;
 const shown = { admin: null, accuracy: null, drafts: new Map(), refusals: new Map(), asking: null, busy: new Set() };
 const redraw = oncePerFrame(draw);
 const reread = calmly(read, 0.3);
-const trail = new AuditTrail(redraw, reread);
+const trail = new AuditTrail(redraw, read);
 const whatIf = new WhatIf(redraw);
+const readView = inOrder(() => attempted(() => call("GET", "admin")), takeView);
+const turns = new Map();
 
 start();
 
 async function start() {
   await read();
-  followEvents({ admin: reread, again: reread });
+  followEvents({ admin: reread, again: reread, opened: reread });
 }
 
 async function read() {
@@ -32,12 +34,13 @@ async function read() {
 }
 
 async function readProjects() {
-  const admin = await attempted(() => call("GET", "admin"));
-  if (admin) {
-    shown.admin = admin;
-    editing.fields = fieldsOf(typesOf(admin.sums));
-  }
+  await readView();
   redraw();
+}
+
+function takeView(admin) {
+  shown.admin = admin;
+  editing.fields = fieldsOf(typesOf(admin.sums));
 }
 
 async function readRest() {
@@ -118,33 +121,43 @@ const editing = {
     redraw();
   },
 
-  /** Runs a change; a refusal shows where the change was made. */
-  async change(kind, name, work) {
+  /**
+   * Runs a change; a refusal shows where the change was made. What was typed and `sent` stays until what is stored was
+   * read, and so does the mark that the row is busy. A question that was asked meanwhile stays too.
+   */
+  async change(kind, name, work, sent = draftOf(kind, name)) {
     const key = `${kind} ${name}`;
     if (shown.busy.has(key)) return false;
-    const sent = draftOf(kind, name);
-    let renewed = false;
+    const { asking } = shown;
+    let refusal = null;
     shown.busy.add(key);
     shown.refusals.delete(key);
     redraw();
     try {
       await work();
-      forgetSent(key, sent);
-      shown.refusals.clear();
-      renewed = true;
-      return true;
     } catch (error) {
-      shown.refusals.set(key, error);
-      renewed = error.code === "changed";
-      return false;
-    } finally {
-      await readProjects();
-      if (renewed) renewVersion(kind, name);
-      shown.busy.delete(key);
-      shown.asking = null;
-      redraw();
-      readRest();
+      refusal = error;
     }
+    await readProjects();
+    if (refusal) shown.refusals.set(key, refusal);
+    else {
+      shown.refusals.clear();
+      forgetSent(key, sent);
+    }
+    if (!refusal || refusal.code === "changed") renewVersion(kind, name);
+    shown.busy.delete(key);
+    if (shown.asking === asking) shown.asking = null;
+    redraw();
+    readRest();
+    return !refusal;
+  },
+
+  /** Runs a change as soon as those before it have ended that were asked for of the same row in this way. */
+  changeNext(kind, name, work, sent) {
+    const key = `${kind} ${name}`;
+    const turn = (turns.get(key) ?? Promise.resolve()).then(() => editing.change(kind, name, work, sent));
+    turns.set(key, turn);
+    return turn;
   },
 
   saveProject(name) {
@@ -245,7 +258,7 @@ function draw() {
     ),
     h("section", { key: "people", class: "st-section" }, h("h2", {}, "People"), drawPeople(shown.admin, editing)),
     site.admin && shown.accuracy && h("section", { key: "accuracy", class: "st-section" }, h("h2", {}, "Forecasts"), drawAccuracy(shown.accuracy)),
-    site.admin && h("section", { key: "audit", class: "st-section" }, h("h2", {}, "Who changed what"), trail.draw()),
+    site.admin && trail.items && h("section", { key: "audit", class: "st-section" }, h("h2", {}, "Who changed what"), trail.draw()),
   );
 }
 

@@ -68,7 +68,9 @@ export function tagPath(tag) {
 
 /**
  * Follows the event stream for ever. Where something on the way holds streams back, asks every few seconds instead.
- * @param on `kind(data)` for each kind of event wanted, and `again()` when events may have been missed
+ * @param on `kind(data)` for each kind of event wanted, `again()` when events may have been missed, and `opened()` when
+ *   the stream has opened for the first time: what happened between the first reading and that was not told, unless the
+ *   stream begins with it, as it does with the pool, or with the `only` job
  * @param only id of the one job to follow, or null for all
  */
 export function followEvents(on, only = null) {
@@ -83,7 +85,14 @@ export function followEvents(on, only = null) {
     notifyHere(notification);
     on.notification?.(notification);
   };
-  const { stop } = followStream(open, { ...on, notification: told }, showConnection);
+  let opened = false;
+  const show = (state) => {
+    showConnection(state);
+    if (opened || state !== "live") return;
+    opened = true;
+    on.opened?.();
+  };
+  const { stop } = followStream(open, { ...on, notification: told }, show);
   window.addEventListener("pagehide", stop, { once: true });
 }
 
@@ -102,6 +111,22 @@ export function notifyHere({ id, job: about, event, title, text }) {
   } catch {
     return false; // browsers of telephones show none of pages
   }
+}
+
+/**
+ * Asks by `ask`, and gives each answer to `take`, which takes none that was asked for before one that was taken already:
+ * answers may arrive in another order. Answers a function that does so; it resolves when the answer was taken or was none.
+ */
+export function inOrder(ask, take) {
+  let asked = 0;
+  let taken = 0;
+  return async () => {
+    const turn = (asked += 1);
+    const answer = await ask();
+    if (answer === null || turn < taken) return;
+    taken = turn;
+    take(answer);
+  };
 }
 
 /** Calls `draw` at most once per frame, however often it is asked to. */

@@ -1,6 +1,6 @@
 /** Workspaces: one's own, and for admins everybody's, with their GPUs, since when, last use, and a way to stop them. */
 
-import { attempted, call, calmly, followEvents, oncePerFrame, site } from "./site.js";
+import { attempted, call, calmly, followEvents, inOrder, oncePerFrame, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { emptyState, simulatedMark, when } from "./visuals/base/glyphs.js";
 import { clean, clockNow, count } from "./visuals/base/words.js";
@@ -13,13 +13,13 @@ const STATES = { running: "Running", starting: "Starting", stopping: "Stopping" 
 
 const shown = { items: null, stopped: [], me: null, everybody: new URLSearchParams(window.location.search).get("whose") === "all" && site.admin, stopping: null, busy: new Set(), sort: "user" };
 const redraw = oncePerFrame(draw);
+const read = inOrder(ask, take);
 const reread = calmly(read, 1);
 const rules = new IdleRules(redraw);
 
 start();
 
 async function start() {
-  shown.me = await attempted(() => call("GET", "me"));
   await read();
   if (shown.everybody) rules.read();
   followEvents({ pool: reread, again: reread });
@@ -27,10 +27,15 @@ async function start() {
   setInterval(redraw, 1000);
 }
 
-async function read() {
+async function ask() {
   const asked = shown.everybody;
-  const list = await attempted(() => call("GET", `workspaces${asked ? "?everybody=1" : ""}`));
-  if (list && asked === shown.everybody) Object.assign(shown, { items: list.items, stopped: list.stopped });
+  const [me, list] = await Promise.all([attempted(() => call("GET", "me")), attempted(() => call("GET", `workspaces${asked ? "?everybody=1" : ""}`))]);
+  return list && { asked, me, list };
+}
+
+function take({ asked, me, list }) {
+  shown.me = me ?? shown.me;
+  if (asked === shown.everybody) Object.assign(shown, { items: list.items, stopped: list.stopped });
   redraw();
 }
 
@@ -137,6 +142,7 @@ async function act({ user, server }, key, what) {
   shown.busy.add(key);
   redraw();
   await attempted(() => call("POST", `workspaces/${encodeURIComponent(user)}/${what}?${new URLSearchParams({ server })}`));
-  shown.busy.delete(key);
   await read();
+  shown.busy.delete(key);
+  redraw();
 }

@@ -168,6 +168,9 @@ export class PoolFeed {
     this.wasLive = false;
     this.listProblem = null;
     this.asked = new Set();
+    this.poolsHeard = 0;
+    this.readingMine = false;
+    this.mineAgain = false;
   }
 
   /**
@@ -280,6 +283,7 @@ export class PoolFeed {
     if (watched) watched.hear(job);
     if (job.sweep) this.jobs.get(job.sweep)?.trials?.hear(job);
     if (job.sweep) return;
+    if (this.me === null || (this.readingMine && job.user === this.me.name)) this.mineAgain = true;
     if (this.mine === null || job.user !== this.me?.name) return;
     this.mine = [job, ...this.mine.filter((each) => each.id !== job.id)];
     this.mine.sort((one, other) => other.submitted - one.submitted);
@@ -287,6 +291,7 @@ export class PoolFeed {
   }
 
   #hearPool(pool) {
+    this.poolsHeard += 1;
     this.pool = pool;
     for (const watched of this.#shown()) watched.hearPool();
     this.#tell();
@@ -308,23 +313,38 @@ export class PoolFeed {
     return this.connection.state === "live" || this.connection.state === "asking";
   }
 
-  #fetchMe() {
-    return this.#fetch("me");
+  async #fetchMe() {
+    await this.#fetch("me", (me) => (this.me = me));
+    if (this.mineAgain && this.mine !== null) this.#fetchMine();
   }
 
+  /** A pool that an event tells meanwhile is newer. */
   #fetchPool() {
-    return this.#fetch("pool");
+    const then = this.poolsHeard;
+    return this.#fetch("pool", (pool) => then === this.poolsHeard && (this.pool = pool));
   }
 
-  async #fetch(name) {
+  async #fetch(name, take) {
     if (this.asked.has(name)) return;
     this.asked.add(name);
-    this[name] = await this.call("GET", name).catch(() => this[name]);
+    await this.call("GET", name).then(take, () => null);
     this.asked.delete(name);
     this.#tell();
   }
 
+  /** Reads the caller's jobs, and once more if an event told of one of them meanwhile, which is newer. */
   async #fetchMine() {
+    this.mineAgain = true;
+    if (this.readingMine) return;
+    this.readingMine = true;
+    while (this.mineAgain) {
+      this.mineAgain = false;
+      await this.#readMine();
+    }
+    this.readingMine = false;
+  }
+
+  async #readMine() {
     try {
       this.mine = (await this.call("GET", MINE)).items;
       this.listProblem = null;

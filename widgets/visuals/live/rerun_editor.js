@@ -17,6 +17,7 @@ export class RerunEditor {
     this.id = `st-rerun-${(editorsMade += 1)}`;
     this.isOpen = false;
     this.sending = false;
+    this.opened = 0;
     this.#forget();
   }
 
@@ -33,19 +34,25 @@ export class RerunEditor {
   async open() {
     this.#forget();
     this.isOpen = true;
+    const turn = (this.opened += 1);
     this.changed();
     try {
-      this.form = await this.call("GET", this.path);
-      this.typed = Object.fromEntries(this.form.fields.map(({ name, value }) => [name, value]));
+      const form = await this.call("GET", this.path);
+      if (turn === this.opened) this.#fill(form);
     } catch (error) {
-      this.isOpen = false;
-      this.notice = error.message;
+      if (turn === this.opened) Object.assign(this, { isOpen: false, notice: error.message });
     }
     this.changed();
   }
 
+  #fill(form) {
+    this.form = form;
+    this.typed = Object.fromEntries(form.fields.map(({ name, value }) => [name, value]));
+  }
+
   close() {
     this.isOpen = false;
+    this.opened += 1;
     this.changed();
   }
 

@@ -36,6 +36,7 @@ export class OutputBrowser {
     this.problem = null;
     this.viewed = null;
     this.notice = null;
+    this.wanted = 0;
     this.read = { at: -Infinity, standing: null, busy: false };
   }
 
@@ -153,14 +154,17 @@ export class OutputBrowser {
     });
   }
 
+  /** Shows a file, or no longer. Of files that are asked for one after the other the last one is shown. */
   async #toggle(file) {
+    const turn = (this.wanted += 1);
     if (this.viewed?.name === file.name) {
       this.viewed = null;
       this.changed();
       return;
     }
     await this.#attempt(file, async () => {
-      this.viewed = await readFile(file.name, await this.#content(file, mostViewed));
+      const viewed = await readFile(file.name, await this.#content(file, mostViewed));
+      if (turn === this.wanted) this.viewed = viewed;
     });
   }
 

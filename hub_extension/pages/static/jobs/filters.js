@@ -71,10 +71,13 @@ function drawSearch(search, choose) {
   const type = (event) => {
     const kept = memory(event.target, { timer: null });
     clearTimeout(kept.timer);
-    kept.timer = setTimeout(() => choose({ search: event.target.value.trim().slice(0, 200) }), SETTLED_MS);
+    kept.timer = setTimeout(() => {
+      kept.timer = null;
+      choose({ search: event.target.value.trim().slice(0, 200) });
+    }, SETTLED_MS);
   };
   const fill = (field) => {
-    if (document.activeElement !== field) field.value = search;
+    if (document.activeElement !== field && memory(field, { timer: null }).timer === null) field.value = search;
   };
   return h("input", { key: "search", class: "form-control form-control-sm st-search", type: "search", placeholder: "Search name, project, person, tag", "aria-label": "Search jobs", "data-testid": "search-jobs", hook: fill, on: { input: type } });
 }
@@ -87,14 +90,14 @@ function select(name, label, value, choices, pick, classes = "") {
   );
 }
 
-/** Buttons to the pages before and after the one on show, where there are any. */
-export function drawPager(number, next, { back, on }) {
+/** Buttons to the pages before and after the one on show, where there are any; which is next is known when it is `ready`. */
+export function drawPager({ number, next, ready }, { back, on }) {
   if (number === 1 && !next) return null;
   return h(
     "nav",
     { key: "pager", class: "st-pager", "aria-label": "Pages of jobs" },
     h("button", { key: "back", type: "button", class: "st-button", disabled: number === 1, "data-testid": "jobs-back", on: { click: back } }, "← Before"),
     h("span", { key: "number", class: "st-muted", "data-testid": "jobs-page" }, `Page ${number}`),
-    h("button", { key: "on", type: "button", class: "st-button", disabled: !next, "data-testid": "jobs-on", on: { click: on } }, "More →"),
+    h("button", { key: "on", type: "button", class: "st-button", disabled: !next || !ready, "data-testid": "jobs-on", on: { click: on } }, "More →"),
   );
 }

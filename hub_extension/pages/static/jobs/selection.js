@@ -138,7 +138,7 @@ export class Selection {
     } catch (error) {
       told.refused.push(clean(error.message));
     }
-    this.ids.clear();
+    for (const { id } of jobs) this.ids.delete(id);
     this.busy = false;
     this.told = told;
     this.changed();

@@ -1,7 +1,7 @@
 /** The audit trail: who changed what, from what to what, and undo while nothing was changed since. */
 
 import { valueWords } from "./project_table.js";
-import { attempted, call } from "../site.js";
+import { attempted, call, inOrder } from "../site.js";
 import { h } from "../visuals/base/dom.js";
 import { emptyState, when } from "../visuals/base/glyphs.js";
 import { clean, clockNow } from "../visuals/base/words.js";
@@ -33,48 +33,62 @@ const WORDS = {
 export class AuditTrail {
   /**
    * @param changed called when there is something new to draw
-   * @param undone called after a change was taken back
+   * @param undone called after a change was taken back: promises that what it changed was read
    */
   constructor(changed, undone) {
     this.changed = changed;
     this.undone = undone;
-    this.items = [];
+    this.items = null;
     this.next = null;
+    this.busy = false;
+    this.read = inOrder(() => attempted(() => call("GET", "audit")), (page) => this.#take(page));
   }
 
-  /** Reads the newest page again; older ones already shown stay. */
-  async read() {
-    const page = await attempted(() => call("GET", "audit"));
-    if (!page) return;
+  /** Takes the newest page; older ones already shown stay. */
+  #take(page) {
     const oldest = page.items.at(-1)?.id ?? Infinity;
-    const older = this.items.filter((entry) => entry.id < oldest);
+    const older = (this.items ?? []).filter((entry) => entry.id < oldest);
     this.items = [...page.items, ...older];
     if (!older.length) this.next = page.next;
     this.changed();
   }
 
   async #more() {
-    const page = await attempted(() => call("GET", `audit?cursor=${encodeURIComponent(this.next)}`));
-    if (!page) return;
-    this.items = [...this.items, ...page.items];
-    this.next = page.next;
-    this.changed();
+    await this.#alone(async () => {
+      const page = await attempted(() => call("GET", `audit?cursor=${encodeURIComponent(this.next)}`));
+      if (!page) return;
+      this.items = [...this.items, ...page.items];
+      this.next = page.next;
+    });
   }
 
   async #undo(id) {
-    await attempted(() => call("POST", `audit/${id}/undo`));
-    this.undone();
+    await this.#alone(async () => {
+      await attempted(() => call("POST", `audit/${id}/undo`));
+      await this.undone();
+    });
   }
 
-  /** The trail, as a description. */
+  /** Runs `work`; the buttons are disabled until its effect is on show. */
+  async #alone(work) {
+    if (this.busy) return;
+    this.busy = true;
+    this.changed();
+    await work();
+    this.busy = false;
+    this.changed();
+  }
+
+  /** The trail, as a description; null until it was read. */
   draw() {
+    if (!this.items) return null;
     if (!this.items.length) return emptyState("Nobody has changed anything yet.", "Each change shows here with who made it, and can be taken back.");
     const now = clockNow();
     return h(
       "div",
       { key: "trail" },
       h("ol", { key: "list", class: "st-audit", "data-testid": "audit" }, this.items.map((entry) => this.#entry(entry, now))),
-      this.next && h("button", { key: "more", type: "button", class: "st-button st-more", on: { click: () => this.#more() } }, "Show older changes"),
+      this.next && h("button", { key: "more", type: "button", class: "st-button st-more", disabled: this.busy, on: { click: () => this.#more() } }, "Show older changes"),
     );
   }
 
@@ -84,7 +98,7 @@ export class AuditTrail {
       { key: entry.id, "data-testid": "audit-row" },
       when(entry.at, now, "at"),
       h("span", { key: "what" }, h("strong", {}, clean(entry.who)), ` ${WORDS[entry.what] ?? clean(entry.what)} `, h("strong", {}, clean(entry.subject)), changes(entry)),
-      entry.undo ? h("button", { key: "undo", type: "button", class: "st-button", "data-testid": `audit-undo-${entry.id}`, on: { click: () => this.#undo(entry.id) } }, "Undo") : h("span", { key: "none" }),
+      entry.undo ? h("button", { key: "undo", type: "button", class: "st-button", disabled: this.busy, "data-testid": `audit-undo-${entry.id}`, on: { click: () => this.#undo(entry.id) } }, "Undo") : h("span", { key: "none" }),
     );
   }
 }

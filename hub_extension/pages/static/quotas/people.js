@@ -59,7 +59,7 @@ function drawPerson(person, editing) {
           "div",
           { class: "st-row-actions" },
           h("button", { key: "discard", type: "button", class: "st-button", on: { click: () => editing.discard("person", name) } }, "Discard"),
-          h("button", { key: "save", type: "button", class: "st-button st-primary", "data-testid": `save-person-${name}`, on: { click: save } }, "Save"),
+          h("button", { key: "save", type: "button", class: "st-button st-primary", disabled: editing.busy(`person ${name}`), "data-testid": `save-person-${name}`, on: { click: save } }, "Save"),
         ),
     ),
   );

@@ -121,20 +121,21 @@ function drawRowActions(project, editing) {
     { key: "asking", class: "st-row-actions" },
     h("span", { key: "what", class: "st-muted" }, "Its group in the hub stays, unless it was made with the project."),
     h("button", { key: "keep", type: "button", class: "st-button", on: { click: () => editing.ask(null) } }, "Keep"),
-    h("button", { key: "delete", type: "button", class: "st-button st-danger", "data-testid": `delete-confirm-${name}`, on: { click: remove } }, "Delete it"),
+    h("button", { key: "delete", type: "button", class: "st-button st-danger", disabled: editing.busy(`project ${name}`), "data-testid": `delete-confirm-${name}`, on: { click: remove } }, "Delete it"),
   );
 }
 
 function drawMembers(project, editing) {
   const { name } = project;
-  const user = () => (editing.draft("member", name)?.texts.user ?? "").trim();
+  const draft = () => editing.draft("member", name);
+  const user = () => (draft()?.texts.user ?? "").trim();
   const refusal = editing.refusal("member", name);
   const path = (user) => `projects/${encodeURIComponent(name)}/members/${encodeURIComponent(user)}`;
   const add = () => {
     const added = user();
-    if (added) editing.change("member", name, () => call("PUT", path(added)));
+    if (added) editing.changeNext("member", name, () => call("PUT", path(added)), draft());
   };
-  const remove = (member) => () => editing.change("member", name, () => call("DELETE", path(member)));
+  const remove = (member) => () => editing.changeNext("member", name, () => call("DELETE", path(member)), null);
   return h(
     "div",
     { key: "members", class: "st-chips" },
@@ -153,7 +154,7 @@ function drawMembers(project, editing) {
       h("input", {
         key: "user",
         type: "text",
-        value: editing.draft("member", name)?.texts.user ?? "",
+        value: draft()?.texts.user ?? "",
         placeholder: "add a person",
         autocomplete: "off",
         "aria-label": `Person to add to ${clean(name)}`,
