@@ -313,3 +313,64 @@ def test_the_build_gpus_held_follow_the_list_of_workspaces(visit: Visit, service
     service.run(service.engine.release_workspace("susan", ""))
     expect(page.get_by_test_id("workspace-row")).to_have_count(0)
     expect(page.get_by_test_id("build-quota")).to_have_text("0 of your 1 build GPU held")
+
+
+WAITING = """async () => {
+    const { PoolFeed } = await import("/visuals/live/pool_feed.js");
+    const { RerunEditor } = await import("/visuals/live/rerun_editor.js");
+    const waiting = [];
+    const call = (_method, path) => new Promise((done) => waiting.push({ path, done }));
+    const { readable, writable } = new TransformStream();
+    const writer = writable.getWriter();
+    window.asked = () => waiting.map(({ path }) => path);
+    window.answer = (place, body) => waiting.splice(place, 1)[0].done(body);
+    window.say = (kind, data) => {
+        writer.write(new TextEncoder().encode(`event: ${kind}\\ndata: ${JSON.stringify(data)}\\n\\n`));
+    };
+    window.feed = new PoolFeed(call, async () => new Response(readable));
+    window.editor = new RerunEditor(call, "first", () => {}, () => {});
+}"""
+"""A feed and an editor whose questions wait for the test: `asked()`, `answer(place, body)`, `say(kind, event)`."""
+
+
+def expect_asked(gallery: Page, *paths: str) -> None:
+    gallery.wait_for_function("(paths) => String(asked()) === String(paths)", arg=list(paths))
+
+
+def test_a_job_that_an_event_tells_while_my_jobs_are_read_is_among_them(gallery: Page) -> None:
+    mine, job = "jobs?mine=1&limit=50", {"id": "new", "user": "susan", "submitted": 1, "attempts": []}
+    gallery.evaluate(WAITING)
+    gallery.evaluate("feed.watchMine(() => {}) && null")
+    expect_asked(gallery, "me", mine)
+    gallery.evaluate("answer(0, { name: 'susan', projects: [] })")
+    gallery.evaluate("(job) => { say('job', job); say('pool', { seq: 1, nodes: [], projects: [] }); }", job)
+    gallery.wait_for_function("feed.pool?.seq === 1")
+    gallery.evaluate("answer(0, { items: [] })")
+    expect_asked(gallery, mine)
+    gallery.evaluate("(job) => answer(0, { items: [job] })", job)
+    gallery.wait_for_function("feed.mine.map(({ id }) => id).join() === 'new'")
+    assert gallery.evaluate("asked()") == []
+
+
+def test_an_event_of_the_pool_is_newer_than_what_a_feed_asked_for_before(gallery: Page) -> None:
+    gallery.evaluate(WAITING)
+    gallery.evaluate("feed.watchPool(() => {}) && null")
+    expect_asked(gallery, "me")
+    gallery.evaluate("say('refetch', {})")
+    expect_asked(gallery, "me", "pool")
+    gallery.evaluate("say('pool', { seq: 2, nodes: [], projects: [] })")
+    gallery.wait_for_function("feed.pool?.seq === 2")
+    gallery.evaluate("answer(1, { seq: 1, nodes: [], projects: [] })")
+    gallery.evaluate(DRAWN)
+    assert gallery.evaluate("feed.pool.seq") == 2
+
+
+def test_a_form_that_is_closed_and_opened_again_keeps_what_is_typed(gallery: Page) -> None:
+    gallery.evaluate(WAITING)
+    gallery.evaluate("() => { editor.open(); editor.close(); editor.open(); }")
+    form = {"fields": [{"name": "gpus", "value": "1", "common": True}]}
+    gallery.evaluate("(form) => answer(1, form)", form)
+    gallery.evaluate("editor.setOption('gpus', '4')")
+    gallery.evaluate("(form) => answer(0, form)", form)
+    gallery.evaluate(DRAWN)
+    assert gallery.evaluate("editor.typed.gpus") == "4"

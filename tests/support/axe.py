@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page
+from playwright.sync_api import Error, Page
 
 Theme = Literal["light", "dark"]
 
@@ -17,6 +17,8 @@ FOUND = frozenset({"moderate", "serious", "critical"})
 POINTED_AT = "a, button, input, select, textarea, summary, label, tr, [tabindex]"
 """Selector of the elements that have other colours under the pointer or with focus."""
 STATES = ["hover", "focus", "focus-visible"]
+REDRAWN = "Could not find node with given id"
+"""What Chromium says of an element that a live page has removed meanwhile."""
 AGAIN = Axe("'is there'")
 """axe-core on a page into which it has been put."""
 
@@ -63,6 +65,10 @@ def pointed_at(page: Page) -> Iterator[None]:
     root = devtools.send("DOM.getDocument", {"depth": 0})["root"]["nodeId"]
     found = devtools.send("DOM.querySelectorAll", {"nodeId": root, "selector": POINTED_AT})["nodeIds"]
     for node in found:
-        devtools.send("CSS.forcePseudoState", {"nodeId": node, "forcedPseudoClasses": STATES})
+        try:
+            devtools.send("CSS.forcePseudoState", {"nodeId": node, "forcedPseudoClasses": STATES})
+        except Error as error:
+            if REDRAWN not in str(error):
+                raise
     yield
     devtools.detach()
