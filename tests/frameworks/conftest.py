@@ -19,7 +19,7 @@ from springtide.scheduler.telemetry import discover
 PAGE = Path(__file__).parents[2] / "docs/training.md"
 ON_PROCESSORS = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "KERAS_BACKEND": "jax"}
 """What the programs are told here, where no GPU is."""
-IN_FURTHER_ENVIRONMENT = ("MPI", "TensorFlow")
+IN_FURTHER_ENVIRONMENT = ("DeepSpeed", "MPI", "TensorFlow")
 """Sections whose frameworks only `make frameworks` installs."""
 PAUSE_AFTER = 10.0
 """Step from which on the training is paused."""

@@ -84,6 +84,15 @@ async def test_accelerate(gangs: Gangs, workers: int, gpus: int, launcher: tuple
 
 
 @pytest.mark.full
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("workers", "gpus", "launcher"), [(2, 1, ()), (2, 2, TORCHRUN), (4, 2, ())])
+async def test_deepspeed_with_zero(gangs: Gangs, workers: int, gpus: int, launcher: tuple[str, ...]) -> None:
+    """Every process saves its part of the optimizer's state, and gets it back."""
+    last = await gangs.train("DeepSpeed", workers=workers, gpus=gpus, launcher=launcher)
+    assert last.startswith(f"{workers * gpus if launcher else workers} [")
+
+
+@pytest.mark.full
 @pytest.mark.parametrize(("section", "workers"), [("Lightning", 2), ("Hugging Face", 2), ("Keras", 1)])
 async def test_trainers_with_callbacks(gangs: Gangs, section: str, workers: int) -> None:
     assert (await gangs.train(section, workers=workers)).startswith(f"{workers} [")

@@ -21,6 +21,7 @@ import system_packages
 from cluster_tools import ToolsMissingError, cache
 from commands import run, step
 
+SETUPTOOLS = "setuptools==80.9.0"
 REQUIREMENTS = (
     "click==8.5.1",
     "filelock==4.2.11",
@@ -36,7 +37,7 @@ REQUIREMENTS = (
     "pyyaml==6.0.3",
     "regex==2026.11.15",
     "safetensors==0.8.0",
-    "setuptools==80.9.0",
+    SETUPTOOLS,
     "sympy==1.14.0",
     "tokenizers==0.23.3",
     "tqdm==4.70.1",
@@ -52,9 +53,23 @@ WITHOUT_DEPENDENCIES = (
     "transformers==5.23.0",
 )
 """Packages that would bring CUDA, or that require one of these."""
-FURTHER = ("mpi4py==4.1.2", "tensorflow-cpu==2.21.0")
+FURTHER = (
+    "einops==0.8.2",
+    "hjson==3.1.0",
+    "mpi4py==4.1.2",
+    "msgpack==1.2.4",
+    "py-cpuinfo==9.0.0",
+    "pydantic==2.14.3",
+    SETUPTOOLS,
+    "tensorflow-cpu==2.21.0",
+)
 """Packages for `make frameworks` only, in an environment of their own on top of the other one."""
-OPEN_MPI = "openmpi-bin"
+DEEPSPEED = "deepspeed==0.19.8"
+"""Built against the PyTorch of the other environment."""
+DEEPSPEED_BUILD = {"DS_ACCELERATOR": "cpu", "DS_BUILD_OPS": "0", "DS_BUILD_SHM_COMM": "1"}
+"""On processors DeepSpeed loads an extension in C++; if it is not built here, the first job compiles it."""
+SYSTEM_PACKAGES = {"mpirun": "openmpi-bin", "g++": "g++"}
+"""Programs for the further frameworks, and the Debian packages that contain them."""
 CUDA = re.compile(r"lib(cu|nv|nccl)")
 COMPLETE = "complete"
 NO_DEVICE = 100
@@ -88,10 +103,11 @@ def build(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def build_further(environment: Mapping[str, str] = os.environ) -> Path:
-    """Install Open MPI and the further frameworks unless they are, and return the interpreter with all of them."""
+    """Install the further frameworks, Open MPI and a C++ compiler unless they are, and return the interpreter."""
     base = build(environment)
-    if system_packages.find_program("mpirun", environment) is None:
-        system_packages.install([OPEN_MPI], environment)
+    programs = SYSTEM_PACKAGES.items()
+    missing = [package for name, package in programs if system_packages.find_program(name, environment) is None]
+    system_packages.install(missing, environment)
     directory = _further_directory(environment)
     with (directory.parent / "frameworks.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -116,6 +132,8 @@ def _install_further(directory: Path, base: Path) -> None:
     (ours / "frameworks.pth").write_text(f"{theirs}\n")
     pip = (directory / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-cache-dir")
     run(*pip, *FURTHER)
+    built = {**os.environ, **DEEPSPEED_BUILD}
+    run(*pip, "--no-deps", "--no-build-isolation", DEEPSPEED, environment=built)
 
 
 def _install(directory: Path) -> None:
@@ -162,7 +180,7 @@ def _directory(environment: Mapping[str, str]) -> Path:
 
 
 def _further_directory(environment: Mapping[str, str]) -> Path:
-    recipe = repr((_directory(environment), FURTHER))
+    recipe = repr((_directory(environment), FURTHER, DEEPSPEED, DEEPSPEED_BUILD))
     return cache(environment) / f"frameworks-further-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
 
 
