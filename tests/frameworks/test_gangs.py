@@ -69,7 +69,7 @@ async def test_tensorflow(gangs: Gangs, workers: int) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("workers", "gpus"), [(2, 1), (2, 2), (4, 1)])
+@pytest.mark.parametrize(("workers", "gpus"), [(2, 1), (2, 2), (4, 2)])
 async def test_mpi(gangs: Gangs, workers: int, gpus: int) -> None:
     slow = SLOW_TO_SAVE + program("MPI")
     last = await gangs.train("MPI", workers=workers, gpus=gpus, launcher=MPIRUN, to_pause=slow)
@@ -77,10 +77,10 @@ async def test_mpi(gangs: Gangs, workers: int, gpus: int) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("workers", "gpus", "launcher"), [(2, 1, ()), (2, 2, TORCHRUN), (4, 1, ())])
+@pytest.mark.parametrize(("workers", "gpus", "launcher"), [(2, 1, ()), (2, 2, TORCHRUN), (4, 2, ())])
 async def test_accelerate(gangs: Gangs, workers: int, gpus: int, launcher: tuple[str, ...]) -> None:
     last = await gangs.train("Accelerate", workers=workers, gpus=gpus, launcher=launcher)
-    assert last.startswith(f"{workers * gpus} [")
+    assert last.startswith(f"{workers * gpus if launcher else workers} [")
 
 
 @pytest.mark.full
