@@ -8,9 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from browser import PATIENCE_S, heard, running_browser
+from browser import heard, running_browser
 from failures import has_failed
 from lab_bench import Lab
+from patience import PATIENCE_S
 from playwright.sync_api import Browser, BrowserContext
 from pool_process import ServiceProcess
 from server_extension_bench import start_server, stop

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import pytest
-from browser import PATIENCE_S
 from pages_service import PERSON, Service, Windows
+from patience import PATIENCE_S
 from playwright.sync_api import Error, Page, Route, expect
 
 from springtide.hub_extension.web.hub import Server

@@ -10,12 +10,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from c_library import compile_library
+from patience import PATIENCE_S
 from playwright.sync_api import Browser, BrowserContext, BrowserType, ConsoleMessage, expect, sync_playwright
 from system_packages import CHROMIUM, find_browser, find_program
 
 SOURCE = Path(__file__).with_name("no_network_news.c")
-PATIENCE_S = 60
-"""Time in which what a page is expected to show has to appear, in seconds."""
 BROWSER_ARGS = [
     "--no-sandbox",
     "--disable-gpu",

@@ -6,8 +6,8 @@ import contextlib
 import re
 from dataclasses import dataclass
 
-from browser import PATIENCE_S
 from hub_process import HubProcess
+from patience import PATIENCE_S
 from playwright.sync_api import Browser, Error, Locator, Page, ViewportSize, expect
 
 SPAWN_TIMEOUT_MS = 240_000

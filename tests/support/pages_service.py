@@ -11,10 +11,10 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from browser import PATIENCE_S
 from jupyterhub._data import DATA_FILES_PATH
 from jupyterhub.services.auth import HubOAuth
 from new_store import open_store
+from patience import PATIENCE_S
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets

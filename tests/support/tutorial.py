@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from browser import PATIENCE_S
 from browser_people import KERNEL_TIMEOUT_MS, SPAWN_TIMEOUT_MS, Person
 from hub_people import until
+from patience import PATIENCE_S
 from playwright.sync_api import Browser, Locator, Page, expect
 
 PAGE = Path(__file__).parents[2] / "docs/tutorial.md"
