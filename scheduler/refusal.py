@@ -17,3 +17,8 @@ class Refusal(Exception):  # noqa: N818 - an answer to a user, not a program err
         self.message = message
         self.field = field
         self.hint = hint
+
+
+def invalid_field(field: str, message: str, hint: str = "") -> Refusal:
+    """Return the refusal of a request because of one of its fields."""
+    return Refusal(422, "invalid", message, field=field, hint=hint)

@@ -22,7 +22,7 @@ from springtide.scheduler.forecast import GONE, Outlook, Shift
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import Environment, Node, Project, Snapshot, Standing
-from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.store.records import JobRecord
 
 Members = Mapping[str, Sequence[str]]
@@ -140,16 +140,16 @@ def _edited_nodes(
     found = {node.name: node for node in known}
     for name, edit in edits.items():
         if not wording.is_printable(name):
-            raise validation.invalid_field("nodes", f"{wording.given(name)} cannot be a node's name.")
+            raise invalid_field("nodes", f"{wording.given(name)} cannot be a node's name.")
         before = found.get(name)
         if before is not None and before.environment is not Environment.TRAIN:
-            raise validation.invalid_field(
+            raise invalid_field(
                 "nodes", f"The node {wording.given(name)} serves build notebooks.", "Name train nodes."
             )
         if not edit.gpus:
             if before is None:
                 names = ", ".join(sorted(node.name for node in known if node.environment is Environment.TRAIN))
-                raise validation.invalid_field(
+                raise invalid_field(
                     "nodes", f"There is no node {wording.given(name)} to take away.", f"Train nodes: {names}."
                 )
             del found[name]
@@ -161,7 +161,7 @@ def _edited_nodes(
             found[name] = _resized(before, edit, declared)
     total = sum(node.gpus for node in found.values())
     if total > MAX_GPUS:
-        raise validation.invalid_field(
+        raise invalid_field(
             "nodes", f"These nodes have {total} GPUs together; at most {MAX_GPUS} can be imagined."
         )
     return tuple(found.values())
@@ -173,7 +173,7 @@ def _type_of_new(edit: wire.NodeEdit, known: Sequence[Node], declared: DeclaredT
     if edit.gpu_type:
         return declared.of(edit.gpu_type)
     if len(types) > 1:
-        raise validation.invalid_field(
+        raise invalid_field(
             "nodes",
             "A new node has no gpu_type, and the pool has several.",
             f"Types here: {', '.join(sorted(types))}.",

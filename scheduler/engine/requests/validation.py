@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from pathlib import PurePosixPath
 from typing import Any
 
 from springtide.scheduler import wire, wording
-from springtide.scheduler.engine.cores_and_memory.acceptance import nodes_with_enough
 from springtide.scheduler.engine.datasets.access import checked_datasets
 from springtide.scheduler.engine.environments.record import environment_of
 from springtide.scheduler.engine.environments.requirements import checked_requirements
+from springtide.scheduler.engine.per_gpu.acceptance import nodes_with_enough
+from springtide.scheduler.engine.programs.acceptance import check_program, default_name
 from springtide.scheduler.engine.requests import ranges
 from springtide.scheduler.engine.requests.images import declared_contents
 from springtide.scheduler.engine.settings import EngineSettings
@@ -21,13 +21,8 @@ from springtide.scheduler.engine.tags.changes import checked_tags
 from springtide.scheduler.engine.without_gpus.acceptance import check_without_gpus, no_test_run
 from springtide.scheduler.gpu_types import NodesByType, limit_of, quota_of
 from springtide.scheduler.model import PREEMPTIBLE_BELOW, PRIORITIES, WITHIN_NODES, Node, Project
-from springtide.scheduler.refusal import Refusal
+from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.store.records import JobSpec, ProjectRecord
-
-
-def invalid_field(field: str, message: str, hint: str = "") -> Refusal:
-    """Return the refusal of a request because of one of its fields."""
-    return Refusal(422, "invalid", message, field=field, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +49,13 @@ def validate_submission(
     Raises `Refusal` with the field, what was expected and the way out.
     """
     spec = validate_resources(submission, user, project, context, job_id=job_id, now=now)
-    _check_texts(submission, context.settings)
-    _check_files(submission.files, context.settings)
+    check_program(submission, context.settings)
     image = ranges.choose_image(
         submission.image, ranges.lineage(project, context.records), context.settings.images
     )
     return replace(
         spec,
-        name=spec.name or _default_name(submission),
+        name=spec.name or default_name(submission),
         kind=submission.kind,
         argv=tuple(submission.argv),
         env=dict(submission.env),
@@ -185,95 +179,6 @@ def _check_names(wish: wire.Wish) -> None:
             raise invalid_field(field, f"{field} has a name that is empty, too long, or has control characters.")
 
 
-def _check_texts(submission: wire.Submission, settings: EngineSettings) -> None:
-    if submission.key is not None and not (
-        wording.is_printable(submission.key) and 0 < len(submission.key) <= wire.MAX_NAME
-    ):
-        raise invalid_field("key", f"The key is empty, longer than {wire.MAX_NAME} or has control characters.")
-    _count_bytes("source", submission.source.replace("\0", ""))
-    if not submission.argv or not submission.argv[0]:
-        raise invalid_field("argv", "There is no command to run.")
-    size = sum(_count_bytes("argv", word) + 1 for word in submission.argv)
-    if size > settings.max_argv_bytes:
-        raise invalid_field(
-            "argv", f"The command has {size} bytes; at most {settings.max_argv_bytes} are allowed."
-        )
-    if not submission.files and any("{code}" in text for text in (*submission.argv, *submission.env.values())):
-        raise invalid_field(
-            "files", "The command uses {code}, but no files were sent.", "Send the files that it runs."
-        )
-    _check_env(submission.env, settings)
-    cwd = submission.cwd
-    if cwd is not None and (not _count_bytes("cwd", cwd) or not cwd.startswith("/")):
-        raise invalid_field(
-            "cwd",
-            f"The working directory {wording.given(cwd, wording.LONG_GIVEN)} is not an absolute path.",
-            "Give the whole path, from /.",
-        )
-
-
-def _count_bytes(field: str, text: str) -> int:
-    """Return the size of a text. Raises `Refusal` for text that no operating system takes."""
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        raise invalid_field(field, f"{field} has characters that are not text.") from None
-    if "\0" in text:
-        raise invalid_field(field, f"{field} has a NUL character.")
-    return size
-
-
-def _check_env(env: Mapping[str, str], settings: EngineSettings) -> None:
-    for name in env:
-        if not name or "=" in name or not wording.is_printable(name):
-            raise invalid_field("env", f"{wording.given(name)} cannot be the name of an environment variable.")
-    size = sum(_count_bytes("env", name) + _count_bytes("env", value) + 2 for name, value in env.items())
-    if size > settings.max_env_bytes:
-        raise invalid_field(
-            "env",
-            f"The environment has {size} bytes; at most {settings.max_env_bytes} are allowed.",
-            "Send large values as files.",
-        )
-
-
-def _check_files(files: Mapping[str, bytes], settings: EngineSettings) -> None:
-    if len(files) > settings.max_files:
-        raise invalid_field("files", f"{len(files)} files were sent; at most {settings.max_files} are allowed.")
-    total = sum(len(content) for content in files.values())
-    if total > settings.max_files_bytes:
-        raise Refusal(
-            413,
-            "too_large",
-            f"The files have {total} bytes together; at most {settings.max_files_bytes} are allowed.",
-            field="files",
-            hint="Put data on a disk that the job can read, and send code only.",
-        )
-    for name in files:
-        _check_file_name(name)
-    folders = {str(parent) for name in files for parent in PurePosixPath(name).parents}
-    both = folders & files.keys()
-    if both:
-        raise invalid_field("files", f"{wording.given(min(both))} is sent as a file and as a folder.")
-
-
-def _check_file_name(name: str) -> None:
-    parts = name.split("/")
-    if not name or name.startswith("/") or not wording.is_printable(name) or "\\" in name:
-        raise invalid_field(
-            "files",
-            f"{wording.given(name, wording.LONG_GIVEN)} cannot be a file's name.",
-            "Use relative paths with forward slashes.",
-        )
-    if any(part in {"", ".", ".."} for part in parts):
-        raise invalid_field(
-            "files",
-            f"The path {wording.given(name, wording.LONG_GIVEN)} leaves the job's own folder or is not plain.",
-            "Leave out “.” and “..”.",
-        )
-    if any(len(part.encode()) > 255 for part in parts) or len(name.encode()) > 1024:
-        raise invalid_field("files", f"The path {wording.given(name, 60)} is too long.")
-
-
 def _grace(wish: wire.Wish, settings: EngineSettings) -> float | None:
     grace: float | None = _option("grace", wish.grace)
     if grace is not None and grace > settings.max_grace:
@@ -290,13 +195,6 @@ def _test_run(submission: wire.Submission) -> bool:
     if submission.test_run and not submission.gpus:
         raise no_test_run()
     return submission.test_run
-
-
-def _default_name(submission: wire.Submission) -> str:
-    names = [PurePosixPath(word).name for word in submission.argv if not word.startswith("-")]
-    scripts = [name for name in names if name.endswith((".py", ".sh", ".ipynb"))]
-    name = "".join(c for c in (scripts or names or ["job"])[0] if wording.is_printable(c))
-    return name[: wire.MAX_NAME] or "job"
 
 
 # ---------- fit

@@ -1,0 +1,1 @@
+"""What a submission runs: its command, its variables and its files."""
