@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from socket import gethostname
 from typing import Any, Final, get_type_hints
@@ -141,6 +142,7 @@ def _faults(settings: KubernetesSettings) -> Iterator[str]:
             f"image_pull_policy is {wording.given(settings.image_pull_policy)}; expected Always, IfNotPresent "
             "or Never"
         )
+    yield from _faults_of_rdma(settings)
     for node in settings.static_nodes:
         gpus = node.get("gpus")
         if (
@@ -152,6 +154,28 @@ def _faults(settings: KubernetesSettings) -> Iterator[str]:
             yield f"static_nodes has {node}; expected a name and a whole number of gpus"
     if settings.gpu_resources:
         yield from _faults_of_groups(settings)
+
+
+def _faults_of_rdma(settings: KubernetesSettings) -> Iterator[str]:
+    for name, number in settings.rdma_resources.items():
+        if "/" not in name or "*" in name or any(fnmatchcase(name, each) for each in settings.gpu_resources):
+            yield (
+                f"rdma_resources has {wording.given(name)}; expected an extended resource that is none of "
+                "gpu_resources, such as rdma/rdma_shared_device_a"
+            )
+        if number < 1:
+            yield f"rdma_resources has {number} of {wording.given(name)}; expected a number from 1"
+    said = {
+        "a node of static_nodes": any("rdma" in node for node in settings.static_nodes),
+        "one of node_groups": any("rdma" in group for group in settings.node_groups),
+        "rdma_networks": bool(settings.rdma_networks),
+    }
+    about = next((what for what, is_said in said.items() if is_said), None)
+    if about is not None and not settings.rdma_resources:
+        yield (
+            f"{about} is about RDMA, and rdma_resources is empty; expected the extended resources that give "
+            "RDMA to one worker, such as {'rdma/rdma_shared_device_a': 1}"
+        )
 
 
 def _faults_of_groups(settings: KubernetesSettings) -> Iterator[str]:

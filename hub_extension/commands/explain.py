@@ -83,6 +83,7 @@ def variants(job: Job) -> Iterator[tuple[str, Wish]]:
         min_workers=job.min_workers,
         cpus=job.cpus,
         memory=job.memory,
+        rdma=job.rdma,
         priority=job.priority,
         preemptible=job.preemptible,
         time_limit=job.time_limit,

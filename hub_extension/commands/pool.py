@@ -220,7 +220,7 @@ def node_row(node: NodeView) -> tuple[object, ...]:
         len(node.gpus),
         free(node.free),
         f"{state}, simulated" if node.simulated and node.gpu_type != "simulated" else state,
-        "; ".join(filter(None, [node.limits, each_gpu_words(node)])),
+        "; ".join(filter(None, [node.limits, each_gpu_words(node), rdma_words(node)])),
         ", ".join(f"{who} {number}" for who, number in holders(node.gpus).items()),
     )
 
@@ -229,6 +229,13 @@ def each_gpu_words(node: NodeView) -> str:
     """Return what each GPU of a node comes with, empty where that is unknown."""
     found = cores_and_memory(node.cpus_per_gpu, node.memory_per_gpu)
     return f"{found} per GPU" if found else ""
+
+
+def rdma_words(node: NodeView) -> str:
+    """Return how many workers on a node may have RDMA, empty where none may."""
+    if not node.rdma_workers:
+        return ""
+    return "RDMA" if node.rdma_workers == len(node.gpus) else f"RDMA for {count(node.rdma_workers, 'worker')}"
 
 
 def topology_row(node: NodeView) -> tuple[object, ...]:

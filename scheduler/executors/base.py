@@ -52,7 +52,8 @@ class AttemptSpec:
     ``image`` is the container image, None on a single machine. ``sweep`` and ``trial`` are the id of the sweep
     that it is a trial of, and its number there; ``history`` is the content of the file `HISTORY` among ``files``,
     which is another one in every attempt. ``requirements`` are packages to install, on a single machine.
-    ``cpus`` and ``memory``, in bytes, are what each worker asked for, 0 for what the executor gives by itself.
+    ``cpus`` and ``memory``, in bytes, are what each worker asked for, 0 for what the executor gives by itself;
+    with ``rdma`` each has RDMA.
     ``test_run`` says that it only shows whether the program runs. ``datasets`` are those that the program reads.
     """
 
@@ -76,6 +77,7 @@ class AttemptSpec:
     test_run: bool = False
     cpus: float = 0.0
     memory: int = 0
+    rdma: bool = False
     datasets: tuple[Dataset, ...] = ()
 
 

@@ -78,9 +78,9 @@ def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
         return Reason("beyond-quota", about)
     pool = state.pool
     largest = max(pool.sizes(job.gpu_types, job.per_gpu), default=0)
-    about = {"workers": job.min_workers, "gpus": job.gpus, "gpu_types": tuple(job.gpu_types)}
-    if not largest and (largest_per_gpu := _largest_per_gpu(pool, job)) is not None:
-        return Reason("per-gpu-too-large", {**about, **largest_per_gpu})
+    about = {"workers": job.min_workers, "gpus": job.gpus, "gpu_types": tuple(job.gpu_types), "rdma": _rdma(job)}
+    if not largest and (lacking := _lacking_per_gpu(pool, job)) is not None:
+        return replace(lacking, params={**about, **lacking.params})
     if job.gpus > largest:
         return Reason("too-large", {**about, "largest": largest})
     slots = pool.capacity(job.gpus, job.gpu_types, job.per_gpu)
@@ -143,11 +143,17 @@ def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, positi
 
 
 def _suitable(pool: NodePool, job: Job, within: int) -> dict[str, Param]:
-    """How many nodes come with the cores and the memory that the job asks for, unless all do."""
+    """How many nodes come with what the job asks for besides GPUs, unless all do."""
     every = pool.mask_for(job.gpu_types, UNSPECIFIED)
     if within == every:
         return {}
-    return {**_cores_and_memory(job, job.per_gpu), "suitable": within.bit_count(), "nodes": every.bit_count()}
+    suitable: dict[str, Param] = {"suitable": within.bit_count(), "nodes": every.bit_count()}
+    return {**_cores_and_memory(job, job.per_gpu), **suitable, "rdma": _rdma(job)}
+
+
+def _rdma(job: Job) -> int:
+    """1 for a job whose workers need RDMA, else 0."""
+    return int(job.per_gpu.rdma > 0)
 
 
 def _cores_and_memory(job: Job, per_gpu: PerGpu) -> dict[str, Param]:
@@ -155,14 +161,16 @@ def _cores_and_memory(job: Job, per_gpu: PerGpu) -> dict[str, Param]:
     return {"cpus": per_gpu.cpus * job.gpus, "memory": per_gpu.memory * job.gpus}
 
 
-def _largest_per_gpu(pool: NodePool, job: Job) -> dict[str, Param] | None:
-    """What a worker asks for, and what its GPUs come with where that is nearest to it; None without nodes."""
+def _lacking_per_gpu(pool: NodePool, job: Job) -> Reason | None:
+    """What the GPUs of no node come with, RDMA or as many cores and as much memory; None without nodes."""
     nodes = bits(pool.mask_for(job.gpu_types, UNSPECIFIED))
     offered = [pool.node_states[index].node.per_gpu for index in nodes]
-    if not offered:
-        return None
-    most = _cores_and_memory(job, nearest(job.per_gpu, offered))
-    return {**_cores_and_memory(job, job.per_gpu), "most_cpus": most["cpus"], "most_memory": most["memory"]}
+    with_rdma = [each for each in offered if each.holds(PerGpu(rdma=job.per_gpu.rdma))]
+    if not with_rdma:
+        return Reason("no-rdma") if offered else None
+    most = _cores_and_memory(job, nearest(job.per_gpu, with_rdma))
+    asked = _cores_and_memory(job, job.per_gpu)
+    return Reason("per-gpu-too-large", {**asked, "most_cpus": most["cpus"], "most_memory": most["memory"]})
 
 
 def _beyond_share(state: ClusterState, leaf: ProjectNode, need: int) -> dict[str, Param] | None:

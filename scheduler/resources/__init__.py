@@ -1,1 +1,1 @@
-"""CPU cores and memory: how much belongs to a GPU, and how people write it."""
+"""CPU cores, memory and RDMA: how much belongs to a GPU, and how people write it."""

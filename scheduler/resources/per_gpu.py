@@ -1,37 +1,52 @@
-"""The cores and the memory of one GPU."""
+"""The cores, the memory and the RDMA of one GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import floor
 from typing import NamedTuple
 
 ROUNDING = 1.0 + 1e-9
-"""Factor by which cores and memory per GPU may be exceeded, as they are quotients of floating-point numbers."""
+"""Factor by which an amount per GPU may be exceeded, as amounts are quotients of floating-point numbers."""
 
 
 class PerGpu(NamedTuple):
-    """CPU cores and bytes of memory of one GPU: what a node has for each of its GPUs, or what a job asks for.
+    """What a node has for each of its GPUs, or what a job asks for with each: CPU cores, and bytes of memory.
 
-    0 means unknown of a node, and nothing in particular of a job.
+    0 means unknown of a node, and nothing in particular of a job. ``rdma`` is the number of workers with RDMA that
+    comes with one GPU: of a node how many it can have at a time, of a job 1, divided by the number of GPUs. 0 is
+    none.
     """
 
     cpus: float = 0.0
     memory: float = 0.0
+    rdma: float = 0.0
 
     def holds(self, asked: PerGpu) -> bool:
         """Return whether a node whose GPUs come with this has enough for a job; an unknown amount is enough."""
-        return (not self.cpus or asked.cpus <= self.cpus * ROUNDING) and (
-            not self.memory or asked.memory <= self.memory * ROUNDING
+        return (
+            (not self.cpus or asked.cpus <= self.cpus * ROUNDING)
+            and (not self.memory or asked.memory <= self.memory * ROUNDING)
+            and asked.rdma <= self.rdma * ROUNDING
         )
+
+    def rdma_workers(self, gpus: int) -> int:
+        """Return the number of workers with RDMA that ``gpus`` GPUs come with."""
+        return floor(self.rdma * ROUNDING * gpus)
 
 
 UNSPECIFIED = PerGpu()
-"""Of jobs that ask for no cores and no memory, and of nodes of which nothing is known."""
+"""Of jobs that ask for nothing besides GPUs, and of nodes of which nothing is known."""
 
 
-def per_gpu_of(cpus: float, memory: float, gpus: int) -> PerGpu:
-    """Return what one of ``gpus`` GPUs comes with that have so many cores and bytes together."""
-    return PerGpu(cpus / gpus, memory / gpus) if gpus and (cpus or memory) else UNSPECIFIED
+def per_gpu_of(cpus: float, memory: float, gpus: int, rdma: int = 0) -> PerGpu:
+    """Return what one of ``gpus`` GPUs comes with that have so many cores, bytes and workers with RDMA together.
+
+    Each worker has a GPU of its own, so more workers with RDMA than GPUs are as many as GPUs.
+    """
+    if not gpus or not (cpus or memory or rdma):
+        return UNSPECIFIED
+    return PerGpu(cpus / gpus, memory / gpus, min(rdma, gpus) / gpus)
 
 
 def nearest(asked: PerGpu, offered: Iterable[PerGpu]) -> PerGpu:

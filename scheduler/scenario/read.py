@@ -201,9 +201,10 @@ def _seated(
 
 
 def _per_gpu(part: NodePart | JobPart, gpus: int) -> PerGpu:
-    """Return the cores and the memory of one of the GPUs of a node, or of a worker."""
+    """Return what one of the GPUs of a node comes with, or what a worker asks for with each."""
     cpus = 0.0 if part.cpus is None else quantities.cores(part.cpus)
-    return per_gpu_of(cpus, 0 if part.memory is None else quantities.memory(part.memory), gpus)
+    memory = 0 if part.memory is None else quantities.memory(part.memory)
+    return per_gpu_of(cpus, memory, gpus, int(part.rdma))
 
 
 def _job(part: JobPart, min_workers: int, placement: Placement) -> Job:

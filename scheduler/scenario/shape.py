@@ -31,6 +31,7 @@ class NodePart(Part, frozen=True, kw_only=True):
     """A train node. ``islands`` group GPU indices by the fastest link, ``sockets`` by processor.
 
     ``cpus`` and ``memory`` are the cores and the bytes of the node, of which each GPU comes with an equal part.
+    ``rdma`` is the number of workers that may have RDMA there at a time.
     """
 
     name: Name
@@ -42,6 +43,7 @@ class NodePart(Part, frozen=True, kw_only=True):
     available: bool = True
     cpus: Cores | None = None
     memory: Bytes | None = None
+    rdma: Count = 0
 
 
 class ProjectPart(Part, frozen=True, kw_only=True):
@@ -58,7 +60,7 @@ class ProjectPart(Part, frozen=True, kw_only=True):
 class JobPart(Part, frozen=True, kw_only=True):
     """A job. ``placed`` names the node of each worker that runs; ``duration`` is its whole run time.
 
-    ``cpus`` and ``memory`` are what each worker asks for.
+    ``cpus`` and ``memory`` are what each worker asks for; with ``rdma`` each has RDMA.
     """
 
     name: Name
@@ -77,6 +79,7 @@ class JobPart(Part, frozen=True, kw_only=True):
     prefer: Name | None = None
     cpus: Cores | None = None
     memory: Bytes | None = None
+    rdma: bool = False
     rotate: bool = True
     placed: list[Name | None] = []
 

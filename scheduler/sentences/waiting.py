@@ -93,9 +93,15 @@ def _typed(p: Params, noun: str) -> str:
     return f"{types} {noun}" if types else noun
 
 
+def _with_rdma(p: Params) -> str:
+    """Return what stands behind the nodes that a job can run on if its workers need RDMA."""
+    return " with RDMA" if number(p, "rdma") else ""
+
+
 def _too_large(p: Params) -> Sentences:
     need, largest, node = gpus(number(p, "gpus")), number(p, "largest"), _typed(p, "node")
     who = "Each worker" if number(p, "workers") > 1 else "It"
+    node += _with_rdma(p)
     has = f"and the largest {node} has {amount(largest)}" if largest else f"and no {node} can be used now"
     yield state(f"{who} needs {need} on one node, {has}.")
     yield from _full_groups(p)
@@ -106,23 +112,32 @@ def _per_gpu_too_large(p: Params) -> Sentences:
     who = "Each worker" if number(p, "workers") > 1 else "It"
     asked, most = (cores_and_memory(real(p, f"{way}cpus"), real(p, f"{way}memory")) for way in ("", "most_"))
     need = _gpus(p)
-    yield state(f"{who} needs {asked} with {need}, and no node has that for {need}: the nearest has {most}.")
+    node = f"node{_with_rdma(p)}"
+    yield state(f"{who} needs {asked} with {need}, and no {node} has that for {need}: the nearest has {most}.")
     yield change("It can start once there is such a node, or with more GPUs per worker.")
 
 
+def _no_rdma(p: Params) -> Sentences:
+    who = f"Each worker with {_gpus(p)}" if number(p, "workers") > 1 else "It"
+    yield state(
+        f"{who} needs RDMA, and no {_typed(p, 'node')} that can be used now has it for a worker of that size."
+    )
+    yield from _full_groups(p)
+    yield change("It can start once there is such a node, or if it does without RDMA.")
+
+
 def _suitable(p: Params) -> Sentences:
-    """Tell on how many nodes a worker can run that asks for cores or memory, if not on all."""
+    """Tell on how many nodes a worker can run that asks for more than GPUs, if not on all."""
     if "suitable" in p:
-        asked, suitable = cores_and_memory(real(p, "cpus"), real(p, "memory")), number(p, "suitable")
+        amounts, suitable = cores_and_memory(real(p, "cpus"), real(p, "memory")), number(p, "suitable")
+        asked = [*([f"{amounts} for {_gpus(p)}"] if amounts else []), *(["RDMA"] if number(p, "rdma") else [])]
         nodes = count(number(p, "nodes"), _typed(p, "node"))
-        yield state(
-            f"Only {amount(suitable)} of {nodes} {plural(suitable, 'has', 'have')} {asked} for {_gpus(p)}."
-        )
+        yield state(f"Only {amount(suitable)} of {nodes} {plural(suitable, 'has', 'have')} {listed(asked)}.")
 
 
 def _gang_too_large(p: Params) -> Sentences:
     most = number(p, "most")
-    have = f"all {_typed(p, 'node')}s together have room for {amount(most)}"
+    have = f"all {_typed(p, 'node')}s{_with_rdma(p)} together have room for {amount(most)}"
     yield state(f"It needs {_workers(p)}, and {have}.")
     yield from _full_groups(p)
     yield change("It can start once there are more nodes.")
@@ -302,6 +317,7 @@ WAITING: Table = {
     "beyond-quota": _beyond_quota,
     "too-large": _too_large,
     "per-gpu-too-large": _per_gpu_too_large,
+    "no-rdma": _no_rdma,
     "gang-too-large": _gang_too_large,
     "awaits-pause": _awaits,
     "awaits-node": _awaits_node,

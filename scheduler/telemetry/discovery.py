@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.resources.per_gpu import per_gpu_of
 from springtide.scheduler.telemetry import nvml
 from springtide.scheduler.telemetry.machine import GpuCount, Machine, SimulatedMachine, TelemetryError
+from springtide.scheduler.telemetry.network_cards import network_cards
 from springtide.scheduler.telemetry.processor import machine_capacity
 
 MAX_SIMULATED = 4096
@@ -17,16 +19,30 @@ DEFAULT_SIMULATED_TRAIN = 8
 
 
 def discover(
-    simulated: GpuCount | None = None, build_gpus: GpuCount = 0, types: DeclaredTypes | None = None
+    simulated: GpuCount | None = None,
+    build_gpus: GpuCount = 0,
+    types: DeclaredTypes | None = None,
+    *,
+    root: Path = Path("/"),
 ) -> Machine:
     """Return this machine, with ``build_gpus`` of its GPUs for notebooks and the others for jobs.
 
     Each GPU comes with an equal part of the machine's cores and of its memory, a simulated one with no known part.
+    Where the machine, whose files are below ``root``, has a network card with RDMA, all workers may use it.
 
     Its GPUs are ``simulated`` ones if that is given, as a number or as a number for each type; else those that
     NVML finds, else `DEFAULT_SIMULATED_TRAIN` plus ``build_gpus`` simulated ones. Raises `TelemetryError` if there
     are fewer GPUs than ``build_gpus``, or if ``simulated`` is out of range.
     """
+    machine = _found(simulated, build_gpus, types)
+    if network_cards(root):
+        machine.nodes = tuple(
+            replace(node, per_gpu=node.per_gpu._replace(rdma=1.0)) if node.gpus else node for node in machine.nodes
+        )
+    return machine
+
+
+def _found(simulated: GpuCount | None, build_gpus: GpuCount, types: DeclaredTypes | None) -> Machine:
     if simulated is None:
         devices = nvml.devices()
         if devices:

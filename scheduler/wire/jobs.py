@@ -127,6 +127,8 @@ class Job(Answer, frozen=True, kw_only=True):
     """The cores of each worker; None where it asked for none."""
     memory: int | None = None
     """The memory of each worker, in bytes; None where it asked for none."""
+    rdma: bool = False
+    """Whether each worker gets RDMA."""
     gpu_types: list[str] = []
     """The GPU types that it accepts, in its order; empty means all."""
     gpu_type: str = ""

@@ -161,6 +161,15 @@ class Wish(Request, frozen=True, kw_only=True):
             example="rack",
         ),
     ] = None
+    rdma: Annotated[
+        bool,
+        Option(
+            kind=Kind.SWITCH,
+            help="Whether each worker gets RDMA (InfiniBand or RoCE), to exchange data with the others. It runs "
+            "only on nodes that have it.",
+            off="--no-rdma",
+        ),
+    ] = False
     time_limit: Annotated[
         Annotated[float, Meta(gt=0, le=MAX_TIME_LIMIT)] | DurationText | None,
         Option(

@@ -108,6 +108,16 @@ def test_who_drained_a_node_or_a_gpu_is_told_with_the_reason() -> None:
     assert second.startswith("here was drained by admin at 1970-01-12 ")
 
 
+def test_a_node_tells_for_how_many_workers_it_has_rdma() -> None:
+    node = NodeView(
+        name="a", environment="train", gpu_type="h100", available=True, simulated=False, labels={},
+        gpus=[GpuCell(index=index, uuid=f"u{index}") for index in range(8)], cpus_per_gpu=8.0,
+    )  # fmt: skip
+    told = [node_row(replace(node, rdma_workers=workers))[6] for workers in (0, 1, 4, 8)]
+    each = "8 cores per GPU"
+    assert told == [each, f"{each}; RDMA for 1 worker", f"{each}; RDMA for 4 workers", f"{each}; RDMA"]
+
+
 def test_the_topology_of_a_node_is_its_groups_of_gpus_and_its_labels() -> None:
     node = NodeView(
         name="a", environment="train", gpu_type="h100", available=True, simulated=False, labels={"rack": "r1"},

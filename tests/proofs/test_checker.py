@@ -110,6 +110,11 @@ STARTS = {
         Start("a", on("n0", 0, 1), WHY),
         [Promise.GANG],
     ),
+    "on a node without RDMA for it": (
+        with_per_gpu(replace(A, per_gpu=PerGpu(rdma=0.5)), PerGpu(4.0, 1.0, 0.25)),
+        Start("a", on("n0", 0, 1), WHY),
+        [Promise.GANG],
+    ),
     "on a node with too few cores for it": (
         with_per_gpu(replace(A, per_gpu=PerGpu(5.0, 0)), PerGpu(4.0, 1.0)),
         Start("a", on("n0", 0, 1), WHY),

@@ -67,7 +67,7 @@ def test_no_promise_is_broken_with_several_gpu_types(batch, grouped, first_seed,
 
 
 @pytest.mark.parametrize("typed", [False, True])
-def test_no_promise_is_broken_where_jobs_ask_for_cores_and_memory(typed, first_seed, soak):
+def test_no_promise_is_broken_where_jobs_ask_for_cores_memory_and_rdma(typed, first_seed, soak):
     for seed in seeds_of(SHARED, first_seed, soak):
         prove(seed, twice=seed % 3 == 0, typed=typed, shared=True)
 

@@ -73,3 +73,20 @@ def test_workers_within_what_their_gpus_come_with_fit_on_a_node_whatever_their_s
         assert of_node.holds(whole)
     assert not of_node.holds(PerGpu(of_node.cpus * 1.001, 0))
     assert UNSPECIFIED.holds(whole if gpus <= on_node else of_node)
+
+
+@given(st.integers(1, 64), st.integers(0, 2_000), st.lists(st.integers(1, 64), max_size=64))
+def test_workers_with_rdma_that_a_node_holds_never_take_more_devices_than_it_has(
+    on_node: int, devices: int, sizes: list[int]
+) -> None:
+    """Whatever workers are on the GPUs of a node: all that the node may hold for itself fit beside each other."""
+    of_node = per_gpu_of(0, 0, on_node, devices)
+    left = on_node
+    workers = 0
+    for gpus in sizes:
+        if gpus <= left and of_node.holds(per_gpu_of(0, 0, gpus, 1)):
+            left -= gpus
+            workers += 1
+    assert workers <= min(devices, on_node)
+    assert of_node.rdma_workers(on_node) == min(devices, on_node)
+    assert of_node.holds(per_gpu_of(0, 0, on_node, 1)) == (devices > 0)

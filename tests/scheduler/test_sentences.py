@@ -124,7 +124,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "limit-held": [{"at": NAMES, "held": 2, "limit": 2, "gpus": 1}],
     "beyond-quota": [{**TYPED, "at": NAMES, "firm": COUNTS, "quota": COUNTS, "gpus": (1, 8)}],
-    "too-large": [{"gpus": (1, 8), "workers": (1, 2), "largest": COUNTS, "gpu_types": TYPES}],
+    "too-large": [{"gpus": (1, 8), "workers": (1, 2), "largest": COUNTS, "gpu_types": TYPES, "rdma": (0, 1)}],
     "per-gpu-too-large": [
         {
             "workers": (1, 9),
@@ -134,8 +134,10 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
             "memory": (0, 1 << 34),
             "most_cpus": (4.0, 64.0),
             "most_memory": (0, 1 << 33),
+            "rdma": (0, 1),
         }
     ],
+    "no-rdma": [{"workers": (1, 9), "gpus": (1, 8), "gpu_types": TYPES}],
     "gang-too-large": [{"workers": (1, 9), "gpus": (1, 8), "most": COUNTS, "gpu_types": TYPES}],
     "awaits-node": [
         {**AWAITED, "asked": (0, 1, 2), "late": (0, 1), "present": (0, 2)},
@@ -148,7 +150,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "no-room": [
         ROOM,
         {**ROOM, **NAMED},
-        {**ROOM, "cpus": (0.0, 1.0, 2.5), "memory": 1 << 34, "suitable": (1, 2), "nodes": 3},
+        {**ROOM, "cpus": (0.0, 1.0, 2.5), "memory": 1 << 34, "suitable": (1, 2), "nodes": 3, "rdma": (0, 1)},
     ],
     "without-gpus-limit": [
         {"project": NAMES, "running": (1, 4), "most": (1,), "place": (1, 2, 3)},

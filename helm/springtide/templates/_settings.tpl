@@ -13,6 +13,8 @@
   "tolerations" $train.tolerations
   "cpu_per_gpu" $train.cpuPerGpu
   "memory_per_gpu" $train.memoryPerGpu
+  "rdma_resources" $train.rdma.resources
+  "rdma_networks" $train.rdma.networks
   "lost_after" $train.lostAfter
   "bind_directly" $train.bindDirectly
   "run_as" (ternary nil (int $train.runAsUser) .Values.assignedUsers)
@@ -39,6 +41,7 @@
 {{- with .resource }}{{- $_ := set $group "resource" . }}{{- end }}
 {{- with .cpus }}{{- $_ := set $group "cpus" . }}{{- end }}
 {{- with .memory }}{{- $_ := set $group "memory" . }}{{- end }}
+{{- with .rdma }}{{- $_ := set $group "rdma" (int .) }}{{- end }}
 {{- $groups = append $groups $group }}
 {{- end }}
 {{- $_ := set $kubernetes "node_groups" $groups }}

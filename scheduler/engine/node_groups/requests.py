@@ -29,7 +29,9 @@ LATE = 900.0
 """Time after which a node that was asked for is called late, in seconds."""
 OWN_REASONS = frozenset({"awaits-pause", "next", "back-off", "held", "limit-held", "unknown-project"})
 """Codes of reasons that hold whether a node is awaited or not."""
-FULL_REASONS = frozenset({"too-large", "per-gpu-too-large", "gang-too-large", "no-room", "share-used", "too-soon"})
+FULL_REASONS = frozenset(
+    {"too-large", "per-gpu-too-large", "no-rdma", "gang-too-large", "no-room", "share-used", "too-soon"}
+)
 """Codes of reasons that more nodes could end."""
 
 

@@ -1,1 +1,1 @@
-"""Cores and memory that jobs ask for, compared with what comes with GPUs (docs/decisions/0015)."""
+"""What jobs ask for besides GPUs, compared with what comes with these (docs/decisions/0015, 0019)."""

@@ -104,6 +104,7 @@ def _attempt_spec(
         requirements=spec.requirements,
         cpus=spec.cpus,
         memory=spec.memory,
+        rdma=spec.rdma,
         test_run=spec.tests is not None,
         sweep=None if trial is None else trial.sweep,
         trial=None if trial is None else trial.number,

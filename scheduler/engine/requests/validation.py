@@ -101,6 +101,7 @@ def validate_resources(
         gpu_types=tuple(dict.fromkeys(context.types.declared.of(each) for each in wish.gpu_types)),
         require=wish.require,
         prefer=wish.prefer,
+        rdma=wish.rdma,
         rotate=wish.rotate,
         time_limit=_option("time_limit", wish.time_limit),
         grace=_grace(wish, context.settings),
@@ -232,13 +233,14 @@ def _check_fit_on(
     spec: JobSpec, context: ValidationContext, nodes: Sequence[Node], gpu_type: str, *, shown: str
 ) -> None:
     """Raise `Refusal` for a job that GPUs of this type can never hold; ``shown`` is empty for the only type."""
-    of_type = f" {shown} GPUs" if shown else ""
-    nodes = nodes_with_enough(spec, nodes)
+    of_type, with_rdma = f" {shown} GPUs" if shown else "", " with RDMA" if spec.rdma else ""
+    nodes = nodes_with_enough(spec, nodes, of_type)
     largest = max(node.gpus for node in nodes)
     if spec.gpus > largest:
         raise invalid_field(
             "gpus",
-            f"{spec.gpus} GPUs per worker were asked for; the largest train node has {largest}{of_type}.",
+            f"{spec.gpus} GPUs per worker were asked for; the largest train node{with_rdma} has "
+            f"{largest}{of_type}.",
             f"Ask for at most {largest} per worker, and for more workers.",
         )
     worker_slots = sum(node.gpus // spec.gpus for node in nodes)
@@ -246,7 +248,7 @@ def _check_fit_on(
         raise invalid_field(
             "workers" if spec.min_workers == spec.workers else "min_workers",
             f"{wording.workers(spec.min_workers, spec.gpus)} have to run together; the pool has room for "
-            f"{worker_slots}{f' on{of_type}' if of_type else ''}.",
+            f"{worker_slots}{f' on{of_type}' if of_type else ''}{with_rdma}.",
             "Ask for fewer workers or fewer GPUs.",
         )
     _check_domain(spec, nodes)

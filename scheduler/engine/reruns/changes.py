@@ -36,6 +36,7 @@ def options_of(spec: JobSpec) -> dict[str, Any]:
         "gpu_types": list(spec.gpu_types),
         "require": spec.require,
         "prefer": spec.prefer,
+        "rdma": spec.rdma,
         "time_limit": spec.time_limit,
         "retries": spec.retries,
         "grace": spec.grace,

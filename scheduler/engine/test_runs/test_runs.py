@@ -44,6 +44,7 @@ def make_test(job: JobRecord, seconds: float) -> JobSpec:
         memory=int(spec.per_gpu.memory),
         require=None,
         prefer=None,
+        rdma=False,
         fastest=None,
         time_limit=limit,
         retries=0,

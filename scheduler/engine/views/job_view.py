@@ -217,6 +217,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         min_workers=spec.min_workers,
         cpus=spec.cpus or None,
         memory=spec.memory or None,
+        rdma=spec.rdma,
         gpu_types=list(spec.gpu_types),
         gpu_type="" if live is None else context.labels.shown_type(live.gpu_type),
         submitted=spec.submitted,

@@ -179,6 +179,7 @@ def _view(
         limits=node.limits,
         cpus_per_gpu=round(node.per_gpu.cpus, 3),
         memory_per_gpu=int(node.per_gpu.memory),
+        rdma_workers=node.per_gpu.rdma_workers(node.gpus),
         drain=_drain_view(drain),
         free={what: number for what in wire.FREE if (number := free[what])},
         drains_gpus=not node.resource,

@@ -32,6 +32,7 @@ def check_without_gpus(spec: JobSpec, projects: Mapping[str, ProjectRecord], def
         ("gpu_types", ", ".join(spec.gpu_types)),
         ("require", spec.require),
         ("prefer", spec.prefer),
+        ("rdma", "yes" if spec.rdma else ""),
     ):
         if asked:
             raise _refused(

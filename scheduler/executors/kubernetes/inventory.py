@@ -27,7 +27,7 @@ from springtide.scheduler.resources.per_gpu import per_gpu_of
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 SIMULATED_GPUS = "springtide.io/simulated-gpus"
 REPELLING_EFFECTS = ("NoSchedule", "NoExecute")
-STATIC_NODE_KEYS = {"name", "gpus", "gpu_type", "resource", "environment", "labels", "cpus", "memory"}
+STATIC_NODE_KEYS = {"name", "gpus", "gpu_type", "resource", "environment", "labels", "cpus", "memory", "rdma"}
 
 
 class Inventory:
@@ -47,7 +47,7 @@ class Inventory:
         self._unhealthy: dict[str, int] = {}
         self._of_host: dict[str, tuple[str, ...]] = {}
         self._other_use: dict[tuple[str, str], dict[str, int]] = {}
-        self._capacity = HostCapacity()
+        self._capacity = HostCapacity(settings.rdma_resources)
         self._taken_slots: dict[str, frozenset[int]] = {}
         self._set_aside: set[str] = set()
         self._seen = set(self._nodes)
@@ -84,7 +84,7 @@ class Inventory:
         return True
 
     def _update_capacity(self, before: Pod | None, after: Pod | None) -> bool:
-        """Record a pod that is no job's and holds no GPUs; return whether cores and memory per GPU changed."""
+        """Record a pod that is no job's and holds no GPUs; return whether what each GPU comes with changed."""
         names = self._of_host.get((after or before or Pod()).spec.node_name, ())
         former = [self._with_per_gpu(self._nodes[name]) for name in names]
         self._capacity.update_pod(before, after)
@@ -213,12 +213,14 @@ def _static_node(given: Mapping[str, Any], settings: KubernetesSettings) -> Node
         environment = Environment(given.get("environment", "train"))
         labels = {str(level): str(value) for level, value in given.get("labels", {}).items()}
         cpus, memory = quantities.cores(given.get("cpus", 0)), quantities.memory(given.get("memory", 0))
+        rdma = int(given.get("rdma", 0))
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         wrong = wrong or str(error)
     if wrong:
         raise ExecutorError(
             f"static_nodes: {wording.given(dict(given))} is not a node ({wrong}). Expected name and gpus, and "
-            "optionally gpu_type, resource, environment (train or build), labels, cpus and memory."
+            "optionally gpu_type, resource, environment (train or build), labels, cpus, memory and rdma "
+            "(how many workers may have RDMA there)."
         )
     name = pool_names(host, (resource,), settings.gpu_resources)[resource]
     return Node(
@@ -229,7 +231,7 @@ def _static_node(given: Mapping[str, Any], settings: KubernetesSettings) -> Node
         labels,
         devices=_slots(name, gpus, gpu_type),
         resource=resource,
-        per_gpu=per_gpu_of(cpus, memory, gpus),
+        per_gpu=per_gpu_of(cpus, memory, gpus, rdma),
     )
 
 

@@ -24,8 +24,8 @@ class KubernetesSettings:
     ``node_selector`` selects the nodes of the pool by labels; ``environment_label`` is the label that says whether
     a node is for ``train`` or ``build``; the first of ``gpu_type_labels`` that a node has is the model of its
     GPUs, and ``types`` says which type that is; ``topology`` maps labels to levels. ``static_nodes`` (``name``,
-    ``gpus``, and optionally ``gpu_type``, ``resource``, ``environment``, ``labels``, ``cpus``, ``memory``) are
-    used in place of the cluster's nodes where the service may not list them.
+    ``gpus``, and optionally ``gpu_type``, ``resource``, ``environment``, ``labels``, ``cpus``, ``memory``,
+    ``rdma``) are used in place of the cluster's nodes where the service may not list them.
 
     ``run_as`` and ``fs_group`` are user and group of a job's processes; the service runs as the same user, or as
     root. Both are None where the cluster assigns them, as OpenShift does to all pods of a namespace, the service's
@@ -41,8 +41,11 @@ class KubernetesSettings:
 
     ``node_groups`` are groups of nodes that the cluster adds when a pod waits for one (``name``, ``gpu_type``,
     ``gpus``, ``max_nodes``, ``node_selector``, and optionally ``tolerations``, ``resource``, ``cpus``,
-    ``memory``). The pods that wait run ``placeholder_image`` if they are bound after all, have
+    ``memory``, ``rdma``). The pods that wait run ``placeholder_image`` if they are bound after all, have
     ``placeholder_priority_class``, and belong to what the pod of the service, ``service_pod``, belongs to.
+
+    ``rdma_resources`` are the extended resources that give RDMA to one worker, each with the number of devices; a
+    node without one of them has no RDMA. Pods of workers with RDMA ask Multus for the networks ``rdma_networks``.
 
     With ``bind_directly`` the pods of jobs with GPUs name their planned node when they are created; otherwise the
     cluster's scheduler binds them to it.
@@ -86,6 +89,8 @@ class KubernetesSettings:
     agent_token_file: str = ""
     bind_directly: bool = False
     node_groups: tuple[Mapping[str, Any], ...] = ()
+    rdma_resources: Mapping[str, int] = field(default_factory=dict)
+    rdma_networks: str = ""
     placeholder_image: str = "registry.k8s.io/pause:3.10"
     placeholder_priority_class: str | None = None
     service_pod: str = ""

@@ -49,7 +49,8 @@ class JobSpec:
 
     ``seq`` is the sequence number of the job, ``bundle`` the digest of its files, which have
     ``bundle_bytes``. ``time_limit`` and ``grace`` are in seconds; ``grace`` None is the pool's. ``cpus`` are the
-    cores of each worker, ``memory`` its bytes; 0 is what the pool gives to a job that asks for none.
+    cores of each worker, ``memory`` its bytes; 0 is what the pool gives to a job that asks for none. With ``rdma``
+    each worker has RDMA.
     """
 
     id: str
@@ -77,6 +78,7 @@ class JobSpec:
     prefer: str | None = None
     cpus: float = 0.0
     memory: int = 0
+    rdma: bool = False
     rotate: bool = True
     tags: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
@@ -101,8 +103,8 @@ class JobSpec:
 
     @property
     def per_gpu(self) -> PerGpu:
-        """Cores and memory that the job asks for with each GPU; nothing in particular without GPUs."""
-        return per_gpu_of(self.cpus, self.memory, self.gpus)
+        """What the job asks for with each GPU; nothing in particular without GPUs."""
+        return per_gpu_of(self.cpus, self.memory, self.gpus, int(self.rdma))
 
 
 class CountedSteps(NamedTuple):

@@ -22,6 +22,7 @@ LABELS: Final = {
     "cpus": "CPU cores",
     "require": "Topology required",
     "prefer": "Topology preferred",
+    "rdma": "RDMA",
     "grace": "Grace period",
     "env": "Environment",
 }

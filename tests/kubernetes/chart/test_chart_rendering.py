@@ -13,7 +13,9 @@ from chart import CHART, Helm, Template, of_all, of_kind, pods_of, secrets_of, s
 from springtide.hub_extension.cluster.settings import cluster_settings
 from springtide.hub_extension.service.service import Springtide
 from springtide.scheduler.datasets.dataset import Dataset
+from springtide.scheduler.executors.kubernetes.inventory import static_nodes
 from springtide.scheduler.executors.kubernetes.node_groups.groups import cluster_groups
+from springtide.scheduler.resources.per_gpu import PerGpu
 
 EVERYTHING: dict[str, Any] = {
     "imagePullSecrets": ["registry"],
@@ -178,6 +180,19 @@ def test_pods_may_name_their_node_where_the_admin_says_so_and_no_right_changes(t
     assert usual[:2] == (False, True)
     assert direct[:2] == (True, False)
     assert usual[2] == direct[2]
+
+
+def test_what_gives_rdma_reaches_the_service(template: Template) -> None:
+    rdma = {"resources": {"rdma/rdma_shared_device_a": 1}, "networks": "ib0"}
+    group = {"name": "a", "gpuType": "h100", "gpus": 8, "maxNodes": 1, "nodeSelector": {"a": "b"}, "rdma": 4}
+    static = [{"name": "b", "gpus": 4, "cpus": 32, "memory": "64Gi", "rdma": 2}]
+    given = service_settings(template({"train": {"rdma": rdma, "nodeGroups": [group]}}))["kubernetes"]
+    settings = cluster_settings(given, state_dir=Path("/x"), images=("a",))
+    assert (settings.rdma_resources, settings.rdma_networks) == ({"rdma/rdma_shared_device_a": 1}, "ib0")
+    assert cluster_groups(settings)[0].group.node.per_gpu.rdma == 0.5
+    listed = service_settings(template({"train": {"rdma": rdma}, "nodes": {"list": False, "static": static}}))
+    (node,) = static_nodes(cluster_settings(listed["kubernetes"], state_dir=Path("/x"), images=("a",)))
+    assert node.per_gpu == PerGpu(8.0, 16 << 30, 0.5)
 
 
 def test_node_groups_reach_the_service_and_their_pods_come_last(template: Template) -> None:

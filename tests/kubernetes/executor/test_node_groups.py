@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cluster import Cluster
+from cluster_pool import ClusterPool
 from kube_bench import IMAGE, KubeBench, eventually
 from patience import PATIENCE_S
 
-from springtide.scheduler import model, wire
-from springtide.scheduler.engine import Engine, EngineSettings, open_engine
+from springtide.scheduler import wire
 from springtide.scheduler.engine.node_groups import requests
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store import Store
 
 GROUP = {
     "name": "big",
@@ -36,33 +35,13 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "WINDOW", 0.5)
 
 
-class GrowingPool:
-    """An engine on a cluster whose only nodes are those that a test adds."""
+class GrowingPool(ClusterPool):
+    """An engine on a cluster with a node group; nodes come when a test adds them."""
 
     def __init__(self, cluster: Cluster, namespace: str, path: Path, **options: Any) -> None:
-        self.bench = KubeBench(
-            cluster, namespace, path / "state", **{"node_groups": (GROUP,), "placeholder_image": IMAGE, **options}
+        super().__init__(
+            cluster, namespace, path, **{"node_groups": (GROUP,), "placeholder_image": IMAGE, **options}
         )
-        self._store_path = path / "store"
-        self._store_path.mkdir(exist_ok=True)
-        self.engine: Engine
-        self._store: Store
-
-    async def start(self, **project: Any) -> None:
-        self.bench.executor = self.bench.make()
-        self.bench.state.mkdir(exist_ok=True)
-        self._store = Store.open(f"sqlite:///{self._store_path}/springtide.sqlite", self._store_path)
-        settings = EngineSettings(policy=model.Settings(grace=2.0))
-        projects = {"vision": {"quota": 8, **project}}
-        self.engine = await open_engine(self._store, self.bench.executor, settings, projects=projects)
-
-    async def stop(self) -> None:
-        await self.engine.stop()
-        self._store.close()
-
-    async def submit(self, **fields: Any) -> str:
-        job = await self.engine.submit(wire.Submission(argv=["train"], **fields), "susan", "vision")
-        return job.id
 
     def placeholders(self) -> list[dict[str, Any]]:
         pods = self.bench.pods()
@@ -72,19 +51,6 @@ class GrowingPool:
         """Wait until so many pods wait for nodes; return them."""
         await eventually(lambda: len(self.placeholders()) == number, f"{number} pods wait for nodes", PATIENCE_S)
         return self.placeholders()
-
-    async def state(self, job: str, state: str) -> wire.Job:
-        async with asyncio.timeout(PATIENCE_S):
-            while (view := await self.engine.job(job)).state != state:
-                await asyncio.sleep(0.05)
-        return view
-
-    async def reason(self, job: str, holds: Callable[[str], bool]) -> str:
-        """Wait until the sentence of why the job waits is as expected; return it."""
-        async with asyncio.timeout(PATIENCE_S):
-            while (view := await self.engine.job(job)).reason is None or not holds(view.reason.text):
-                await asyncio.sleep(0.05)
-        return view.reason.text
 
     def join(self, number: int = 1, **labels: str) -> list[str]:
         """Let nodes of the group join, as an autoscaler does."""

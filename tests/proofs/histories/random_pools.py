@@ -65,10 +65,12 @@ def of_types(nodes: tuple[Node, ...], rng: random.Random) -> tuple[Node, ...]:
     return tuple(replace(node, gpu_type=types[at % len(types)]) for at, node in enumerate(twice))
 
 
-def with_cores_and_memory(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """The nodes, every third of which has fewer cores for each GPU and every fourth less memory."""
+def with_shares(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    """The nodes; some have fewer cores, less memory, or RDMA for fewer workers or none, for each GPU."""
     return tuple(
-        replace(node, per_gpu=PerGpu(8.0 if at % 3 else 4.0, 64.0 if at % 4 else 16.0))
+        replace(
+            node, per_gpu=PerGpu(8.0 if at % 3 else 4.0, 64.0 if at % 4 else 16.0, (1.0, 0.5, 0.0, 0.5)[at % 4])
+        )
         for at, node in enumerate(nodes)
     )
 
@@ -111,7 +113,7 @@ def some_world(
     if grouped:
         nodes = in_groups(nodes, rng)
     if shared:
-        nodes = with_cores_and_memory(nodes)
+        nodes = with_shares(nodes)
     projects = some_projects(rng, sum(node.gpus for node in nodes))
     if typed:
         projects = with_tables(projects, nodes, rng)

@@ -188,7 +188,7 @@ class World:
             require=self._required((b // 512) % 16),
             time_limit=600.0 * (1 + b % 7) if b % 3 == 0 else None,
             gpu_types=gpu_types or self._accepted(a // 64),
-            per_gpu=self._asked(a // 16 + b // 32),
+            per_gpu=self._asked(a // 16 + b // 32, 1 / gpus if b % 5 == 0 else 0.0),
         )
         self.tell(JobChanged(job))
 
@@ -200,13 +200,12 @@ class World:
         first = number // 4 % len(types)
         return types[first:] + types[:first] if number % 4 == 1 else (types[first],)
 
-    def _asked(self, number: int) -> PerGpu:
-        """What comes with GPUs of some nodes only for a third of the jobs of a pool that knows what nodes have."""
+    def _asked(self, number: int, rdma: float) -> PerGpu:
+        """What comes with GPUs of some nodes only for a part of the jobs of a pool that knows what nodes have."""
         if all(node.per_gpu == UNSPECIFIED for node in self.nodes):
             return UNSPECIFIED
-        return (PerGpu(6.0, 8.0), PerGpu(2.0, 60.0), PerGpu(6.0, 60.0), PerGpu(4.0, 16.0), *[UNSPECIFIED] * 5)[
-            number % 9
-        ]
+        asked = (PerGpu(6.0, 8.0), PerGpu(2.0, 60.0), PerGpu(6.0, 60.0), PerGpu(4.0, 16.0), *[UNSPECIFIED] * 5)
+        return asked[number % 9]._replace(rdma=rdma)
 
     def _required(self, of_16: int) -> str | None:
         """A rack for one job in sixteen, and an island or a socket for four where nodes have sockets."""

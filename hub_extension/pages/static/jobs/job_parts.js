@@ -81,6 +81,7 @@ export function drawFacts(job, now) {
     ...(job.gpu_types?.length ? [["GPU types", job.gpu_types.map(clean).join(", ")]] : []),
     ...(job.cpus ? [["CPU cores per worker", String(job.cpus)]] : []),
     ...(job.memory ? [["Memory per worker", binarySize(job.memory)]] : []),
+    ...(job.rdma ? [["RDMA", "for each worker"]] : []),
     ["Kind", clean(job.kind)],
     ["Project", clean(job.project)],
     ["User", clean(job.user)],

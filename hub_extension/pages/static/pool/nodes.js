@@ -4,7 +4,7 @@ import { h } from "../visuals/base/dom.js";
 import { simulatedMark, when } from "../visuals/base/glyphs.js";
 import { meanUse, percentWords } from "../visuals/base/gpu_use.js";
 import { awayWord } from "../visuals/charts/pool_bar.js";
-import { binarySize, clean, freeWords } from "../visuals/base/words.js";
+import { binarySize, clean, count, freeWords } from "../visuals/base/words.js";
 
 const HEADS = ["node", "serves", "type", "GPUs", "held", "used", "free", "takes new", "labels"];
 
@@ -40,7 +40,7 @@ function drawNode(node, readings, drains, now) {
     percentWords(meanUse(holding.map(({ uuid }) => readings.get(uuid)))),
     h("span", { key: "free", class: "st-one-line" }, freeWords(node.free)),
     takesWords(node, now),
-    [h("span", { key: "labels" }, labels || "–"), node.limits && h("div", { key: "limits", class: "st-muted" }, `Limits of a job: ${clean(node.limits)}`), eachGpuWords(node) && h("div", { key: "each-gpu", class: "st-muted", "data-testid": "node-each-gpu" }, eachGpuWords(node))],
+    [h("span", { key: "labels" }, labels || "–"), node.limits && h("div", { key: "limits", class: "st-muted" }, `Limits of a job: ${clean(node.limits)}`), eachGpuWords(node) && h("div", { key: "each-gpu", class: "st-muted", "data-testid": "node-each-gpu" }, eachGpuWords(node)), rdmaWords(node) && h("div", { key: "rdma", class: "st-muted", "data-testid": "node-rdma" }, rdmaWords(node))],
   ];
   return h(
     "tr",
@@ -57,6 +57,11 @@ function cell(head, content) {
 function eachGpuWords({ cpus_per_gpu: cores, memory_per_gpu: memory }) {
   const parts = [cores && `${cores} ${cores === 1 ? "core" : "cores"}`, memory && `${binarySize(memory)} of memory`].filter(Boolean);
   return parts.length > 0 && `Each GPU comes with ${parts.join(" and ")}`;
+}
+
+/** How many workers on a node may have RDMA: `RDMA for 4 workers`, `RDMA` for as many as it has GPUs; empty without. */
+function rdmaWords({ rdma_workers: workers, gpus }) {
+  return workers > 0 && (workers === gpus.length ? "RDMA" : `RDMA for ${count(workers, "worker")}`);
 }
 
 function takesWords(node, now) {

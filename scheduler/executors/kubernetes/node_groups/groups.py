@@ -16,11 +16,11 @@ from springtide.scheduler.resources import quantities
 from springtide.scheduler.resources.per_gpu import per_gpu_of
 
 REQUIRED = {"name", "gpu_type", "gpus", "max_nodes", "node_selector"}
-OPTIONAL = {"tolerations", "resource", "cpus", "memory"}
+OPTIONAL = {"tolerations", "resource", "cpus", "memory", "rdma"}
 EXPECTED = (
     "Expected name (at most 40 small letters, digits and dashes), gpu_type, gpus (of one node, from 1), max_nodes "
     "(from 1) and node_selector (at least one label of its nodes), and optionally tolerations, resource (one "
-    "name), cpus and memory (of one node)."
+    "name), cpus and memory (of one node) and rdma (how many workers may have RDMA on one)."
 )
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", re.ASCII)
@@ -83,6 +83,7 @@ def _group(given: Mapping[str, Any], settings: KubernetesSettings) -> ClusterGro
         "tolerations": not isinstance(given.get("tolerations", []), list | tuple)
         or not all(isinstance(each, Mapping) for each in given.get("tolerations", [])),
         "resource": not isinstance(resource, str) or ANY in resource,
+        "rdma": "rdma" in given and not _is_count(given["rdma"]),
     }
     bad = next((key for key, is_bad in faults.items() if is_bad), None)
     try:
@@ -101,7 +102,7 @@ def _group(given: Mapping[str, Any], settings: KubernetesSettings) -> ClusterGro
         settings.types.of(given["gpu_type"]),
         labels={level: labels[label] for label, level in settings.topology.items() if label in labels},
         resource=resource,
-        per_gpu=per_gpu_of(cpus, memory, given["gpus"]),
+        per_gpu=per_gpu_of(cpus, memory, given["gpus"], given.get("rdma", 0)),
         group=name,
     )
     tolerations = tuple(dict(each) for each in given.get("tolerations", ()))

@@ -1,11 +1,13 @@
-"""The cores and the memory of the cluster's nodes that come with their GPUs; pure.
+"""What the cluster's nodes have besides GPUs, as a part that comes with each GPU; pure.
 
 Each GPU comes with an equal part of what pods that hold no GPUs and are not jobs, such as those of DaemonSets,
-leave of its node. Parts are whole steps, so that a small pod changes nothing.
+leave of its node: of its cores, of its memory and of its devices for RDMA. Parts of cores and memory are whole
+steps, so that a small pod changes nothing.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from kubernetes.utils.quantity import parse_quantity
@@ -13,49 +15,50 @@ from kubernetes.utils.quantity import parse_quantity
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
+CPU, MEMORY = "cpu", "memory"
 CORES_STEP = 100
 """Step of the cores of one GPU, in thousandths."""
 MEMORY_STEP = 256 << 20
 """Step of the memory of one GPU, in bytes."""
 
-Amounts = tuple[int, int]
-"""Thousandths of cores, and bytes."""
-NOTHING: Amounts = (0, 0)
-
 
 class HostCapacity:
-    """What the nodes of the cluster have, and what pods other than jobs request there."""
+    """What the nodes of the cluster have, and what pods other than jobs request there.
 
-    def __init__(self) -> None:
-        self._whole: dict[str, Amounts] = {}
-        self._others: dict[str, Amounts] = {}
+    ``rdma`` are the resources that give RDMA to one worker, each with the number of its devices.
+    """
+
+    def __init__(self, rdma: Mapping[str, int]) -> None:
+        self._rdma = rdma
+        self._whole: dict[str, Counter[str]] = {}
+        self._others: dict[str, Counter[str]] = {}
 
     def update_node(self, host: str, allocatable: Mapping[str, str | float]) -> None:
         """Record what a node offers to pods; nothing where it has left the cluster."""
-        self._whole[host] = _amounts(allocatable)
+        self._whole[host] = self._amounts(allocatable)
 
     def update_pod(self, before: Pod | None, after: Pod | None) -> None:
         """Record the present state of a pod that is neither a job's nor holds GPUs."""
-        for sign, pod in ((-1, before), (1, after)):
+        for pod, change in ((before, Counter[str].subtract), (after, Counter[str].update)):
             if pod is not None and not pod.ended:
-                cpus, memory = self._others.get(pod.spec.node_name, NOTHING)
-                more = _requests(pod)
-                self._others[pod.spec.node_name] = (cpus + sign * more[0], memory + sign * more[1])
+                others = self._others.setdefault(pod.spec.node_name, Counter())
+                for container in pod.spec.containers:
+                    change(others, self._amounts(container.resources.requests))
 
     def per_gpu(self, host: str, gpus: int) -> PerGpu:
         """Return what each of the ``gpus`` GPUs of a node comes with, at least one step of what is known."""
-        whole, others = self._whole.get(host, NOTHING), self._others.get(host, NOTHING)
-        if not gpus or whole == NOTHING:
+        whole, others = self._whole.get(host), self._others.get(host, Counter[str]())
+        if not gpus or whole is None:
             return UNSPECIFIED
-        cpus = max(1, (whole[0] - others[0]) // gpus // CORES_STEP) * CORES_STEP / 1000 if whole[0] else 0.0
-        memory = max(1, (whole[1] - others[1]) // gpus // MEMORY_STEP) * MEMORY_STEP if whole[1] else 0
-        return PerGpu(cpus, memory)
+        left = whole.copy()
+        left.subtract(others)
+        cpus = max(1, left[CPU] // gpus // CORES_STEP) * CORES_STEP / 1000 if whole[CPU] else 0.0
+        memory = max(1, left[MEMORY] // gpus // MEMORY_STEP) * MEMORY_STEP if whole[MEMORY] else 0
+        workers = min((left[name] // each for name, each in self._rdma.items()), default=0)
+        return PerGpu(cpus, memory, max(0, min(workers, gpus)) / gpus)
 
-
-def _requests(pod: Pod) -> Amounts:
-    parts = [_amounts(container.resources.requests) for container in pod.spec.containers]
-    return sum(cpus for cpus, _ in parts), sum(memory for _, memory in parts)
-
-
-def _amounts(given: Mapping[str, str | float]) -> Amounts:
-    return round(1000 * parse_quantity(given.get("cpu", 0))), int(parse_quantity(given.get("memory", 0)))
+    def _amounts(self, given: Mapping[str, str | float]) -> Counter[str]:
+        """Return thousandths of cores, bytes of memory, and numbers of devices for RDMA."""
+        devices = {name: int(parse_quantity(given.get(name, 0))) for name in self._rdma}
+        cpus, memory = (parse_quantity(given.get(name, 0)) for name in (CPU, MEMORY))
+        return Counter({CPU: round(1000 * cpus), MEMORY: int(memory), **devices})

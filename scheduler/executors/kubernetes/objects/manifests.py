@@ -97,6 +97,7 @@ def digest(spec: AttemptSpec, image: str, home: str | None) -> str:
         *(spec.argv, spec.env, spec.cwd, spec.placement, spec.workers, spec.grace, image, home),
         *spec.datasets,
         *((spec.cpus, spec.memory) if spec.cpus or spec.memory else ()),
+        *(("rdma",) if spec.rdma else ()),
     )
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()[:16]
 
@@ -192,6 +193,9 @@ def pod(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Objec
                 names.GRACE: f"{record.spec.grace:g}",
                 names.SAFE_TO_EVICT: "false",
                 names.DO_NOT_DISRUPT: "true",
+                **(
+                    {names.NETWORKS: settings.rdma_networks} if record.spec.rdma and settings.rdma_networks else {}
+                ),
             },
             "finalizers": [names.RECORDED],
         },
@@ -276,7 +280,7 @@ def _container(record: LaunchRecord, index: int, settings: KubernetesSettings) -
 def _resources(record: LaunchRecord, index: int, settings: KubernetesSettings) -> Object:
     """Return what a worker requests: what the job asked for, else the settings' part for each GPU.
 
-    That part is at most what the GPUs come with on their node, so that the other GPUs stay usable.
+    The settings' part is at most what the GPUs come with on their node, so that the other GPUs stay usable.
     """
     spec, gpus = record.spec, len(record.spec.placement[index].gpus)
     per_gpu = record.per_gpu[index] if record.per_gpu else UNSPECIFIED
@@ -285,6 +289,10 @@ def _resources(record: LaunchRecord, index: int, settings: KubernetesSettings) -
     if gpus:
         resource = record.resources[index] if record.resources else settings.gpu_resources[0]
         requests[resource] = limits[resource] = str(gpus)
+    if spec.rdma:
+        devices = {name: str(number) for name, number in settings.rdma_resources.items()}
+        requests |= devices
+        limits |= devices
     milli = round(spec.cpus * 1000) or _default(settings.cpu_per_gpu, per_gpu.cpus, gpus, 1000)
     if milli:
         requests["cpu"] = f"{milli}m"

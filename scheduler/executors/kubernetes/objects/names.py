@@ -24,6 +24,8 @@ SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 """Annotation that says whether the cluster autoscaler may end a pod to remove its node."""
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 """Annotation that keeps Karpenter from removing the node of a pod."""
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+"""Annotation by which a pod asks Multus for further networks."""
 RECORDED = "springtide.io/recorded"
 """Finalizer that keeps a pod until its end is recorded in the store."""
 
