@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
+from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 PREEMPTIBLE_BELOW = 100
@@ -77,13 +78,14 @@ class Surplus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU as the node reports it. ``index`` counts from 0 within its node."""
+    """One GPU as the node reports it. ``index`` counts from 0 within its node; ``cards`` are near it."""
 
     uuid: str
     index: int
     name: str = ""
     memory_mib: int = 0
     simulated: bool = False
+    cards: NearestCards | None = None
 
 
 WITHIN_NODES = ("island", "socket")
@@ -94,13 +96,12 @@ WITHIN_NODES = ("island", "socket")
 class Node:
     """A machine with GPUs, or the part of one that serves an environment.
 
-    ``labels`` name the topology domains of the node (``{"rack": "r1", "zone": "a"}``). ``islands`` groups GPU
-    indices by the fastest link between them; empty means that all are alike. ``sockets`` groups them by processor
-    socket; empty means one, or unknown. ``available`` is false while the node is lost or drained: running attempts
-    may continue there, new ones do not start. ``devices`` may be empty where only counts matter (scenarios);
-    otherwise it has ``gpus`` entries. ``taken`` are indices of GPUs that are used outside the pool or drained.
-    ``limits`` tells users what a job may use besides GPUs, and what enforces it. ``resource`` is the extended
-    resource of its GPUs, and ``group`` its node group, empty outside of clusters. Each GPU comes with ``per_gpu``.
+    ``labels`` name its topology domains (``{"rack": "r1"}``). ``islands`` groups GPU indices by the fastest link
+    between them; empty means that all are alike. ``sockets`` groups them by processor socket; empty means one, or
+    unknown. ``available`` is false while the node is lost or drained: no attempt starts there, running ones may
+    continue. ``devices`` has ``gpus`` entries, or none where only counts matter (scenarios). ``taken`` are indices
+    of GPUs used outside the pool, or drained. ``limits`` tells users what limits a job there. On clusters
+    ``resource`` is the extended resource of its GPUs, ``group`` its node group. Each GPU comes with ``per_gpu``.
     """
 
     name: str
@@ -182,18 +183,17 @@ class Job:
     """A job as the policy sees it: the request, and the state.
 
     ``gpu_types`` are those that the job accepts, in its order of preference; empty means all, in the pool's order.
-    All workers of a job are on GPUs of one type. ``require`` and ``prefer`` name a topology level (a
-    label of the nodes, or ``"island"``, ``"socket"`` or ``"node"``) that has to, or should, hold the whole gang.
-    ``rotate`` false excludes a pause in favour of an equal job that has had less service. ``time_limit`` is the
-    longest total run time of the job, in seconds. ``expected`` is an estimate of its total run time for forecasts,
-    in seconds. ``fastest`` is the fastest known spread of similar jobs at submission, None if unknown.
-    ``per_gpu`` is what it asks for with each GPU.
+    All workers of a job are on GPUs of one type. ``require`` and ``prefer`` name a topology level (a label of the
+    nodes, or ``"island"``, ``"socket"`` or ``"node"``) that has to, or should, hold the whole gang. ``per_gpu`` is
+    what it asks for with each GPU. ``rotate`` false excludes a pause in favour of an equal job that has had less
+    service. ``time_limit`` is its longest total run time in seconds, ``expected`` an estimate of it for forecasts.
+    ``fastest`` is the fastest known spread of similar jobs at submission, if any.
 
     ``placement`` is held while running or pausing. ``reserved`` is a placement that was set aside for the job,
     which starts there as soon as those GPUs are free. ``started`` is when the live attempt started, ``saved`` when
     the job last wrote a checkpoint, ``served`` the GPU-seconds of its ended attempts, ``not_before`` the earliest
-    time of the next start (back-off after a failure). ``sweep_served`` are those of
-    the other trials of its sweep when it last waited: they count as its own for order and rotation only.
+    time of the next start (back-off after a failure). ``sweep_served`` are those of the other trials of its sweep
+    when it last waited: they count as its own for order and rotation only.
     """
 
     id: str

@@ -14,6 +14,7 @@ from springtide.scheduler.client import Client
 from springtide.scheduler.wire import (
     AWAY,
     DRAINED,
+    CardsView,
     GpuCell,
     MeEdit,
     NodeGroupView,
@@ -36,7 +37,7 @@ PROJECT_HEADER = (
     "ITS JOBS",
 )
 GROUPS_HEADER = ("NODE GROUP", "TYPE", "GPUS PER NODE", "NODES", "ASKED FOR", "AT MOST", "SINCE", "ERROR")
-TOPOLOGY_HEADER = ("NODE", "FOR", "TYPE", "GPUS", "LINKED BY NVLINK", "ON A SOCKET", "LABELS")
+TOPOLOGY_HEADER = ("NODE", "FOR", "TYPE", "GPUS", "LINKED BY NVLINK", "ON A SOCKET", "NETWORK CARDS", "LABELS")
 BAR = 40
 NO_DEFAULT = "A job that names no project is for your only one, or for that of your latest job."
 GpuCommand = TypeVar("GpuCommand", bound=Callable[..., Any])
@@ -242,7 +243,13 @@ def topology_row(node: NodeView) -> tuple[object, ...]:
     """Return one line of the topology's table: groups of GPUs with bars between, ``-`` where none is known."""
     labels = ", ".join(f"{level} {domain}" for level, domain in sorted(node.labels.items()))
     groups = (" | ".join(map(ranges, of)) or "-" for of in (node.islands, node.sockets))
-    return (node.name, node.environment, node.gpu_type, len(node.gpus), *groups, labels or "-")
+    cards = " | ".join(map(cards_words, node.cards)) or "-"
+    return (node.name, node.environment, node.gpu_type, len(node.gpus), *groups, cards, labels or "-")
+
+
+def cards_words(cards: CardsView) -> str:
+    """Return which GPUs network cards are nearest to, and by what: ``0-1: mlx5_0,mlx5_1 (switch)``."""
+    return f"{ranges(cards.gpus)}: {','.join(cards.names)} ({cards.within})"
 
 
 def ranges(indices: Sequence[int]) -> str:

@@ -28,23 +28,24 @@ def discover(
     """Return this machine, with ``build_gpus`` of its GPUs for notebooks and the others for jobs.
 
     Each GPU comes with an equal part of the machine's cores and of its memory, a simulated one with no known part.
-    Where the machine, whose files are below ``root``, has a network card with RDMA, all workers may use it.
+    Where the machine, whose files are below ``root``, has a network card with RDMA that
+    processes can open, all workers may use it.
 
     Its GPUs are ``simulated`` ones if that is given, as a number or as a number for each type; else those that
     NVML finds, else `DEFAULT_SIMULATED_TRAIN` plus ``build_gpus`` simulated ones. Raises `TelemetryError` if there
     are fewer GPUs than ``build_gpus``, or if ``simulated`` is out of range.
     """
-    machine = _found(simulated, build_gpus, types)
-    if network_cards(root):
+    machine = _found(simulated, build_gpus, types, root)
+    if any(card.usable for card in network_cards(root)):
         machine.nodes = tuple(
             replace(node, per_gpu=node.per_gpu._replace(rdma=1.0)) if node.gpus else node for node in machine.nodes
         )
     return machine
 
 
-def _found(simulated: GpuCount | None, build_gpus: GpuCount, types: DeclaredTypes | None) -> Machine:
+def _found(simulated: GpuCount | None, build_gpus: GpuCount, types: DeclaredTypes | None, root: Path) -> Machine:
     if simulated is None:
-        devices = nvml.devices()
+        devices = nvml.devices(root)
         if devices:
             return _with_per_gpu(nvml.NvmlMachine(devices, build_gpus, types))
         simulated = (

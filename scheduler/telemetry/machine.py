@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.model import Environment, Gpu, Node
+from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.telemetry.processor import Use, used_below
 from springtide.scheduler.telemetry.sample import Computing, GpuSample
 from springtide.scheduler.wording import given
@@ -34,7 +35,7 @@ class Device:
     """A GPU as the driver describes it.
 
     ``linked`` are the devices that it has the fastest link to, as indexes of the driver's list. ``socket`` is the
-    number of its processor socket (NUMA node), None if that is unknown.
+    number of its processor socket (NUMA node), None if that is unknown. ``cards`` are the nearest network cards.
     """
 
     uuid: str
@@ -42,6 +43,7 @@ class Device:
     memory_mib: int
     linked: frozenset[int] = frozenset()
     socket: int | None = None
+    cards: NearestCards | None = None
 
 
 class Machine(ABC):
@@ -240,7 +242,7 @@ def _node(
         islands=islands(on_node),
         sockets=sockets(on_node),
         devices=tuple(
-            Gpu(device.uuid, slot, device.name, device.memory_mib, simulated)
+            Gpu(device.uuid, slot, device.name, device.memory_mib, simulated, device.cards)
             for slot, device in enumerate(on_node)
         ),
     )

@@ -5,30 +5,48 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from springtide.scheduler.resources.network_cards import PciPlace
+
 ACTIVE = "ACTIVE"
 """State of a port that has a link."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkCard:
-    """A card whose link is up and that processes can open. ``name`` is the kernel's, such as ``mlx5_0``."""
+    """A card whose link is up. ``name`` is the kernel's, such as ``mlx5_0``.
+
+    ``usable`` says that processes here can open it. In a container the kernel shows the cards of the machine also
+    where their device files are not handed in.
+    """
 
     name: str
+    place: PciPlace
+    usable: bool
 
 
 def network_cards(root: Path = Path("/")) -> list[NetworkCard]:
-    """Return the cards that have an active port and a device file for processes, by name.
+    """Return the cards that have an active port, by name, without the virtual functions of others.
 
-    In a container the kernel shows the cards of the machine also where their device files are not handed in.
+    ``root`` is the root of the file system.
     """
     classes, device_files = root / "sys/class", root / "dev/infiniband"
-    can_open = {
+    usable = {
         _text(entry / "ibdev")
         for entry in (classes / "infiniband_verbs").glob("uverbs*")
         if (device_files / entry.name).exists()
     }
-    found = sorted((classes / "infiniband").glob("*"))
-    return [NetworkCard(card.name) for card in found if card.name in can_open and _is_active(card)]
+    return [
+        NetworkCard(card.name, pci_place(card / "device"), card.name in usable)
+        for card in sorted((classes / "infiniband").glob("*"))
+        if _is_active(card) and not (card / "device/physfn").exists()
+    ]
+
+
+def pci_place(device: Path) -> PciPlace:
+    """Return where a device is by its directory below ``/sys``, which may be a link; nothing is known of none."""
+    path = device.resolve().parts if device.exists() else ()
+    socket = _text(device / "numa_node")
+    return PciPlace(path, int(socket) if socket.isdigit() else None)
 
 
 def _is_active(card: Path) -> bool:

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from springtide.scheduler.gpu_models import DeclaredTypes
+from springtide.scheduler.resources.network_cards import PciPlace, nearest_cards
 from springtide.scheduler.telemetry.driver import pynvml, start, text
 from springtide.scheduler.telemetry.machine import Device, GpuCount, Machine, divide
+from springtide.scheduler.telemetry.network_cards import network_cards, pci_place
 from springtide.scheduler.telemetry.nvml_reader import NvmlReader
 from springtide.scheduler.telemetry.sample import Computing, GpuSample
 
-PCI_DEVICES = Path("/sys/bus/pci/devices")
-"""Directory in which the kernel describes each PCI device.
+PCI_DEVICES = "sys/bus/pci/devices"
+"""Directory below the root in which the kernel describes each PCI device.
 
 NVML's own answer would be about the GPU's memory, which is a NUMA node of its own on some machines.
 """
@@ -47,27 +49,30 @@ def _linked(handles: Sequence[Any], index: int) -> frozenset[int]:
     return frozenset(linked)
 
 
-def socket_of(bus_id: str, pci_devices: Path = PCI_DEVICES) -> int | None:
-    """Return the NUMA node of the device with this NVML bus id, None if the kernel does not know it."""
+def place_of(bus_id: str, root: Path = Path("/")) -> PciPlace:
+    """Return where the device with this NVML bus id is, as far as the kernel below ``root`` knows it."""
     domain, _, rest = bus_id.lower().partition(":")
-    with suppress(OSError, ValueError):
-        node = int((pci_devices / f"{int(domain, 16):04x}:{rest}" / "numa_node").read_text())
-        return node if node >= 0 else None
-    return None
+    with suppress(ValueError):
+        return pci_place(root / PCI_DEVICES / f"{int(domain, 16):04x}:{rest}")
+    return PciPlace()
 
 
-def _socket(handle: Any) -> int | None:
+def _place(handle: Any, root: Path) -> PciPlace:
     with suppress(pynvml.NVMLError):
-        return socket_of(text(pynvml.nvmlDeviceGetPciInfo(handle).busId))
-    return None
+        return place_of(text(pynvml.nvmlDeviceGetPciInfo(handle).busId), root)
+    return PciPlace()
 
 
-def devices() -> list[Device]:
-    """Return all GPUs in the driver's order, MIG devices instead of partitioned GPUs; none without driver."""
+def devices(root: Path = Path("/")) -> list[Device]:
+    """Return all GPUs in the driver's order, MIG devices instead of partitioned GPUs; none without driver.
+
+    The kernel is asked below ``root`` where they are, and which network cards are near.
+    """
     if not start():
         return []
     whole = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-    sliced = [(each, _socket(handle)) for handle in whole for each in _slices(handle)]
+    cards = [(card.name, card.place) for card in network_cards(root)]
+    sliced = [(each, place) for handle in whole for place in [_place(handle, root)] for each in _slices(handle)]
     handles = [handle for handle, _ in sliced]
     return [
         Device(
@@ -75,9 +80,10 @@ def devices() -> list[Device]:
             name=text(pynvml.nvmlDeviceGetName(handle)),
             memory_mib=pynvml.nvmlDeviceGetMemoryInfo(handle).total >> 20,
             linked=_linked(handles, index),
-            socket=socket,
+            socket=place.socket,
+            cards=nearest_cards(place, cards),
         )
-        for index, (handle, socket) in enumerate(sliced)
+        for index, (handle, place) in enumerate(sliced)
     ]
 
 

@@ -76,6 +76,17 @@ IDLE, DRAINED, AWAY = FREE = ("idle", "drained", "lost or cordoned")
 """What GPUs are that nothing holds: ``idle`` where something may start, else as their node is."""
 
 
+class CardsView(Answer, frozen=True, kw_only=True):
+    """Network cards with RDMA, and the ``gpus`` of a node, by index, that they are nearest to.
+
+    ``within`` is what they have in common with these: a PCIe ``switch``, or the processor ``socket``.
+    """
+
+    names: list[str]
+    gpus: list[int]
+    within: str
+
+
 class NodeView(Answer, frozen=True, kw_only=True):
     """A node and its GPUs, in order. ``available`` is false for a node that is drained or lost.
 
@@ -105,6 +116,8 @@ class NodeView(Answer, frozen=True, kw_only=True):
     """Indices of its GPUs by the fastest link between them, NVLink; empty where all are alike or it is unknown."""
     sockets: list[list[int]] = []
     """Indices of its GPUs by processor socket; empty where all are on one or it is unknown."""
+    cards: list[CardsView] = []
+    """The network cards nearest to its GPUs; empty where there are none, or nothing is known of them."""
 
 
 class TypeNumbers(Answer, frozen=True, kw_only=True):

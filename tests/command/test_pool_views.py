@@ -20,6 +20,7 @@ from springtide.hub_extension.commands.pool import (
     topology_row,
 )
 from springtide.scheduler.wire import (
+    CardsView,
     DrainView,
     GpuCell,
     Holder,
@@ -123,9 +124,15 @@ def test_the_topology_of_a_node_is_its_groups_of_gpus_and_its_labels() -> None:
         name="a", environment="train", gpu_type="h100", available=True, simulated=False, labels={"rack": "r1"},
         gpus=[GpuCell(index=index, uuid=f"u{index}") for index in range(8)],
         islands=[[0, 1, 2, 3], [4, 5], [6], [7]], sockets=[[0, 2, 3, 6], [1, 4, 5, 7]],
+        cards=[
+            CardsView(names=["mlx5_0"], gpus=[0, 1], within="switch"),
+            CardsView(names=["mlx5_0", "mlx5_1"], gpus=[3], within="socket"),
+        ],
     )  # fmt: skip
-    assert topology_row(node)[3:] == (8, "0-3 | 4-5 | 6 | 7", "0,2-3,6 | 1,4-5,7", "rack r1")
-    assert topology_row(replace(node, labels={}, islands=[], sockets=[]))[4:] == ("-", "-", "-")
+    cards = "0-1: mlx5_0 (switch) | 3: mlx5_0,mlx5_1 (socket)"
+    assert topology_row(node)[3:] == (8, "0-3 | 4-5 | 6 | 7", "0,2-3,6 | 1,4-5,7", cards, "rack r1")
+    bare = replace(node, labels={}, islands=[], sockets=[], cards=[])
+    assert topology_row(bare)[4:] == ("-", "-", "-", "-")
 
 
 def test_several_gpu_types_have_a_line_each_and_one_type_has_none() -> None:

@@ -14,10 +14,11 @@ from local_bench import LocalBench
 from springtide.scheduler.executors.base import ExitKind, InventoryChanged
 from springtide.scheduler.gpu_models import DeclarationError, DeclaredTypes, type_name
 from springtide.scheduler.model import Environment
+from springtide.scheduler.resources.network_cards import PciPlace
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED
 from springtide.scheduler.telemetry import Computing, GpuSample, Machine, TelemetryError, count_gpus, discover
 from springtide.scheduler.telemetry.machine import Device, divide, islands, sockets
-from springtide.scheduler.telemetry.nvml import socket_of
+from springtide.scheduler.telemetry.nvml import place_of
 
 
 class Shared(Machine):
@@ -84,12 +85,12 @@ def test_gpus_are_grouped_by_the_socket_they_are_attached_to() -> None:
     ("told", "socket"), [("0\n", 0), ("1\n", 1), ("-1\n", None), ("", None), ("none\n", None)]
 )
 def test_the_kernel_tells_the_socket_of_a_gpu_if_it_knows(tmp_path: Path, told: str, socket: int | None) -> None:
-    device = tmp_path / "000f:c1:00.0"
-    device.mkdir()
+    device = tmp_path / "sys/bus/pci/devices/000f:c1:00.0"
+    device.mkdir(parents=True)
     (device / "numa_node").write_text(told)
-    assert socket_of("0000000F:C1:00.0", tmp_path) == socket
-    assert socket_of("00000000:C1:00.0", tmp_path) is None
-    assert socket_of("", tmp_path) is None
+    assert place_of("0000000F:C1:00.0", tmp_path).socket == socket
+    assert place_of("00000000:C1:00.0", tmp_path) == PciPlace()
+    assert place_of("", tmp_path) == PciPlace()
 
 
 def test_each_gpu_type_gets_its_node() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from pages_service import PERSON, Service, Windows
 from playwright.sync_api import Page, expect
 from sysfs_cards import add_card
 
+from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.telemetry import discover
 
 
@@ -16,7 +18,12 @@ from springtide.scheduler.telemetry import discover
 def with_card(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     root = tmp_path_factory.mktemp("root")
     add_card(root, "mlx5_0", 0)
-    service = Service(tmp_path_factory.mktemp("rdma"), discover(11, 3, root=root))
+    machine = discover(11, 3, root=root)
+    build, train = machine.nodes
+    near = {0: NearestCards("switch", ("mlx5_0",)), 1: NearestCards("switch", ("mlx5_0",))}
+    devices = tuple(replace(gpu, cards=near.get(gpu.index)) for gpu in train.devices)
+    machine.nodes = (build, replace(train, devices=devices))
+    service = Service(tmp_path_factory.mktemp("rdma"), machine)
     service.start()
     yield service
     service.stop()
@@ -37,6 +44,10 @@ def test_a_job_with_rdma_runs_and_is_shown_with_it_as_is_the_node(windows: Windo
     pool = visit(windows, with_card, "pool")
     row = pool.get_by_test_id("node-row").filter(has_text="train")
     expect(row.get_by_test_id("node-rdma")).to_have_text("RDMA")
+    expect(row.get_by_test_id("node-cards")).to_have_text(
+        "Nearest network cards: mlx5_0 to GPUs 0, 1 (same PCIe switch)"
+    )
+    expect(pool.get_by_test_id("node-row").filter(has_text="build").get_by_test_id("node-cards")).to_have_count(0)
     with_card.end_jobs()
 
 

@@ -11,6 +11,7 @@ from springtide.scheduler.engine.state.borrowing import Borrowing, Bound
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.model import Node
+from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.store.records import DrainRecord, GpuDrainRecord, JobRecord
 
 GpuKey = tuple[str, int]
@@ -185,6 +186,7 @@ def _view(
         drains_gpus=not node.resource,
         islands=list(map(list, node.islands)),
         sockets=list(map(list, node.sockets)),
+        cards=_cards(node),
         gpus=[
             wire.GpuCell(
                 index=index,
@@ -196,3 +198,14 @@ def _view(
             for index in range(node.gpus)
         ],
     )
+
+
+def _cards(node: Node) -> list[wire.CardsView]:
+    """Return the network cards near the GPUs of a node, with the GPUs that have the same ones together."""
+    near: dict[NearestCards, list[int]] = {}
+    for gpu in node.devices:
+        if gpu.cards is not None:
+            near.setdefault(gpu.cards, []).append(gpu.index)
+    return [
+        wire.CardsView(names=list(cards.names), gpus=gpus, within=cards.within) for cards, gpus in near.items()
+    ]

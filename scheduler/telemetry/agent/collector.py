@@ -9,11 +9,21 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
+from springtide.scheduler.resources.network_cards import SOCKET, SWITCH, NearestCards
 from springtide.scheduler.telemetry import nvml
 from springtide.scheduler.telemetry.agent.pod_resources import PodDevices, PodResourcesError
-from springtide.scheduler.telemetry.agent.report import NodeReport, PodGpus, Reading, ReportedGpu, XidEvent
+from springtide.scheduler.telemetry.agent.report import (
+    MOST_CARDS,
+    NodeReport,
+    PodGpus,
+    Reading,
+    ReportedCards,
+    ReportedGpu,
+    XidEvent,
+)
 from springtide.scheduler.telemetry.driver import pynvml
 from springtide.scheduler.telemetry.machine import Device
 from springtide.scheduler.telemetry.nvml_reader import NvmlReader
@@ -51,10 +61,13 @@ class _Xid:
 class Collector:
     """Reads the GPUs of this machine, and asks the kubelet whose they are. ``clock`` is monotonic.
 
-    `report` may be called from several threads.
+    ``root`` is the root of the file system. `report` may be called from several threads.
     """
 
-    def __init__(self, kubelet: Kubelet, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, kubelet: Kubelet, clock: Callable[[], float] = time.monotonic, root: Path = Path("/")
+    ) -> None:
+        self._root = root
         self._kubelet = kubelet
         self._clock = clock
         self._agent = secrets.token_hex(8)
@@ -95,7 +108,7 @@ class Collector:
         if self._listed_at is not None and self._devices and now - self._listed_at < LOOK_FOR_GPUS:
             return
         try:
-            found = nvml.devices()
+            found = nvml.devices(self._root)
         except pynvml.NVMLError as error:
             logger.warning("The GPUs cannot be listed: %s", error)
             return
@@ -134,9 +147,14 @@ class Collector:
             linked=tuple(sorted(device.linked)),
             socket=device.socket,
             resource=resources.get(device.uuid, ""),
+            cards=None if device.cards is None else _reported(device.cards),
             reading=Reading.of(sample),
             xids=tuple(XidEvent(each.seq, each.xid) for each in self._xids if each.gpu == device.uuid),
         )
+
+
+def _reported(cards: NearestCards) -> ReportedCards:
+    return ReportedCards(SWITCH if cards.within == SWITCH else SOCKET, cards.names[:MOST_CARDS])
 
 
 def _gpu_of(device_id: str) -> str:

@@ -5,7 +5,7 @@ The service takes a report for hostile input: `decode` accepts nothing that is o
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -13,6 +13,8 @@ from springtide.scheduler.telemetry.sample import GpuSample
 
 MOST_GPUS: Final = 256
 """Maximum number of GPUs and MIG devices of one node."""
+MOST_CARDS: Final = 64
+"""Maximum number of network cards near one GPU."""
 MOST_PODS: Final = 1024
 """Maximum number of pods with GPUs on one node."""
 MOST_BYTES: Final = 1 << 20
@@ -21,6 +23,7 @@ MOST_BYTES: Final = 1 << 20
 GpuId = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9:/_.-]{0,95}$")]
 ObjectName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")]
 ResourceName = Annotated[str, msgspec.Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9./_-]{0,253})?$")]
+CardName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
 PlainText = Annotated[str, msgspec.Meta(pattern=r"^[ -~]{0,200}$")]
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Rate = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
@@ -66,12 +69,20 @@ class Reading(msgspec.Struct, frozen=True, omit_defaults=True):
         return GpuSample(uuid, new_xids=new_xids, **fields)
 
 
+class ReportedCards(msgspec.Struct, frozen=True):
+    """The network cards nearest to a GPU, and what they have in common with it, as in `NearestCards`."""
+
+    within: Literal["switch", "socket"]
+    names: Annotated[tuple[CardName, ...], msgspec.Meta(min_length=1, max_length=MOST_CARDS)]
+
+
 class ReportedGpu(msgspec.Struct, frozen=True, omit_defaults=True):
     """A GPU or MIG device of the node.
 
     ``linked`` are the GPUs that it has the fastest link to, as indexes of the report's list; ``socket`` is the
     number of its processor socket (NUMA node). ``resource`` is the extended resource under which the node offers
-    it, empty if the kubelet does not tell. ``xids`` are its Xid errors of the last minute.
+    it, empty if the kubelet does not tell. ``cards`` are the network cards nearest to it. ``xids`` are its Xid
+    errors of the last minute.
     """
 
     uuid: GpuId
@@ -82,6 +93,7 @@ class ReportedGpu(msgspec.Struct, frozen=True, omit_defaults=True):
     resource: ResourceName = ""
     reading: Reading = Reading()
     xids: Annotated[tuple[XidEvent, ...], msgspec.Meta(max_length=1000)] = ()
+    cards: ReportedCards | None = None
 
 
 class PodGpus(msgspec.Struct, frozen=True):

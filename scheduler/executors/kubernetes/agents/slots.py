@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from springtide.scheduler.model import Gpu, Node
+from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.telemetry.agent.report import ReportedGpu
 from springtide.scheduler.telemetry.machine import Device, islands, sockets
 
@@ -69,7 +70,7 @@ def described(node: Node, slots: Mapping[int, str], gpus: Sequence[ReportedGpu])
     if not reported:
         return node
     devices = tuple(
-        Gpu(gpu.uuid, slot.index, gpu.name or slot.name, gpu.memory_mib)
+        Gpu(gpu.uuid, slot.index, gpu.name or slot.name, gpu.memory_mib, cards=_nearest(gpu))
         if (gpu := reported.get(slot.index))
         else slot
         for slot in node.devices
@@ -89,3 +90,7 @@ def described(node: Node, slots: Mapping[int, str], gpus: Sequence[ReportedGpu])
     ]
     found = sockets(all_slots)
     return replace(node, devices=devices, islands=islands(all_slots), sockets=found if len(found) > 1 else ())
+
+
+def _nearest(gpu: ReportedGpu) -> NearestCards | None:
+    return None if gpu.cards is None else NearestCards(gpu.cards.within, gpu.cards.names)
