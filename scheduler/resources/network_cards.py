@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import takewhile
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-SWITCH, SOCKET = "switch", "socket"
+Within: TypeAlias = Literal["switch", "socket"]
+SWITCH: Final = "switch"
+SOCKET: Final = "socket"
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 
@@ -31,7 +33,7 @@ class PciPlace(NamedTuple):
 class NearestCards(NamedTuple):
     """The names of the network cards nearest to a GPU, and what they share with it: `SWITCH` or `SOCKET`."""
 
-    within: str
+    within: Within
     names: tuple[str, ...]
 
 

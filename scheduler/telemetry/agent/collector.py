@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from springtide.scheduler.resources.network_cards import SOCKET, SWITCH, NearestCards
+from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.telemetry import nvml
 from springtide.scheduler.telemetry.agent.pod_resources import PodDevices, PodResourcesError
 from springtide.scheduler.telemetry.agent.report import (
@@ -154,7 +154,7 @@ class Collector:
 
 
 def _reported(cards: NearestCards) -> ReportedCards:
-    return ReportedCards(SWITCH if cards.within == SWITCH else SOCKET, cards.names[:MOST_CARDS])
+    return ReportedCards(cards.within, cards.names[:MOST_CARDS])
 
 
 def _gpu_of(device_id: str) -> str:

@@ -5,10 +5,11 @@ The service takes a report for hostile input: `decode` accepts nothing that is o
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 
+from springtide.scheduler.resources.network_cards import Within
 from springtide.scheduler.telemetry.sample import GpuSample
 
 MOST_GPUS: Final = 256
@@ -72,7 +73,7 @@ class Reading(msgspec.Struct, frozen=True, omit_defaults=True):
 class ReportedCards(msgspec.Struct, frozen=True):
     """The network cards nearest to a GPU, and what they have in common with it, as in `NearestCards`."""
 
-    within: Literal["switch", "socket"]
+    within: Within
     names: Annotated[tuple[CardName, ...], msgspec.Meta(min_length=1, max_length=MOST_CARDS)]
 
 
