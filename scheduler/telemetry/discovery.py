@@ -28,8 +28,8 @@ def discover(
     """Return this machine, with ``build_gpus`` of its GPUs for notebooks and the others for jobs.
 
     Each GPU comes with an equal part of the machine's cores and of its memory, a simulated one with no known part.
-    Where the machine, whose files are below ``root``, has a network card with RDMA that
-    processes can open, all workers may use it.
+    Where the machine, whose files are below ``root``, has a network card with RDMA that processes can open, all
+    workers may use it.
 
     Its GPUs are ``simulated`` ones if that is given, as a number or as a number for each type; else those that
     NVML finds, else `DEFAULT_SIMULATED_TRAIN` plus ``build_gpus`` simulated ones. Raises `TelemetryError` if there

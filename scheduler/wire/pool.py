@@ -107,7 +107,7 @@ class NodeView(Answer, frozen=True, kw_only=True):
     memory_per_gpu: int = 0
     """The memory that each GPU comes with, in bytes; 0 where it is unknown."""
     rdma_workers: int = 0
-    """How many workers on it may have RDMA at a time, each with an equal part of its GPUs; 0 without RDMA."""
+    """How many workers of jobs may have RDMA there at a time, each with an equal part of its GPUs; 0 elsewhere."""
     drain: DrainView | None = None
     free: dict[str, int] = {}
     drains_gpus: bool = False

@@ -10,7 +10,7 @@ from springtide.scheduler import wire
 from springtide.scheduler.engine.state.borrowing import Borrowing, Bound
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
-from springtide.scheduler.model import Node
+from springtide.scheduler.model import Environment, Node
 from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.store.records import DrainRecord, GpuDrainRecord, JobRecord
 
@@ -180,7 +180,7 @@ def _view(
         limits=node.limits,
         cpus_per_gpu=round(node.per_gpu.cpus, 3),
         memory_per_gpu=int(node.per_gpu.memory),
-        rdma_workers=node.per_gpu.rdma_workers(node.gpus),
+        rdma_workers=node.per_gpu.rdma_workers(node.gpus) if node.environment is Environment.TRAIN else 0,
         drain=_drain_view(drain),
         free={what: number for what in wire.FREE if (number := free[what])},
         drains_gpus=not node.resource,
