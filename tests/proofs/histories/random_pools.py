@@ -65,7 +65,7 @@ def of_types(nodes: tuple[Node, ...], rng: random.Random) -> tuple[Node, ...]:
     return tuple(replace(node, gpu_type=types[at % len(types)]) for at, node in enumerate(twice))
 
 
-def with_shares(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+def with_amounts_per_gpu(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     """The nodes; some have fewer cores, less memory, or RDMA for fewer workers or none, for each GPU."""
     return tuple(
         replace(
@@ -113,7 +113,7 @@ def some_world(
     if grouped:
         nodes = in_groups(nodes, rng)
     if shared:
-        nodes = with_shares(nodes)
+        nodes = with_amounts_per_gpu(nodes)
     projects = some_projects(rng, sum(node.gpus for node in nodes))
     if typed:
         projects = with_tables(projects, nodes, rng)
