@@ -142,7 +142,7 @@ def test_a_silent_node_is_lost_and_comes_back(cluster: Cluster, nodes: list[str]
     until(lambda: nodes[0] not in cluster.ready_nodes(), "the node is lost")
     assert nodes[1] in cluster.ready_nodes()
     cluster.return_node(nodes[0])
-    assert nodes[0] in cluster.ready_nodes()
+    until(lambda: set(nodes) <= cluster.ready_nodes(), "both nodes are ready")
 
 
 def test_paused_nodes_start_no_pods(cluster: Cluster, pods: Pods, nodes: list[str]) -> None:

@@ -260,7 +260,10 @@ class Cluster:
         until(lambda: name not in self.ready_nodes(), f"{name} is lost")
 
     def return_node(self, name: str) -> None:
-        """Resume the heartbeat of a node, and wait until the node is ready."""
+        """Resume the heartbeat of a node, and wait until the node is ready.
+
+        A node that returns while the cluster still taints it as lost can be without pods for a moment after that.
+        """
         self.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {FAKE_LABEL: "true"}}})
         until(lambda: name in self.ready_nodes(), f"{name} is ready again")
 
