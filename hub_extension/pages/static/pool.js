@@ -6,6 +6,7 @@ import { drawHolders } from "./pool/holders.js";
 import { drawNodeGroups } from "./pool/node_groups.js";
 import { drawNodes } from "./pool/nodes.js";
 import { drawQueue } from "./pool/queue.js";
+import { drawTopology } from "./pool/topology.js";
 import { attempted, call, calmly, followEvents, inOrder, jobPath, oncePerFrame, site } from "./site.js";
 import { h, patch } from "./visuals/base/dom.js";
 import { meanUse, percentWords, readingsOf } from "./visuals/base/gpu_use.js";
@@ -111,7 +112,7 @@ function draw() {
     section("gpus", "GPUs", drawUsed(pool, shown.usage), h("div", { key: "bar", draw: (node) => renderPoolBar(node, { pool, usage: shown.usage }, { open }) })),
     section("tide", "Tide", drawSpans(), history && h("div", { key: "chart", draw: (node) => renderTideChart(node, { history, colours }) })),
     section("holders", "Who holds what", drawHolders(pool, readingsOf(shown.usage), colours)),
-    section("nodes", "Nodes", drawNodes(pool.nodes, readingsOf(shown.usage), drains, clockNow()), drawNodeGroups(pool.node_groups, clockNow())),
+    section("nodes", "Nodes", drawNodes(pool.nodes, readingsOf(shown.usage), drains, clockNow()), drawNodeGroups(pool.node_groups, clockNow()), drawTopology(pool.nodes)),
   );
 }
 

@@ -40,7 +40,7 @@ function drawNode(node, readings, drains, now) {
     percentWords(meanUse(holding.map(({ uuid }) => readings.get(uuid)))),
     h("span", { key: "free", class: "st-one-line" }, freeWords(node.free)),
     takesWords(node, now),
-    [h("span", { key: "labels" }, labels || "–"), node.limits && h("div", { key: "limits", class: "st-muted" }, `Limits of a job: ${clean(node.limits)}`), eachGpuWords(node) && h("div", { key: "each-gpu", class: "st-muted", "data-testid": "node-each-gpu" }, eachGpuWords(node)), rdmaWords(node) && h("div", { key: "rdma", class: "st-muted", "data-testid": "node-rdma" }, rdmaWords(node)), node.cards?.length > 0 && h("div", { key: "cards", class: "st-muted", "data-testid": "node-cards" }, cardsWords(node.cards))],
+    [h("span", { key: "labels" }, labels || "–"), node.limits && h("div", { key: "limits", class: "st-muted" }, `Limits of a job: ${clean(node.limits)}`), eachGpuWords(node) && h("div", { key: "each-gpu", class: "st-muted", "data-testid": "node-each-gpu" }, eachGpuWords(node)), rdmaWords(node) && h("div", { key: "rdma", class: "st-muted", "data-testid": "node-rdma" }, rdmaWords(node))],
   ];
   return h(
     "tr",
@@ -62,12 +62,6 @@ function eachGpuWords({ cpus_per_gpu: cores, memory_per_gpu: memory }) {
 /** How many workers on a node may have RDMA: `RDMA for 4 workers`, `RDMA` for as many as it has GPUs; empty without. */
 function rdmaWords({ rdma_workers: workers, gpus }) {
   return workers > 0 && (workers === gpus.length ? "RDMA" : `RDMA for ${count(workers, "worker")}`);
-}
-
-/** Which GPUs network cards are nearest to: `Nearest network cards: mlx5_0 to GPUs 0, 1 (same PCIe switch)`. */
-function cardsWords(cards) {
-  const near = cards.map(({ names, gpus, within }) => `${names.map(clean).join(", ")} to ${gpus.length === 1 ? "GPU" : "GPUs"} ${gpus.join(", ")} (same ${within === "switch" ? "PCIe switch" : "socket"})`);
-  return `Nearest network cards: ${near.join("; ")}`;
 }
 
 function takesWords(node, now) {
