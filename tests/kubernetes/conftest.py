@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from cluster import Cluster, ClusterError, tools, until
+from control_plane import ONE_THREAD
 from real_node import NodeNetwork, RealNode
 
 HERE = Path(__file__).parent
@@ -41,7 +42,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
     directory = tmp_path_factory.mktemp("cluster")
     kubeconfig = os.environ.get("KUBECONFIG")
     with (
-        Cluster.attach(directory, Path(kubeconfig)) if kubeconfig else Cluster.start(directory, tools()) as cluster
+        Cluster.attach(directory, Path(kubeconfig))
+        if kubeconfig
+        else Cluster.start(directory, tools(), go=ONE_THREAD) as cluster
     ):
         request.config.stash[_CLUSTER] = cluster
         yield cluster

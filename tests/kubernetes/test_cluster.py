@@ -187,14 +187,14 @@ def test_a_service_account_may_do_what_its_role_says_and_no_more(
             limited.items(f"/api/v1/namespaces/{namespace}/secrets")
 
 
-def test_a_namespace_goes_with_its_pods_and_nodes(cluster: Cluster) -> None:
+def test_a_namespace_is_left_without_pods_and_nodes(cluster: Cluster) -> None:
     with cluster.namespace() as name:
         [node] = cluster.add_fake_nodes(1, labels={POOL_LABEL: name}, prefix=name)
         pods = Pods(cluster, name)
         pods.create("held", node, finalizers=[FINALIZER])
         pods.becomes("held", "Running")
     assert cluster.nodes_of(name) == []
-    until(lambda: not cluster.exists(f"/api/v1/namespaces/{name}"), "the namespace is gone")
+    until(lambda: not cluster.items(f"/api/v1/namespaces/{name}/pods"), "its pods are gone")
 
 
 def test_helm_talks_to_it(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
@@ -220,6 +220,7 @@ def test_a_cluster_that_is_there_is_used_but_not_harmed(cluster: Cluster, tmp_pa
         with theirs.namespace({"springtide.io/project": "theirs"}) as name:
             found = theirs.request("GET", f"/api/v1/namespaces/{name}")
             assert found["metadata"]["labels"]["springtide.io/project"] == "theirs"
+        until(lambda: not cluster.exists(f"/api/v1/namespaces/{name}"), "the namespace is gone")
         for fault in (lambda: theirs.frozen().__enter__(), theirs.stop_api, lambda: theirs.add_fake_nodes(1)):
             with pytest.raises(RuntimeError, match="unset KUBECONFIG"):
                 fault()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 import httpx
@@ -53,12 +53,20 @@ class Cluster:
         self._client.timeout = PATIENCE_S
 
     @classmethod
-    def start(cls, directory: Path, programs: Path, *, node_grace_s: int = NODE_GRACE_S) -> Self:
+    def start(
+        cls,
+        directory: Path,
+        programs: Path,
+        *,
+        node_grace_s: int = NODE_GRACE_S,
+        go: Mapping[str, str] = MappingProxyType({}),
+    ) -> Self:
         """Start a local cluster whose files and logs are in ``directory``.
 
-        A node without a heartbeat for ``node_grace_s`` seconds counts as lost.
+        A node without a heartbeat for ``node_grace_s`` seconds counts as lost; ``go`` are environment variables for
+        the runtime of Go, such as GOMAXPROCS.
         """
-        plane = ControlPlane(directory, programs, secrets.token_hex(16), node_grace_s)
+        plane = ControlPlane(directory, programs, secrets.token_hex(16), node_grace_s, go)
         plane.start()
         try:
             cluster = cls(directory, plane.kubeconfig, plane)
@@ -160,7 +168,11 @@ class Cluster:
 
     @contextlib.contextmanager
     def namespace(self, labels: Mapping[str, str] | None = None) -> Iterator[str]:
-        """Yield a new namespace; at the end delete it, its pods (with or without finalizers) and its nodes."""
+        """Yield a new namespace; at the end delete its pods (with or without finalizers) and its nodes.
+
+        An existing cluster gets rid of the namespace too. A local one, which ends soon, keeps it: controllers take more
+        processor time to delete a namespace than most tests take.
+        """
         name = f"test-{secrets.token_hex(4)}"
         self.request("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": dict(labels or {})}})
         try:
@@ -174,7 +186,8 @@ class Cluster:
         self._undo_faults()
         self.remove_nodes(self.nodes_of(name))
         pods = f"/api/v1/namespaces/{name}/pods"
-        self.request("DELETE", f"/api/v1/namespaces/{name}")
+        if self._plane is None:
+            self.request("DELETE", f"/api/v1/namespaces/{name}")
         self.request("DELETE", pods, gracePeriodSeconds="0")
         for pod in self.items(pods):
             if pod["metadata"].get("finalizers"):

@@ -28,7 +28,9 @@ START_TIMEOUT_S = 180.0
 _TAIL_CHARACTERS = 3000
 _POLL_S = 0.1
 NODE_GRACE_S = 12
-_GOGC = "400"  # more memory, less processor time: these programs share the processor with the tested code
+GOGC = "400"  # more memory, less processor time: these programs share the processor with the tested code
+ONE_THREAD = {"GOMAXPROCS": "1"}
+"""For tests, of which none asks for much: several threads take more processor time to find work for each other."""
 _ALL_IS_WELL = re.compile(r"I\d{4} |W\d{4} .*(Skipping API|grpc: addrConn)")
 
 
@@ -118,7 +120,9 @@ class Daemon:
 class ControlPlane:
     """A control plane in a directory; starts within seconds and ends at once."""
 
-    def __init__(self, directory: Path, tools: Path, token: str, node_grace_s: int) -> None:
+    def __init__(
+        self, directory: Path, tools: Path, token: str, node_grace_s: int, go: Mapping[str, str]
+    ) -> None:
         etcd_port, peer_port, api_port = free_ports(3)
         self.url = f"https://{LOOPBACK}:{api_port}"
         self.ca = directory / "certificates" / "apiserver.crt"
@@ -129,7 +133,7 @@ class ControlPlane:
         self._token = token
         self.kubelet_client = directory / "kubelet-client.crt"
         self._key = directory / "service-accounts.key"
-        self._env = {"PATH": os.environ.get("PATH", ""), "HOME": str(directory), "GOGC": _GOGC}
+        self._env = {"PATH": os.environ.get("PATH", ""), "HOME": str(directory), "GOGC": GOGC, **go}
         etcd = f"http://{LOOPBACK}:{etcd_port}"
         self.etcd = self._daemon("etcd", *_etcd_flags(directory / "etcd", etcd, f"http://{LOOPBACK}:{peer_port}"))
         self.api = self._daemon("kube-apiserver", *self._api_flags(etcd, api_port))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from commands import run, search_path
-from control_plane import Daemon, until
+from control_plane import GOGC, ONE_THREAD, Daemon, until
 from patience import PATIENCE_S
 from processes import alive
 from system_packages import missing_for_nodes
@@ -50,7 +50,7 @@ class Enclosure:
         join = ["nsenter", f"--net=/proc/{network.pid}/ns/net"] if network else []
         own = ["--mount", "--pid", "--uts", "--ipc", *([] if network else ["--net"])]
         unshare = ["unshare", *own, "--fork", "--kill-child", "--mount-proc"]
-        self._env = {"PATH": search_path(), "HOME": str(directory)}
+        self._env = {"PATH": search_path(), "HOME": str(directory), "GOGC": GOGC, **ONE_THREAD}
         command: list[str | Path] = [*join, *unshare, "sh", ENTER, directory, pause]
         self._daemon = Daemon(command, directory / "enclosure.log", self._env)
         self._pid: int | None = None
