@@ -45,10 +45,11 @@ async def test_a_deletion_that_is_told_after_an_answer_of_later_is_not_missed(po
         await informer.stop()
     await team.delete()
     deleted = await team.get()
-    pool.hear(msgspec.structs.replace(await pool.job(made["metadata"]["uid"]), held=[]))
+    changed = msgspec.structs.replace(await pool.job(made["metadata"]["uid"]), held=[])
     entry = pool.front._ledger.entries[made["metadata"]["uid"]]
     async with asyncio.timeout(PATIENCE_S):
         while not entry.deleting:
+            pool.hear(changed)  # again, as the engine may tell of the unchanged job before the status is written
             await asyncio.sleep(0.01)
     pool.front._object_changed(before, deleted)
     await team.until_gone()
