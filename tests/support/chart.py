@@ -23,6 +23,8 @@ CLAIMS = {"springtide-store": "5Gi", "springtide-jobs": "100Gi", "springtide-hub
 """Claims of an installation with the chart's defaults."""
 _WITHOUT_COLLECTIONS = {"GOGC": "off", "GOMEMLIMIT": "512MiB"}
 """Garbage collections take a third of the processor time of a short run of Helm."""
+UNCHECKED = "--disable-openapi-validation"
+"""For installations that are not about the objects, whose check takes Helm half of its processor time."""
 _SHOWN_VALUES = re.compile(r"<!-- values: (\S+) -->\n```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

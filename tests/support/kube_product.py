@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from chart import RELEASE, Helm
+from chart import RELEASE, UNCHECKED, Helm
 from chart_machine import Person, logged_in
 from cluster import Cluster
 from control_plane import until
@@ -48,7 +48,7 @@ class Product:
         self.helm.run("uninstall", RELEASE, "-n", self.namespace, "--ignore-not-found")
 
     def _helm(self, command: str, values: Mapping[str, Any], *options: str) -> None:
-        waiting = ("--wait", "--timeout", f"{PATIENCE_S}s")
+        waiting = (UNCHECKED, "--wait", "--timeout", f"{PATIENCE_S}s")
         where = (RELEASE, str(self.helm.chart), "-n", self.namespace)
         try:
             self.helm.run(command, *where, *waiting, *options, values=values)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chart import CLAIMS, Helm, HelmError, Template, of_kind, shown_values, volumes, write_config
+from chart import CLAIMS, UNCHECKED, Helm, HelmError, Template, of_kind, shown_values, volumes, write_config
 from cluster import Cluster, ClusterError
 from control_plane import until
 from traitlets.config.loader import PyFileConfigLoader
@@ -133,7 +133,7 @@ def test_upgrades_and_new_installations_leave_jobs_notebooks_claims_and_secrets_
     before, secrets = pods(cluster, installed), secret(cluster, installed)
     assert set(before) == {"service", "hub", "proxy", "singleuser-server"}
 
-    command = ["upgrade", "springtide", str(helm_there.chart), "-n", installed, "--reuse-values"]
+    command = ["upgrade", "springtide", str(helm_there.chart), "-n", installed, "--reuse-values", UNCHECKED]
     helm_there.run(*command, "--set", "service.settings.grace=60", "--wait", "--timeout", "180s")
     after = pods(cluster, installed)
     assert {part for part in before if before[part] != after[part]} == {"service"}
@@ -146,7 +146,7 @@ def test_upgrades_and_new_installations_leave_jobs_notebooks_claims_and_secrets_
     until(lambda: set(pods(cluster, installed)) <= {"singleuser-server"}, "the release's pods are gone")
     claims = cluster.items(f"/api/v1/namespaces/{installed}/persistentvolumeclaims")
     assert {claim["metadata"]["name"] for claim in claims} == set(CLAIMS)
-    helm_there.run("install", "springtide", str(helm_there.chart), "-n", installed)
+    helm_there.run("install", "springtide", str(helm_there.chart), "-n", installed, UNCHECKED)
     assert secret(cluster, installed) == secrets
     assert all(untouched(cluster, pod) for pod in others.values())
 
@@ -188,7 +188,7 @@ def test_a_second_pool_of_the_cluster_has_objects_and_rights_of_its_own(
     fewer = ["nodes.list=false", "nodes.foreignPods=false", "nodes.static[0].name=dgx-1", "nodes.static[0].gpus=8"]
     with cluster.namespace() as second:
         try:
-            command = ("install", "springtide", str(helm_there.chart), "-n", second)
+            command = ("install", "springtide", str(helm_there.chart), "-n", second, UNCHECKED)
             helm_there.run(*command, "--set", ",".join(fewer))
             assert not may(cluster, second, "springtide", "list", "nodes", "")
             assert not may(cluster, second, "springtide", "list", "pods", "default")

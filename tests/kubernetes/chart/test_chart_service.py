@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chart import Helm, volumes
+from chart import UNCHECKED, Helm, volumes
 from chart_machine import (
     PATIENCE_S,
     Machine,
@@ -61,7 +61,7 @@ def installed(cluster: Cluster, tmp_path: Path) -> Iterator[Installed]:
         values = own_hub_values(machine, ports, {"grace": 1, "min_runtime": 0})
         values["train"] = {"nodeSelector": {"springtide.io/pool": namespace}}
         try:
-            helm.run("install", "springtide", str(helm.chart), "-n", namespace, values=values)
+            helm.run("install", "springtide", str(helm.chart), "-n", namespace, UNCHECKED, values=values)
             objects = helm.template(values, namespace=namespace)
             url = run_own_hub(machine, objects, ports)
             token = cluster.token_of(namespace, "springtide")
