@@ -63,8 +63,8 @@ class Cluster:
     ) -> Self:
         """Start a local cluster whose files and logs are in ``directory``.
 
-        A node without a heartbeat for ``node_grace_s`` seconds counts as lost; ``go`` are environment variables for
-        the runtime of Go, such as GOMAXPROCS.
+        A node without a heartbeat for ``node_grace_s`` seconds counts as lost; ``go`` are environment variables
+        for the runtime of Go, such as GOMAXPROCS.
         """
         plane = ControlPlane(directory, programs, secrets.token_hex(16), node_grace_s, go)
         plane.start()
@@ -170,8 +170,8 @@ class Cluster:
     def namespace(self, labels: Mapping[str, str] | None = None) -> Iterator[str]:
         """Yield a new namespace; at the end delete its pods (with or without finalizers) and its nodes.
 
-        An existing cluster gets rid of the namespace too. A local one, which ends soon, keeps it: controllers take more
-        processor time to delete a namespace than most tests take.
+        An existing cluster gets rid of the namespace too. A local one, which ends soon, keeps it: the deletion of
+        a namespace takes more processor time than most tests take.
         """
         name = f"test-{secrets.token_hex(4)}"
         self.request("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": dict(labels or {})}})

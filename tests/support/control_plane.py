@@ -120,9 +120,7 @@ class Daemon:
 class ControlPlane:
     """A control plane in a directory; starts within seconds and ends at once."""
 
-    def __init__(
-        self, directory: Path, tools: Path, token: str, node_grace_s: int, go: Mapping[str, str]
-    ) -> None:
+    def __init__(self, directory: Path, tools: Path, token: str, node_grace_s: int, go: Mapping[str, str]) -> None:
         etcd_port, peer_port, api_port = free_ports(3)
         self.url = f"https://{LOOPBACK}:{api_port}"
         self.ca = directory / "certificates" / "apiserver.crt"
@@ -238,6 +236,7 @@ class ControlPlane:
             "--kube-api-qps=2000",
             "--kube-api-burst=4000",
             "--concurrent-namespace-syncs=4",
+            "--controllers=*,-ttl-controller",  # which changes each new node, to tell kubelets how long to cache
             "--node-monitor-period=1s",
             f"--node-monitor-grace-period={self._node_grace_s}s",
             "--profiling=false",

@@ -330,6 +330,8 @@ class RealNode:
             "imageGCHighThresholdPercent": 100,
             "maxPods": 256 // MOST_NODES - 4,
             "nodeStatusUpdateFrequency": "2s",
+            "nodeStatusReportFrequency": "1m",  # of a status that did not change
+            "makeIPTablesUtilChains": False,
             "nodeLeaseDurationSeconds": 8,
             "kubeAPIQPS": 100,
             "kubeAPIBurst": 200,
