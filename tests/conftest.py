@@ -12,7 +12,9 @@ import gc
 import os
 import secrets
 import shutil
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import failures
 import group_fixtures
@@ -78,6 +80,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, metavar="S", help="seed of the first random history")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Collect no garbage while modules are imported and tests collected: what comes then stays for the whole run.
+
+    Later garbage collections leave it out.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse to run when a file that is to have a marker is not there: its tests would run without."""
     config.pluginmanager.register(group_fixtures)
@@ -115,11 +131,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = {item for item in items if _is_left_out(item, config)}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = sorted((item for item in items if item not in left_out), key=_turn)
-
-
-def pytest_collection_finish() -> None:
-    """Keep what was imported and collected, hundreds of thousands of objects, out of later garbage collections."""
-    gc.freeze()
 
 
 def _turn(item: pytest.Item) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from import_graph import PRODUCT, ROOT, cycles, import_graph, module_files
+from import_graph import PRODUCT, ROOT, cycles, import_graph, import_statements, module_files
 
 pytestmark = pytest.mark.xdist_group("layers")  # each worker would read all sources
 
@@ -315,10 +315,10 @@ def test_what_runs_beside_the_service_reads_no_pickles() -> None:
 def imported_by(path: Path) -> set[str]:
     """Return the packages that a file imports, anywhere in it."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_statements(path):
         if isinstance(node, ast.Import):
             names |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             names.add(node.module.partition(".")[0])
     return names
 
