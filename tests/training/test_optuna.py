@@ -242,11 +242,12 @@ def test_a_trial_that_is_tried_again_as_another_job_has_the_same_parameters(pool
 # ---------- storages
 
 
-def test_a_study_with_a_storage_is_used_as_it_is(pool_of, stored: str | None) -> None:
-    study = optuna.create_study(storage=stored or "sqlite:///other.db", study_name="mine", direction="minimize")
+def test_a_study_with_a_storage_is_used_as_it_is(pool_of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = optuna.create_study(storage="sqlite:///study.db", study_name="mine", direction="minimize")
     pool = pool_of(study, bowl)
-    pool.run(*range(5))
-    found = optuna.load_study(study_name="mine", storage=stored or "sqlite:///other.db")
+    pool.run(0, 1, 2)
+    found = optuna.load_study(study_name="mine", storage="sqlite:///study.db")
     assert [trial.params for trial in found.trials] == pool.parameters
     assert found.best_value == pool.best
     assert {trial.state.name for trial in found.trials} == {"COMPLETE"}
@@ -272,16 +273,9 @@ PRUNERS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("pruner", "storage"), [*((each, None) for each in PRUNERS), ("median", "sqlite:///s.db")]
-)
-def test_a_pruner_ends_trials_by_what_was_reported_of_the_others(
-    pool_of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pruner: str, storage: str | None
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    study = optuna.create_study(
-        storage=storage, sampler=optuna.samplers.RandomSampler(seed=3), pruner=PRUNERS[pruner]()
-    )
+@pytest.mark.parametrize("pruner", PRUNERS)
+def test_a_pruner_ends_trials_by_what_was_reported_of_the_others(pool_of, pruner: str) -> None:
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=3), pruner=PRUNERS[pruner]())
     pool = pool_of(study, falling)
     pool.run(*range(16))
     pruned = [each for each in pool.history.values() if each["state"] == "pruned"]
@@ -291,6 +285,19 @@ def test_a_pruner_ends_trials_by_what_was_reported_of_the_others(
     assert min(len(each["curve"]) for each in pruned) < 10
     assert all(each["value"] == each["curve"][-1][1] for each in pruned)
     assert pool.best == min(each["value"] for each in complete)
+
+
+def test_a_pruner_reads_what_was_reported_from_the_storage_of_the_study(
+    pool_of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pruner = optuna.pruners.MedianPruner(n_startup_trials=1)
+    pool = pool_of(optuna.create_study(storage="sqlite:///study.db", pruner=pruner), falling)
+    for base in (1.0, 2.0, 0.5):
+        study = optuna.load_study(study_name=None, storage="sqlite:///study.db")
+        study.enqueue_trial({"base": base})
+        pool.run(len(pool.history))
+    assert [pool.history[number]["state"] for number in range(3)] == ["complete", "pruned", "complete"]
 
 
 def test_pruning_is_that_of_optuna_alone(pool_of) -> None:
@@ -320,13 +327,20 @@ def test_pruning_is_that_of_optuna_alone(pool_of) -> None:
 
 
 @pytest.mark.parametrize("result", [None, "fine", float("nan"), {"accuracy": 1}])
-def test_an_objective_without_a_value_is_told_what_to_return(pool_of, stored: str | None, result: Any) -> None:
-    study = optuna.create_study(storage=stored)
-    pool = pool_of(study, lambda trial: [trial.suggest_int("x", 0, 1), result][1])
+def test_an_objective_without_a_value_is_told_what_to_return(pool_of, result: Any) -> None:
+    pool = pool_of(optuna.create_study(), lambda trial: [trial.suggest_int("x", 0, 1), result][1])
     with pytest.raises(adapter.ObjectiveError, match=r"Return a number, or report it as `loss`\."):
         pool.run(0)
-    if stored:
-        assert [trial.state.name for trial in study.trials] == ["FAIL"]
+
+
+def test_a_trial_without_a_value_has_failed_in_the_storage_of_the_study_too(
+    pool_of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = optuna.create_study(storage="sqlite:///study.db")
+    with pytest.raises(adapter.ObjectiveError):
+        pool_of(study, lambda trial: [trial.suggest_int("x", 0, 1), None][1]).run(0)
+    assert [trial.state.name for trial in study.trials] == ["FAIL"]
 
 
 def test_an_objective_may_only_report_its_value(pool_of) -> None:
