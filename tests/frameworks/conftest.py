@@ -76,10 +76,20 @@ class Gangs:
 
         ``to_pause`` is the program that is paused, if it is not the one of the section.
         """
-        text, command = program(section), (str(self.python(section)), *launcher)
-        whole = self.spec(text, "whole", workers=workers, gpus=gpus, command=command)
+        command = (str(self.python(section)), *launcher)
+        whole = self.spec(program(section), "whole", workers=workers, gpus=gpus, command=command)
         await self.completes(whole)
-        text = to_pause or text
+        last = await self.train_with_pause(
+            section, workers=workers, gpus=gpus, launcher=launcher, to_pause=to_pause
+        )
+        assert await self.last_line("whole") == last
+        return last
+
+    async def train_with_pause(
+        self, section: str, *, workers: int, gpus: int = 1, launcher: tuple[str, ...] = (), to_pause: str = ""
+    ) -> str:
+        """Train with a pause in the middle, after which the training goes on; return the last line of rank 0."""
+        text, command = to_pause or program(section), (str(self.python(section)), *launcher)
         first = self.spec(text, "paused", workers=workers, gpus=gpus, command=command)
         await self.bench.executor.launch(first)
         await self.bench.until(lambda: self.has_begun(first.key), "some steps")
@@ -92,9 +102,10 @@ class Gangs:
         second = self.spec(text, "paused", workers=workers, gpus=gpus, command=command, attempt=2)
         await self.completes(second)
         assert min(each.last.step or 0 for each in self.reports(second.key)) > saved
-        lines = [(await self.bench.log(job)).splitlines()[-1] for job in ("whole", "paused")]
-        assert lines[0] == lines[1]
-        return lines[0]
+        return await self.last_line("paused")
+
+    async def last_line(self, job: str) -> str:
+        return (await self.bench.log(job)).splitlines()[-1]
 
     async def completes(self, spec: AttemptSpec) -> None:
         ended = (await self.bench.run(spec)).exit

@@ -46,9 +46,15 @@ async def test_pytorch(gangs: Gangs, workers: int, gpus: int, launcher: tuple[st
     assert last.startswith(f"{processes} [")
 
 
-@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.full)])
-async def test_jax(gangs: Gangs, workers: int) -> None:
+async def test_jax_goes_on_after_a_pause(gangs: Gangs) -> None:
     """Rank 0 saves for longer than JAX takes to notice a SIGTERM, while the others end at once."""
+    slow = SLOW_TO_SAVE + program("JAX")
+    assert (await gangs.train_with_pause("JAX", workers=2, gpus=2, to_pause=slow)).startswith("2 [")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("workers", [2, 4])
+async def test_jax(gangs: Gangs, workers: int) -> None:
     slow = SLOW_TO_SAVE + program("JAX")
     assert (await gangs.train("JAX", workers=workers, gpus=2, to_pause=slow)).startswith(f"{workers} [")
 
