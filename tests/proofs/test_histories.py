@@ -26,7 +26,7 @@ Those of the suite, with the ones that are worth repeating, take every branch of
 GROUPED = (8, 16)
 TYPED = (4, 8)
 LEAST_SERVED = (4, 4)
-SHARED = (6, 12)
+SHARED = (5, 12)
 BATCHES = 4
 
 
@@ -63,35 +63,38 @@ def test_no_promise_is_broken_where_jobs_require_islands_and_sockets(batch, firs
 @pytest.mark.parametrize("grouped", [False, True])
 def test_no_promise_is_broken_with_several_gpu_types(batch, grouped, first_seed, soak):
     for seed in seeds_of(TYPED, first_seed, soak, batch, 2):
-        prove(seed, twice=not grouped and seed % 3 == 0, typed=True, grouped=grouped)
+        prove(seed, twice=not grouped and seed % 3 == 1, typed=True, grouped=grouped)
 
 
 @pytest.mark.parametrize("typed", [False, True])
 def test_no_promise_is_broken_where_jobs_ask_for_cores_memory_and_rdma(typed, first_seed, soak):
     for seed in seeds_of(SHARED, first_seed, soak):
-        prove(seed, twice=seed % 3 == 0, typed=typed, shared=True)
+        prove(seed, twice=seed % 4 == 1, typed=typed, shared=True)
 
 
 @pytest.mark.parametrize("typed", [False, True])
 def test_no_promise_is_broken_where_the_surplus_goes_to_the_least_served(typed, first_seed, soak):
     for seed in seeds_of(LEAST_SERVED, first_seed, soak):
-        prove(seed, twice=not typed or seed % 4 == 0, typed=typed, surplus=Surplus.LEAST_SERVED)
+        prove(seed, twice=seed % (4 if typed else 2) == 1, typed=typed, surplus=Surplus.LEAST_SERVED)
 
 
 FOUND_BY_SOAKING = (
-    "446 600 636 960 1001 1157 1265 1469 1520 1608 1634 1650 1836 2954 3064 3098 3473 3678 "
-    "3800 3814 3836 3841 3842 4006 4131 4144 4479 4641 4744 5353 5408 5522 5863 5880 20146 30641 "
-    "1391 3259 4850 4963 5294 6210 31141 31407 500001 600438"
+    "446 600 960 1157 1265 1469 1520 1608 1634 1650 1836 2954 3064 3098 3473 3678 "
+    "3800 3814 3836 3841 3842 4131 4144 4479 4641 5353 5408 5522 5863 5880 20146 30641"
 )
-"""Seeds of histories in which a promise was broken once."""
+"""Seeds of histories in which a promise was broken once, and whose branches others here take too; for `--soak`."""
 
-RARE = "93 110 121 126"
+NEWEST_OF_THEM = "1391 3259 4850 4963 5294 6210 31141 31407 500001 600438"
+"""Seeds of the histories in which a promise was broken last."""
+
+RARE = "93 110 121 126 636 1001 4006 4744"
 """Seeds of histories that take the branches of the policy that no other history here takes."""
 
 
-@pytest.mark.parametrize("seeds", [FOUND_BY_SOAKING, RARE], ids=["broken once", "rare"])
-def test_no_promise_is_broken_in_the_histories_that_are_worth_repeating(seeds):
-    for seed in map(int, seeds.split()):
+@pytest.mark.parametrize("seeds", [NEWEST_OF_THEM, RARE], ids=["broken once", "rare"])
+def test_no_promise_is_broken_in_the_histories_that_are_worth_repeating(seeds, soak):
+    repeated = f"{seeds} {FOUND_BY_SOAKING}" if soak and seeds == NEWEST_OF_THEM else seeds
+    for seed in map(int, repeated.split()):
         prove(seed)
 
 

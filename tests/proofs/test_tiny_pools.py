@@ -14,7 +14,7 @@ from histories.world import World
 from springtide.scheduler.model import Node, Order, Project, Settings
 
 BATCHES = 4
-SAMPLE = 1_500
+SAMPLE = 750
 LAYOUTS = ((4,), (2, 2))
 QUOTAS = [quotas for quotas in product(range(5), repeat=3) if sum(quotas) <= 4]
 SHAPES = (0, 2, 4)
@@ -77,7 +77,7 @@ TABLES = list(product(range(3), repeat=2))
 KINDS = tuple(product((0, 2), (("t4",), ("t4", "a100"), ("a100", "t4"))))
 """Shapes of 1 and 2 GPUs, and the types that the job accepts."""
 JOBS_OF_KINDS = [jobs for count in range(3) for jobs in combinations_with_replacement(KINDS, count)]
-TYPED_SAMPLE = 500
+TYPED_SAMPLE = 240
 TYPED_CASES = len(TABLES) ** 2 * len(JOBS_OF_KINDS) ** 2
 
 
