@@ -128,8 +128,10 @@ def test_a_rank_that_learns_of_a_pause_late_never_answers_twice(tmp_path: Path) 
     assert [gangs[1].reached(agreed + more, never) for more in (-2, -1, 0)] == [False, False, True]
 
 
-@pytest.mark.parametrize("way", ["all are asked", "one is asked"])
-@pytest.mark.parametrize("master", ["127.0.0.1", "w0.st-job-1"])
+@pytest.mark.parametrize(
+    ("master", "way"),
+    [("127.0.0.1", "all are asked"), ("127.0.0.1", "one is asked"), ("w0.st-job-1", "one is asked")],
+)
 def test_a_gang_in_lockstep_pauses_without_deadlock_and_resumes(place, way: str, master: str) -> None:
     step = ""
     for attempt in (1, 2):
