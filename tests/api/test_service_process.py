@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sqlite3
@@ -209,19 +210,31 @@ exit $code
 """
 
 
+@pytest.fixture(scope="module")
+def used_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state directory that a service has used."""
+    state = tmp_path_factory.mktemp("used") / "state"
+    service = Service(state)
+    try:
+        service.ready().stop()
+    finally:
+        service.process.kill()
+        service.process.communicate()
+    (state / "ports.json").unlink(missing_ok=True)
+    return state
+
+
 @pytest.mark.parametrize("used_before", [False, True], ids=["new", "used before"])
 @pytest.mark.parametrize("disk", ["full", "read-only"])
 def test_a_disk_that_cannot_be_written_is_said_in_one_sentence_and_no_temporary_file_stays(
-    services, tmp_path, disk, used_before
+    request, tmp_path, disk, used_before
 ):
     """On a real file system of its own, in a mount namespace."""
     state, small = tmp_path / "state", tmp_path / "small"
-    state.mkdir()
     small.mkdir()
-    (state / "hub").mkdir()
     if used_before:
-        services().ready().stop()
-        (state / "ports.json").unlink(missing_ok=True)
+        shutil.copytree(request.getfixturevalue("used_directory"), state)
+    (state / "hub").mkdir(parents=True)
     settings = {"state_dir": str(small), "port": free_port(), "simulated_gpus": 3, "accounts": "shared"}
     ran = subprocess.run(
         [*OWN_MOUNTS, "sh", "-c", ON_A_SMALL_DISK, "sh", small, state, disk, *SERVICE],

@@ -17,7 +17,7 @@ from hub_people import Hub, Person, until
 from hub_process import PATIENT
 from patience import PATIENCE_S
 from ports import free_port
-from terminal import springtide
+from terminal import called
 
 from springtide.scheduler.client import Client
 from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Accounts
@@ -80,10 +80,10 @@ def log_of(hub: Hub, user: str, script: str) -> str:
     url, token = f"{hub.url}/services/springtide", hub.token(user)
     env = {"SPRINGTIDE_URL": url, "JUPYTERHUB_API_TOKEN": token}
     command = ("submit", "--json", "--gpus", "1", "sh", "-c", script)
-    job = springtide(*command, env=env, cwd=hub.state_dir.parent).json["id"]
+    job = called(*command, env=env, cwd=hub.state_dir.parent).json["id"]
     with Client(url, token) as pool:
         until(f"the end of {job}", lambda: pool.job(job).state in {"succeeded", "failed"})
-    return springtide("logs", job, env=env).out
+    return called("logs", job, env=env).out
 
 
 def rights(pid: int) -> dict[str, str]:
@@ -92,22 +92,17 @@ def rights(pid: int) -> dict[str, str]:
 
 
 @pytest.mark.root
-def test_jobs_of_a_hub_with_the_two_lines_are_not_roots(existing: ExistingHub) -> None:
-    said = log_of(existing, "susan", f"id; cat /etc/shadow; cat {existing.state_dir}/service-token")
-    uid = re.search(r"uid=(\d+)", said)
-    assert uid is not None, said
-    assert int(uid.group(1)) in range(DEFAULT_UIDS[0], DEFAULT_UIDS[1] + 1)
-    assert said.count("Permission denied") + said.count("No such file") == 2, said
-
-
-@pytest.mark.root
-def test_a_notebook_of_a_hub_with_the_two_lines_is_not_roots(existing: ExistingHub) -> None:
+def test_jobs_and_notebooks_of_a_hub_with_the_two_lines_are_not_roots(existing: ExistingHub) -> None:
     susan = Person(existing, "susan")
     try:
         susan.start({"gpus": 1}).raise_for_status()
         pid = susan.ready()
-        said = log_of(existing, "susan", "id -u; echo $HOME")
-        uid, home = said.split()
+        secret = f"{existing.state_dir}/service-token"
+        uid, home, *said = log_of(
+            existing, "susan", f"id -u; echo $HOME; cat /etc/shadow; cat {secret}"
+        ).splitlines()
+        assert int(uid) in range(DEFAULT_UIDS[0], DEFAULT_UIDS[1] + 1)
+        assert len([line for line in said if re.search("Permission denied|No such file", line)]) == 2, said
         assert rights(pid)["Uid"].split() == [uid] * 4
         assert rights(pid)["Groups"].split() == [uid]
         assert rights(pid)["NoNewPrivs"] == "1"

@@ -179,14 +179,14 @@ def test_the_project_of_jobs_that_name_none_is_chosen(run: Run) -> None:
 
 
 def test_a_pool_that_does_not_answer_is_said_so() -> None:
-    done = springtide("jobs", env={"SPRINGTIDE_URL": "http://127.0.0.1:9/services/springtide"})
+    done = called("jobs", env={"SPRINGTIDE_URL": "http://127.0.0.1:9/services/springtide"})
     assert done.code == 1
     assert "does not answer" in done.err
 
 
 def test_a_token_that_is_no_good_is_said_so(hub: Hub) -> None:
     env = {"SPRINGTIDE_URL": f"{hub.url}/services/springtide", "JUPYTERHUB_API_TOKEN": "made-up"}
-    done = springtide("jobs", env=env)
+    done = called("jobs", env=env)
     assert done.code == 1
     assert done.err.startswith("Error: ")
 
@@ -218,7 +218,7 @@ def test_all_commands_take_json() -> None:
 
 
 def test_the_list_of_commands_is_that_of_the_manual() -> None:
-    said = springtide("--help").out.split("Commands:")[1]
+    said = called("--help").out.split("Commands:")[1]
     commands = [line.split()[0] for line in said.splitlines() if line.startswith("  ") and line[2] != " "]
     assert " ".join(commands) == (
         "up submit advise rerun jobs show logs wait result outputs download tag pause resume cancel projects "

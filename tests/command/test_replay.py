@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hub_people import until
 from pool_process import running_service
-from terminal import Done, called, springtide
+from terminal import Done, called
 
 from springtide.scheduler import wire
 from springtide.scheduler.client import Client
@@ -48,7 +48,7 @@ def test_every_decision_of_a_running_pool_is_made_again(pool: Pool) -> None:
 
 
 def test_a_decision_is_told_in_words(pool: Pool) -> None:
-    done = springtide("replay", "1", "--state-dir", str(pool.state))
+    done = called("replay", "1", "--state-dir", str(pool.state))
     assert done.code == 0, done.err
     first, what, verdict = done.out.splitlines()
     assert first.startswith("Decision 1 of ")

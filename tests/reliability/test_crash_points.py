@@ -1,6 +1,6 @@
 """Wherever the service crashes, every job ends as it does without the crash.
 
-The script of twelve jobs and a sweep is in `simulation.script`. The suite crashes at every eleventh point,
+The script of twelve jobs and a sweep is in `simulation.script`. The suite crashes at every seventeenth point,
 `--soak` at all.
 """
 
@@ -10,7 +10,7 @@ from simulation.crash_points import differences, points_of
 from simulation.faults import CrashPoints
 from simulation.script import TRIALS, play
 
-EVERY = 11
+EVERY = 17
 ENDS = {
     "steady": "succeeded",
     "borrower": "succeeded",

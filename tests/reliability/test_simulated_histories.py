@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from simulation.history import live_through
 
-HISTORIES = 300
+HISTORIES = 150
 BATCHES = 4
 
 

@@ -113,17 +113,6 @@ def test_a_notebook_without_gpus_starts_beyond_the_quota_and_sees_none(hub: Hub,
     assert hub.held() == {("susan", ""): 1}
 
 
-def test_stopping_a_notebook_gives_its_gpu_back(hub: Hub, running: Person) -> None:
-    running.stop()
-    until("the release", lambda: hub.held() == {})
-
-
-def test_the_gpu_of_a_notebook_that_died_comes_back(hub: Hub, running: Person) -> None:
-    os.kill(running.ready(), signal.SIGKILL)
-    until("its GPU", lambda: hub.held() == {})
-    until("its end", lambda: running.server() is None)
-
-
 def test_gpus_reserved_for_a_notebook_that_the_hub_does_not_know_keep_nobody_waiting(
     hub: Hub, joe: Person
 ) -> None:
@@ -135,7 +124,9 @@ def test_gpus_reserved_for_a_notebook_that_the_hub_does_not_know_keep_nobody_wai
     joe.stop()
 
 
-def test_a_service_that_starts_gives_back_what_notebooks_left(hub: Hub, running: Person) -> None:
+def test_a_service_that_was_killed_keeps_what_is_held_and_gives_back_what_notebooks_left(
+    hub: Hub, running: Person
+) -> None:
     with hub.pool() as pool:
         pool.reserve_workspace(WorkspaceRequest(user="joe", server="gone", gpus=1))
     killed = hub.service_pid()
@@ -161,13 +152,9 @@ def test_a_notebook_that_cannot_start_says_why_and_holds_nothing(hub: Hub, joe: 
     until("the release", lambda: ("joe", "") not in hub.held())
 
 
-@pytest.mark.parametrize("end", [Hub.interrupt, Hub.kill], ids=["Ctrl-C", "SIGKILL"])
-def test_notebook_and_reservation_outlive_the_hub(hub: Hub, running: Person, end: object) -> None:
-    pid = running.ready()
+def still_held(hub: Hub, running: Person, pid: int) -> None:
+    """Check that the notebook is the one from before the hub's start, and keeps its GPU and its token."""
     before = environment(pid)
-    end(hub)  # type: ignore[operator]
-    os.kill(pid, 0)
-    hub.start()
     assert running.ready() == pid
     assert hub.held() == {("susan", ""): 1}
     assert running.start({"gpus": 1}, server="second").json()["message"].startswith(OVER)
@@ -178,13 +165,32 @@ def test_notebook_and_reservation_outlive_the_hub(hub: Hub, running: Person, end
     )
 
 
-def test_a_notebook_that_died_while_the_hub_was_down_holds_nothing(hub: Hub, running: Person) -> None:
+def test_notebook_and_reservation_outlive_a_hub_that_is_stopped(hub: Hub, running: Person) -> None:
     pid = running.ready()
     hub.interrupt()
-    os.kill(pid, signal.SIGKILL)
+    os.kill(pid, 0)
     hub.start()
-    until("its GPU", lambda: hub.held() == {})
-    assert notebook_pid(hub.state_dir, "susan") is None
+    still_held(hub, running, pid)
+
+
+def test_notebook_and_reservation_outlive_a_hub_that_is_killed_unless_the_notebook_dies_meanwhile(
+    hub: Hub, running: Person, joe: Person
+) -> None:
+    pid = running.ready()
+    joe.start({"gpus": 1}).raise_for_status()
+    dies = joe.ready()
+    hub.kill()
+    os.kill(pid, 0)
+    os.kill(dies, signal.SIGKILL)
+    hub.start()
+    until("its GPU", lambda: ("joe", "") not in hub.held())
+    assert notebook_pid(hub.state_dir, "joe") is None
+    still_held(hub, running, pid)
+
+
+def test_stopping_a_notebook_gives_its_gpu_back(hub: Hub, running: Person) -> None:
+    running.stop()
+    until("the release", lambda: hub.held() == {})
 
 
 def test_a_start_waits_for_a_service_that_is_away_and_says_so(hub: Hub, susan: Person) -> None:
@@ -208,10 +214,7 @@ def test_a_start_waits_for_a_service_that_is_away_and_says_so(hub: Hub, susan: P
     assert hub.held() == {("susan", ""): 1}
 
 
-def test_a_service_that_was_killed_is_back_with_what_it_knew(hub: Hub, running: Person) -> None:
-    killed = hub.service_pid()
-    os.kill(killed, signal.SIGKILL)
-    hub.service_after(killed)
-    assert hub.held() == {("susan", ""): 1}
-    running.stop()
-    until("the release", lambda: hub.held() == {})
+def test_the_gpu_of_a_notebook_that_died_comes_back(hub: Hub, running: Person) -> None:
+    os.kill(running.ready(), signal.SIGKILL)
+    until("its GPU", lambda: hub.held() == {})
+    until("its end", lambda: running.server() is None)

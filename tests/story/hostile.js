@@ -1,10 +1,11 @@
 /**
  * What a script on a page of somebody's notebook server can try on the pool; answers all that it got hold of.
- * With `windowsOnly` it opens windows, and tries neither requests nor frames.
+ * With `windowsOnly` it opens one window for each kind of answer, and tries neither requests nor frames.
  */
 async (windowsOnly) => {
   const SERVICE = "/services/springtide/";
   const PATHS = ["", "admin", "pool", "nowhere", "static/site.js", "api/v1/admin", "api/v1/me", "api/v1/events", "api/v1/openapi.json", "api/v1/x"];
+  const KINDS = ["admin", "nowhere", "static/site.js", "api/v1/me"];
   const PATIENCE_MS = 2500;
   const LOADED_WITHIN_MS = 60_000;
   const loot = [];
@@ -35,7 +36,7 @@ async (windowsOnly) => {
     document.body.append(frame);
     return [path, frame];
   });
-  const windows = PATHS.map((path) => [path, window.open(SERVICE + path)]);
+  const windows = (windowsOnly ? KINDS : PATHS).map((path) => [path, window.open(SERVICE + path)]);
   await passed(PATIENCE_MS);
   const blank = (where) => {
     try {

@@ -84,22 +84,22 @@ WORKER: dict[str, str | list[str]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("script", "scope", "answered"),
-    [
-        ("/user/joe/worker.js", "/", "SecurityError"),
-        ("/user/joe/worker.js", "/services/springtide/", "SecurityError"),
-        ("/user/joe/worker.js", "/user/", "SecurityError"),
-        ("/user/joe", "", "TypeError"),
-        ("/user/joe/worker.js", "", "/user/joe/"),
-    ],
-)
-def test_a_service_worker_of_somebodys_notebook_works_for_its_own_pages_only(
-    hub: Hub, admin: Person, script: str, scope: str, answered: str
-) -> None:
+REGISTRATIONS = [
+    ("/user/joe/worker.js", "/", "SecurityError"),
+    ("/user/joe/worker.js", "/services/springtide/", "SecurityError"),
+    ("/user/joe/worker.js", "/user/", "SecurityError"),
+    ("/user/joe", "", "TypeError"),
+    ("/user/joe/worker.js", "", "/user/joe/"),
+]
+"""Script and scope of a service worker, and the scope that it gets or the error; only the last one is allowed."""
+
+
+def test_a_service_worker_of_somebodys_notebook_works_for_its_own_pages_only(hub: Hub, admin: Person) -> None:
     tab = admin.tab.context.new_page()
     tab.goto(of_joe(hub, "lure"))
-    assert tab.evaluate(REGISTER, [f"{script}?{urlencode(WORKER, doseq=True)}", scope]) == answered
+    for script, scope, answered in REGISTRATIONS:
+        words = [f"{script}?{urlencode(WORKER, doseq=True)}", scope]
+        assert tab.evaluate(REGISTER, words) == answered, (script, scope)
     admin.goto("pool")
     expect(admin.tab.get_by_test_id("connection")).to_have_text("Live")
 
@@ -128,5 +128,5 @@ def test_whatever_such_a_page_asks_for_about_its_windows_they_tell_it_nothing(
     hub: Hub, admin: Person, policy: str
 ) -> None:
     tried = attack(hub, admin, policy, windows_only=True)
-    assert tried["window"] >= 10
+    assert tried["window"] >= 4
     assert tried.keys() == {"window", "cookies", "EventSource"}

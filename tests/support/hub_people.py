@@ -21,12 +21,16 @@ NOTEBOOK = b"\0-m\0jupyterhub.singleuser\0"
 """Part of the command of notebook servers."""
 
 
-def until(what: str, condition: Callable[[], T], *, seconds: float = PATIENCE_S) -> T:
-    """Wait until the condition returns a true value; return that value."""
+RARELY_S = 0.4
+"""Interval of asking for what takes seconds, such as the start of a service or a notebook server, in seconds."""
+
+
+def until(what: str, condition: Callable[[], T], *, seconds: float = PATIENCE_S, every: float = 0.1) -> T:
+    """Wait until the condition returns a true value; return that value. It is asked ``every`` so many seconds."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"waited {seconds:.0f} seconds in vain for {what}"
-        threading.Event().wait(0.1)
+        threading.Event().wait(every)
     return value
 
 
@@ -57,7 +61,7 @@ class Hub(HubProcess):
                 return pid if pid != killed and pool.pool() else None
             return None
 
-        return until("the service", another)
+        return until("the service", another, every=RARELY_S)
 
     def pool(self) -> Client:
         """Return a client of the pool with the token of the service."""
@@ -126,7 +130,12 @@ class Person:
 
     def wait_until_ready(self, name: str = "") -> None:
         """Wait until the server answers."""
-        until(f"{self.name}'s notebook", lambda: (self.server(name) or {}).get("ready"), seconds=2 * PATIENCE_S)
+        until(
+            f"{self.name}'s notebook",
+            lambda: (self.server(name) or {}).get("ready"),
+            seconds=2 * PATIENCE_S,
+            every=RARELY_S,
+        )
 
     def ready(self, name: str = "") -> int:
         """Wait until the server is ready; return its pid."""
