@@ -234,7 +234,7 @@ def test_a_disk_that_cannot_be_written_is_said_in_one_sentence_and_no_temporary_
     small.mkdir()
     if used_before:
         shutil.copytree(request.getfixturevalue("used_directory"), state)
-    (state / "hub").mkdir(parents=True)
+    (state / "hub").mkdir(parents=True, exist_ok=True)
     settings = {"state_dir": str(small), "port": free_port(), "simulated_gpus": 3, "accounts": "shared"}
     ran = subprocess.run(
         [*OWN_MOUNTS, "sh", "-c", ON_A_SMALL_DISK, "sh", small, state, disk, *SERVICE],

@@ -9,13 +9,14 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from hub_people import Hub
+from hub_process import WITHOUT_PAGES
 from postgresql_server import programs, running_server
 from terminal import Done, Run, called
 
 
 @pytest.fixture(scope="session")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    hub = Hub(tmp_path_factory.mktemp("up") / "state")
+    hub = Hub(tmp_path_factory.mktemp("up") / "state", WITHOUT_PAGES)
     hub.start()
     yield hub
     hub.stop()

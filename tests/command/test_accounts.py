@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 from hub_people import Hub, Person, until
-from hub_process import PATIENT
+from hub_process import PATIENT, WITHOUT_PAGES
 from patience import PATIENCE_S
 from ports import free_port
 from terminal import called
@@ -54,12 +54,16 @@ class ExistingHub(Hub):
 
     password = "of the admin's choice"
 
-    def __init__(self, directory: Path, more: str = "") -> None:
+    def __init__(self, directory: Path) -> None:
         directory.mkdir()
         super().__init__(directory / "springtide")
         ports = {"port": self.port, "hub": free_port(), "proxy": free_port()}
         text = EXISTING.format(
-            python=sys.executable, state=directory, more=f"{PATIENT}\n{more}", password=self.password, **ports
+            python=sys.executable,
+            state=directory,
+            more=f"{PATIENT}\n{WITHOUT_PAGES}",
+            password=self.password,
+            **ports,
         )
         self._config.write_text(text)
 

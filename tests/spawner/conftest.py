@@ -6,26 +6,22 @@ from collections.abc import Iterator
 
 import pytest
 from hub_people import Hub, Person
+from hub_process import WITHOUT_PAGES
 
 CONFIG = """
 c.JupyterHub.allow_named_servers = True
 c.Spawner.poll_interval = 1
 c.Spawner.poll_jitter = 0
-c.JupyterHub.tornado_settings = {{"slow_spawn_timeout": 100}}
+c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 100}
 c.BuildQuota.patience = 100
 c.Springtide.stop_idle_workspaces = True
-c.Springtide.datasets = {{"digits": {{"path": "/srv/digits"}}}}
-c.Spawner.environment.update({{"JUPYTERHUB_SINGLEUSER_APP": "jupyter_server.serverapp.ServerApp"}})
-c.Spawner.default_url = "/api"
-c.Spawner.args.extend(["--ServerApp.jpserver_extensions={off!r}"])
+c.Springtide.datasets = {"digits": {"path": "/srv/digits"}}
 """
-WITHOUT_PAGES = dict.fromkeys(("jupyterlab", "jupyter_lsp", "notebook"), False)
-"""Extensions of notebook servers that are off, as no test opens a page of them: a start takes half the time."""
 
 
 @pytest.fixture(scope="session")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    hub = Hub(tmp_path_factory.mktemp("hub") / "state", CONFIG.format(off=WITHOUT_PAGES))
+    hub = Hub(tmp_path_factory.mktemp("hub") / "state", CONFIG + WITHOUT_PAGES)
     hub.start()
     yield hub
     hub.stop()
