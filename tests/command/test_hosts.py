@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -16,6 +17,13 @@ from springtide.hub_extension.web.hosts import LOOPBACK_NAMES, foreign
 
 ON_ONE_MACHINE = pytest.mark.xdist_group("hub-command")
 FOREIGN = ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:{port}", "evil.example:{port}"]
+
+
+@pytest.fixture
+def asking() -> Iterator[httpx.Client]:
+    """A client without TLS, whose context takes longer than a request."""
+    with httpx.Client(timeout=PATIENCE_S, trust_env=False, verify=False) as client:
+        yield client
 
 
 def log_in(hub: Hub, user: str, password: str, **headers: str) -> httpx.Response:
@@ -56,7 +64,9 @@ def test_the_login_page_says_who_can_log_in_and_where_the_password_is(hub: Hub) 
 
 @ON_ONE_MACHINE
 @pytest.mark.parametrize("name", FOREIGN)
-def test_a_foreign_host_name_is_refused_by_proxy_hub_and_service(hub: Hub, name: str) -> None:
+def test_a_foreign_host_name_is_refused_by_proxy_hub_and_service(
+    hub: Hub, asking: httpx.Client, name: str
+) -> None:
     ports = json.loads((hub.state_dir / "ports.json").read_text())
     for port, path in [
         (hub.port, "/hub/login"),
@@ -68,13 +78,7 @@ def test_a_foreign_host_name_is_refused_by_proxy_hub_and_service(hub: Hub, name:
     ]:
         host = name.format(port=port)
         for method in ("GET", "POST"):
-            answer = httpx.request(
-                method,
-                f"http://127.0.0.1:{port}{path}",
-                headers={"Host": host},
-                timeout=PATIENCE_S,
-                trust_env=False,
-            )
+            answer = asking.request(method, f"http://127.0.0.1:{port}{path}", headers={"Host": host})
             assert answer.status_code == 421, (port, path, answer.text)
             assert f"under the name “{host.partition(':')[0]}”" in answer.text
             assert "--allowed-host" in answer.text
