@@ -23,12 +23,11 @@ from dataclasses import dataclass, replace
 import click
 from machine import describe
 
-from springtide.scheduler.engine.forecasts.run_times import RunTimes
 from springtide.scheduler.forecast import Window, forecast
+from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import Job, Node, Phase, Project, Settings, Snapshot
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.simulate.virtual import Course, VirtualPool
-from springtide.scheduler.store.records import JobRecord, JobSpec, JobStanding
 
 DAY = 86_400.0
 SHORT_WAIT = 60.0
@@ -134,19 +133,7 @@ def learn(past: RunTimes, courses: Mapping[str, Course], ended: set[str]) -> Non
         if course.finish is None or name in ended:
             continue
         ended.add(name)
-        job = course.job
-        spec = JobSpec(
-            id=name,
-            seq=0,
-            user=job.user,
-            project=job.project,
-            submitted=job.submitted,
-            name=job.name,
-            kind="command",
-            argv=("train",),
-            gpus=job.gpus,
-        )
-        past.learn(JobRecord(spec, JobStanding(served=course.duration * job.gpus)))
+        past.learn(course.job, course.duration)
 
 
 def known_jobs(courses: Mapping[str, Course], now: float, *, progress: bool) -> Iterator[Job]:

@@ -29,6 +29,7 @@ from springtide.scheduler.model import (
     Standing,
 )
 from springtide.scheduler.policy import Planner
+from springtide.scheduler.policy.state.service import service_rank_of
 from springtide.scheduler.simulate.carry_out import paused
 from springtide.scheduler.simulate.virtual import Course, VirtualPool
 
@@ -174,7 +175,7 @@ def nearest(snapshot: Snapshot, wanted: Collection[str], most: int | None) -> tu
         return snapshot, False
     lines: dict[str, deque[Job]] = {}
     for job in sorted(
-        waiting, key=lambda job: (not job.reserved, -job.priority, job.attained, job.submitted, job.id)
+        waiting, key=lambda job: (not job.reserved, -job.priority, service_rank_of(job), job.submitted, job.id)
     ):
         lines.setdefault(job.project, deque()).append(job)
     last = {job.project: place for line in lines.values() for place, job in enumerate(line) if job.id in wanted}

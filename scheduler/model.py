@@ -185,15 +185,14 @@ class Job:
     ``gpu_types`` are those that the job accepts, in its order of preference; empty means all, in the pool's order.
     All workers of a job are on GPUs of one type. ``require`` and ``prefer`` name a topology level (a label of the
     nodes, or ``"island"``, ``"socket"`` or ``"node"``) that has to, or should, hold the whole gang. ``per_gpu`` is
-    what it asks for with each GPU. ``rotate`` false excludes a pause in favour of an equal job that has had less
-    service. ``time_limit`` is its longest total run time in seconds, ``expected`` an estimate of it for forecasts.
-    ``fastest`` is the fastest known spread of similar jobs at submission, if any.
+    what it asks for with each GPU. ``rotate`` false excludes a pause for an equal job that had less service. In
+    seconds, ``time_limit`` is its longest total run time, ``expected`` an estimate of it for forecasts, and
+    ``usual_runtime`` the median of similar jobs at submission; ``fastest`` is their fastest known spread.
 
-    ``placement`` is held while running or pausing. ``reserved`` is a placement that was set aside for the job,
-    which starts there as soon as those GPUs are free. ``started`` is when the live attempt started, ``saved`` when
-    the job last wrote a checkpoint, ``served`` the GPU-seconds of its ended attempts, ``not_before`` the earliest
-    time of the next start (back-off after a failure). ``sweep_served`` are those of the other trials of its sweep
-    when it last waited: they count as its own for order and rotation only.
+    ``placement`` is held while running or pausing. ``reserved`` is one set aside for the job, which starts there
+    once those GPUs are free. ``started`` is when the live attempt started, ``saved`` when the job last wrote a
+    checkpoint, ``served`` the GPU-seconds of its ended attempts, ``not_before`` the end of its back-off.
+    ``sweep_served`` are those of its sweep's other trials when it last waited, for order and rotation only.
     """
 
     id: str
@@ -214,6 +213,7 @@ class Job:
     time_limit: float | None = None
     expected: float | None = None
     fastest: Spread | None = None
+    usual_runtime: float | None = None
     phase: Phase = Phase.WAITING
     placement: Placement = ()
     reserved: Placement = ()

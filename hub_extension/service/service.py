@@ -121,7 +121,7 @@ class Springtide(
         [order.value for order in Order],
         Order.LEAST_SERVED.value,
         help="How jobs of one project with equal priority are ordered: older first, or the one that has had less "
-        "GPU time so far.",
+        "GPU time so far and, as similar jobs tell, needs less.",
     ).tag(config=True)
     min_runtime = Float(30.0, min=0, help="Seconds that a started job is left alone.").tag(config=True)
     grace = Float(30.0, min=0, max=3600, help="Seconds between asking a job to pause and killing it.").tag(

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from springtide.scheduler.model import Decision, Drop, Job, Move, Order, Pause, Phase, Reserve, Standing, Start
+from springtide.scheduler.policy.state.service import ranked_service
 from springtide.scheduler.promises.books import Account, Books, GpuSlot, gpu_slots, size
 from springtide.scheduler.promises.breach import Breach, Promise
 
@@ -121,7 +122,7 @@ class ShareCheck:
                 yield f"for {helped.id} of the same project and equal priority"
             elif not job.rotate:
                 yield f"for its equal {helped.id}, though it asked not to be rotated"
-            elif job.sweep_served + job.served_by(self.now) < helped.attained - ROUNDING:
+            elif ranked_service(job, self.now) < ranked_service(helped, self.now) - ROUNDING:
                 yield f"for its equal {helped.id}, which had no less service"
 
     def _takings(self) -> Iterator[Breach]:

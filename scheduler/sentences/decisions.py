@@ -168,6 +168,11 @@ def _rotated(p: Params) -> Sentences:
     yield from _made_way(p)
 
 
+def _rotated_for_shorter(p: Params) -> Sentences:
+    yield cause(f"It made way for {job_of(p)}: jobs like that one usually need less GPU time.")
+    yield from _made_way(p)
+
+
 DECISIONS: Table = {
     "started": _started,
     "started-borrowing": _started_borrowing,
@@ -188,4 +193,5 @@ DECISIONS: Table = {
     "limit-lowered": _limit_lowered,
     "preempted": _preempted,
     "rotated": _rotated,
+    "rotated-for-shorter": _rotated_for_shorter,
 }

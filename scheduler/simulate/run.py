@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import Job, Node, Project, Settings, Snapshot, Surplus
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.promises import Breach, Watch
@@ -96,6 +97,7 @@ def simulate(
         costs=costs,
         witness=watch,
         running=[Course(job, duration, first_start=start) for job, duration in running],
+        run_times=RunTimes(),
     )
     for job, duration in arriving:
         pool.submit(job, duration)

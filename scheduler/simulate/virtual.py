@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import (
     Change,
     Decision,
@@ -118,6 +119,7 @@ class VirtualPool:
     """Runs jobs in virtual time under a planner.
 
     ``planner`` must know the pool and the running jobs already; ``running`` are the courses of the running jobs.
+    ``run_times`` learn from the jobs that end, and tell those that arrive how long similar ones usually take.
     Attempts stop as soon as they are asked to. The ``submitted`` of a job that arrives is its time of arrival.
     """
 
@@ -130,6 +132,7 @@ class VirtualPool:
         witness: Witness | None = None,
         running: Iterable[Course] = (),
         waiting: Iterable[Course] = (),
+        run_times: RunTimes | None = None,
     ) -> None:
         self.planner = planner
         self.now = now
@@ -140,6 +143,7 @@ class VirtualPool:
         """Number of instants at which the policy reached `ROUNDS_AT_ONCE`."""
         self._events: list[tuple[float, int, int, str, int]] = []
         self._changes: list[Change] = []
+        self._run_times = run_times
         self._count = 0
         self._live = 0
         self._wake: float | None = None
@@ -202,11 +206,16 @@ class VirtualPool:
                 self._apply(self._changes[version])
                 news = True
             elif kind == ARRIVE:
-                self._apply(JobChanged(self.courses[name].job))
+                self._arrive(self.courses[name])
                 news = True
             elif self.courses[name].version == version:
                 news = self._progress(self.courses[name], finished=kind == FINISH) or news
         return news, woken
+
+    def _arrive(self, course: Course) -> None:
+        if self._run_times is not None:
+            course.job = replace(course.job, usual_runtime=self._run_times.usual(course.job))
+        self._apply(JobChanged(course.job))
 
     def _progress(self, course: Course, *, finished: bool) -> bool:
         if not finished:
@@ -216,6 +225,8 @@ class VirtualPool:
         course.end_attempt(self.now)
         course.lost += course.overhead * course.job.held_gpus
         course.finish = self.now
+        if self._run_times is not None:
+            self._run_times.learn(course.job, course.duration)
         course.version += 1
         self._live -= 1
         self._apply(JobRemoved(course.job.id))

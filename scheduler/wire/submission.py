@@ -127,7 +127,8 @@ class Wish(Request, frozen=True, kw_only=True):
         bool,
         Option(
             kind=Kind.SWITCH,
-            help="Whether the job may be paused for an equal job of the project that had less GPU time so far.",
+            help="Whether the job may be paused for an equal job of the project that had, or usually needs, less "
+            "GPU time.",
             off="--no-rotate",
         ),
     ] = True

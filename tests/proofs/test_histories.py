@@ -27,6 +27,7 @@ GROUPED = (8, 16)
 TYPED = (4, 8)
 LEAST_SERVED = (4, 4)
 SHARED = (5, 12)
+KNOWN = (5, 12)
 BATCHES = 4
 
 
@@ -76,6 +77,12 @@ def test_no_promise_is_broken_where_jobs_ask_for_cores_memory_and_rdma(typed, fi
 def test_no_promise_is_broken_where_the_surplus_goes_to_the_least_served(typed, first_seed, soak):
     for seed in seeds_of(LEAST_SERVED, first_seed, soak):
         prove(seed, twice=seed % (4 if typed else 2) == 1, typed=typed, surplus=Surplus.LEAST_SERVED)
+
+
+@pytest.mark.parametrize("surplus", Surplus)
+def test_no_promise_is_broken_where_usual_run_times_are_known(surplus, first_seed, soak):
+    for seed in seeds_of(KNOWN, first_seed, soak):
+        prove(seed, twice=seed % 4 == 1, known=True, surplus=surplus)
 
 
 FOUND_BY_SOAKING = (

@@ -116,6 +116,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "limit-lowered": [{**JOB, **TYPED, "at": NAMES, "limit": COUNTS, "held": (1, 8), "keeps": (0, 1, 3)}],
     "preempted": [WAY],
     "rotated": [WAY],
+    "rotated-for-shorter": [WAY],
     "held": [{}],
     "back-off": [{"seconds": (0, 1, 2, 90), "until": 5.0}],
     "unknown-project": [{"project": NAMES}],

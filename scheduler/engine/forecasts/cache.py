@@ -17,6 +17,7 @@ from springtide.scheduler.engine.state.pace import expected_course
 from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.forecast import FAR, HORIZON, NEVER, Outlook, Window
+from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import Phase, Snapshot
 from springtide.scheduler.refusal import Refusal
 
@@ -177,6 +178,11 @@ class ForecastCache:
 
     # ---------- the pool as it might be
 
+    @property
+    def run_times(self) -> RunTimes:
+        """The run times of ended jobs."""
+        return self._run_history.run_times
+
     async def what_if(self, snapshot: Snapshot, asked: list[str], horizon: float = HORIZON) -> Outlook:
         """Return the outlook from another snapshot. Raises `Refusal` (503) if it cannot be computed now.
 
@@ -199,7 +205,7 @@ class ForecastCache:
         return await self._client.ask(
             expected_course(snapshot, self._read_model.state.jobs),
             asked,
-            self._run_history.run_times,
+            self.run_times,
             max_waiting=MAX_WAITING_JOBS,
             horizon=horizon,
             computing_time=COMPUTING_TIME,

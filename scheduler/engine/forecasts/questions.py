@@ -107,7 +107,7 @@ class Questions:
         return msgspec.structs.replace(told, job=starts, estimate=job_view.reason(said))
 
     def _hypothesis(self, question: wire.WhatIf, asker: Asker, now: float) -> Hypothesis:
-        return what_if.hypothesis_of(
+        hypothesis = what_if.hypothesis_of(
             question,
             asker.user,
             asker.project,
@@ -117,6 +117,7 @@ class Questions:
             now=now,
             members=asker.members,
         )
+        return hypothesis.with_usual_runtime(self._forecasts.run_times)
 
     async def _smaller(
         self, question: wire.WhatIf, whole: Hypothesis, snapshot: Snapshot, asker: Asker

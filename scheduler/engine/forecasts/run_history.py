@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
-from springtide.scheduler.engine.forecasts.run_times import RunTimes
 from springtide.scheduler.engine.placements.placements import Placements
-from springtide.scheduler.store.records import JobRecord
+from springtide.scheduler.engine.sweeps.controller import trial_name
+from springtide.scheduler.history.run_times import RunTimes
+from springtide.scheduler.store.records import JobRecord, JobSpec
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +37,17 @@ class RunHistory:
     def _add(self, job: JobRecord) -> None:
         if job.is_sweep or job.spec.tests is not None:
             return
-        self.run_times.learn(job)
+        if job.needs_gpus:
+            self.run_times.learn(job.spec, job.standing.served / (job.spec.workers * job.spec.gpus))
         self._placements.learn(job)
+
+    def with_experience(self, spec: JobSpec) -> JobSpec:
+        """Return the spec with what ended jobs tell of it: the fastest spread and the usual run time.
+
+        To a sweep they tell it of its trials.
+        """
+        like = spec if spec.trials is None else replace(spec, name=trial_name(spec.name, 0))
+        return replace(spec, fastest=self._placements.preferred(like), usual_runtime=self.run_times.usual(like))
 
     async def load(self, read: Callable[[int], Awaitable[Sequence[JobRecord]]]) -> None:
         """Add the jobs that had ended before the start.

@@ -21,6 +21,7 @@ from springtide.scheduler.engine.views import job_view
 from springtide.scheduler.forecast import GONE, Outlook, Shift
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.gpu_types import total
+from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import Environment, Node, Project, Snapshot, Standing
 from springtide.scheduler.refusal import Refusal, invalid_field
 from springtide.scheduler.store.records import JobRecord
@@ -49,6 +50,13 @@ class Hypothesis:
     nodes: tuple[Node, ...] | None
     gpu_types: tuple[str, ...] = ()
     grows: bool = False
+
+    def with_usual_runtime(self, run_times: RunTimes) -> Hypothesis:
+        """Return the same with the usual run time of jobs like the hypothetical one."""
+        if self.job is None:
+            return self
+        spec = replace(self.job.spec, usual_runtime=run_times.usual(self.job.spec))
+        return replace(self, job=replace(self.job, spec=spec))
 
     @property
     def jobs(self) -> list[str]:

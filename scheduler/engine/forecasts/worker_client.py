@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from springtide.scheduler.engine.forecasts.run_times import RunTimes
 from springtide.scheduler.forecast import Outlook
 from springtide.scheduler.forecast_worker import LENGTH_BYTES, ForecastReply, ForecastRequest, JobBatch, framed
+from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import Job, Snapshot
 
 COMMAND = (sys.executable, "-P", "-m", "springtide.scheduler.forecast_worker")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
+from springtide.scheduler.history.similar import name_without_digits
 from springtide.scheduler.model import Spread
 from springtide.scheduler.store.records import AttemptRecord, AttemptState, JobRecord, JobSpec
 
@@ -48,11 +48,6 @@ class Speed(NamedTuple):
 def work_of(spec: JobSpec) -> Work:
     """Return which work a job does."""
     return Work(spec.project, spec.user, name_without_digits(spec.name))
-
-
-def name_without_digits(name: str) -> str:
-    """Return a job's name in lower case with each run of digits replaced by ``#``."""
-    return re.sub(r"\d+", "#", name.lower())
 
 
 def speed_of(job: JobRecord, attempt: AttemptRecord) -> Speed | None:

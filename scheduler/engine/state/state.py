@@ -74,6 +74,7 @@ def policy_job(job: JobRecord) -> model.Job | None:
         rotate=spec.rotate,
         time_limit=spec.time_limit,
         fastest=spec.fastest,
+        usual_runtime=spec.usual_runtime,
         phase=Phase.HELD if phase is Phase.WAITING and standing.held else phase,
         placement=live.placement if live is not None else (),
         reserved=standing.reserved,

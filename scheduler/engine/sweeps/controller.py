@@ -70,12 +70,11 @@ def make_trial(sweep: JobRecord, number: int, run: int, parameters: Parameters |
     """Return the spec of a trial's job; ``run`` counts the jobs of the trial from 1."""
     spec, trials = sweep.spec, sweep.spec.trials
     assert trials is not None
-    suffix = f" #{number}"
     return replace(
         spec,
         id=trial_id(sweep.id, number, run),
         submitted=now,
-        name=spec.name[: MAX_NAME - len(suffix)] + suffix,
+        name=trial_name(spec.name, number),
         source="",
         environment=None,
         key=None,
@@ -89,6 +88,12 @@ def make_trial(sweep: JobRecord, number: int, run: int, parameters: Parameters |
             history=trials.history,
         ),
     )
+
+
+def trial_name(sweep: str, number: int) -> str:
+    """Return the name of a trial's job, by the name of its sweep."""
+    suffix = f" #{number}"
+    return sweep[: MAX_NAME - len(suffix)] + suffix
 
 
 def trial_id(sweep: str, number: int, run: int) -> str:

@@ -18,6 +18,9 @@ from springtide.scheduler.policy.state.projects import ProjectNode
 MAX_ROTATIONS = 128
 """Maximum number of jobs rotated in one plan: rotation is not urgent, and every rotated job has to save."""
 
+ROTATIONS = ("rotated", "rotated-for-shorter")
+"""Codes of the reasons of rotated jobs."""
+
 ROTATION_INTERVAL = 1.0
 """Time until the next plan if more jobs are to be rotated, in seconds."""
 
@@ -84,7 +87,7 @@ class PreemptJobs(Means):
 
     def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:
         """Count the rotated jobs."""
-        self._rotated += sum(eviction.code == "rotated" for eviction in proposal.evictions)
+        self._rotated += sum(eviction.code in ROTATIONS for eviction in proposal.evictions)
 
     def finish(self) -> None:
         """Mark projects idle in which nothing can be done until a known time or an event."""

@@ -10,7 +10,7 @@ from springtide.scheduler.model import Job, Order
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.fair_share import UNLIMITED
 from springtide.scheduler.policy.state.projects import ProjectNode, sides
-from springtide.scheduler.policy.state.service import service_level_of
+from springtide.scheduler.policy.state.service import level_with
 
 
 class Rule(ABC):
@@ -124,16 +124,19 @@ class ReclaimRule(Rule):
 class PreemptRule(Rule):
     """Take GPUs from jobs of the same project with a lower priority, or an equal one and more service.
 
+    Service is what they had, or usually need where that is more.
+
     The waiting time of the job does not count for that: the job would be rotated back at once.
     """
 
     def __init__(self, state: ClusterState, leaf: ProjectNode, job: Job, now: float, *, rotates: bool) -> None:
         self._leaf = leaf
         self._job = job
+        self._now = now
         running = state.running[leaf.name]
         jobs = running.less_urgent(job.priority)
         if rotates and state.settings.order is Order.LEAST_SERVED:
-            ripe = running.rotation.ripe(service_level_of(job.attained), now)
+            ripe = running.rotation.ripe(level_with(job, job.attained), now)
             jobs += [each for each in ripe if each.priority == job.priority]
         self.candidate_ids = frozenset(each.id for each in jobs)
 
@@ -146,8 +149,11 @@ class PreemptRule(Rule):
         return leaf.claimed if leaf is self._leaf else 0
 
     def reason_code(self, victim: Job) -> str:
-        """Return whether the victim is less urgent, or had more service."""
-        return "preempted" if victim.priority < self._job.priority else "rotated"
+        """Return whether the victim is less urgent, had more service, or will usually need more of it."""
+        if victim.priority < self._job.priority:
+            return "preempted"
+        had_less = victim.sweep_served + victim.served_by(self._now) < self._job.attained
+        return "rotated-for-shorter" if had_less else "rotated"
 
 
 class LimitRule(Rule):

@@ -21,10 +21,11 @@ from springtide.scheduler.policy.state.projects import ProjectNode, ProjectTree
 from springtide.scheduler.policy.state.running_jobs import RunningJobs
 from springtide.scheduler.policy.state.service import (
     AGEING_PER_LEVEL,
+    RANKS_PER_LEVEL,
     ROUNDING,
     ServiceLevels,
     aged,
-    service_level_of,
+    service_rank_of,
     waiting_since,
 )
 from springtide.scheduler.policy.state.timers import Timers
@@ -79,7 +80,7 @@ class ClusterState:
         self.awaiting: dict[str, Job] = {}
         self.incomplete: dict[str, Job] = {}
         self.growing: dict[str, dict[str, None]] = {}
-        self.service_levels: dict[str, int] = {}
+        self.service_ranks: dict[str, int] = {}
         self.time_limited: SortedList = SortedList()
         self.observer = StateObserver()
         self._back_offs = Timers()
@@ -128,12 +129,12 @@ class ClusterState:
             self._unindex_growing(job)
             if job.preemptible:
                 self.running[job.project].remove(job)
-        if job_id in self.service_levels and job.time_limit is not None:
+        if job_id in self.service_ranks and job.time_limit is not None:
             self.time_limited.remove((job.time_limit, job.submitted, job.id))
-        if job_id in self.service_levels and job.project in self.queues:
+        if job_id in self.service_ranks and job.project in self.queues:
             self.queues[job.project].remove(scheduling_class_of(job), self._queue_key(job))
             self.observer.queue_changed(self.tree.leaves[job.project])
-        for index in (self.pausing, self.awaiting, self.incomplete, self.service_levels):
+        for index in (self.pausing, self.awaiting, self.incomplete, self.service_ranks):
             index.pop(job_id, None)
         self._back_offs.discard(job_id)
         self._ageing.discard(job_id)
@@ -179,21 +180,21 @@ class ClusterState:
     # ---------- lines
 
     def _queue_key(self, job: Job) -> QueueKey:
-        level = self.service_levels.get(job.id)
-        level = service_level_of(job.attained) if level is None else level
-        return (-job.priority, level, job.submitted, job.id)
+        rank = self.service_ranks.get(job.id)
+        rank = service_rank_of(job) if rank is None else rank
+        return (-job.priority, rank, job.submitted, job.id)
 
     def _enqueue(self, job: Job) -> None:
-        level = service_level_of(job.attained) if self.settings.order is Order.LEAST_SERVED else 0
-        self.service_levels[job.id] = level
+        rank = service_rank_of(job) if self.settings.order is Order.LEAST_SERVED else 0
+        self.service_ranks[job.id] = rank
         if job.time_limit is not None:
             self.time_limited.add((job.time_limit, job.submitted, job.id))
-        if level:
+        if rank:
             self._ageing.set(job.id, waiting_since(job) + AGEING_PER_LEVEL)
         self._insert(job)
 
     def _insert(self, job: Job) -> None:
-        """Insert a waiting job into its queue, by its level of service."""
+        """Insert a waiting job into its queue, by its service rank."""
         if job.project in self.queues:
             self.queues[job.project].add(scheduling_class_of(job), self._queue_key(job))
             self.observer.queue_changed(self.tree.leaves[job.project])
@@ -214,13 +215,13 @@ class ClusterState:
     def _age(self, job: Job, now: float) -> None:
         """Move a waiting job up by the levels that its waiting makes up for."""
         moved_up = aged(job, now + ROUNDING)
-        level = max(0, service_level_of(job.attained) - moved_up)
+        rank = service_rank_of(job, moved_up)
         if job.project in self.queues:
             self.queues[job.project].remove(scheduling_class_of(job), self._queue_key(job))
-            self.service_levels[job.id] = level
+            self.service_ranks[job.id] = rank
             self._insert(job)
-            self._relevel(job, level)
-        if level:
+            self._relevel(job, rank // RANKS_PER_LEVEL)
+        if rank:
             self._ageing.set(job.id, waiting_since(job) + (moved_up + 1) * AGEING_PER_LEVEL)
 
     def _relevel(self, job: Job, level: int) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sortedcontainers import SortedList
 
 from springtide.scheduler.model import Job
-from springtide.scheduler.policy.state.service import service_level_of
+from springtide.scheduler.policy.state.service import level_with
 from springtide.scheduler.resources.per_gpu import PerGpu
 
 
@@ -61,7 +61,7 @@ class SchedulingClass(NamedTuple):
 
 
 QueueKey = tuple[int, int, float, str]
-"""A job's place among those of its project: priority, service, age, id. The smallest goes first."""
+"""A job's place among those of its project: priority, service rank, age, id. The smallest goes first."""
 
 
 def scheduling_class_of(job: Job) -> SchedulingClass:
@@ -69,7 +69,7 @@ def scheduling_class_of(job: Job) -> SchedulingClass:
     constraints = PlacementConstraints(
         job.gpus, job.min_workers, job.gpu_types, job.require, job.prefer, job.per_gpu
     )
-    return SchedulingClass(constraints, job.preemptible, service_level_of(job.attained))
+    return SchedulingClass(constraints, job.preemptible, level_with(job, job.attained))
 
 
 class JobQueues:

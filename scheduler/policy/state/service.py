@@ -1,4 +1,4 @@
-"""Service: GPU time that jobs have had, in coarse steps, and when running jobs have had more than a step."""
+"""Service: GPU time that jobs have had or usually take, in coarse steps; when running jobs reach the next one."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ AGEING_PER_LEVEL = 4 * 86_400.0
 A job that was started for having waited is not rotated at once: its waiting counts as long as it runs.
 """
 
+RANKS_PER_LEVEL = 32
+"""Number of service ranks of each level; the last one is that of jobs of which no similar one has ended."""
+
 ROUNDING = 0.01
 """Service in GPU-seconds by which the sum of attempts may be too small, as times are floating-point numbers."""
 
@@ -30,6 +33,40 @@ ROUNDING = 0.01
 def service_level_of(service: float) -> int:
     """Return the step of an amount of service: 0 below `SERVICE_LEVEL`, then one more with each doubling."""
     return int((service + ROUNDING) / SERVICE_LEVEL).bit_length()
+
+
+def usual_service(job: Job) -> float:
+    """Return the GPU-seconds that similar jobs usually take, 0 where that is not known."""
+    return (job.usual_runtime or 0.0) * job.workers * job.gpus
+
+
+def ranked_service(job: Job, now: float) -> float:
+    """Return the GPU-seconds that rank a job: its own and its sweep's, or the usual ones where these are more."""
+    return max(job.sweep_served + job.served_by(now), usual_service(job))
+
+
+def level_with(job: Job, service: float) -> int:
+    """Return the level of a job that has had this service, in GPU-seconds.
+
+    It is at least the level of what similar jobs usually take: a job known to be long begins after those known to
+    be short, and is not stopped again and again on its way there.
+    """
+    return service_level_of(max(service, usual_service(job)))
+
+
+def service_rank_of(job: Job, moved_up: int = 0) -> int:
+    """Return the rank of a waiting job among those of equal priority: the lowest is served first.
+
+    It counts the level, less those that waiting makes up for (``moved_up``), and within a level what similar
+    jobs usually still take, in doubling steps from a GPU-second. Rank 0 is that of a job that has waited for more
+    levels than it has.
+    """
+    level = level_with(job, job.attained) - moved_up
+    if level < 0:
+        return 0
+    left = max(0.0, usual_service(job) - job.served)
+    steps = RANKS_PER_LEVEL - 1 if job.usual_runtime is None else int(left).bit_length()
+    return level * RANKS_PER_LEVEL + min(steps, RANKS_PER_LEVEL - 1)
 
 
 def service_until(service_level: int) -> float:
@@ -53,7 +90,8 @@ def _made_up(job: Job) -> int:
 
 def _beyond(job: Job, service_level: int) -> float:
     """Return when a running job has more service than the level, beside what its waiting made up for."""
-    missing = service_until(service_level + _made_up(job)) - job.attained
+    until = service_until(service_level + _made_up(job))
+    missing = 0.0 if usual_service(job) + ROUNDING >= until else until - job.attained
     return (job.started or 0.0) + max(0.0, missing) / job.held_gpus
 
 
@@ -121,7 +159,7 @@ class ServiceLevels:
     def add(self, job: Job, level: int | None = None) -> int:
         """Add a job at a level, by default that of its service when the attempt started; return the level."""
         if level is None:
-            level = max(0, service_level_of(job.attained) - _made_up(job))
+            level = max(0, level_with(job, job.attained) - _made_up(job))
         self._levels[job.id] = level
         if job.started is not None and job.held_gpus:
             self.ends.set(job.id, _beyond(job, level))
@@ -134,5 +172,5 @@ class ServiceLevels:
 
     def level_at(self, job: Job, now: float) -> int:
         """Return the level of a running job, at least the one after its present level if that is over."""
-        reached = max(0, service_level_of(job.sweep_served + job.served_by(now)) - _made_up(job))
+        reached = max(0, level_with(job, job.sweep_served + job.served_by(now)) - _made_up(job))
         return max(self._levels[job.id] + 1, reached)

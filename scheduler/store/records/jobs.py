@@ -88,6 +88,8 @@ class JobSpec:
     grace: float | None = None
     fastest: Spread | None = None
     """Fastest known placement of similar jobs, at submission."""
+    usual_runtime: float | None = None
+    """Median run time of the latest similar jobs in seconds, at submission; None where there was none."""
     trials: TrialsSpec | None = None
     """The trials of a sweep; None of any other job."""
     trial: TrialRef | None = None

@@ -43,11 +43,16 @@ def live_through(
     grouped: bool = False,
     typed: bool = False,
     shared: bool = False,
+    known: bool = False,
     surplus: Surplus = Surplus.FAIR,
 ) -> World:
-    """A random history: the world at its end, or as soon as a promise (or the ``wanted`` one) is broken."""
+    """A random history: the world at its end, or as soon as a promise (or the ``wanted`` one) is broken.
+
+    ``known`` tells that usual run times are known of most jobs.
+    """
     rng = random.Random(seed)
     world = some_world(seed, planner, grouped=grouped, typed=typed, shared=shared, surplus=surplus)
+    world.knows_run_times = known
     for step in range(steps):
         action = rng.choice(ACTIONS)
         world.act(action, rng.randrange(1 << 16), rng.randrange(1 << 16), replay=step % REPLAY == 0)

@@ -47,6 +47,9 @@ SHAPES = (
 )
 """Workers, least workers, and GPUs per worker, before they are made to fit; some are elastic."""
 
+USUAL = (None, 60.0, 900.0, 5_000.0, 20_000.0, 100_000.0)
+"""Usual run times of similar jobs in seconds, where they are known."""
+
 
 class World:
     """A pool, its jobs and its planner. Every number an action takes may be any whole number.
@@ -64,6 +67,7 @@ class World:
         planner: Callable[[Snapshot], Planner] = Planner,
     ) -> None:
         self.make_planner = planner
+        self.knows_run_times = False
         self.now = 0.0
         self.count = 0
         self.instant = instant
@@ -188,6 +192,7 @@ class World:
             require=self._required((b // 512) % 16),
             time_limit=600.0 * (1 + b % 7) if b % 3 == 0 else None,
             gpu_types=gpu_types or self._accepted(a // 64),
+            usual_runtime=USUAL[(a // 8 + b // 64) % len(USUAL)] if self.knows_run_times else None,
             per_gpu=self._asked(a // 16 + b // 32, 1 / gpus if b % 5 == 0 else 0.0),
         )
         self.tell(JobChanged(job))

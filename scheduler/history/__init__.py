@@ -1,0 +1,1 @@
+"""What ended jobs tell of those like them."""
