@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from operator import itemgetter
 from typing import Any
 
@@ -235,24 +236,34 @@ def _check_fit_on(
     """Raise `Refusal` for a job that GPUs of this type can never hold; ``shown`` is empty for the only type."""
     of_type, with_rdma = f" {shown} GPUs" if shown else "", " with RDMA" if spec.rdma else ""
     nodes = nodes_with_enough(spec, nodes, of_type)
+    if not _have_room(spec, nodes):
+        raise _no_room(spec, nodes, of_type, with_rdma)
+    _check_domain(spec, nodes)
+    _check_limits(spec, context, gpu_type, shown)
+
+
+def _have_room(spec: JobSpec, nodes: Iterable[Node]) -> bool:
+    """Return whether the smallest number of workers fits; looks at no more nodes than these workers need."""
+    slots = accumulate(node.gpus // spec.gpus for node in nodes)
+    return any(so_far >= spec.min_workers for so_far in slots)
+
+
+def _no_room(spec: JobSpec, nodes: Sequence[Node], of_type: str, with_rdma: str) -> Refusal:
     largest = max(node.gpus for node in nodes)
     if spec.gpus > largest:
-        raise invalid_field(
+        return invalid_field(
             "gpus",
             f"{spec.gpus} GPUs per worker were asked for; the largest train node{with_rdma} has "
             f"{largest}{of_type}.",
             f"Ask for at most {largest} per worker, and for more workers.",
         )
     worker_slots = sum(node.gpus // spec.gpus for node in nodes)
-    if spec.min_workers > worker_slots:
-        raise invalid_field(
-            "workers" if spec.min_workers == spec.workers else "min_workers",
-            f"{wording.workers(spec.min_workers, spec.gpus)} have to run together; the pool has room for "
-            f"{worker_slots}{f' on{of_type}' if of_type else ''}{with_rdma}.",
-            "Ask for fewer workers or fewer GPUs.",
-        )
-    _check_domain(spec, nodes)
-    _check_limits(spec, context, gpu_type, shown)
+    return invalid_field(
+        "workers" if spec.min_workers == spec.workers else "min_workers",
+        f"{wording.workers(spec.min_workers, spec.gpus)} have to run together; the pool has room for "
+        f"{worker_slots}{f' on{of_type}' if of_type else ''}{with_rdma}.",
+        "Ask for fewer workers or fewer GPUs.",
+    )
 
 
 def _check_domain(spec: JobSpec, nodes: Sequence[Node]) -> None:
