@@ -97,6 +97,23 @@ async def test_a_tick_that_nobody_waits_for_begins_later_and_at_once_when_somebo
 
 
 @in_virtual_time
+async def test_ticks_in_a_row_that_nobody_waits_for_rest_longer_until_somebody_does() -> None:
+    work, nobody = Work(), asyncio.Event()
+    pace = Pace(work)
+    rests = []
+    for _ in range(6):
+        work.tick(pace, 0.002)
+        rests.append(await rest(pace, nobody))
+    assert rests[1] > 1.5 * rests[0]
+    assert rests[2] > 1.5 * rests[1]
+    assert rests[-1] == pytest.approx(QUIET.longest)
+    work.tick(pace, 0.002)
+    await rest(pace, arrived())
+    work.tick(pace, 0.002)
+    assert await rest(pace, nobody) < 1.5 * rests[0]
+
+
+@in_virtual_time
 async def test_a_plan_that_is_due_is_not_waited_for() -> None:
     work = Work()
     pace = Pace(work)

@@ -20,8 +20,11 @@ class Rest:
 
 URGENT: Final = Rest(4.0, 0.05)
 """Before a tick that a call waits for: such ticks take at most a fifth of the event loop's time."""
-QUIET: Final = Rest(20.0, 0.25)
+QUIET: Final = Rest(20.0, 0.4)
 """Before a tick that only takes in what the pool did as planned: a large fill reports thousands of starts."""
+GROWTH: Final = 2.0
+"""Growth of that rest with each such tick in a row, so that only in a large fill it is the longest one."""
+MAX_GROWTH: Final = 64.0
 
 
 class Pace:
@@ -36,6 +39,7 @@ class Pace:
         self._began = 0.0
         self._worked = 0.0
         self._ended = clock()
+        self._growth = 1.0
 
     def __enter__(self) -> Self:
         self._began = self._clock()
@@ -52,14 +56,18 @@ class Pace:
         any arrival, None if none is.
         """
         await asyncio.sleep(self._left(URGENT))
+        quiet, rested = Rest(QUIET.factor * self._growth, QUIET.longest), False
         while not urgent.is_set():
             due = until_due()
-            left = min(self._left(QUIET), math.inf if due is None else due)
+            left = min(self._left(quiet), math.inf if due is None else due)
             if left <= 0:
                 break
+            rested = True
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await urgent.wait()
+        rested = rested and not urgent.is_set()
+        self._growth = min(MAX_GROWTH, GROWTH * self._growth) if rested else 1.0
         self._worked = 0.0
 
     def _left(self, rest: Rest) -> float:
