@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import BinaryIO, TypeVar
+from functools import partial
+from typing import BinaryIO
 
 from springtide.scheduler.executors.base import (
     AttemptKey,
@@ -25,8 +26,10 @@ from springtide.scheduler.executors.base import (
     Observation,
     OutputFile,
     Report,
+    StaleEpochError,
     WorkspacePlaces,
 )
+from springtide.scheduler.executors.files.batched_calls import BatchedCalls
 from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.reader import Reader
 from springtide.scheduler.executors.kubernetes.agents.agents import NodeAgents
@@ -46,10 +49,9 @@ from springtide.scheduler.telemetry.sample import GpuSample
 from springtide.scheduler.wording import given
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 THREADS = 4
-"""Number of threads that write to the volume of jobs, besides the one for requests to end attempts."""
+"""Maximum number of threads that write to the volume of jobs, besides the one for requests to end attempts."""
 
 
 class KubernetesExecutor(Executor):
@@ -94,12 +96,12 @@ class KubernetesExecutor(Executor):
             )
         if bool(settings.jobs_claim) == bool(settings.jobs_host_path):
             raise ExecutorError("Set one of jobs_claim and jobs_host_path: the volume with the files of jobs.")
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="launch-records")
+        self._volume = BatchedCalls(THREADS, "launch-records")
+        self._started.callback(self._volume.close)
         self._ending_thread = ThreadPoolExecutor(1, thread_name_prefix="end-requests")
-        for threads in (self._threads, self._ending_thread):
-            self._started.callback(threads.shutdown, wait=False)
+        self._started.callback(self._ending_thread.shutdown, wait=False)
         try:
-            await self._in_thread(self._records.prepare_volume)
+            await asyncio.to_thread(self._records.prepare_volume)
         except OSError as error:
             raise ExecutorError(f"{settings.state_dir} cannot be used: {error.strerror}.") from error
         self._monitor = AttemptMonitor(
@@ -140,11 +142,12 @@ class KubernetesExecutor(Executor):
         key = spec.key
         self._layout.attempt(key)
         names.check_job(key.job)
-        self._epoch.check(spec.epoch)
         async with self._lock(key):
             attempt = self._monitor.attempts.get(key)
             if attempt is None:
                 attempt = await self._new_attempt(spec)
+            else:
+                await self._volume.call(partial(self._epoch.check, spec.epoch))
             if attempt.needs_pods:
                 await self._monitor.create_pods(attempt)
 
@@ -155,10 +158,10 @@ class KubernetesExecutor(Executor):
         except ExecutorError as refused:
             made = refused
         try:
-            recorded = await self._in_thread(self._begin, spec, made)
+            recorded = await self._volume.call(partial(self._begin, spec, made))
             if recorded is not None:
                 return self._monitor.recall(recorded)
-        except HasRunError:
+        except (HasRunError, StaleEpochError):
             raise
         except ExecutorError as refused:
             kind = ExitKind.LOST if isinstance(refused, NodeGoneError) else ExitKind.REFUSED
@@ -187,8 +190,10 @@ class KubernetesExecutor(Executor):
     def _begin(self, spec: AttemptSpec, made: LaunchRecord | ExecutorError) -> AttemptStatus | None:
         """Return the recorded end of an attempt; without one, write its launch record, or raise why there is none.
 
-        Works on the volume, in a thread. Raises `HasRunError` if the record of its end cannot be read.
+        Works on the volume, in a thread. Raises `HasRunError` if the record of its end cannot be read, and
+        `StaleEpochError` if the pool has a newer owner.
         """
+        self._epoch.check(spec.epoch)
         recorded = self._records.recorded_end(spec.key)
         if recorded is None and self._records.is_done(spec.key):
             raise HasRunError(f"Attempt {spec.key.attempt} of {spec.key.job} has run already.")
@@ -248,7 +253,7 @@ class KubernetesExecutor(Executor):
         async with self._lock(key):
             attempt = self._monitor.attempts.get(key)
             if attempt is None:
-                if await self._in_thread(self._records.is_done, key):
+                if await self._volume.call(partial(self._records.is_done, key)):
                     return
                 raise ExecutorError(f"Attempt {key.attempt} of {key.job} is not known here.")
             if attempt.gone:
@@ -275,7 +280,7 @@ class KubernetesExecutor(Executor):
                 return
             if not attempt.gone:
                 raise ExecutorError(f"Attempt {key.attempt} of {key.job} has not ended.")
-            await self._in_thread(self._records.mark_done, attempt.status)
+            await self._volume.call(partial(self._records.mark_done, attempt.status))
             await self._release(attempt)
         self._locks.pop(key, None)
 
@@ -294,7 +299,7 @@ class KubernetesExecutor(Executor):
         async with self._lock(key):
             attempt = self._monitor.attempts.get(key)
             if attempt is None:
-                recorded = await self._in_thread(self._records.recorded_end, key)
+                recorded = await self._volume.call(partial(self._records.recorded_end, key))
                 attempt = None if recorded is None else self._monitor.recall(recorded)
             return None if attempt is None else attempt.status
 
@@ -306,7 +311,7 @@ class KubernetesExecutor(Executor):
             raise ExecutorError(f"The job {job} has not ended.")
         for attempt in attempts:
             await self._release(attempt)
-        await self._in_thread(self._records.remove_job, job)
+        await asyncio.to_thread(self._records.remove_job, job)
 
     # ---------- state and files
 
@@ -323,7 +328,7 @@ class KubernetesExecutor(Executor):
         """Keep a pod waiting for each node that is asked for."""
         if self._placeholders is None:
             return {}
-        await self._in_thread(self._epoch.check)
+        await self._volume.call(self._epoch.check)
         return await self._placeholders.request(numbers)
 
     async def gpu_samples(self, workspaces: WorkspacePlaces) -> Sequence[GpuSample]:
@@ -368,9 +373,6 @@ class KubernetesExecutor(Executor):
         return await self._reader.output(job, name, limit)
 
     # ---------- underneath
-
-    async def _in_thread(self, work: Callable[..., T], *args: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)
 
     def _lock(self, key: AttemptKey) -> asyncio.Lock:
         return self._locks.setdefault(key, asyncio.Lock())
