@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 
 import click
 from machine import describe
+from msgspec import structs
 
 from springtide.scheduler.forecast import Window, forecast
 from springtide.scheduler.history.run_times import RunTimes
@@ -141,7 +142,9 @@ def known_jobs(courses: Mapping[str, Course], now: float, *, progress: bool) -> 
     for course in courses.values():
         job = course.job
         if course.finish is None and job.submitted <= now:
-            yield replace(job, expected=course.duration) if progress and job.phase is Phase.RUNNING else job
+            yield (
+                structs.replace(job, expected=course.duration) if progress and job.phase is Phase.RUNNING else job
+            )
 
 
 def row(name: str, found: Sequence[Sample]) -> str:

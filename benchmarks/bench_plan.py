@@ -27,6 +27,7 @@ from typing import Any
 import click
 from bench_policy import carry_out, settle
 from machine import describe, percentile
+from msgspec import structs
 
 from springtide.scheduler.engine.garbage import loading, short_full_collections
 from springtide.scheduler.model import Change, Job, JobChanged, JobRemoved, Phase, Settings, Snapshot
@@ -130,9 +131,9 @@ def an_hour_later(snapshot: Snapshot, jobs: Iterable[Job], seed: int = 2) -> Sna
     later = []
     for job in jobs:
         if job.placement:
-            later.append(replace(job, started=snapshot.now - rng.uniform(0, AGE), attempts=1))
+            later.append(structs.replace(job, started=snapshot.now - rng.uniform(0, AGE), attempts=1))
         else:
-            later.append(replace(job, served=rng.choice((0.0, 0.0, 5_000.0, 50_000.0))))
+            later.append(structs.replace(job, served=rng.choice((0.0, 0.0, 5_000.0, 50_000.0))))
     settings = replace(snapshot.settings, min_runtime=MIN_RUNTIME, grace=Settings().grace)
     return replace(snapshot, jobs=tuple(later), settings=settings)
 

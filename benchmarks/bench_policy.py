@@ -13,9 +13,10 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from statistics import quantiles
+
+from msgspec.structs import replace
 
 from springtide.scheduler.model import (
     Job,

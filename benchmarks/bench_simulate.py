@@ -20,6 +20,7 @@ from itertools import product
 from pathlib import Path
 
 import click
+from msgspec import structs
 
 from springtide.scheduler.model import Job, Order, Project, Settings
 from springtide.scheduler.simulate import Costs, Load, Policy, simulate
@@ -89,7 +90,7 @@ def load_of(case: Case) -> Load:
     load = projects_load_of(case)
     if not case.undivided:
         return load
-    jobs = tuple((replace(job, project="all"), duration) for job, duration in load.jobs)
+    jobs = tuple((structs.replace(job, project="all"), duration) for job, duration in load.jobs)
     return Load(load.nodes, (Project("all", quota=case.pool),), jobs)
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from msgspec import structs
+
 from springtide.scheduler.model import (
     Change,
     Decision,
@@ -260,7 +262,7 @@ def _grounded(job: Job, room: set[tuple[str, int]], now: float) -> Job:
     if job.phase is Phase.PAUSING or (job.phase is Phase.RUNNING and not seated):
         job = paused(job, now)
     promised = all((worker.node, gpu) in room for worker in job.reserved for gpu in worker.gpus)
-    return job if promised else replace(job, reserved=())
+    return job if promised else structs.replace(job, reserved=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +320,9 @@ def _ticked(start: Snapshot) -> Snapshot:
     def tick(at: float) -> float:
         return round(at / TICK) * TICK
 
-    jobs = tuple(job if job.started is None else replace(job, started=tick(job.started)) for job in start.jobs)
+    jobs = tuple(
+        job if job.started is None else structs.replace(job, started=tick(job.started)) for job in start.jobs
+    )
     return replace(start, now=tick(start.now), jobs=jobs)
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
+import msgspec
+
 from springtide.scheduler.resources.network_cards import NearestCards
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
@@ -92,8 +94,7 @@ WITHIN_NODES = ("island", "socket")
 """Topology levels that group the GPUs of a node, the tightest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """A machine with GPUs, or the part of one that serves an environment.
 
     ``labels`` name its topology domains (``{"rack": "r1"}``). ``islands`` groups GPU indices by the fastest link
@@ -108,7 +109,7 @@ class Node:
     gpus: int
     gpu_type: str = ""
     environment: Environment = Environment.TRAIN
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     islands: tuple[tuple[int, ...], ...] = ()
     sockets: tuple[tuple[int, ...], ...] = ()
     available: bool = True
@@ -178,8 +179,7 @@ class Phase(StrEnum):
     """Paused by its user; requests no GPUs until resumed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """A job as the policy sees it: the request, and the state.
 
     ``gpu_types`` are those that the job accepts, in its order of preference; empty means all, in the pool's order.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Never
 
 import click
+from msgspec import structs
 
 from springtide.scheduler import wording
 from springtide.scheduler.forecast import Window, forecast
@@ -85,7 +86,7 @@ def plan(files: tuple[Path, ...], *, forecasting: bool, as_json_: bool) -> None:
 def _forecast(scenario: Scenario) -> dict[str, object]:
     """Return when each waiting job of the scenario starts, in seconds from the scenario's last submission."""
     snapshot = opening(scenario)
-    jobs = tuple(replace(job, expected=scenario.durations.get(job.id)) for job in snapshot.jobs)
+    jobs = tuple(structs.replace(job, expected=scenario.durations.get(job.id)) for job in snapshot.jobs)
     outlook = forecast(replace(snapshot, jobs=jobs))
     return {job: _from(window, snapshot.now) for job, window in outlook.starts.items()}
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, BinaryIO, TypeVar
+
+from msgspec.structs import replace
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.forecasts.questions import Asker

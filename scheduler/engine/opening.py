@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from springtide.scheduler import wire
 from springtide.scheduler.backoff import Jitter, equal_jitter
 from springtide.scheduler.clock import Clock
@@ -134,7 +136,7 @@ async def _follow_types(state: State, nodes: ObservedNodes, threads: StoreThread
         attempt = job.attempts[-1]
         gpu_type = nodes.type_of(attempt.placement) or attempt.gpu_type
         if gpu_type != attempt.gpu_type:
-            transaction.put_job(job.with_attempt(replace(attempt, gpu_type=gpu_type)))
+            transaction.put_job(job.with_attempt(structs.replace(attempt, gpu_type=gpu_type)))
     of_node = {node.name: node.gpu_type for node in nodes.build()}
     for key, workspace in state.workspaces.items():
         if workspace.gpus and of_node.get(workspace.node, workspace.gpu_type) != workspace.gpu_type:

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import BinaryIO, TypeAlias
 
+import msgspec
+
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.model import Node, Placement
 from springtide.scheduler.telemetry.sample import GpuSample
@@ -43,8 +45,7 @@ class AttemptKey:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptSpec:
+class AttemptSpec(msgspec.Struct, frozen=True):
     """The program of an attempt, and its placement.
 
     ``argv`` and the values of ``env`` may contain ``{code}``, which stands for the directory of ``files``; these
@@ -66,9 +67,9 @@ class AttemptSpec:
     placement: Placement
     workers: int
     grace: float
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
     cwd: str | None = None
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = msgspec.field(default_factory=dict)
     image: str | None = None
     sweep: str | None = None
     trial: int | None = None
@@ -121,8 +122,7 @@ class Exit:
     ran: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptStatus:
+class AttemptStatus(msgspec.Struct, frozen=True):
     """The state of an attempt.
 
     ``started`` is when its processes started, in seconds since the epoch; ``placement`` is complete as far as the

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from msgspec import structs
+
 from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import Job, Node, Project, Settings, Snapshot, Surplus
 from springtide.scheduler.policy import Planner
@@ -77,7 +79,9 @@ def simulate(
     began = clock()
     settings = settings if settings.gpu_types else replace(settings, gpu_types=load.gpu_types)
     start = min((job.submitted for job, _ in load.jobs), default=0.0)
-    running = tuple((replace(job, started=start), duration) for job, duration in load.jobs if job.placement)
+    running = tuple(
+        (structs.replace(job, started=start), duration) for job, duration in load.jobs if job.placement
+    )
     snapshot = Snapshot(start, load.nodes, load.projects, tuple(job for job, _ in running), settings)
     watch: Watch | None = None
     planner: Planner | StaticPlanner

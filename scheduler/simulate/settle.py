@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from springtide.scheduler import sentences
 from springtide.scheduler.model import (
     Decision,
@@ -40,7 +42,7 @@ class Rest:
 def opening(scenario: Scenario) -> Snapshot:
     """Return the scenario's state at its last submission, with no past service and no protected attempts."""
     now = max((job.submitted for job in scenario.jobs), default=0.0)
-    jobs = tuple(replace(job, started=now) if job.placement else job for job in scenario.jobs)
+    jobs = tuple(structs.replace(job, started=now) if job.placement else job for job in scenario.jobs)
     settings = Settings(min_runtime=0.0, grace=0.0, surplus=scenario.surplus, gpu_types=scenario.gpu_types)
     return Snapshot(now, scenario.nodes, scenario.projects, jobs, settings)
 

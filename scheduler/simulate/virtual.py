@@ -5,8 +5,10 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from springtide.scheduler.history.run_times import RunTimes
 from springtide.scheduler.model import (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from springtide.scheduler.gpu_models import DeclaredTypes
 from springtide.scheduler.resources.per_gpu import per_gpu_of

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.state.borrowing import Borrowing, filling_order

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import engine_worlds as worlds
 import pytest
+from msgspec.structs import replace
 
 from springtide.scheduler import wire
 from springtide.scheduler.model import Environment

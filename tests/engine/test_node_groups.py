@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from springtide.scheduler.engine.node_groups.demand import Demand, demand
 from springtide.scheduler.engine.node_groups.steady import SteadyRequest
 from springtide.scheduler.engine.state.observed import Drained, ObservedNodes
@@ -46,7 +48,7 @@ def test_growth_beyond_the_least_number_of_workers_wants_no_node() -> None:
     assert wanted(job("a", gpus=8, workers=3, min_workers=1)).nodes == {"big": 1}
     here = (Node("n", 8, "h100", group="big"),)
     runs = job("a", gpus=8, workers=3, min_workers=1, phase=Phase.RUNNING, started=1.0)
-    assert wanted(replace(runs, placement=(Worker(0, "n", tuple(range(8))),)), nodes=here) == Demand()
+    assert wanted(structs.replace(runs, placement=(Worker(0, "n", tuple(range(8))),)), nodes=here) == Demand()
 
 
 def test_a_limit_bounds_what_is_wanted() -> None:

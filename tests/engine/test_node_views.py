@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.views.node_views import NodeViews

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import sys
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from springtide.scheduler.engine.placements.comparison import (
     MIN_RUNS,
@@ -80,7 +80,7 @@ def learned(*jobs: JobRecord, times: int = MIN_RUNS, explores: bool = False) -> 
 
 def running(placement: Placement, *, counted: CountedSteps | None = None, spec: JobSpec = SPEC) -> JobRecord:
     live = attempt(placement, 0.0, state=AttemptState.RUNNING, ended=None)
-    return JobRecord(spec, JobStanding(state=JobState.RUNNING), (replace(live, counted=counted),))
+    return JobRecord(spec, JobStanding(state=JobState.RUNNING), (structs.replace(live, counted=counted),))
 
 
 class TestSpread:
@@ -117,7 +117,8 @@ class TestSpeed:
         for step, at in more:
             counted = counted.with_report(step, at)
         return speed_of(
-            ran(replace(attempt(PAIR, 900), counted=counted)), replace(attempt(PAIR, 900), counted=counted)
+            ran(structs.replace(attempt(PAIR, 900), counted=counted)),
+            structs.replace(attempt(PAIR, 900), counted=counted),
         )
 
     def test_what_precedes_the_second_report_does_not_count(self):
@@ -136,13 +137,13 @@ class TestSpeed:
     def test_a_complete_run_counts_where_no_steps_are_reported(self):
         whole = attempt(PAIR, 200)
         assert speed_of(ran(whole), whole) == Speed(RUNS, 0.005, None)
-        assert speed_of(ran(replace(whole, number=2)), replace(whole, number=2)) is None
-        paused = replace(whole, state=AttemptState.PAUSED)
+        assert speed_of(ran(structs.replace(whole, number=2)), structs.replace(whole, number=2)) is None
+        paused = structs.replace(whole, state=AttemptState.PAUSED)
         assert speed_of(ran(paused), paused) is None
 
     def test_a_clock_that_is_set_changes_no_speed(self):
         counted = CountedSteps(0, 0).with_report(1, 100).shifted(5000.0).with_report(101, 5200)
-        assert speed_of(ran(attempt(PAIR, 1)), replace(attempt(PAIR, 1), counted=counted)) == Speed(
+        assert speed_of(ran(attempt(PAIR, 1)), structs.replace(attempt(PAIR, 1), counted=counted)) == Speed(
             STEPS, 1.0, None
         )
 
@@ -185,7 +186,7 @@ class TestComparison:
 
 class TestFastest:
     def fastest(self, *jobs: JobRecord, times: int = MIN_RUNS, spec: JobSpec = SPEC) -> Spread | None:
-        return learned(*jobs, times=times).preferred(replace(spec, name="sweep-8"))
+        return learned(*jobs, times=times).preferred(structs.replace(spec, name="sweep-8"))
 
     def test_steps_per_second_are_compared(self):
         assert self.fastest(ran(attempt(PAIR, 600, 100)), ran(attempt(APART, 900, 300))) == ACROSS
@@ -212,7 +213,11 @@ class TestFastest:
     def test_other_kinds_of_jobs_tell_nothing(self):
         jobs = (ran(attempt(PAIR, 600, 10)), ran(attempt(APART, 600, 100)))
         assert self.fastest(*jobs) is not None
-        for other in (replace(SPEC, user="joe"), replace(SPEC, gpus=2), replace(SPEC, workers=4)):
+        for other in (
+            structs.replace(SPEC, user="joe"),
+            structs.replace(SPEC, gpus=2),
+            structs.replace(SPEC, workers=4),
+        ):
             assert self.fastest(*jobs, spec=other) is None
 
     def test_gpu_types_are_not_mixed(self):
@@ -261,7 +266,7 @@ class TestSlow:
 
     def test_other_works_tell_it_where_its_own_does_not(self):
         others = [
-            ran(*each.attempts, spec=replace(SPEC, user=f"user{at}"))
+            ran(*each.attempts, spec=structs.replace(SPEC, user=f"user{at}"))
             for at in range(5)
             for each in (self.FAST, self.SLOW)
         ]
@@ -272,7 +277,7 @@ class TestSlow:
 
     def test_its_own_work_counts_more_than_others(self):
         others = [
-            ran(*each.attempts, spec=replace(SPEC, user=f"user{at}"))
+            ran(*each.attempts, spec=structs.replace(SPEC, user=f"user{at}"))
             for at in range(5)
             for each in (self.FAST, self.SLOW)
         ]
@@ -281,9 +286,12 @@ class TestSlow:
 
     def test_works_that_are_fast_anywhere_do_not_count_for_their_placement(self):
         """The mean over all works would call two nodes the faster ones, because long steps ran on one node."""
-        long = [ran(attempt(PAIR, 600, steps), spec=replace(SPEC, user=f"a{steps}")) for steps in range(10, 16)]
+        long = [
+            ran(attempt(PAIR, 600, steps), spec=structs.replace(SPEC, user=f"a{steps}")) for steps in range(10, 16)
+        ]
         short = [
-            ran(attempt(APART, 600, steps), spec=replace(SPEC, user=f"b{steps}")) for steps in range(900, 906)
+            ran(attempt(APART, 600, steps), spec=structs.replace(SPEC, user=f"b{steps}"))
+            for steps in range(900, 906)
         ]
         assert learned(*long, *short).slow(running(PAIR)) is None
 
@@ -297,11 +305,11 @@ def test_what_is_kept_is_bounded():
     assert next(iter(speeds.per_second)) == 15 / 600
     assert len(speeds.per_second) == MAX_SPEEDS
     for workers in range(2, MAX_PLACEMENTS + 9):
-        placements.learn(ran(attempt(PAIR * workers, 600, 10), spec=replace(SPEC, workers=workers)))
+        placements.learn(ran(attempt(PAIR * workers, 600, 10), spec=structs.replace(SPEC, workers=workers)))
     assert len(stats.of_work(Work("vision", "susan", "sweep-#"))) == MAX_PLACEMENTS
     for at in range(MAX_WORKS + 5):
         for each in (PAIR, APART):
-            placements.learn(ran(attempt(each, 600, 10), spec=replace(SPEC, user=f"user{at}")))
+            placements.learn(ran(attempt(each, 600, 10), spec=structs.replace(SPEC, user=f"user{at}")))
     assert not stats.of_work(Work("vision", "user0", "sweep-#"))
     assert stats.of_work(Work("vision", f"user{MAX_WORKS}", "sweep-#"))
     ((spread, ratios),) = stats.ratios("", TOGETHER)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine import EngineSettings
@@ -41,7 +41,7 @@ def test_each_worker_asks_for_its_part_of_the_rdma_of_its_gpus() -> None:
     [
         ((PLAIN,), {}, "rdma", "RDMA was asked for, and no train node has it. Leave out rdma, or ask an admin"),
         (
-            (replace(FULL, gpu_type="h100"), replace(PLAIN, gpu_type="t4")),
+            (structs.replace(FULL, gpu_type="h100"), structs.replace(PLAIN, gpu_type="t4")),
             {"gpu_types": ["t4"]},
             "rdma",
             "no train node with t4 GPUs has it.",
@@ -53,7 +53,7 @@ def test_each_worker_asks_for_its_part_of_the_rdma_of_its_gpus() -> None:
             "has it for 3 workers on its 8 GPUs. Ask for at least 3 GPUs per worker, or leave out rdma.",
         ),
         ((PLAIN, FULL), {"gpus": 8, "workers": 2}, "workers", "the pool has room for 1 with RDMA."),
-        ((replace(PLAIN, gpus=16), FULL), {"gpus": 9}, "gpus", "the largest train node with RDMA has 8."),
+        ((structs.replace(PLAIN, gpus=16), FULL), {"gpus": 9}, "gpus", "the largest train node with RDMA has 8."),
         (
             (PLAIN, FULL),
             {"cpus": 9},
@@ -93,7 +93,7 @@ async def test_a_job_is_launched_with_rdma_and_shown_with_it(make_pool: Any) -> 
     with pytest.raises(Refusal, match="no train node has it"):
         await pool.submit("susan", rdma=True)
     pool.executor.nodes = tuple(
-        replace(node, per_gpu=per_gpu_of(0, 0, node.gpus, node.gpus)) for node in pool.executor.nodes
+        structs.replace(node, per_gpu=per_gpu_of(0, 0, node.gpus, node.gpus)) for node in pool.executor.nodes
     )
     await pool.later(0)
     job = await pool.submit("susan", gpus=2, rdma=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from springtide.scheduler.executors.base import (
     AttemptKey,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from pages_service import PERSON, Service, Windows
 from playwright.sync_api import Page, expect
 from sysfs_cards import add_card
@@ -26,7 +27,7 @@ def with_card(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     islands = ((0, 2), (1, 3), (4, 5), (6,), (7,))
     machine.nodes = (
         build,
-        replace(train, devices=devices, islands=islands, sockets=((0, 1, 2, 3), (4, 5, 6, 7))),
+        structs.replace(train, devices=devices, islands=islands, sockets=((0, 1, 2, 3), (4, 5, 6, 7))),
     )
     service = Service(tmp_path_factory.mktemp("rdma"), machine)
     service.start()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from springtide.scheduler.model import Job, Node, Phase, Project, Settings, Snapshot, Start, Worker
 from springtide.scheduler.policy import Planner

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
 from small_pools import CALM, NOW, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Job, Node, Plan, Project, Settings, Worker
@@ -118,7 +119,7 @@ class TestPromises:
     def test_a_promise_that_the_quota_holds_no_longer_is_not_kept_elsewhere(self):
         promised = waiting("w", "a", 8, priority=100, preemptible=False)
         decided = plan(
-            replace(promised, reserved=on("n0", *range(8))),
+            structs.replace(promised, reserved=on("n0", *range(8))),
             running("r", "b", on("n0", 0, 1)),
             nodes=(Node("n0", 8), Node("n1", 8)),
             quotas={"a": 0, "b": 8},
@@ -154,7 +155,7 @@ def test_only_who_is_in_the_way_moves():
     decided = plan(
         running("in the way", "a", on("n0", 0)),
         running("elsewhere", "a", on("n1", 1)),
-        replace(waiting("w", "b", 2, 2), require="node"),
+        structs.replace(waiting("w", "b", 2, 2), require="node"),
         nodes=nodes,
         quotas={"a": 2, "b": 2},
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from msgspec.structs import replace
 from small_pools import NODE, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Job, Move, Node, Spread, Worker

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
 from small_pools import NOW, ROTATING, on, plan, pool, running, waiting
 
 from springtide.scheduler.model import (
@@ -86,7 +87,7 @@ class TestChanges:
         reserve = decided.decisions[1]
         assert isinstance(reserve, Reserve)
         assert isinstance(decided.decisions[0], Pause)
-        stopping = replace(running("r", "b", on("dgx", *range(8))), phase=Phase.PAUSING)
+        stopping = structs.replace(running("r", "b", on("dgx", *range(8))), phase=Phase.PAUSING)
 
         after = plan(stopping, waiting("w", "a", 4, reserved=reserve.placement))
 

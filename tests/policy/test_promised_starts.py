@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from small_pools import NODE, NOW, on, plan, running, waiting
 
 from springtide.scheduler.model import Job, Node, Phase, Project, Reserve, Settings, Snapshot, Start, Worker

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from small_pools import NODE, NOW, kinds, on, plan, pool, running, waiting
 
 from springtide.scheduler.model import Node, Phase, Project

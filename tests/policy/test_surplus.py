@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from small_pools import NOW, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Job, Node, Order, Project, Settings, Surplus
@@ -19,7 +20,7 @@ FIRST = (Project("a", priority=200), Project("b", age=1))
 
 
 def served(job: Job, hours: float) -> Job:
-    return replace(job, served=hours * HOUR)
+    return structs.replace(job, served=hours * HOUR)
 
 
 def test_idle_gpus_go_to_the_job_that_had_least_whatever_its_project() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from small_pools import NOW, ROTATING, kinds, on, plan, running, waiting
 
 from springtide.scheduler.model import Node, Order, Pause, Phase, Settings, Worker

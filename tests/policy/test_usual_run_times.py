@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from small_pools import CALM, NOW, ROTATING, kinds, on, plan, pool, running, waiting
 
 from springtide.scheduler.model import Job, Plan

@@ -20,6 +20,7 @@ from histories.small_plans import (
     running,
     with_per_gpu,
 )
+from msgspec import structs
 
 from springtide.scheduler.model import (
     Drop,
@@ -58,13 +59,13 @@ STARTS = {
         [Promise.EXCLUSIVE],
     ),
     "of a job that its user holds": (
-        pool(replace(A, phase=Phase.HELD)),
+        pool(structs.replace(A, phase=Phase.HELD)),
         Start("a", on("n0", 0, 1), WHY),
         [Promise.NOTHING_LOST],
     ),
     "of no job": (pool(), Start("ghost", on("n0", 0), WHY), [Promise.NOTHING_LOST]),
     "before its time": (
-        pool(replace(A, not_before=NOW + 1)),
+        pool(structs.replace(A, not_before=NOW + 1)),
         Start("a", on("n0", 0, 1), WHY),
         [Promise.NOTHING_LOST],
     ),
@@ -80,48 +81,52 @@ STARTS = {
     "with too few GPUs": (pool(A), Start("a", on("n0", 0), WHY), [Promise.GANG]),
     "with a GPU counted twice": (pool(A), Start("a", on("n0", 0, 0), WHY), [Promise.GANG]),
     "across racks that must not be": (
-        pool(replace(GANG, require="rack")),
+        pool(structs.replace(GANG, require="rack")),
         Start("gang", (Worker(0, "n0", (0,)), Worker(1, "n1", (0,))), WHY),
         [Promise.GANG],
     ),
     "across sockets that must not be": (
-        on_sockets(replace(GANG, require="socket")),
+        on_sockets(structs.replace(GANG, require="socket")),
         Start("gang", on("n0", 1, 2, per=1), WHY),
         [Promise.GANG],
     ),
-    "on a socket": (on_sockets(replace(GANG, require="socket")), Start("gang", on("n0", 2, 3, per=1), WHY), []),
+    "on a socket": (
+        on_sockets(structs.replace(GANG, require="socket")),
+        Start("gang", on("n0", 2, 3, per=1), WHY),
+        [],
+    ),
     "on a node whose sockets are not known": (
-        on_sockets(replace(GANG, require="socket")),
+        on_sockets(structs.replace(GANG, require="socket")),
         Start("gang", on("n1", 1, 2, per=1), WHY),
         [],
     ),
     "across islands that must not be": (
-        on_sockets(replace(GANG, require="island")),
+        on_sockets(structs.replace(GANG, require="island")),
         Start("gang", on("n0", 0, 1, per=1), WHY),
         [Promise.GANG],
     ),
     "on a GPU that is on no island": (
-        on_sockets(replace(GANG, require="island")),
+        on_sockets(structs.replace(GANG, require="island")),
         Start("gang", on("n0", 0, 3, per=1), WHY),
         [Promise.GANG],
     ),
     "on a type of GPU that does not do": (
-        pool(replace(A, gpu_types=("h100",))),
+        pool(structs.replace(A, gpu_types=("h100",))),
         Start("a", on("n0", 0, 1), WHY),
         [Promise.GANG],
     ),
     "on a node without RDMA for it": (
-        with_per_gpu(replace(A, per_gpu=PerGpu(rdma=0.5)), PerGpu(4.0, 1.0, 0.25)),
+        with_per_gpu(structs.replace(A, per_gpu=PerGpu(rdma=0.5)), PerGpu(4.0, 1.0, 0.25)),
         Start("a", on("n0", 0, 1), WHY),
         [Promise.GANG],
     ),
     "on a node with too few cores for it": (
-        with_per_gpu(replace(A, per_gpu=PerGpu(5.0, 0)), PerGpu(4.0, 1.0)),
+        with_per_gpu(structs.replace(A, per_gpu=PerGpu(5.0, 0)), PerGpu(4.0, 1.0)),
         Start("a", on("n0", 0, 1), WHY),
         [Promise.GANG],
     ),
     "on a node with enough memory for it": (
-        with_per_gpu(replace(A, per_gpu=PerGpu(0, 0.5)), PerGpu(4.0, 1.0)),
+        with_per_gpu(structs.replace(A, per_gpu=PerGpu(0, 0.5)), PerGpu(4.0, 1.0)),
         Start("a", on("n0", 0, 1), WHY),
         [],
     ),
@@ -160,19 +165,21 @@ PAUSES = {
         [Promise.GUARANTEE],
     ),
     "of a job that cannot be paused": (
-        pool(MINE, replace(BORROWED, preemptible=False)),
+        pool(MINE, structs.replace(BORROWED, preemptible=False)),
         "big",
         on("n0", 0, 1, 2),
         [Promise.NO_THRASHING],
     ),
     "inside the minimum run time": (
-        pool(MINE, replace(BORROWED, started=NOW - 10), min_runtime=60.0),
+        pool(MINE, structs.replace(BORROWED, started=NOW - 10), min_runtime=60.0),
         "big",
         on("n0", 0, 1, 2),
         [Promise.NO_THRASHING],
     ),
     "inside the minimum run time for one that cannot be paused": (
-        pool(replace(MINE, preemptible=False), replace(BORROWED, started=NOW - 10), min_runtime=60.0),
+        pool(
+            structs.replace(MINE, preemptible=False), structs.replace(BORROWED, started=NOW - 10), min_runtime=60.0
+        ),
         "big",
         on("n0", 0, 1, 2),
         [],
@@ -197,7 +204,7 @@ PAUSES = {
         [Promise.NO_THRASHING],
     ),
     "of a lesser of the same project": (
-        pool(replace(MINE, priority=75), running("v", "vision", on("n0", 0, 1, 2))),
+        pool(structs.replace(MINE, priority=75), running("v", "vision", on("n0", 0, 1, 2))),
         "v",
         on("n0", 0, 1, 2),
         [],

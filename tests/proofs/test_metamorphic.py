@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from histories.living import live_through
+from msgspec import structs
 
 from springtide.scheduler.model import Job, Node, Placement, Project, Snapshot, Worker
 from springtide.scheduler.policy import Planner
@@ -45,10 +46,10 @@ def test_the_order_in_which_things_are_listed_does_not_matter(snapshots):
 def test_equal_jobs_may_change_places(snapshots):
     """Jobs alike in everything but their names: which of them is called what changes no count."""
     for seed, snapshot in enumerate(snapshots):
-        alike = tuple(replace(job, submitted=0.0) for job in snapshot.jobs)
+        alike = tuple(structs.replace(job, submitted=0.0) for job in snapshot.jobs)
         names = sorted(job.id for job in alike)
         renamed = dict(zip(names, reversed(names), strict=True))
-        swapped = tuple(replace(job, id=renamed[job.id], name=renamed[job.id]) for job in alike)
+        swapped = tuple(structs.replace(job, id=renamed[job.id], name=renamed[job.id]) for job in alike)
         if len({_nature(job) for job in alike if _waits(job)}) == 1:
             assert _counts(snapshot, alike) == _counts(snapshot, swapped), seed
 
@@ -74,7 +75,7 @@ def test_all_numbers_doubled_change_nothing(snapshots):
                 for project in snapshot.projects
             ),
             jobs=tuple(
-                replace(
+                structs.replace(
                     job,
                     gpus=2 * job.gpus,
                     placement=_twice(job.placement),
@@ -99,7 +100,7 @@ def _waits(job: Job) -> bool:
 
 
 def _nature(job: Job) -> str:
-    return repr(replace(job, id="", name="", submitted=0.0))
+    return repr(structs.replace(job, id="", name="", submitted=0.0))
 
 
 def _counts(snapshot: Snapshot, jobs: tuple[Job, ...]) -> Counter[tuple[str, int]]:
@@ -109,7 +110,7 @@ def _counts(snapshot: Snapshot, jobs: tuple[Job, ...]) -> Counter[tuple[str, int
 
 
 def _twice_node(node: Node) -> Node:
-    return replace(node, gpus=2 * node.gpus)
+    return structs.replace(node, gpus=2 * node.gpus)
 
 
 def _twice(placement: Placement) -> Placement:

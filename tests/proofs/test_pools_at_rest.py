@@ -18,6 +18,7 @@ from histories.small_plans import (
     pool,
     running,
 )
+from msgspec import structs
 
 from springtide.scheduler.model import (
     Job,
@@ -41,7 +42,7 @@ RESTS = {
     "a job that fits": (pool(A), 1),
     "a job that fits nowhere": (pool(Job("a", "vision", gpus=8)), 0),
     "a job above its limit": (pool(Job("a", "ops", gpus=4)), 0),
-    "a job that must not start yet": (pool(replace(A, not_before=NOW + 1)), 0),
+    "a job that must not start yet": (pool(structs.replace(A, not_before=NOW + 1)), 0),
     "a job whose place is reserved for others": (
         pool(
             Job("a", "vision", gpus=4),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from copy import copy
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from springtide.scheduler.forecast import DEEP, FAR, GONE, NEVER, OPEN, OUTRUN, Window, forecast
 from springtide.scheduler.model import (
@@ -270,7 +271,7 @@ def test_it_is_told_what_the_next_decisions_do_and_for_whom(pool):
 
 def test_the_snapshot_is_left_as_it_was(pool):
     snapshot = pool(running("a", "vision", 8, 0, expected=1000.0), Job("b", "vision", gpus=8))
-    before = replace(snapshot)
+    before = copy(snapshot)
 
     forecast(snapshot)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from bundles import save
+from msgspec import structs
 from sqlalchemy import inspect, text
 from store_records import attempt, ended, job
 
@@ -147,7 +148,7 @@ def test_a_job_comes_back_as_it_was(store: Store) -> None:
 def test_attempts_come_back_with_their_job(store: Store) -> None:
     made = job().with_attempt(attempt(job()))
     store.commit(WriteBatch(new_jobs=[made], new_attempts=[made.attempts[0]]))
-    over = replace(
+    over = structs.replace(
         made.attempts[0],
         state=AttemptState.PAUSED,
         ended=300.0,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from springtide.scheduler.engine.placements.placements import Placements
 from springtide.scheduler.engine.sweeps.controller import trial_name

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from msgspec import UnsetType
+from msgspec import UnsetType, structs
 
 from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.forecasts.cache import starts_of, unknown_start
@@ -55,8 +55,8 @@ class Hypothesis:
         """Return the same with the usual run time of jobs like the hypothetical one."""
         if self.job is None:
             return self
-        spec = replace(self.job.spec, usual_runtime=run_times.usual(self.job.spec))
-        return replace(self, job=replace(self.job, spec=spec))
+        spec = structs.replace(self.job.spec, usual_runtime=run_times.usual(self.job.spec))
+        return replace(self, job=structs.replace(self.job, spec=spec))
 
     @property
     def jobs(self) -> list[str]:
@@ -103,7 +103,7 @@ def hypothesis_of(
         spec = validation.validate_resources(
             question.job, user, project, context, job_id=HYPOTHETICAL_JOB, now=now
         )
-        job = JobRecord(replace(spec, seq=state.last_job + 1))
+        job = JobRecord(structs.replace(spec, seq=state.last_job + 1))
     return Hypothesis(
         job,
         tuple(projects.values()) if question.projects or question.nodes else None,
@@ -191,7 +191,7 @@ def _type_of_new(edit: wire.NodeEdit, known: Sequence[Node], declared: DeclaredT
 
 def _resized(node: Node, edit: wire.NodeEdit, declared: DeclaredTypes) -> Node:
     """Return the node with another number of GPUs; if that changes, its islands and sockets are unknown."""
-    return replace(
+    return structs.replace(
         node,
         gpus=edit.gpus,
         gpu_type=declared.of(edit.gpu_type) if edit.gpu_type else node.gpu_type,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from springtide.scheduler.engine.settings import Stats
 from springtide.scheduler.engine.state import lifecycle

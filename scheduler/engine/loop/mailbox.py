@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
+from msgspec import structs
+
 from springtide.scheduler.clock import Clock, ClockAnchor
 from springtide.scheduler.engine.state.transaction import Transaction
 from springtide.scheduler.executors.base import (
@@ -158,7 +160,7 @@ def with_times_shifted(observation: EngineObservation, seconds: float) -> Engine
         return observation
     match observation:
         case AttemptStatus(started=started, exit=ended):
-            return replace(
+            return structs.replace(
                 observation,
                 started=None if started is None else started + seconds,
                 exit=None if ended is None else replace(ended, at=ended.at + seconds),

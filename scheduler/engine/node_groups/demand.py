@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from springtide.scheduler.model import Job, Move, Node, Phase, Reserve, Snapshot, Start
 from springtide.scheduler.policy.memo.memo import NoMemo
 from springtide.scheduler.policy.planner import Planner
@@ -44,4 +46,4 @@ def demand(snapshot: Snapshot, addable: tuple[Node, ...]) -> Demand:
 
 def _at_least(job: Job) -> Job:
     """Return the job with the workers that it needs to run: for more of them no node is asked for."""
-    return replace(job, workers=max(job.min_workers, len(job.placement)))
+    return structs.replace(job, workers=max(job.min_workers, len(job.placement)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.engine.datasets.access import granted, lineage

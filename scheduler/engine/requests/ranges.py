@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TypeAlias, TypeVar
 
 from msgspec import UNSET, structs
+from msgspec.structs import replace
 
 from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.requests import images

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from operator import itemgetter
 from typing import Any
+
+from msgspec.structs import replace
 
 from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.datasets.access import checked_datasets

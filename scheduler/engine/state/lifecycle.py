@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
+from msgspec import structs
+
 from springtide.scheduler import sentences
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.settings import Retries
@@ -155,7 +157,7 @@ def _ask(job: JobRecord, asked: Asked, why: Reason, now: float) -> Transition:
         return job, ()
     if attempt.asked is Asked.KILL or attempt.asked is asked:
         return job.with_standing(reason=why), ()
-    stopping = replace(attempt, state=AttemptState.PAUSING, asked=asked, asked_at=now, asked_why=why)
+    stopping = structs.replace(attempt, state=AttemptState.PAUSING, asked=asked, asked_at=now, asked_why=why)
     action = Action.KILL if asked is Asked.KILL else Action.PAUSE
     asked_job = job.with_standing(state=JobState.PAUSING, reason=why).with_attempt(stopping)
     return asked_job, (Effect(action, job.id, attempt.number),)
@@ -167,7 +169,7 @@ def shift_times(job: JobRecord, seconds: float) -> JobRecord:
     Times of ended attempts stay as they were recorded.
     """
     standing, live = job.standing, job.live
-    shifted = JobRecord(replace(job.spec, submitted=job.spec.submitted + seconds), standing, job.attempts)
+    shifted = JobRecord(structs.replace(job.spec, submitted=job.spec.submitted + seconds), standing, job.attempts)
     shifted = shifted.with_standing(
         not_before=standing.not_before + seconds if standing.not_before else 0.0,
         started=_shifted(standing.started, seconds),
@@ -178,7 +180,7 @@ def shift_times(job: JobRecord, seconds: float) -> JobRecord:
     if live is None:
         return shifted
     return shifted.with_attempt(
-        replace(
+        structs.replace(
             live,
             created=live.created + seconds,
             started=_shifted(live.started, seconds),
@@ -232,9 +234,9 @@ def reported(job: JobRecord, report: Reported) -> JobRecord:
     if attempt is None or attempt.number != report.key.attempt:
         return told
     if last.step is not None:
-        attempt = replace(attempt, counted=_counted(attempt.counted, last.step, last.at))
+        attempt = structs.replace(attempt, counted=_counted(attempt.counted, last.step, last.at))
     if report.saved_at is not None and report.saved_at >= (attempt.started or attempt.created):
-        attempt = replace(attempt, saved=report.saved_at)
+        attempt = structs.replace(attempt, saved=report.saved_at)
     return told if attempt is job.live else told.with_attempt(attempt)
 
 
@@ -260,9 +262,9 @@ def observed(job: JobRecord, status: AttemptStatus, now: float, retries: Retries
         started = status.started if attempt.started is None else attempt.started
         if ended.ran is not None and started is not None:
             ended = replace(ended, at=min(now, started + ended.ran))
-        return settle(job, replace(attempt, started=started), ended, retries)
+        return settle(job, structs.replace(attempt, started=started), ended, retries)
     if status.phase is AttemptPhase.STARTING:
-        return (job if attempt.seen else job.with_attempt(replace(attempt, seen=True))), ()
+        return (job if attempt.seen else job.with_attempt(structs.replace(attempt, seen=True))), ()
     return _running(job, attempt, status.started or now), ()
 
 
@@ -270,7 +272,7 @@ def _running(job: JobRecord, attempt: AttemptRecord, started: float) -> JobRecor
     if attempt.started is not None:
         return job
     state = AttemptState.RUNNING if attempt.asked is None else attempt.state
-    running = job.with_attempt(replace(attempt, seen=True, started=started, state=state))
+    running = job.with_attempt(structs.replace(attempt, seen=True, started=started, state=state))
     if attempt.asked is None:
         running = running.with_standing(state=JobState.RUNNING)
     return running.with_standing(started=started if job.standing.started is None else job.standing.started)
@@ -288,7 +290,7 @@ def settle(job: JobRecord, attempt: AttemptRecord, ended: Exit, retries: Retries
         exit_code=ended.code,
         started=job.standing.started if job.standing.started is not None else attempt.started,
     )
-    attempt = replace(
+    attempt = structs.replace(
         attempt,
         seen=True,
         ended=at,
@@ -297,7 +299,7 @@ def settle(job: JobRecord, attempt: AttemptRecord, ended: Exit, retries: Retries
         detail=ended.detail,
     )
     settled, state, why = _verdict(settled, attempt, ended, retries)
-    settled = settled.with_attempt(replace(attempt, state=state, ended_why=why))
+    settled = settled.with_attempt(structs.replace(attempt, state=state, ended_why=why))
     return settled, (Effect(Action.DISCARD, job.id, attempt.number),)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from springtide.scheduler.executors.base import AttemptKey, NodeGroup
 from springtide.scheduler.gpu_types import NodesByType

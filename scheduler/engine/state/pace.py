@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from msgspec import structs
+
 from springtide.scheduler import model
 from springtide.scheduler.model import Phase, Snapshot
 from springtide.scheduler.store.records import JobRecord
@@ -53,9 +55,9 @@ def _expected(job: model.Job, record: JobRecord | None, now: float) -> model.Job
     if job.phase is Phase.PAUSING and record.standing.stopping is not None:
         return None
     if job.phase is Phase.PAUSING and record.standing.held:
-        return replace(job, phase=Phase.HELD, placement=(), started=None)
+        return structs.replace(job, phase=Phase.HELD, placement=(), started=None)
     end = expected_end(record) if job.phase is Phase.RUNNING else None
     if end is None:
         return job
     left = (end - now if end > now else _late_left(record, now)) * len(job.placement) / job.workers
-    return replace(job, expected=job.worked_by(now) + left)
+    return structs.replace(job, expected=job.worked_by(now) + left)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import msgspec
+from msgspec import structs
 from sortedcontainers import SortedKeyList
 
 from springtide.scheduler import model
@@ -160,7 +161,7 @@ class State:
         for job in loaded.jobs:
             named = tuple(dict.fromkeys(map(declared.of, job.spec.gpu_types)))
             same = named == job.spec.gpu_types
-            state.put_job(job if same else replace(job, spec=replace(job.spec, gpu_types=named)))
+            state.put_job(job if same else structs.replace(job, spec=structs.replace(job.spec, gpu_types=named)))
         return state
 
     def put_job(self, job: JobRecord) -> None:

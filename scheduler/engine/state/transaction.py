@@ -9,6 +9,7 @@ from heapq import merge
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.engine.state import known_types, lifecycle
@@ -168,7 +169,7 @@ class Transaction:
     def put_tags(self, job: JobRecord, tags: tuple[str, ...]) -> None:
         """Give a job other tags, which may have ended; nothing else is changed of it."""
         self.must_commit = True
-        self.tagged[job.id] = tagged = replace(job, spec=replace(job.spec, tags=tags))
+        self.tagged[job.id] = tagged = structs.replace(job, spec=structs.replace(job.spec, tags=tags))
         if self.job(job.id) is not None:
             self.jobs[job.id] = tagged
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from springtide.scheduler.engine import messages
 from springtide.scheduler.model import FINAL, JobState, Reason
 from springtide.scheduler.store.records import (
@@ -70,7 +72,7 @@ def make_trial(sweep: JobRecord, number: int, run: int, parameters: Parameters |
     """Return the spec of a trial's job; ``run`` counts the jobs of the trial from 1."""
     spec, trials = sweep.spec, sweep.spec.trials
     assert trials is not None
-    return replace(
+    return structs.replace(
         spec,
         id=trial_id(sweep.id, number, run),
         submitted=now,

@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 from typing import BinaryIO
+
+from msgspec.structs import replace
 
 from springtide.scheduler.executors.base import (
     AttemptKey,

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from springtide.scheduler import wording
 from springtide.scheduler.executors.base import ExecutorError, NodeGroup
 from springtide.scheduler.executors.kubernetes.node_groups.groups import ClusterGroup, cluster_groups
@@ -96,7 +98,9 @@ class Inventory:
         names = self._of_host.get(host, ())
         if not names or node.environment is not Environment.TRAIN:
             return node
-        return replace(node, per_gpu=self._capacity.per_gpu(host, sum(self._nodes[each].gpus for each in names)))
+        return structs.replace(
+            node, per_gpu=self._capacity.per_gpu(host, sum(self._nodes[each].gpus for each in names))
+        )
 
     def _gpu_use(self, pod: Pod | None) -> dict[tuple[str, str], int]:
         """Return the number of GPUs of a pod by host and resource."""
@@ -115,7 +119,7 @@ class Inventory:
     def _present_group(self, group: NodeGroup) -> NodeGroup:
         of_group = [machine_of(node.name) for node in self._nodes.values() if node.group == group.name]
         last = self._last_of_group.get(group.name, group.node)
-        like = replace(group.node, gpus=last.gpus, gpu_type=last.gpu_type, per_gpu=last.per_gpu)
+        like = structs.replace(group.node, gpus=last.gpus, gpu_type=last.gpu_type, per_gpu=last.per_gpu)
         return replace(group, node=like, closed=len(self._cordoned.intersection(of_group)))
 
     def set_aside(self, host: str) -> None:
@@ -141,7 +145,7 @@ class Inventory:
         Unless ``fresh``, none is available. One that is set aside is not either.
         """
         return tuple(
-            replace(
+            structs.replace(
                 self._with_per_gpu(node),
                 available=node.available and fresh and machine_of(node.name) not in self._set_aside,
                 taken=self._choose_taken(node, held.get(node.name, ())),

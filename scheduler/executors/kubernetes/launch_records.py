@@ -13,11 +13,12 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from springtide.scheduler.executors import supervisor
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, AttemptStatus, ExecutorError

@@ -9,9 +9,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec.structs import replace
 
 from springtide.scheduler.executors.accounts import AccountError, Accounts
 from springtide.scheduler.executors.base import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from springtide.scheduler.backoff import Backoff
 from springtide.scheduler.model import Environment, Node

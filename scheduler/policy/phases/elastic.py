@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from springtide.scheduler.model import Job, Move, Pause, Phase, Placement
 from springtide.scheduler.policy import reasons

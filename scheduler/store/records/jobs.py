@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import structs
 
 from springtide.scheduler.model import JobState, Placement, Reason, Spread
 from springtide.scheduler.resources.per_gpu import PerGpu, per_gpu_of
@@ -43,8 +45,7 @@ class AttemptState(StrEnum):
 LIVE_ATTEMPT = frozenset({AttemptState.STARTING, AttemptState.RUNNING, AttemptState.PAUSING})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSpec:
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What was submitted; never changes.
 
     ``seq`` is the sequence number of the job, ``bundle`` the digest of its files, which have
@@ -61,7 +62,7 @@ class JobSpec:
     name: str
     kind: str
     argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
     cwd: str | None = None
     image: str | None = None
     bundle: str | None = None
@@ -134,8 +135,7 @@ class CountedSteps(NamedTuple):
         return self._replace(at=self.at + seconds, since=since)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptRecord:
+class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt of a job.
 
     ``created`` is when its start was decided, ``started`` when its processes started. ``asked`` is what it was
@@ -173,8 +173,7 @@ class AttemptRecord:
         return sum(len(worker.gpus) for worker in self.placement)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobStanding:
+class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     """The changing part of a job.
 
     ``held`` says that a user has paused it, ``stopping`` why it is being ended for good (``cancel`` or
@@ -207,7 +206,7 @@ class JobStanding:
     step: float | None = None
     of: float | None = None
     reported: float | None = None
-    values: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, float] = msgspec.field(default_factory=dict)
     saved: float | None = None
     saved_step: float | None = None
     unsaved: float | None = None
@@ -219,8 +218,7 @@ class JobStanding:
     test_run: TestRun | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JobRecord:
+class JobRecord(msgspec.Struct, frozen=True):
     """A job with its latest attempts, oldest first."""
 
     spec: JobSpec
@@ -270,7 +268,7 @@ class JobRecord:
 
     def with_standing(self, **changes: Any) -> JobRecord:
         """Return the job with changed fields of its standing."""
-        return JobRecord(self.spec, replace(self.standing, **changes), self.attempts)
+        return JobRecord(self.spec, structs.replace(self.standing, **changes), self.attempts)
 
     def with_attempt(self, attempt: AttemptRecord) -> JobRecord:
         """Return the job with its last attempt replaced if that has the same number, and appended otherwise."""

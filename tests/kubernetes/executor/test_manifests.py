@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from springtide.scheduler.executors.base import (
     AttemptKey,
@@ -176,7 +177,7 @@ def test_each_worker_asks_for_the_resource_of_its_own_gpus() -> None:
 
 
 def test_a_launch_record_of_an_earlier_version_asks_for_the_first_resource() -> None:
-    made = manifests.pod(replace(record(), resources=()), 0, SETTINGS)
+    made = manifests.pod(structs.replace(record(), resources=()), 0, SETTINGS)
     assert made["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "2"}
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cluster import Cluster
 from kube_bench import ContainerBench, KubeBench
+from msgspec import structs
 from node_images import image
 from real_node import RealNode
 
@@ -122,7 +123,7 @@ async def test_ranks_of_mpi_in_two_pods_pause_after_the_same_step_and_end_as_wit
     (paused,) = {int(line[-1]) for line in said}
     hosts = ["w0", "w0", "w1", "w1"]
     assert [line[:2] for line in said] == [[host, str(rank)] for rank, host in enumerate(hosts)]
-    second = replace(first, key=AttemptKey(first.key.job, 2))
+    second = structs.replace(first, key=AttemptKey(first.key.job, 2))
     ended = (await bench.run(second)).exit
     assert ended is not None
     assert (ended.code, ended.paused) == (0, False), await bench.log(second.key.job)

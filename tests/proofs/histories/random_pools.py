@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from histories.world import GRACE, World
+from msgspec import structs
 
 from springtide.scheduler.model import Node, Order, Project, Settings, Snapshot, Surplus
 from springtide.scheduler.policy import Planner
@@ -33,7 +34,7 @@ def in_groups(nodes: tuple[Node, ...], rng: random.Random) -> tuple[Node, ...]:
     def grouped(node: Node) -> Node:
         half = max(1, node.gpus // 2)
         islands = rng.choice([(), *(groups(node.gpus, size) for size in (2, half, node.gpus))])
-        return replace(node, islands=islands, sockets=rng.choice([(), *[groups(node.gpus, half)] * 3]))
+        return structs.replace(node, islands=islands, sockets=rng.choice([(), *[groups(node.gpus, half)] * 3]))
 
     return tuple(map(grouped, nodes))
 
@@ -60,15 +61,15 @@ def some_projects(rng: random.Random, gpus: int) -> tuple[Project, ...]:
 
 def of_types(nodes: tuple[Node, ...], rng: random.Random) -> tuple[Node, ...]:
     """The nodes, and as many again, with two or three GPU types among them."""
-    twice = (*nodes, *(replace(node, name=f"m{node.name[1:]}") for node in nodes))
+    twice = (*nodes, *(structs.replace(node, name=f"m{node.name[1:]}") for node in nodes))
     types = TYPES[: rng.randint(2, 3)]
-    return tuple(replace(node, gpu_type=types[at % len(types)]) for at, node in enumerate(twice))
+    return tuple(structs.replace(node, gpu_type=types[at % len(types)]) for at, node in enumerate(twice))
 
 
 def with_amounts_per_gpu(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     """The nodes; some have fewer cores, less memory, or RDMA for fewer workers or none, for each GPU."""
     return tuple(
-        replace(
+        structs.replace(
             node, per_gpu=PerGpu(8.0 if at % 3 else 4.0, 64.0 if at % 4 else 16.0, (1.0, 0.5, 0.0, 0.5)[at % 4])
         )
         for at, node in enumerate(nodes)

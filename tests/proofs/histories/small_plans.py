@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from springtide.scheduler.model import (
     Decision,
     Environment,
@@ -57,7 +59,7 @@ def running(job_id: str, project: str, placement: Placement, **fields: Any) -> J
         "gpus": len(placement[0].gpus),
     }
     job = Job(job_id, project, phase=Phase.RUNNING, placement=placement, started=0.0, attempts=1)
-    return replace(job, **{**shape, **fields})
+    return structs.replace(job, **{**shape, **fields})
 
 
 def pool(*jobs: Job, **settings: Any) -> Snapshot:
@@ -67,13 +69,13 @@ def pool(*jobs: Job, **settings: Any) -> Snapshot:
 
 def on_sockets(*jobs: Job) -> Snapshot:
     """The pool with a first node of two sockets, of which each has one of two linked GPUs."""
-    known = replace(NODES[0], islands=((1, 2), (0,)), sockets=((0, 1), (2, 3)))
+    known = structs.replace(NODES[0], islands=((1, 2), (0,)), sockets=((0, 1), (2, 3)))
     return replace(pool(*jobs), nodes=(known, *NODES[1:]))
 
 
 def with_per_gpu(job: Job, per_gpu: PerGpu) -> Snapshot:
     """The pool with a first node of which it is known what its GPUs come with."""
-    return replace(pool(job), nodes=(replace(NODES[0], per_gpu=per_gpu), *NODES[1:]))
+    return replace(pool(job), nodes=(structs.replace(NODES[0], per_gpu=per_gpu), *NODES[1:]))
 
 
 def plan(*decisions: Decision) -> Plan:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from springtide.scheduler.model import (
     Amount,
     Change,
@@ -127,13 +129,13 @@ class World:
             return
         reserved = decision.placement if isinstance(decision, Move) else job.reserved
         self.ending[job.id] = (self.now + GRACE * (0.2 + 0.6 * (len(self.ending) % 2)), Phase.WAITING)
-        self.tell(JobChanged(replace(job, phase=Phase.PAUSING, reserved=reserved)))
+        self.tell(JobChanged(structs.replace(job, phase=Phase.PAUSING, reserved=reserved)))
 
     def _stop(self, job: Job, then: Phase | None) -> None:
         """End an attempt as its user wishes: the job is held afterwards, or gone."""
         if job.phase is Phase.RUNNING and not self.instant:
             self.ending[job.id] = (self.now + GRACE / 2, then)
-            self.tell(JobChanged(replace(job, phase=Phase.PAUSING)))
+            self.tell(JobChanged(structs.replace(job, phase=Phase.PAUSING)))
         elif job.phase is Phase.PAUSING:
             self.ending[job.id] = (self.ending[job.id][0], then)
         else:
@@ -148,7 +150,9 @@ class World:
         reserved = job.reserved if then is Phase.WAITING else ()
         self.tell(
             JobChanged(
-                replace(job, phase=then, placement=(), reserved=reserved, started=None, saved=None, served=served)
+                structs.replace(
+                    job, phase=then, placement=(), reserved=reserved, started=None, saved=None, served=served
+                )
             )
         )
 
@@ -224,7 +228,7 @@ class World:
 
     def fail(self, a: int, _b: int) -> None:
         if job := self._pick(a, Phase.RUNNING):
-            self._gone(replace(job, not_before=self.now + 60), Phase.WAITING)
+            self._gone(structs.replace(job, not_before=self.now + 60), Phase.WAITING)
 
     def cancel(self, a: int, _b: int) -> None:
         if job := self._pick(a, Phase.RUNNING, Phase.WAITING, Phase.PAUSING, Phase.HELD):
@@ -236,11 +240,11 @@ class World:
 
     def resume(self, a: int, _b: int) -> None:
         if job := self._pick(a, Phase.HELD):
-            self.tell(JobChanged(replace(job, phase=Phase.WAITING)))
+            self.tell(JobChanged(structs.replace(job, phase=Phase.WAITING)))
 
     def save(self, a: int, _b: int) -> None:
         if job := self._pick(a, Phase.RUNNING):
-            self.tell(JobChanged(replace(job, saved=self.now)))
+            self.tell(JobChanged(structs.replace(job, saved=self.now)))
 
     def requota(self, a: int, b: int) -> None:
         self._edit(a, quota=self._amount(a, "quota", b % (self.gpus + 1)))
@@ -268,7 +272,7 @@ class World:
     def lose_node(self, a: int, b: int) -> None:
         """A node goes away: its jobs go on, or are lost with it."""
         node = self.nodes[a % len(self.nodes)]
-        self.nodes = tuple(replace(each, available=each.available and each != node) for each in self.nodes)
+        self.nodes = tuple(structs.replace(each, available=each.available and each != node) for each in self.nodes)
         self.tell(NodesChanged(self.nodes))
         if b % 2:
             for job in [job for job in self.jobs.values() if any(w.node == node.name for w in job.placement)]:
@@ -276,7 +280,7 @@ class World:
                 self._gone(job, then)
 
     def regain_nodes(self, _a: int, _b: int) -> None:
-        self.nodes = tuple(replace(node, available=True) for node in self.nodes)
+        self.nodes = tuple(structs.replace(node, available=True) for node in self.nodes)
         self.tell(NodesChanged(self.nodes))
 
     def reorder(self, a: int, _b: int) -> None:

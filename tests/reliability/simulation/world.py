@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import msgspec
+from msgspec import structs
 
 from springtide.scheduler.executors.base import (
     AttemptKey,
@@ -201,13 +202,13 @@ class World:
         if any(node.name == name and node.available != available for node in self.nodes):
             self.note(f"node {name} {'back' if available else 'away'}")
             self.nodes = tuple(
-                replace(node, available=available) if node.name == name else node for node in self.nodes
+                structs.replace(node, available=available) if node.name == name else node for node in self.nodes
             )
             self._tell(InventoryChanged())
 
     def _run(self, attempt: Attempt) -> None:
         attempt.began = self.loop.time()
-        self._set(attempt, replace(attempt.status, phase=AttemptPhase.RUNNING, started=self.loop.time()))
+        self._set(attempt, structs.replace(attempt.status, phase=AttemptPhase.RUNNING, started=self.loop.time()))
         program, job = attempt.program, attempt.spec.key.job
         left = program.work - attempt.base
         if self.failed[job] < program.failures:
@@ -268,7 +269,7 @@ class World:
         ran = None if attempt.status.started is None else self.loop.time() - attempt.began
         ended = Exit(kind, self.loop.time(), code, signal, attempt.pausing, killed, detail, ran)
         self.note(f"end {attempt.spec.key.job}.{attempt.spec.key.attempt} {kind} {code} {signal}")
-        self._set(attempt, replace(attempt.status, phase=AttemptPhase.GONE, exit=ended))
+        self._set(attempt, structs.replace(attempt.status, phase=AttemptPhase.GONE, exit=ended))
 
     # ---------- underneath
 
@@ -277,7 +278,7 @@ class World:
         wall = self.wall() - self.loop.time()
         started = None if status.started is None else status.started + wall
         ended = None if status.exit is None else replace(status.exit, at=status.exit.at + wall)
-        return replace(status, started=started, exit=ended)
+        return structs.replace(status, started=started, exit=ended)
 
     def _live(self, key: AttemptKey) -> Attempt | None:
         attempt = self.attempts.get(key)

@@ -7,7 +7,8 @@ slots of the pod's worker stand for them, and the other slots for the other GPUs
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from springtide.scheduler.model import Gpu, Node
 from springtide.scheduler.resources.network_cards import NearestCards

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import floor, inf
 from pathlib import PurePosixPath
 from typing import Any
@@ -39,8 +38,7 @@ NODE_LOSS_TOLERATIONS: tuple[Object, ...] = tuple(
 """Tolerations against eviction from unreachable nodes: the executor decides when their pods are lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchRecord:
+class LaunchRecord(msgspec.Struct, frozen=True):
     """An attempt that is to be launched: its spec, and what was looked up for it.
 
     ``image`` is the image of its pods, ``home`` the volume claim of its user's home (None: no home), ``program``
