@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TypeAlias, TypeVar
 
 from msgspec import UNSET, structs
@@ -70,8 +70,7 @@ def within(spec: JobSpec, ranges: Lineage) -> JobSpec:
     ranges.
     """
     for name, of in ranges:
-        for bound in _bounds(spec, name, of):
-            bound.check()
+        _check_bounds(spec, name, of)
     longest = merged(ranges, None).max_time_limit
     return spec if longest is None or spec.time_limit is not None else replace(spec, time_limit=longest)
 
@@ -130,52 +129,44 @@ def check_use(edit: wire.ProjectEdit, pool_images: Sequence[str] | None) -> None
         raise _refused("ranges", message, "Leave the images out.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Bound:
-    """One bound of a project, and whether a job keeps it."""
-
-    kept: bool
-    field: str
-    message: str
-    hint: str
-
-    def check(self) -> None:
-        if not self.kept:
-            raise _refused(self.field, self.message, self.hint)
-
-
-def _most_of_a_job(field: str, asked: N, most: N | None, words: Callable[[N], str], project: str) -> _Bound:
-    return _Bound(
-        most is None or asked <= most,
-        field,
-        f"The job asks for {words(asked)}; one job of project {wording.given(project)} may have up to "
-        f"{words(asked if most is None else most)}.",
-        f"Ask for less, {ASK}.",
-    )
+def _check_bounds(spec: JobSpec, name: str, of: JobRanges) -> None:
+    """Raise `Refusal` for a job outside the ranges of the project ``name``."""
+    if not _in(spec.priority, of):
+        raise _wrong_priority(spec.priority, name, of)
+    workers = spec.workers
+    _check_most("gpus", workers * spec.gpus, of.max_gpus, wording.gpus, name)
+    _check_most("cpus", workers * spec.cpus, of.max_cpus, wording.cores, name)
+    _check_most("memory", workers * spec.memory, of.max_memory, wording.memory_size, name)
+    limit, longest = spec.time_limit, of.max_time_limit
+    if longest is not None and limit is not None and limit > longest:
+        raise _refused(
+            "time_limit",
+            f"The time limit is {wording.exactly(limit)}; a job of project {wording.given(name)} may run for up "
+            f"to {wording.exactly(longest)}.",
+            f"Choose a shorter time, {ASK}.",
+        )
 
 
-def _bounds(spec: JobSpec, name: str, of: JobRanges) -> Iterator[_Bound]:
+def _wrong_priority(priority: int, name: str, of: JobRanges) -> Refusal:
     named = [f"{word} ({number})" for word, number in PRIORITIES.items() if _in(number, of)]
     names = f" The names within it: {wording.listed(named)}." if named else ""
-    yield _Bound(
-        _in(spec.priority, of),
+    return _refused(
         "priority",
-        f"The priority is {spec.priority}; jobs of project {wording.given(name)} may have {of.min_priority} to "
+        f"The priority is {priority}; jobs of project {wording.given(name)} may have {of.min_priority} to "
         f"{of.max_priority}.",
         f"Choose a number within the range, {ASK}.{names}",
     )
-    workers = spec.workers
-    yield _most_of_a_job("gpus", workers * spec.gpus, of.max_gpus, wording.gpus, name)
-    yield _most_of_a_job("cpus", workers * spec.cpus, of.max_cpus, wording.cores, name)
-    yield _most_of_a_job("memory", workers * spec.memory, of.max_memory, wording.memory_size, name)
-    limit, longest = spec.time_limit, of.max_time_limit
-    yield _Bound(
-        longest is None or limit is None or limit <= longest,
-        "time_limit",
-        f"The time limit is {wording.exactly(limit or 0)}; a job of project {wording.given(name)} may run for up "
-        f"to {wording.exactly(longest or 0)}.",
-        f"Choose a shorter time, {ASK}.",
-    )
+
+
+def _check_most(field: str, asked: N, most: N | None, words: Callable[[N], str], name: str) -> None:
+    """Raise `Refusal` for a job that asks for more than one job of the project ``name`` may have."""
+    if most is not None and asked > most:
+        raise _refused(
+            field,
+            f"The job asks for {words(asked)}; one job of project {wording.given(name)} may have up to "
+            f"{words(most)}.",
+            f"Ask for less, {ASK}.",
+        )
 
 
 def _in(priority: int, of: JobRanges) -> bool:

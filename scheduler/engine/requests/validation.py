@@ -121,8 +121,8 @@ def validate_resources(
 
 
 def _check_project(project: str, context: ValidationContext) -> None:
-    if project not in context.projects:
-        known = ", ".join(sorted(context.projects)) or "none yet"
+    if project not in context.records:
+        known = ", ".join(sorted(context.records)) or "none yet"
         raise Refusal(
             422,
             "unknown_project",
