@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -46,9 +45,9 @@ class Tail:
 
     def read_history(self, now: float) -> None:
         """Read the reports so far, at most the last `LONGEST_HISTORY` bytes. May block for seconds."""
-        with suppress(OSError):
-            self._offset = max(0, os.lstat(self._paths[0]).st_size - LONGEST_HISTORY)
-        while self._read_reports(now, HISTORY_BATCH):
+        stamp = _stamp(self._paths[0])
+        self._offset = 0 if stamp is None else max(0, stamp[1] - LONGEST_HISTORY)
+        while self._read_reports(now, stamp, HISTORY_BATCH):
             pass
 
     def read_new(self, now: float) -> tuple[list[Observation], bool]:
@@ -59,9 +58,9 @@ class Tail:
         stamps = [_stamp(path) for path in self._paths]
         if stamps == self._stamps and self._unreported is None:
             return [], False
-        observed: list[Observation] = list(self._grown_logs())
+        observed: list[Observation] = list(self._grown_logs(stamps[1:]))
         before = self._offset
-        more = self._read_reports(now, BATCH)
+        more = self._read_reports(now, stamps[0], BATCH)
         self._stamps = None if more else stamps
         observed += self._take_unreported()
         return observed, bool(observed) or self._offset != before
@@ -76,9 +75,12 @@ class Tail:
                 break
         return rest
 
-    def _grown_logs(self) -> list[LogGrew]:
+    def _grown_logs(self, stamps: Sequence[_Stamp | None]) -> list[LogGrew]:
+        """Return the logs that have grown; ``stamps`` are those of the workers' logs."""
         grown = []
-        for rank in self._ranks:
+        for rank, stamp in zip(self._ranks, stamps, strict=True):
+            if stamp is None:
+                continue
             if rank not in self._earlier_sizes:
                 known = self._places.numbers() if self._key.attempt > 1 else ()
                 earlier = [number for number in known if number < self._key.attempt]
@@ -90,8 +92,10 @@ class Tail:
                 grown.append(LogGrew(self._key.job, rank, self._earlier_sizes[rank] + size))
         return grown
 
-    def _read_reports(self, now: float, limit: int) -> bool:
-        """Read new reports of the job; return whether there may be more."""
+    def _read_reports(self, now: float, stamp: _Stamp | None, limit: int) -> bool:
+        """Read new reports of the job, whose file had this stamp; return whether there may be more."""
+        if stamp is None or stamp[1] <= self._offset:
+            return False
         batch = reports.read(self._places.reports, self._offset, limit, self._key.attempt, now)
         self._offset = batch.offset
         for report in batch.reports:

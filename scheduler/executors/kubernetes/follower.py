@@ -68,7 +68,7 @@ class Follower:
         if key not in self._followed:
             shortest = min(LONGEST_INTERVAL, INTERVAL * max(1.0, size / WORKERS_PER_INTERVAL))
             intervals = Backoff(shortest, LONGEST_INTERVAL, jitter=no_jitter)
-            self._followed[key] = _Followed(tail, self._loop.time(), intervals)
+            self._followed[key] = _Followed(tail, self._loop.time() + INTERVAL, intervals)
             self._schedule(key)
 
     def follows(self, key: AttemptKey) -> bool:
