@@ -93,7 +93,7 @@ class ClusterState:
 
     def upsert_job(self, job: Job) -> None:
         """Add a job, or replace it."""
-        self.remove_job(job.id)
+        self._remove(job.id)
         self._add(job)
         self._commit()
 
@@ -118,6 +118,10 @@ class ClusterState:
 
     def remove_job(self, job_id: str) -> None:
         """Remove a job, if it is known."""
+        self._remove(job_id)
+        self._commit()
+
+    def _remove(self, job_id: str) -> None:
         job = self.jobs.pop(job_id, None)
         if job is None:
             return
@@ -138,7 +142,6 @@ class ClusterState:
             index.pop(job_id, None)
         self._back_offs.discard(job_id)
         self._ageing.discard(job_id)
-        self._commit()
 
     def _commit(self) -> None:
         self.pool.commit()

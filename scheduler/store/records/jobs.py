@@ -264,7 +264,10 @@ class JobRecord(msgspec.Struct, frozen=True):
     @property
     def live(self) -> AttemptRecord | None:
         """The live attempt, None if there is none."""
-        return self.attempts[-1] if self.attempts and self.attempts[-1].state.live else None
+        if not self.attempts:
+            return None
+        last = self.attempts[-1]
+        return last if last.state in LIVE_ATTEMPT else None
 
     def with_standing(self, **changes: Any) -> JobRecord:
         """Return the job with changed fields of its standing."""
