@@ -199,6 +199,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
     spec, standing, live = record.spec, record.standing, record.live
     waits = waiting_trial(record, context) if record.is_sweep else record
     line = place(record, context)
+    attempts = _attempts(record, context, 0 if full else -LISTED_ATTEMPTS)
     why, starts = _agreed(
         job_reason(record, context),
         context.expected_starts(waits.id) if waits is not None and _in_line(waits) else None,
@@ -228,9 +229,9 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         started=standing.started,
         ended=standing.ended,
         held_by_user=standing.held,
-        held=context.labels.refs(live.placement, context.borrowing.of(record)) if live is not None else [],
+        held=attempts[-1].gpus if live is not None else [],
         attempt=standing.attempt,
-        attempts=_attempts(record, context, 0 if full else -LISTED_ATTEMPTS),
+        attempts=attempts,
         progress=progress(record),
         usage=context.usage(spec.id) if record.state is model.JobState.RUNNING else None,
         saved=standing.saved,
