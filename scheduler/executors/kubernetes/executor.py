@@ -8,10 +8,11 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import BinaryIO
 
+import msgspec
 from msgspec.structs import replace
 
 from springtide.scheduler.executors.base import (
@@ -195,9 +196,10 @@ class KubernetesExecutor(Executor):
         `StaleEpochError` if the pool has a newer owner.
         """
         self._epoch.check(spec.epoch)
-        recorded = self._records.recorded_end(spec.key)
-        if recorded is None and self._records.is_done(spec.key):
-            raise HasRunError(f"Attempt {spec.key.attempt} of {spec.key.job} has run already.")
+        try:
+            recorded = self._records.recorded_end(spec.key)
+        except msgspec.DecodeError:
+            raise HasRunError(f"Attempt {spec.key.attempt} of {spec.key.job} has run already.") from None
         if recorded is None:
             if isinstance(made, ExecutorError):
                 raise made
@@ -300,8 +302,9 @@ class KubernetesExecutor(Executor):
         async with self._lock(key):
             attempt = self._monitor.attempts.get(key)
             if attempt is None:
-                recorded = await self._volume.call(partial(self._records.recorded_end, key))
-                attempt = None if recorded is None else self._monitor.recall(recorded)
+                with suppress(msgspec.DecodeError):
+                    recorded = await self._volume.call(partial(self._records.recorded_end, key))
+                    attempt = None if recorded is None else self._monitor.recall(recorded)
             return None if attempt is None else attempt.status
 
     async def remove(self, job: str) -> None:

@@ -173,11 +173,15 @@ class LaunchRecords:
         return self._path(key, "done").exists()
 
     def recorded_end(self, key: AttemptKey) -> AttemptStatus | None:
-        """Return the status with which an attempt was marked as done, None if it was not."""
+        """Return the status with which an attempt was marked as done, None if it was not.
+
+        Raises `msgspec.DecodeError` if the record cannot be read.
+        """
         try:
-            return msgspec.json.decode(self._path(key, "done").read_bytes(), type=AttemptStatus)
-        except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+            recorded = self._path(key, "done").read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        return msgspec.json.decode(recorded, type=AttemptStatus)
 
     def remove_job(self, job: str) -> None:
         """Delete all files of a job."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -265,6 +266,10 @@ def test_an_attempt_of_one_pod_keeps_no_order_but_its_requests_and_its_end(tmp_p
     assert records.recorded_end(made.key) is None
     records.mark_done(ended)
     assert records.recorded_end(made.key) == ended
+
+    (tmp_path / "jobs" / "abc" / "launches" / f"{made.key.attempt}.done").write_text("{")
+    with pytest.raises(msgspec.DecodeError):
+        records.recorded_end(made.key)
 
 
 def test_the_workers_of_a_gang_reach_each_other_where_nobody_else_reaches_them() -> None:
