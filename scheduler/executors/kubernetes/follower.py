@@ -20,7 +20,7 @@ INTERVAL = 0.25
 """Shortest polling interval of an attempt, in seconds."""
 LONGEST_INTERVAL = 10.0
 """Longest polling interval of an attempt among few, in seconds."""
-MAX_QUIET_POLLS = 200
+MAX_QUIET_POLLS = 100
 """Number of polls a second of attempts whose files do not grow, above which the longest interval grows instead."""
 PAUSE = 0.1
 """Time in which polls that become due are collected into one, in seconds."""
