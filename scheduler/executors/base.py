@@ -37,8 +37,7 @@ class StaleEpochError(ExecutorError):
     """The request came from a former owner of the store."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class AttemptKey:
+class AttemptKey(msgspec.Struct, frozen=True, order=True):
     """Identifies an attempt, and everything that is created for it."""
 
     job: str

@@ -283,7 +283,7 @@ class AttemptMonitor:
         if previous is not None and previous.metadata.uid != pod.metadata.uid:
             return
         if after is not None:
-            attempt.observe_pod(rank, after, _worker(after))
+            attempt.observe_pod(rank, after, None if rank in attempt.workers else _worker(after))
         elif previous is not None:
             attempt.record_end(rank, self._vanished_end(attempt))
         self._evaluate(attempt)
