@@ -32,10 +32,12 @@ class HostCapacity:
         self._rdma = rdma
         self._whole: dict[str, Counter[str]] = {}
         self._others: dict[str, Counter[str]] = {}
+        self._per_gpu: dict[tuple[str, int], PerGpu] = {}
 
     def update_node(self, host: str, allocatable: Mapping[str, str | float]) -> None:
         """Record what a node offers to pods; nothing where it has left the cluster."""
         self._whole[host] = self._amounts(allocatable)
+        self._per_gpu.clear()
 
     def update_pod(self, before: Pod | None, after: Pod | None) -> None:
         """Record the present state of a pod that is neither a job's nor holds GPUs."""
@@ -44,9 +46,16 @@ class HostCapacity:
                 others = self._others.setdefault(pod.spec.node_name, Counter())
                 for container in pod.spec.containers:
                     change(others, self._amounts(container.resources.requests))
+                self._per_gpu.clear()
 
     def per_gpu(self, host: str, gpus: int) -> PerGpu:
         """Return what each of the ``gpus`` GPUs of a node comes with, at least one step of what is known."""
+        known = self._per_gpu.get((host, gpus))
+        if known is None:
+            known = self._per_gpu[host, gpus] = self._compute(host, gpus)
+        return known
+
+    def _compute(self, host: str, gpus: int) -> PerGpu:
         whole, others = self._whole.get(host), self._others.get(host, Counter[str]())
         if not gpus or whole is None:
             return UNSPECIFIED
