@@ -108,7 +108,7 @@ async def test_one_jobs_stream_tells_of_that_job_only(running):
         await running.as_("susan").post(f"/jobs/{job['id']}/cancel")
         async with asyncio.timeout(PATIENCE_S):
             async for event in events:
-                assert event["kind"] in {"job", "progress", "log", "refetch"}
+                assert event["kind"] in {"job", "progress", "log", "usage", "refetch"}
                 assert job["id"] in (event["data"].get("id"), event["data"].get("job"))
                 if event["kind"] == "job" and event["data"]["state"] == "cancelled":
                     break
