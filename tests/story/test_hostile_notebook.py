@@ -30,13 +30,15 @@ SECRETS = re.compile(r'data-user="admin"|data-xsrf="[^"]|_xsrf=|"quota":\s?\d|ev
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     config = f"c.Spawner.cmd = [{sys.executable!r}, {str(SERVER)!r}]\n"
     hub = Hub(tmp_path_factory.mktemp("hostile") / "state", config)
-    hub.start()
-    joe = Program(hub, "joe")
-    joe.start({"gpus": 0}).raise_for_status()
-    joe.wait_until_ready()
-    joe.close()
-    yield hub
-    hub.stop()
+    try:
+        hub.start()
+        joe = Program(hub, "joe")
+        joe.start({"gpus": 0}).raise_for_status()
+        joe.wait_until_ready()
+        joe.close()
+        yield hub
+    finally:
+        hub.stop()
 
 
 @pytest.fixture(scope="module")
