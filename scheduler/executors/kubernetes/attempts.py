@@ -145,9 +145,13 @@ class Attempt:
         return True
 
     def conclude(self, now: float) -> None:
-        """Set the status to gone, with the exit that follows from the ends of the workers."""
-        started = max(self.started.values()) if len(self.started) >= self.size else None
-        self.status = AttemptStatus(self.key, AttemptPhase.GONE, started, self._exit(now), self.placement)
+        """Set the status to gone, with the exit that follows from the ends of the workers.
+
+        A kubelet may tell a later start of a container that ended at once: no attempt starts after its end.
+        """
+        ended = self._exit(now)
+        started = min(max(self.started.values()), ended.at) if len(self.started) >= self.size else None
+        self.status = AttemptStatus(self.key, AttemptPhase.GONE, started, ended, self.placement)
 
     def _exit(self, now: float) -> Exit:
         at = max((end.at for end in self.ends.values()), default=now)
