@@ -122,8 +122,11 @@ class ShareCheck:
                 yield f"for {helped.id} of the same project and equal priority"
             elif not job.rotate:
                 yield f"for its equal {helped.id}, though it asked not to be rotated"
-            elif ranked_service(job, self.now) < ranked_service(helped, self.now) - ROUNDING:
+            elif self._ranked_service(job) < self._ranked_service(helped) - ROUNDING:
                 yield f"for its equal {helped.id}, which had no less service"
+
+    def _ranked_service(self, job: Job) -> float:
+        return ranked_service(job, self.now, self.books.settings.surplus)
 
     def _takings(self) -> Iterator[Breach]:
         """Check that no project within its quota loses a GPU to another and reclaims stay within entitlement."""

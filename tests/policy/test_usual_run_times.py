@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from small_pools import CALM, NOW, ROTATING, kinds, on, plan, pool, running, waiting
 
-from springtide.scheduler.model import Job, Plan
+from springtide.scheduler.model import Job, Plan, Settings, Surplus
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.policy.state.service import AGEING_PER_LEVEL, SERVICE_LEVEL
 from springtide.scheduler.sentences import text
@@ -53,6 +53,11 @@ def test_a_higher_priority_goes_first_whatever_others_usually_take() -> None:
 def test_first_come_knows_no_run_times() -> None:
     [start] = plan(SHORT, LONG, settings=CALM).decisions
     assert start.job == "long"
+
+
+def test_shares_that_follow_service_know_no_run_times() -> None:
+    settings = Settings(surplus=Surplus.LEAST_SERVED)
+    assert kinds(plan(SHORT, LONG, settings=settings)) == [("Start", "long")]
 
 
 def test_four_days_of_waiting_bring_a_job_of_the_first_step_before_those_known_to_be_short() -> None:

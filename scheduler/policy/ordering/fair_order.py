@@ -9,11 +9,12 @@ from typing import NamedTuple
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy.state.job_queues import QueueKey, SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
+from springtide.scheduler.policy.state.service import RANKS_PER_LEVEL
 
 Key = tuple[bool, int, int, bool, float, float, int, int, str]
 
 AFTER_ALL_LEVELS = 1 << 30
-"""Service level in the key of growth: after all waiting jobs of equal priority."""
+"""Service rank in the key of growth: after all waiting jobs of equal priority."""
 
 STALE_ENTRIES = 16
 """Number of heap entries per project, most of them stale, from which on the order is built anew."""
@@ -127,14 +128,14 @@ class FairOrder:
 def _key(project: ProjectNode, request: PendingRequest) -> Key:
     """Return the position of a project among its siblings by its next request; the smallest is first.
 
-    Where the surplus goes to the least served jobs, these come first beyond the quota.
+    Where the surplus goes to the least served jobs, these come first beyond the quota, by levels as in the shares.
     """
     entitled, need = project.entitled, request.need
     divisor = max(entitled, 1)
     beyond = project.claimed + need > project.quota
     return (
         beyond,
-        request.key[1] if beyond and project.by_service else 0,
+        request.key[1] // RANKS_PER_LEVEL if beyond and project.by_service else 0,
         -project.priority,
         entitled <= 0,
         (project.claimed + need) / divisor,

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import inf
 
+from msgspec.structs import replace
 from sortedcontainers import SortedList
 
 from springtide.scheduler.gpu_types import accepted_types
@@ -48,7 +49,8 @@ class ClusterState:
     """Nodes with GPUs of one type, the jobs that run on them or wait and accept that type, and all projects.
 
     ``types`` are all GPU types of the pool in its order, ``gpu_type`` is the one of these nodes. Projects have the
-    plain numbers of this type.
+    plain numbers of this type. Usual run times count only where the surplus is divided fairly: shares by service
+    do not know them.
 
     ``queues`` and ``running`` hold the waiting and the preemptible running jobs by project. ``pausing``,
     ``awaiting`` and ``incomplete`` are the jobs that are stopping, that wait for reserved GPUs, and that run with
@@ -98,6 +100,8 @@ class ClusterState:
         self._commit()
 
     def _add(self, job: Job) -> None:
+        if self._service is not None and job.usual_runtime is not None:
+            job = replace(job, usual_runtime=None)
         self.jobs[job.id] = job
         self._count(job, 1)
         self.pool.occupy(job.id, job.placement)

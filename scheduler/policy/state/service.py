@@ -6,7 +6,7 @@ from operator import itemgetter
 
 from sortedcontainers import SortedKeyList
 
-from springtide.scheduler.model import Job
+from springtide.scheduler.model import Job, Surplus
 from springtide.scheduler.policy.state.timers import Timers
 
 SERVICE_LEVEL = 4 * 3600.0
@@ -40,9 +40,13 @@ def usual_service(job: Job) -> float:
     return (job.usual_runtime or 0.0) * job.workers * job.gpus
 
 
-def ranked_service(job: Job, now: float) -> float:
-    """Return the GPU-seconds that rank a job: its own and its sweep's, or the usual ones where these are more."""
-    return max(job.sweep_served + job.served_by(now), usual_service(job))
+def ranked_service(job: Job, now: float, surplus: Surplus) -> float:
+    """Return the GPU-seconds that rank a job: its own and its sweep's, or the usual ones where these are more.
+
+    Usual run times do not count where the surplus goes to the least served.
+    """
+    had = job.sweep_served + job.served_by(now)
+    return had if surplus is Surplus.LEAST_SERVED else max(had, usual_service(job))
 
 
 def level_with(job: Job, service: float) -> int:
