@@ -33,7 +33,7 @@ from plain_pods import PlainPods, stages
 
 from springtide.scheduler import model
 from springtide.scheduler.engine import Engine, EngineSettings, open_engine
-from springtide.scheduler.engine.garbage import fewer_collections, short_full_collections
+from springtide.scheduler.engine.garbage import short_full_collections
 from springtide.scheduler.engine.thread_switches import short_interval
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptSpec, AttemptStatus, Observation
 from springtide.scheduler.executors.kubernetes.executor import KubernetesExecutor
@@ -388,7 +388,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=4000)
     parser.add_argument("--gang", type=int, default=512)
     parser.add_argument("--idle", type=float, default=60, help="seconds before, and of, the idle service")
-    with short_full_collections(time.monotonic), fewer_collections(), short_interval():
+    with short_full_collections(time.monotonic), short_interval():
         asyncio.run(measure(parser.parse_args()))
 
 

@@ -11,8 +11,6 @@ COMPLETE_INTERVAL: Final = 600.0
 """Minimum time between two collections of everything, in seconds."""
 OLDEST: Final = 2
 """The generation that a full collection collects, with all younger ones."""
-YOUNG_OBJECTS: Final = 10_000
-"""Number of new objects above which the youngest generation is collected; Python's default is 700."""
 
 
 @contextmanager
@@ -57,18 +55,3 @@ def short_full_collections(clock: Callable[[], float]) -> Iterator[None]:
         yield
     finally:
         gc.callbacks.remove(collected)
-
-
-@contextmanager
-def fewer_collections() -> Iterator[None]:
-    """Have the youngest generation grow to `YOUNG_OBJECTS` in this context before it is collected.
-
-    Hundreds of jobs that start at a time are more objects than Python's default: each collection would look at
-    most of them, and find that all live.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(YOUNG_OBJECTS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
