@@ -291,7 +291,7 @@ class KubernetesExecutor(Executor):
         """Release the pods of an attempt, and delete its Service."""
         try:
             await asyncio.gather(*(self._pods.release_pod(pod) for pod in attempt.pods.values()))
-            if attempt.size > 1 and attempt.pods:
+            if attempt.size > 1:
                 await self._pods.delete_service(attempt.key)
         except ApiError as error:
             raise ExecutorError(f"The pods of {attempt.key.job} cannot be released: {error}") from error

@@ -175,19 +175,20 @@ class AttemptMonitor:
         attempt.creating = True
         self._register(attempt)
         missing = [index for index, worker in enumerate(record.spec.placement) if worker.rank not in attempt.pods]
+
+        def created(rank: int, pod: Pod) -> None:
+            if rank not in attempt.pods:
+                attempt.observe_pod(rank, pod, None)
+
         try:
-            created = await self._pods.create_pods(
-                record, missing, lambda: not (attempt.ending or attempt.requested)
+            await self._pods.create_pods(
+                record, missing, wanted=lambda: not (attempt.ending or attempt.requested), created=created
             )
         except ApiError as error:
             kind = ExitKind.LOST if "exceeded quota" in error.message else ExitKind.REFUSED
             self._give_up(attempt, Verdict(kind, f"The cluster refused the job's pod: {error.message}"))
         except ExecutorError as error:
             self._give_up(attempt, Verdict(ExitKind.REFUSED, str(error)))
-        else:
-            for rank, pod in created:
-                if rank not in attempt.pods:
-                    attempt.observe_pod(rank, pod, None)
         finally:
             attempt.creating = False
         if (attempt.ending or attempt.requested) and attempt.live_pods:
@@ -282,6 +283,8 @@ class AttemptMonitor:
         previous = attempt.pods.get(rank)
         if previous is not None and previous.metadata.uid != pod.metadata.uid:
             return
+        if attempt.gone and after is not None and previous is None and not after.ended:
+            self.retry_in_background(partial(self._pods.delete_pod, after, 0))
         if after is not None:
             attempt.observe_pod(rank, after, None if rank in attempt.workers else _worker(after))
         elif previous is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ NOT_FOUND = 404
 CONFLICT = 409
 INVALID = 422
 UNAUTHORIZED = 401
+TOO_MANY_REQUESTS = 429
 CONCURRENT_CREATIONS = 24
 """Maximum number of objects that are created at a time; other requests have the rest of the connections."""
 
@@ -42,13 +44,20 @@ class PodControl:
     # ---------- creation
 
     async def create_pods(
-        self, record: LaunchRecord, indexes: Iterable[int], wanted: Callable[[], bool]
-    ) -> list[tuple[int, Pod]]:
-        """Create the pods of these workers, and for a gang its Service; adopt what exists. Return rank and pod.
+        self,
+        record: LaunchRecord,
+        indexes: Iterable[int],
+        *,
+        wanted: Callable[[], bool],
+        created: Callable[[int, Pod], None],
+    ) -> None:
+        """Create the pods of these workers, and for a gang its Service; adopt what exists.
 
-        ``indexes`` are positions in the placement. Retries while the API is unreachable, failing or overloaded,
-        and stops early when the attempt is not ``wanted`` any more. Raises `ApiError` if the cluster refuses an
-        object, `ExecutorError` if another object has its name.
+        ``indexes`` are positions in the placement; ``created`` is called with the rank and the pod of each.
+        Retries while the API is unreachable, failing or overloaded, and stops early when the attempt is not
+        ``wanted`` any more. Every pod that exists at the return has been told to ``created``, also when others are
+        refused.
+        Raises `ApiError` if the cluster refuses an object, `ExecutorError` if another object has its name.
         """
         if record.gang:
             service = manifests.service(record, self._settings)
@@ -56,50 +65,65 @@ class PodControl:
             if self._settings.network_policy:
                 policy = manifests.network_policy(record, self._settings)
                 await self._create_or_adopt(NETWORK_POLICIES, policy, record, wanted, Object)
-        waiting = [self._create_pod(record, index, wanted) for index in indexes]
+        waiting = [self._create_pod(record, index, wanted, created) for index in indexes]
         if len(waiting) == 1:
-            created = await waiting[0]
-            return [] if created is None else [created]
+            await waiting[0]
+            return
         results = await asyncio.gather(*waiting, return_exceptions=True)
-        failures = [each for each in results if isinstance(each, BaseException)]
+        failures = [each for each in results if each is not None]
         if failures:
             raise failures[0]
-        return [each for each in results if isinstance(each, tuple)]
 
     async def _create_pod(
-        self, record: LaunchRecord, index: int, wanted: Callable[[], bool]
-    ) -> tuple[int, Pod] | None:
+        self, record: LaunchRecord, index: int, wanted: Callable[[], bool], created: Callable[[int, Pod], None]
+    ) -> None:
         body = manifests.pod(record, index, self._settings)
-        created = await self._create_or_adopt(PODS, body, record, wanted, Pod)
-        return None if created is None else (record.spec.placement[index].rank, created)
+        pod = await self._create_or_adopt(PODS, body, record, wanted, Pod)
+        if pod is not None:
+            created(record.spec.placement[index].rank, pod)
 
     async def _create_or_adopt(
         self, resource: Resource, body: Object, record: LaunchRecord, wanted: Callable[[], bool], kind: type[T]
     ) -> T | None:
+        """Create the object of ``body``, or return the same one that exists.
+
+        Returns None if it is not ``wanted`` any more and does not exist: a request without an answer may have
+        created it, so that the cluster is asked again before it counts as missing.
+        """
         backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
+        may_exist = False
         with self._stalls.retrying() as record_failure:
-            while wanted():
+            while wanted() or may_exist:
                 try:
+                    if not wanted():
+                        return await self._adopt(resource, body, record.key, kind)
                     async with self._creations:
                         return await self._api.create(resource, self._namespace, body, decode_as=kind)
                 except ApiError as error:
-                    if error.status == CONFLICT and error.reason == "AlreadyExists":
-                        existing = await self._adopt(resource, body, record.key)
-                        if existing is not None:
-                            return msgspec.convert(existing, kind)
-                    elif not error.transient and error.status not in (CONFLICT, UNAUTHORIZED):
+                    if not error.transient and error.status not in (CONFLICT, UNAUTHORIZED):
                         raise
-                    record_failure(error)
-                    delay = backoff.next_delay(at_least=error.retry_after or 0.0)
-                await asyncio.sleep(delay)
+                    failure = error
+                may_exist = may_exist or (failure.transient and failure.status != TOO_MANY_REQUESTS)
+                if failure.reason == "AlreadyExists":
+                    with suppress(ApiError):
+                        existing = await self._adopt(resource, body, record.key, kind)
+                        if existing is not None:
+                            return existing
+                record_failure(failure)
+                await asyncio.sleep(backoff.next_delay(at_least=failure.retry_after or 0.0))
         return None
 
-    async def _adopt(self, resource: Resource, body: Object, key: AttemptKey) -> Object | None:
-        """Return the object that has the name of ``body`` if it is the same; None if it cannot be read now."""
+    async def _adopt(self, resource: Resource, body: Object, key: AttemptKey, kind: type[T]) -> T | None:
+        """Return the object that has the name of ``body`` if it is the same; None if there is none.
+
+        Raises `ApiError` if it cannot be read now, `ExecutorError` if it is another one.
+        """
         name = body["metadata"]["name"]
         try:
             existing = await self._api.get(resource, self._namespace, name)
-        except ApiError:
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
             return None
         ours, theirs = body["metadata"], existing["metadata"]
         labels = theirs.get("labels") or {}
@@ -110,7 +134,7 @@ class PodControl:
                 f"Attempt {key.attempt} of {key.job} cannot start: the namespace {self._namespace} has another "
                 f"object called {name} ({resource.plural})."
             )
-        return existing
+        return msgspec.convert(existing, kind)
 
     # ---------- deletion
 

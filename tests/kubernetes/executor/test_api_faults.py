@@ -15,9 +15,10 @@ from faulty_api import FaultyApi
 from kube_bench import KubeBench, eventually
 from patience import PATIENCE_S
 
-from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExecutorError
+from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExecutorError, ExitKind
 from springtide.scheduler.executors.kubernetes import api_stalls, monitor, pods
 from springtide.scheduler.kube import connect
+from springtide.scheduler.model import Worker
 
 KEY = AttemptKey("job", 1)
 
@@ -199,6 +200,55 @@ async def test_a_service_that_died_within_a_gang_completes_it(bench: KubeBench, 
     await bench.phase(KEY, AttemptPhase.RUNNING)
     assert len(bench.pods()) == 5
     assert [each.phase for each in bench.of_kind(AttemptStatus) if each.key == KEY][-1] is AttemptPhase.RUNNING
+
+
+async def test_a_pod_of_a_refused_gang_ends_before_its_gpus_are_given_back_though_no_watch_tells_of_it(
+    bench: KubeBench, faults: FaultyApi
+) -> None:
+    faults.mute = True
+
+    def refuse_second(request: web.Request) -> int | None:
+        return 403 if request.method == "POST" and faults.requests.count((request.method, pods_path)) > 1 else None
+
+    pods_path = bench.path()
+    faults.before = refuse_second
+    await bench.executor.launch(bench.job(size=2))
+    await eventually(lambda: {pod["status"]["phase"] for pod in bench.pods()} == {"Failed"}, "its pod has ended")
+    status = await bench.status(KEY)
+    assert status is not None
+    assert status.phase is AttemptPhase.STARTING
+    faults.mute = False
+    ended = (await bench.gone(KEY)).exit
+    assert ended is not None
+    assert ended.kind is ExitKind.REFUSED
+
+
+async def test_a_pod_is_known_though_its_creation_was_not_answered_and_it_is_not_wanted_any_more(
+    bench: KubeBench, faults: FaultyApi
+) -> None:
+    faults.mute = True
+    faults.after = lambda request: 500 if request.method == "POST" else None
+    known: list[tuple[int, str]] = []
+    await bench.executor._pods.create_pods(
+        bench.executor._make_record(bench.job()),
+        [0],
+        wanted=lambda: not any(method == "POST" for method, _ in faults.requests),
+        created=lambda rank, pod: known.append((rank, pod.metadata.name)),
+    )
+    assert known == [(0, "st-job-1-0")]
+
+
+async def test_a_pod_that_appears_after_the_end_of_its_attempt_is_ended(bench: KubeBench) -> None:
+    await bench.up(bench.job("other"))
+    await bench.run(bench.job(placement=(Worker(0, "nowhere", (0,)),)))
+    late = bench.pod("other")
+    meta = {name: late["metadata"][name] for name in ("labels", "annotations", "finalizers")}
+    labels = {name: "job" if value == "other" else value for name, value in meta["labels"].items()}
+    late = {"metadata": {**meta, "name": "st-job-1-0", "labels": labels}, "spec": late["spec"]}
+    bench.cluster.request("POST", bench.path(), late)
+    await eventually(lambda: bench.pod()["status"]["phase"] == "Failed", "it has ended")
+    await bench.executor.discard(KEY)
+    await eventually(lambda: [pod["metadata"]["name"] for pod in bench.pods()] == ["st-other-1-0"], "it is gone")
 
 
 async def test_nothing_new_is_planned_on_what_is_stale(bench: KubeBench, faults: FaultyApi) -> None:
