@@ -26,7 +26,7 @@ from springtide.hub_extension.service.runtime import serve
 from springtide.hub_extension.service.site import Site
 from springtide.hub_extension.web.caller import Caller
 from springtide.hub_extension.web.hub import Groups
-from springtide.scheduler.engine import EngineSettings, garbage, open_engine, thread_switches
+from springtide.scheduler.engine import EngineSettings, garbage, large_buffers, open_engine, thread_switches
 from springtide.scheduler.executors.base import LogGrew
 from springtide.scheduler.model import Environment, Gpu, JobState, Node, Reason, Settings, Worker
 from springtide.scheduler.store import Store
@@ -186,6 +186,7 @@ async def serve_pool(state: Path) -> None:
     async with AsyncExitStack() as stack:
         store = opened(state)
         stack.callback(store.close)
+        large_buffers.return_when_freed()
         with garbage.loading():
             engine, executor = await started(state, store)
         stack.enter_context(garbage.short_full_collections(time.monotonic))

@@ -44,6 +44,7 @@ from springtide.scheduler.engine import (
     Engine,
     EngineSettings,
     garbage,
+    large_buffers,
     open_engine,
     thread_switches,
 )
@@ -290,6 +291,7 @@ class Runtime:
         )
         self._stack.callback(store.close)
         executor = await self._local_executor() if cluster is None else cluster.executor()
+        large_buffers.return_when_freed()
         with garbage.loading():
             engine = await open_engine(
                 store, executor, setup.engine_settings, projects=setup.projects, clock=Clock(self._clock)

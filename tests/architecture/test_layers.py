@@ -125,6 +125,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "messages": (),
         "store_threads": (),
         "garbage": (),
+        "large_buffers": (),
         "thread_switches": (),
         "state": (),
         "placements": ("state",),

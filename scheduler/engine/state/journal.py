@@ -151,7 +151,10 @@ class JournaledPlanner:
 
 def digest(before: str, snapshot: bytes | None, changes: bytes) -> str:
     """Return the digest of a snapshot, from that of the entry before it and the changes since."""
-    return hashlib.sha256(b"\0".join((before.encode(), snapshot or b"", changes))).hexdigest()
+    found = hashlib.sha256(before.encode())
+    for part in (b"\0", snapshot or b"", b"\0", changes):
+        found.update(part)
+    return found.hexdigest()
 
 
 def _encode_tagged(items: Sequence[Change | Decision]) -> bytes:
