@@ -11,6 +11,7 @@ import click
 
 from springtide.hub_extension.commands.text import json_option, one_line, print_json
 from springtide.hub_extension.doctor import machine, network
+from springtide.hub_extension.doctor.datasets import datasets
 from springtide.hub_extension.doctor.findings import Finding, Status, ok, problem, wrong
 from springtide.hub_extension.service.runtime import Setup, StartError
 from springtide.hub_extension.service.service import Springtide
@@ -111,6 +112,7 @@ def _one_machine(setup: Setup, application: Springtide) -> Iterator[Finding]:
     yield from _accounts(setup)
     yield from machine.gpus(setup.simulated_gpus, setup.build_gpus, setup.gpu_types)
     yield from machine.limits(setup.limits)
+    yield from datasets(setup.datasets)
     yield from network.ports(setup.state_dir)
     yield from network.subdomains(str(application.config.JupyterHub.get("subdomain_host", "")))
 
@@ -141,6 +143,6 @@ async def _cluster(setup: Setup, settings: KubernetesSettings) -> list[Finding]:
     kubeconfig = os.environ.get("KUBECONFIG")
     api = connect(Path(kubeconfig) if kubeconfig else None)
     try:
-        return [finding async for finding in cluster(api, settings, setup.train_jobs)]
+        return [finding async for finding in cluster(api, settings, setup.train_jobs, setup.datasets)]
     finally:
         await api.close()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
+from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.executors.kubernetes.inventory import pool_nodes
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -41,8 +42,13 @@ TAKEN: Final[Access] = (TRAIN_JOBS, ("get", "list", "watch", "patch"))
 RBAC = "Install the chart with rbac.create, or bind a role like that of the chart (templates/service/rbac.yaml)."
 
 
-async def cluster(api: Api, settings: KubernetesSettings, train_jobs: Sequence[str]) -> AsyncIterator[Finding]:
-    """Check the rights of this account, the nodes of the pool, the volume of jobs and the PriorityClass."""
+async def cluster(
+    api: Api, settings: KubernetesSettings, train_jobs: Sequence[str], declared: Mapping[str, Dataset]
+) -> AsyncIterator[Finding]:
+    """Check the rights of this account, the pool's nodes and their agents, volumes, and the PriorityClass.
+
+    ``declared`` are the datasets by name.
+    """
     try:
         async for finding in _rights(api, settings, train_jobs):
             yield finding
@@ -51,7 +57,11 @@ async def cluster(api: Api, settings: KubernetesSettings, train_jobs: Sequence[s
         return
     async for finding in _nodes(api, settings):
         yield finding
+    async for finding in _agents(api, settings):
+        yield finding
     async for finding in _volume(api, settings):
+        yield finding
+    async for finding in _datasets(api, settings.namespace, declared):
         yield finding
     async for finding in _priority_class(api, settings):
         yield finding
@@ -135,6 +145,41 @@ async def _nodes(api: Api, settings: KubernetesSettings) -> AsyncIterator[Findin
             yield make(f"{environment.value} nodes", said, f"kubectl label node NAME {label}")
 
 
+async def _agents(api: Api, settings: KubernetesSettings) -> AsyncIterator[Finding]:
+    """Check that an agent runs on each node of the pool, where the settings have agents measure GPUs."""
+    if settings.agent_port is None:
+        yield note(
+            "agents",
+            "No agents measure the GPUs of nodes: use, faults and how GPUs are linked are not known.",
+            "Install the chart with agent.enabled.",
+        )
+        return
+    selector = ",".join(f"{name}={value}" for name, value in sorted(settings.agent_labels.items()))
+    pool = ",".join(f"{name}={value}" for name, value in settings.node_selector.items())
+    namespace = settings.agent_namespace or settings.namespace
+    try:
+        pods, _ = await api.list(PODS, namespace, labels=selector)
+        nodes, _ = await api.list(NODES, None, labels=pool)
+    except ApiError as error:
+        yield problem("agents", f"The agents of nodes cannot be listed: {error}", RBAC)
+        return
+    here = {
+        node.metadata.name
+        for node in (msgspec.convert(each, ClusterNode) for each in nodes)
+        if pool_nodes(node, settings)
+    }
+    running = {each["spec"].get("nodeName") for each in pods if each.get("status", {}).get("phase") == "Running"}
+    without = sorted(here - running)
+    if without:
+        yield problem(
+            "agents",
+            f"No agent runs on {listed(without)}.",
+            f"Look at the pods with {selector} in {namespace}; they have to tolerate the taints of these nodes.",
+        )
+    else:
+        yield ok("agents", f"An agent runs on each of {count(len(here), 'node')}.")
+
+
 async def _volume(api: Api, settings: KubernetesSettings) -> AsyncIterator[Finding]:
     if settings.jobs_claim is None:
         yield note(
@@ -162,6 +207,32 @@ async def _volume(api: Api, settings: KubernetesSettings) -> AsyncIterator[Findi
         )
     else:
         yield ok("volume of jobs", f"The claim {settings.jobs_claim} is {phase}.")
+
+
+async def _datasets(api: Api, namespace: str, declared: Mapping[str, Dataset]) -> AsyncIterator[Finding]:
+    """Check that each volume claim is in the namespace of jobs, and has a volume or waits for its first pod."""
+    sound = True
+    for claim in sorted({each.claim for each in declared.values()}):
+        names = ", ".join(sorted(each.name for each in declared.values() if each.claim == claim))
+        try:
+            found = await api.get(VOLUME_CLAIMS, namespace, claim)
+        except ApiError as error:
+            sound = False
+            yield problem(
+                "datasets",
+                f"The claim {claim} of {names} in {namespace} cannot be read: {error}",
+                "Create it in the namespace of jobs, or name another one in c.Springtide.datasets.",
+            )
+            continue
+        if found.get("status", {}).get("phase") == "Lost":
+            sound = False
+            yield problem(
+                "datasets",
+                f"The claim {claim} of {names} has lost its volume.",
+                "Restore the volume, or make a new claim.",
+            )
+    if declared and sound:
+        yield ok("datasets", f"The volume claims of the {count(len(declared), 'declared dataset')} are there.")
 
 
 async def _priority_class(api: Api, settings: KubernetesSettings) -> AsyncIterator[Finding]:

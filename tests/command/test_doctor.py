@@ -157,6 +157,23 @@ def test_a_cgroup_that_cannot_hold_the_limits_is_said(tmp_path: Path) -> None:
     assert not (tmp_path / "springtide").exists()
 
 
+def test_datasets_that_are_not_there_or_that_anybody_may_change_are_named(state: Path, tmp_path: Path) -> None:
+    for name, mode in (("sound", 0o755), ("open", 0o777)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(mode)
+    (tmp_path / "file").write_text("")
+
+    def told(*names: str) -> dict[str, Any]:
+        declared = {name: {"path": str(tmp_path / name)} for name in names}
+        return examined(state, config=f"{SHARED}\nc.Springtide.datasets = {declared!r}\n")[1]["datasets"]
+
+    assert told("sound")["said"] == "The 1 declared dataset can be read on this machine."
+    assert told("sound", "away")["said"].startswith("The dataset away cannot be read at")
+    assert told("sound", "file")["said"].startswith("The dataset file is no directory")
+    assert told("sound", "open")["remedy"] == f"chmod o-w {tmp_path / 'open'}"
+    assert "datasets" not in examined(state)[1]
+
+
 @pytest.mark.parametrize(
     ("free", "status"), [(100 << 20, Status.PROBLEM), (20 << 30, Status.NOTE), (900 << 30, Status.OK)]
 )

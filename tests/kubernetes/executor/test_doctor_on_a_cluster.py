@@ -90,6 +90,35 @@ def test_what_is_missing_is_named_with_its_remedy(cluster: Cluster, namespace: s
     assert found["PriorityClass"]["status"] == "problem"
 
 
+def test_claims_of_datasets_and_agents_that_are_missing_are_named(
+    cluster: Cluster, namespace: str, config: Path
+) -> None:
+    prepared(cluster, namespace)
+    _, found = examined(config, cluster.kubeconfig)
+    assert found["agents"]["status"] == "note"
+    assert "datasets" not in found
+
+    labels = {"app": "agent"}
+    kubernetes = f"c.Springtide.kubernetes.update(agent_port=9400, agent_labels={labels!r}, agent_token_file='/t')"
+    declared = {"faces": {"claim": "jobs"}, "words": {"claim": "away"}}
+    config.write_text(f"{config.read_text()}{kubernetes}\nc.Springtide.datasets = {declared!r}\n")
+    code, found = examined(config, cluster.kubeconfig)
+    train, build = f"train-{namespace}-0", f"build-{namespace}-0"
+    assert code == 1, found["settings"]
+    assert found["agents"]["said"] == f"No agent runs on {build} and {train}."
+    assert found["datasets"]["said"].startswith(f"The claim away of words in {namespace} cannot be read")
+
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    for node in (train, build):
+        spec = {"nodeName": node, "containers": [{"name": "agent", "image": "registry.test/agent:1"}]}
+        cluster.request("POST", pods, {"metadata": {"name": f"agent-{node}", "labels": labels}, "spec": spec})
+    until(lambda: {each["status"]["phase"] for each in cluster.items(pods)} == {"Running"}, "the agents run")
+    config.write_text(config.read_text().replace("'away'", "'jobs'"))
+    code, found = examined(config, cluster.kubeconfig)
+    assert (code, found["agents"]["said"]) == (0, "An agent runs on each of 2 nodes.")
+    assert found["datasets"]["said"] == "The volume claims of the 2 declared datasets are there."
+
+
 def test_a_priority_class_that_evicts_is_a_problem(cluster: Cluster, namespace: str, config: Path) -> None:
     prepared(cluster, namespace, preemption="PreemptLowerPriority")
     code, found = examined(config, cluster.kubeconfig)
