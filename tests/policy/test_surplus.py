@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 from msgspec import structs
-from small_pools import NOW, kinds, on, plan, running, waiting
+from small_pools import NOW, kinds, on, plan, pool, running, waiting
 
-from springtide.scheduler.model import Job, Node, Order, Project, Settings, Surplus
+from springtide.scheduler.model import Job, Node, Order, Phase, Project, Settings, Surplus
+from springtide.scheduler.policy import Planner
 from springtide.scheduler.policy.state.fair_share import divide
 from springtide.scheduler.policy.state.projects import ProjectNode
 
@@ -57,6 +58,25 @@ def test_a_borrower_of_equal_service_keeps_its_gpus_until_its_next_step_of_servi
     assert (kinds(decided), decided.wake_at) == ([], NOW + 4 * HOUR)
     later = plan(*jobs, now=NOW + 4 * HOUR, nodes=ONE, quotas=quotas, settings=LINE)
     assert kinds(later) == [("Pause", "first"), ("Reserve", "second")]
+
+
+def test_what_waiting_made_up_for_counts_in_the_shares_until_the_job_has_its_gpus_and_beyond() -> None:
+    """Else each reservation takes a project's share away, and jobs of two projects pause each other for ever."""
+    since = NOW - 4 * 4 * 24 * HOUR - 40 * HOUR - 1
+    old = served(waiting("old", "a", submitted=since), 40)
+    newer = served(waiting("newer", "b"), 5)
+    phases = {
+        "waits": old,
+        "reserved": structs.replace(old, reserved=on("n0", 0)),
+        "runs": structs.replace(old, phase=Phase.RUNNING, placement=on("n0", 0), started=NOW),
+    }
+    shares = {}
+    for phase, job in phases.items():
+        planner = Planner(pool(job, newer, nodes=ONE, quotas={"a": 0, "b": 0}, settings=LINE))
+        planner.plan(NOW)
+        shares[phase] = {name: each.fair_share for name, each in planner.standing().items()}
+
+    assert shares == {phase: {"a": 1, "b": 0} for phase in phases}
 
 
 def project(name: str, quota: int, requests: dict[int, int], **fields: int) -> ProjectNode:

@@ -115,6 +115,8 @@ class ClusterState:
                 self.running[job.project].add(job)
         elif job.phase is Phase.WAITING and job.reserved:
             self.awaiting[job.id] = job
+            if self._service is not None:
+                self._ageing.set(job.id, waiting_since(job) + AGEING_PER_LEVEL)
         elif job.phase is Phase.WAITING and job.not_before > 0:
             self._back_offs.set(job.id, job.not_before)
         elif job.phase is Phase.WAITING:
@@ -220,14 +222,14 @@ class ClusterState:
             self._age(self.jobs[job_id], now)
 
     def _age(self, job: Job, now: float) -> None:
-        """Move a waiting job up by the levels that its waiting makes up for."""
+        """Move a waiting job up by the levels that its waiting makes up for, in its queue and in the shares."""
         moved_up = aged(job, now + ROUNDING)
         rank = service_rank_of(job, moved_up)
-        if job.project in self.queues:
+        if job.id in self.service_ranks and job.project in self.queues:
             self.queues[job.project].remove(scheduling_class_of(job), self._queue_key(job))
             self.service_ranks[job.id] = rank
             self._insert(job)
-            self._relevel(job, rank // RANKS_PER_LEVEL)
+        self._relevel(job, rank // RANKS_PER_LEVEL)
         if rank:
             self._ageing.set(job.id, waiting_since(job) + (moved_up + 1) * AGEING_PER_LEVEL)
 
