@@ -48,7 +48,8 @@ VANISHED = "Its pod was deleted by somebody else, and nothing is known of how it
 class AttemptMonitor:
     """The attempts that are not discarded, by key in ``attempts``; ``report`` gets what is observed.
 
-    ``now`` is the wall clock. Requests that wait for the cluster are counted in ``stalls``.
+    ``now`` is the wall clock. Requests that wait for the cluster are counted in ``stalls``. ``_released`` are the
+    uids of pods that are let go and that the cluster has not told to be gone yet.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class AttemptMonitor:
         self._loop = asyncio.get_running_loop()
         self._follower = Follower(report, now)
         self._newest: dict[str, AttemptKey] = {}
+        self._released: set[str] = set()
         self._was_fresh = True
         self._early_changes: list[tuple[Pod | None, Pod | None]] | None = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -228,8 +230,12 @@ class AttemptMonitor:
         return attempt
 
     def discard(self, key: AttemptKey) -> None:
-        """Stop following an attempt."""
-        self.attempts.pop(key, None)
+        """Stop following an attempt, whose pods are released; what is told of these from now on is old."""
+        attempt = self.attempts.pop(key, None)
+        for pod in attempt.pods.values() if attempt is not None else ():
+            known = self._informer.items.get((pod.metadata.namespace, pod.metadata.name))
+            if known is not None and known.metadata.uid == pod.metadata.uid:
+                self._released.add(pod.metadata.uid)
         self._follower.unfollow(key)
         if self._newest.get(key.job) == key:
             del self._newest[key.job]
@@ -273,6 +279,10 @@ class AttemptMonitor:
         pod = after or before
         key, rank = _attempt_and_rank(pod) if pod is not None else (None, 0)
         if pod is None or key is None:
+            return
+        if pod.metadata.uid in self._released:
+            if after is None:
+                self._released.remove(pod.metadata.uid)
             return
         attempt = self.attempts.get(key)
         if attempt is None:

@@ -251,6 +251,23 @@ async def test_a_pod_that_appears_after_the_end_of_its_attempt_is_ended(bench: K
     await eventually(lambda: [pod["metadata"]["name"] for pod in bench.pods()] == ["st-other-1-0"], "it is gone")
 
 
+async def test_what_is_told_late_of_a_released_pod_brings_no_attempt_back(
+    bench: KubeBench, faults: FaultyApi
+) -> None:
+    await bench.up(bench.job())
+    bench.end_pod(0)
+    await bench.gone(KEY)
+    faults.mute = True
+    bench.note(stop_code="0")
+    await bench.executor.discard(KEY)
+    await eventually(lambda: not bench.pods(), "the pod is gone")
+    told = len([each for each in bench.of_kind(AttemptStatus) if each.key == KEY])
+    faults.mute = False
+    await bench.up(bench.job("other", slot=1))
+    assert [each.key.job for each in await bench.executor.attempts()] == ["other"]
+    assert len([each for each in bench.of_kind(AttemptStatus) if each.key == KEY]) == told
+
+
 async def test_nothing_new_is_planned_on_what_is_stale(bench: KubeBench, faults: FaultyApi) -> None:
     assert [node.available for node in await bench.executor.inventory()] == [True]
     faults.before = lambda _: 503
