@@ -109,7 +109,8 @@ class PlanBuilder:
     ``selection`` are the waiting jobs that are considered at present; ``taken`` is shared by the builders of all
     types. ``decided`` are the ids of jobs about which nothing more is decided in this plan; ``elastic_starts`` the
     started jobs that may get more workers; ``changed_nodes`` the nodes where jobs that run or have a reservation
-    lose GPUs; ``retry_at`` is the earliest time at which time alone may change the plan.
+    lose GPUs; ``awaited`` the running jobs that a guaranteed request may evict once their extended minimum run
+    time is over; ``retry_at`` is the earliest time at which time alone may change the plan.
     """
 
     def __init__(self, memo: Memo, now: float, taken: Taken | None = None) -> None:
@@ -121,6 +122,7 @@ class PlanBuilder:
         self.decided = self.taken.jobs
         self.elastic_starts: list[tuple[ProjectNode, Job]] = []
         self.changed_nodes = 0
+        self.awaited: set[str] = set()
         self.retry_at = inf
         self._starts: dict[str, Start] = {}
         self._growth: dict[str, Move] = {}

@@ -161,3 +161,48 @@ def test_only_who_is_in_the_way_moves():
     )
 
     assert kinds(decided) == [("Move", "in the way"), ("Reserve", "w")]
+
+
+def test_who_may_be_asked_gives_way_where_the_cheapest_would_take_it_back_at_once():
+    projects = (
+        Project("a", quota=4),
+        Project("a0", "a", quota=2, weight=2.0, age=1),
+        Project("a1", "a", quota=2, age=2),
+        Project("b", quota=3, weight=0.5, age=3),
+    )
+    decided = plan(
+        running("guest", "a1", (*on("n1", 0, 1), *on("n1", 2, 3, rank=1)), priority=60),
+        running("other", "b", (*on("n0", 0, 1), *on("n0", 2, 3, rank=1))),
+        waiting("small", "b"),
+        waiting("w", "a0"),
+        nodes=(Node("n0", 4), Node("n1", 4)),
+        projects=projects,
+    )
+
+    assert kinds(decided) == [("Pause", "guest"), ("Reserve", "w")]
+
+
+class TestWaitingForAMinimumRunTime:
+    """A borrower was paused before, so that its minimum run time is longer; a guaranteed job waits for its end."""
+
+    def plan_for(self, borrower: Job, *others: Job) -> Plan:
+        return plan(
+            structs.replace(borrower, started=NOW - 400, attempts=3),
+            *others,
+            nodes=(Node("n0", 4),),
+            quotas={"a": 1, "b": 0},
+            settings=replace(CALM, min_runtime=300.0),
+        )
+
+    def test_a_job_that_ran_with_more_workers_waits_no_longer_for_it(self):
+        asks = waiting("w", "a", workers=4, submitted=NOW - 2000, served=2400.0)
+        decided = self.plan_for(running("r", "b", on("n0", 0, 1, 2, 3)), structs.replace(asks, min_workers=1))
+
+        assert kinds(decided) == [("Pause", "r"), ("Reserve", "w")]
+
+    def test_the_borrowers_own_project_does_not_replace_it_before(self):
+        low, high = running("low", "b", on("n0", 0, 1, 2, 3)), waiting("high", "b", 4, priority=75)
+        assert kinds(self.plan_for(low, high)) == [("Pause", "low"), ("Reserve", "high")]
+
+        decided = self.plan_for(low, high, waiting("w", "a", submitted=NOW - 100))
+        assert (kinds(decided), decided.wake_at) == ([], NOW + 200)

@@ -91,7 +91,7 @@ FOUND_BY_SOAKING = (
 )
 """Seeds of histories in which a promise was broken once, and whose branches others here take too; for `--soak`."""
 
-NEWEST_OF_THEM = "1391 3259 4850 4963 5294 6210 31141 31407 500001 600438"
+NEWEST_OF_THEM = "1391 3259 4850 4963 5294 6210 31141 31407 500001 600438 26000330 26000583 26000698"
 """Seeds of the histories in which a promise was broken last."""
 
 RARE = "93 110 121 126 636 1001 4006 4744"
@@ -103,6 +103,11 @@ def test_no_promise_is_broken_in_the_histories_that_are_worth_repeating(seeds, s
     repeated = f"{seeds} {FOUND_BY_SOAKING}" if soak and seeds == NEWEST_OF_THEM else seeds
     for seed in map(int, repeated.split()):
         prove(seed)
+
+
+@pytest.mark.parametrize("seed", [28000096])
+def test_no_promise_is_broken_in_typed_histories_in_which_one_was_once(seed):
+    prove(seed, typed=True)
 
 
 NUMBER = st.integers(0, (1 << 12) - 1)

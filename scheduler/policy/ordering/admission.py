@@ -29,6 +29,18 @@ def within_entitlement(leaf: ProjectNode, need: int) -> bool:
     return all(project.claimed + need <= project.entitled for project in leaf.path)
 
 
+def guaranteed(leaf: ProjectNode, need: int, released: int = 0) -> bool:
+    """Whether the quota of the project guarantees ``need`` more GPUs once it gives up the ``released`` ones.
+
+    Quotas of children that add up to more than their parent's guarantee no more than that.
+    """
+    more = need - released
+    return leaf.claimed + more <= leaf.quota and all(
+        project.claimed + more <= (project.quota if project.oversubscribed else project.entitled)
+        for project in leaf.path
+    )
+
+
 def beyond_quota(leaf: ProjectNode, job: Job, need: int) -> ProjectNode | None:
     """The lowest project whose quota cannot hold a job that is not preemptible, beside the others like it."""
     if job.preemptible:

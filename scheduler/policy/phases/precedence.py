@@ -28,7 +28,7 @@ def delayed_reservations(state: ClusterState) -> list[Job]:
 def guarantee_pending(builder: PlanBuilder) -> bool:
     """Tell whether a job waits that its project's quota guarantees; until it starts, no job grows to borrow.
 
-    Delayed reservations do not count as held. A quota that the ancestors cannot honour now does not count.
+    Delayed reservations do not count as held. A quota that the ancestors cannot honour does not count.
     """
     state = builder.state
     reserved = Counter[str]()
@@ -39,8 +39,7 @@ def guarantee_pending(builder: PlanBuilder) -> bool:
         return leaf.quota - leaf.claimed + reserved.get(leaf.name, 0)
 
     def owed(leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        least = scheduling_class.need - reserved.get(leaf.name, 0)
-        return scheduling_class.need <= room(leaf) and admission.within_entitlement(leaf, least)
+        return admission.guaranteed(leaf, scheduling_class.need, reserved.get(leaf.name, 0))
 
     cursor = QueueCursor(state, builder.decided, owed)
     reserving = (state.tree.leaves[name] for name in reserved if name in state.tree.leaves)

@@ -73,9 +73,9 @@ class PreemptJobs(Means):
             search = VictimSearch(self.builder, leaf, job, rule)
             found = search.solve()
             retry_at = min(retry_at, search.retry_at)
-            if search.fits:
+            if not search.is_general:
                 self._stays_active.add(leaf.name)
-            else:
+            if not search.fits:
                 self._failed.setdefault(leaf.name, []).append((job.priority, request.scheduling_class))
                 if job.min_workers > 1:
                     self._wants_gang.add(leaf.name)

@@ -179,7 +179,7 @@ def reserve_ahead(builder: PlanBuilder) -> None:
     owed = guarantee_pending(builder)
     for job in delayed:
         leaf = state.tree.leaves.get(job.project)
-        borrows = leaf is not None and not admission.within_quota(leaf, 0)
+        borrows = leaf is not None and not admission.guaranteed(leaf, 0)
         if job.id not in builder.decided and outranked(state, job, builder.now - RESERVE_AFTER):
             builder.drop_reservation(job, "reservation-outranked")
         elif job.id not in builder.decided and borrows and owed:
@@ -207,7 +207,7 @@ class ReserveAhead(Means):
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Tell whether the project is entitled to such a job, or guaranteed it."""
         if self._guaranteed_only:
-            return admission.within_quota(leaf, scheduling_class.need)
+            return admission.guaranteed(leaf, scheduling_class.need)
         return admission.within_entitlement(leaf, scheduling_class.need)
 
     def exhausted(self) -> bool:

@@ -18,7 +18,7 @@ from springtide.scheduler.policy.preemption.eviction_units import (
 from springtide.scheduler.policy.preemption.rules import Rule
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.running_jobs import least_lost, work_lost
-from springtide.scheduler.policy.state.service import waiting_since
+from springtide.scheduler.policy.state.service import has_waited_since
 
 Key = tuple[float, tuple[object, ...]]
 """Position of a job among the victims: work lost in GPU-seconds, then `VictimCandidates.order`.
@@ -55,7 +55,8 @@ class VictimCandidates:
     """The jobs that a rule allows to evict. Changes of usage have to be reported.
 
     ``retry_at`` is the earliest end of a minimum run time that prevented an eviction so far, in seconds;
-    ``extended`` tells that one was extended, which depends on the waiting time of the job that ``asks``.
+    ``extended`` tells that one was extended, for the job that ``asks`` or for another one, which depends on their
+    waiting times; ``excluded`` are jobs that are no candidates.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class VictimCandidates:
     ) -> None:
         self.retry_at = inf
         self.extended = False
+        self.excluded = frozenset[str]()
         self._builder = builder
         self._state = builder.state
         self._tentative = tentative
@@ -106,15 +108,23 @@ class VictimCandidates:
     def may_give(self, job_id: str) -> bool:
         """Tell whether the job may be evicted, now or after its minimum run time."""
         only, job = self._rule.candidate_ids, self._state.jobs[job_id]
-        return (only is None or job_id in only) and self._builder.may_stop(job) and self.is_open(job.project)
+        if job_id in self.excluded or (only is not None and job_id not in only):
+            return False
+        return self._builder.may_stop(job) and self.is_open(job.project)
 
     def consider(self, job: Job) -> bool:
-        """Return whether the job may be evicted now; if only its minimum run time prevents it, keep its end."""
+        """Return whether the job may be evicted now; if only its minimum run time prevents it, keep its end.
+
+        What a guaranteed request waits for is not evicted for others before.
+        """
         if not self.may_give(job.id):
             return False
         protected = self._protected_until(job)
         if protected > self._builder.now:
             self.retry_at = min(self.retry_at, protected)
+            return False
+        if not self._rule.guaranteed and job.id in self._builder.awaited:
+            self.extended = True
             return False
         return True
 
@@ -209,8 +219,10 @@ class VictimCandidates:
         if not self._rule.guaranteed:
             return usual
         doubled = (job.started or 0.0) + least * 2.0 ** min(job.attempts - 1, MAX_DOUBLINGS)
-        extended = min(doubled, waiting_since(self._asks) + least)
-        self.extended = self.extended or extended > max(usual, self._builder.now)
+        extended = min(doubled, has_waited_since(self._asks) + least)
+        if extended > max(usual, self._builder.now):
+            self.extended = True
+            self._builder.awaited.add(job.id)
         return max(usual, extended)
 
     # ---------- in order

@@ -38,6 +38,9 @@ MAX_FRUITLESS_NODES = 24
 MAX_VICTIMS = 256
 """Maximum number of evictions that make room for jobs to be moved."""
 
+MAX_REFUSED = 16
+"""Maximum number of victims that the rule does not permit before a search ends without a result."""
+
 TRY_EACH_UNTIL = 8
 """Number of evictions up to which moves are tried after each one; then after each growth by this fraction."""
 
@@ -137,9 +140,20 @@ class VictimSearch:
             self._within, self._narrowed = nodes & self._candidates.nodes(), False
             allocation = self._evict_until_it_fits(nodes)
             if allocation is not None:
-                return self._propose(workers_of(allocation))
-            if not self._lift_barrier():
+                proposal = self._propose(workers_of(allocation))
+                if proposal is not None or not self._exclude_refused_victims():
+                    return proposal
+            elif not self._lift_barrier():
                 return None
+
+    def _exclude_refused_victims(self) -> bool:
+        """Start again without the victims that the rule does not permit; return False if others are in the way."""
+        refused = frozenset(job.id for job in self._tentative.victims() if not self.rule.permits((job,)))
+        self._tentative.undo()
+        self.rule.refresh_barrier()
+        self._restart()
+        self._candidates.excluded |= refused
+        return bool(refused) and len(self._candidates.excluded) <= MAX_REFUSED
 
     def _propose(self, placement: Placement, relocations: tuple[Relocation, ...] = ()) -> Proposal | None:
         """Return the proposal if the rule and the limits permit it."""

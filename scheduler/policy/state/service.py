@@ -83,6 +83,11 @@ def waiting_since(job: Job) -> float:
     return job.submitted + job.served / (job.gpus * job.min_workers)
 
 
+def has_waited_since(job: Job) -> float:
+    """Return the earliest time since which the job may have waited, had it always run with all its workers."""
+    return job.submitted + job.served / (job.gpus * job.workers)
+
+
 def aged(job: Job, at: float) -> int:
     """Return how many steps of service the job's waiting makes up for, had it waited until then."""
     return max(0, int((at - waiting_since(job)) // AGEING_PER_LEVEL))
