@@ -7,6 +7,7 @@ the quota of its project on any of them, then beyond it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from math import inf
 
 from springtide.scheduler.model import Decision, Drop, Plan
@@ -38,10 +39,10 @@ def plan(memos: Iterable[Memo], now: float) -> Plan:
         builder.state.pass_time(now)
         builder.state.update_shares()
         builder.memo.begin_plan(now)
-    marks = [builder.state.mark() for builder in builders]
-    _run_phases(builders)
-    for builder, mark in zip(builders, marks, strict=True):
-        builder.state.roll_back(mark)
+    with ExitStack() as trials:
+        for builder in builders:
+            trials.enter_context(builder.state.undo.trial())
+        _run_phases(builders)
     decisions: list[Decision] = []
     for builder in builders:
         decided = builder.decisions()

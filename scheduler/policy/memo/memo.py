@@ -99,7 +99,7 @@ class Memo(StateObserver):
         if pristine and not self._capacity_changed:
             changed = [tree.leaves[name] for name in self._changed_queues if self.state.queues[name].by_class]
             return FairOrder([*changed, *stale], next_request)
-        temporary = {id(project): project for project in (*tree.changed_projects(), *stale)}
+        temporary = {id(project): project for project in (*tree.changed.values(), *stale)}
         order = self._orders.get(fitting)
         if order is None or order.fragmented:
             order = self._orders[fitting] = FairOrder(tree.leaves.values(), next_request)
@@ -118,7 +118,7 @@ class Memo(StateObserver):
         Only those that have changed are looked at.
         """
         leaves = self.state.tree.leaves
-        touched = {project.name for project in self.state.tree.changed_projects()} & leaves.keys()
+        touched = self.state.tree.changed.keys()
         sure = self._unsure - touched
         self._unsure -= sure
         self._entitled = (self._entitled - sure) | set(filter(self._is_entitled, sure))

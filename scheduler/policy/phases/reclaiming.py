@@ -54,12 +54,11 @@ class ReclaimGpus(Means):
             return NO
         over = leaf.claimed + request.need > leaf.entitled
         delayed = tuple(self._delayed[leaf.name]) if over else ()
-        mark = self.state.mark()
-        for job in delayed:
-            self.state.release(job)
-        self._changed_nodes = self.state.pool.nodes_of([worker for job in delayed for worker in job.reserved])
-        found, retry_at = self._search(leaf, request.job, request.need)
-        self.state.roll_back(mark)
+        with self.state.undo.trial():
+            for job in delayed:
+                self.state.release(job)
+            self._changed_nodes = self.state.pool.nodes_of(worker for job in delayed for worker in job.reserved)
+            found, retry_at = self._search(leaf, request.job, request.need)
         if found is None:
             self._failed.add((leaf.name, _regardless_of_service(request.scheduling_class)))
             return Answer(None, retry_at)

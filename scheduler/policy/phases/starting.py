@@ -111,7 +111,7 @@ class FreeGpus(Means):
     def _has_room(self, constraints: PlacementConstraints) -> bool:
         pool = self.state.pool
         return constraints.gpus <= self._max_free and (
-            pool.slots(constraints.gpus, pool.mask_for(constraints.gpu_types, constraints.per_gpu))
+            pool.slots(constraints.gpus, pool.suitable(constraints.gpu_types, constraints.per_gpu))
             >= constraints.min_workers
         )
 

@@ -38,22 +38,21 @@ class MoveSearch:
     def solve(self) -> Proposal | None:
         """Return where the job goes and which jobs move, or None; none need to move if it fits."""
         pool, job = self._pool, self._job
-        mark = pool.mark()
         cleared = 0
         moves: list[Relocation] = []
         budget = MAX_MOVED_FACTOR * job.gpus * job.min_workers
-        while (allocation := gang_placement.place_gang(pool, job, job.min_workers)) is None and budget >= 0:
-            option = self._cheapest_to_clear(cleared, {each.job.id for each in moves})
-            if option is None:
-                break
-            node, moved = option
-            cleared |= 1 << node.index
-            for each in moved:
-                pool.vacate(each.job.id, each.taken)
-                pool.reserve(each.landed)
-                budget -= each.job.held_gpus
-            moves.extend(moved)
-        pool.roll_back(mark)
+        with pool.undo.trial():
+            while (allocation := gang_placement.place_gang(pool, job, job.min_workers)) is None and budget >= 0:
+                option = self._cheapest_to_clear(cleared, {each.job.id for each in moves})
+                if option is None:
+                    return None
+                node, moved = option
+                cleared |= 1 << node.index
+                for each in moved:
+                    pool.vacate(each.job.id, each.taken)
+                    pool.reserve(each.landed)
+                    budget -= each.job.held_gpus
+                moves.extend(moved)
         if allocation is None or budget < 0:
             return None
         placement = workers_of(allocation)
@@ -105,24 +104,21 @@ class MoveSearch:
     def _land(self, chosen: list[Job], node: NodeState, cleared: int) -> list[Relocation] | Job:
         """Find GPUs elsewhere for the workers on the node, largest job first; return the job that finds none."""
         pool = self._pool
-        mark = pool.mark()
         moves: list[Relocation] = []
-        for job in sorted(chosen, key=lambda each: (-each.held_gpus, each.id)):
-            taken = tuple(worker for worker in job.placement if worker.node == node.name)
-            stay = tuple(worker for worker in job.placement if worker.node != node.name)
-            within = pool.all & ~cleared
-            allocation = (
-                gang_placement.place_more(pool, job, stay, len(taken), within)
-                if stay
-                else gang_placement.place_gang(pool, job, len(taken), within)
-            )
-            if allocation is None:
-                pool.roll_back(mark)
-                return job
-            landed = workers_of(allocation, len(stay))
-            pool.reserve(landed)
-            moves.append(Relocation(job, taken, landed))
-        pool.roll_back(mark)
+        within = pool.all & ~cleared
+        with pool.undo.trial():
+            for job in sorted(chosen, key=lambda each: (-each.held_gpus, each.id)):
+                taken = tuple(worker for worker in job.placement if worker.node == node.name)
+                stay = tuple(worker for worker in job.placement if worker.node != node.name)
+                allocation = (
+                    gang_placement.place_more(pool, job, stay, len(taken), within)
+                    if stay
+                    else gang_placement.place_gang(pool, job, len(taken), within)
+                )
+                if allocation is None:
+                    return job
+                moves.append(Relocation(job, taken, workers_of(allocation, len(stay))))
+                pool.reserve(moves[-1].landed)
         return moves
 
 
@@ -139,7 +135,7 @@ def _needed(moves: list[Relocation], placement: Placement) -> tuple[Relocation, 
 
 def _clearable(pool: NodePool, job: Job, cleared: int) -> Iterator[NodeState]:
     """Yield the nodes that may hold one more worker, those that lack the fewest GPUs for it first."""
-    within = pool.mask_for(job.gpu_types, job.per_gpu) & ~cleared
+    within = pool.suitable(job.gpu_types, job.per_gpu) & ~cleared
     counts = sorted(range(len(pool.buckets)), key=lambda each: (job.gpus - each % job.gpus, each))
     for node in pool.with_free(counts, within):
         if (node.free.bit_count() // job.gpus + 1) * job.gpus <= node.allocatable.bit_count():

@@ -50,7 +50,7 @@ class TentativeEvictions:
         self._builder = builder
         self._state = builder.state
         self._left: dict[str, Placement] = {}
-        self._mark = self._state.mark()
+        self._mark = self._state.undo.mark()
 
     def workers_left(self, job: Job) -> Placement:
         """Return the workers that a running job keeps."""
@@ -83,7 +83,7 @@ class TentativeEvictions:
 
     def undo(self) -> None:
         """Give everything back."""
-        self._state.roll_back(self._mark)
+        self._state.undo.roll_back(self._mark)
         self.units = []
         self.dropped = []
         self._left = {}

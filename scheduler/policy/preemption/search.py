@@ -57,7 +57,7 @@ class VictimSearch:
         self.leaf = leaf
         self.job = job
         self.rule = rule
-        self.nodes = self.state.pool.mask_for(job.gpu_types, job.per_gpu)
+        self.nodes = self.state.pool.suitable(job.gpu_types, job.per_gpu)
         self.fits = False
         self._need = job.gpus * job.min_workers
         self._tentative = TentativeEvictions(builder)
@@ -356,7 +356,7 @@ class VictimSearch:
         self, node: NodeState, short: int, units: list[EvictionUnit], *, by_size: bool
     ) -> list[EvictionUnit] | None:
         """Return units that free ``short`` GPUs of a node, in the victims' order or by how closely they fit."""
-        mark = self.state.tree.mark()
+        mark = self.state.undo.mark()
         chosen: list[EvictionUnit] = []
         freed = 0
         while freed < short and units:
@@ -373,8 +373,8 @@ class VictimSearch:
                 more = self._candidates.unit(unit.job.id, node.name, unit.left) if unit.left else None
                 if more is not None:
                     units.append(more)
-        if self.state.tree.mark() > mark:
-            self.state.tree.roll_back(mark)
+        if self.state.undo.mark() > mark:
+            self.state.undo.roll_back(mark)
             self._candidates.usage_changed(briefly=True)
         return without_surplus(chosen, node, freed - short) if freed >= short else None
 
