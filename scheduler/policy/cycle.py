@@ -25,14 +25,14 @@ from springtide.scheduler.policy.phases.reservations import (
     reserve_elsewhere,
 )
 from springtide.scheduler.policy.phases.starting import FreeGpus
-from springtide.scheduler.policy.plan_builder import ALL, PlanBuilder, Selection, Taken
+from springtide.scheduler.policy.plan_builder import ALL, PlanBuilder, Selection
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 
 
 def plan(memos: Iterable[Memo], now: float) -> Plan:
     """Return what to do at ``now``, in seconds. The states are changed meanwhile, and restored."""
-    taken = Taken()
-    builders = [PlanBuilder(memo, now, taken) for memo in memos if memo.state.jobs]
+    shared: dict[str, str] = {}
+    builders = [PlanBuilder(memo, now, shared) for memo in memos if memo.state.jobs]
     if not builders:
         return Plan()
     for builder in builders:
@@ -46,7 +46,6 @@ def plan(memos: Iterable[Memo], now: float) -> Plan:
     decisions: list[Decision] = []
     for builder in builders:
         decided = builder.decisions()
-        builder.memo.end_plan(empty=not decided)
         builder.retry(builder.state.next_back_off_end())
         builder.retry(builder.state.next_level())
         decisions += decided
@@ -64,20 +63,18 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
     if sharing:
         _serve_guaranteed(sharing)
     turns = _turns(builders) if sharing else [(builder, ALL) for builder in builders]
-    postponed: list[FreeGpus] = []
+    free: list[FreeGpus] = []
     for builder in _selecting(turns):
-        free = FreeGpus(builder)
-        free.serve()
-        postponed.append(free)
+        free.append(FreeGpus(builder))
+        free[-1].serve()
     for builder in builders:
         backfill(builder)
         _free_pausing(builder.state)
         enforce_limits(builder)
     for builder in _selecting(turns):
         _make_room(builder)
-    for free in postponed:
-        if free.postponed and not free.builder.frees_gpus and not free.state.pausing:
-            FreeGpus(free.builder, free.postponed).serve()
+    for each in free:
+        each.serve_postponed()
     for builder in _selecting(turns):
         reserve_ahead(builder)
 

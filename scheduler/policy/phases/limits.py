@@ -29,5 +29,5 @@ def _evict_beyond_limit(builder: PlanBuilder, project: ProjectNode) -> None:
     tentative.undo()
     for eviction in evictions:
         why = reasons.above_limit(builder.state, eviction.job, project, held=held, keeps=len(eviction.left))
-        builder.evict(eviction, None, why)
+        builder.evict(eviction, why)
     builder.retry(candidates.retry_at)

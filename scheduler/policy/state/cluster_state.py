@@ -36,7 +36,7 @@ from springtide.scheduler.policy.state.undo import UndoLog
 class StateObserver:
     """Is told of changes that concern more than the job itself. This one takes no note of them."""
 
-    def job_changed(self, job: Job, *, removed: bool) -> None:
+    def job_changed(self, job: Job) -> None:
         """Called after a job was added, and before one is removed."""
 
     def queue_changed(self, leaf: ProjectNode) -> None:
@@ -108,7 +108,7 @@ class ClusterState:
         self._count(job, 1)
         self.pool.occupy(job.id, job.placement)
         self.pool.reserve(job.reserved)
-        self.observer.job_changed(job, removed=False)
+        self.observer.job_changed(job)
         if job.phase is Phase.PAUSING:
             self.pausing[job.id] = job
         elif job.phase is Phase.RUNNING:
@@ -135,7 +135,7 @@ class ClusterState:
         if job is None:
             return
         self._count(job, -1)
-        self.observer.job_changed(job, removed=True)
+        self.observer.job_changed(job)
         self.pool.vacate(job.id, job.placement)
         self.pool.unreserve(job.reserved)
         if job.phase is Phase.RUNNING and job.preemptible and job.project in self.running:
