@@ -180,12 +180,12 @@ class PlanBuilder:
             self.state.release(each)
             self.drop_reservation(each, "reservation-refused")
         for eviction in proposal.evictions:
-            self._take(eviction)
+            self.take(eviction.job, eviction.taken, eviction.left)
         for eviction in proposal.evictions:
             victim, keeps = eviction.job, len(eviction.left)
             theirs = self.state.leaf_of(victim)
             why = reasons.made_way(victim, theirs, job, leaf, kind=eviction.code, keeps=keeps)
-            self._decide_eviction(eviction, job, why)
+            self.decide_eviction(victim, job.id, why)
         for moved in proposal.relocations:
             pool.vacate(moved.job.id, moved.taken)
             pool.reserve(moved.landed)
@@ -206,10 +206,29 @@ class PlanBuilder:
         losing = (*proposal.dropped, *(eviction.job for eviction in proposal.evictions))
         return [self.state.leaf_of(each) for each in losing]
 
-    def evict(self, eviction: Eviction, why: Reason) -> None:
-        """Decide that a running job gives up GPUs, for no other job."""
-        self._take(eviction)
-        self._decide_eviction(eviction, None, why)
+    def take(self, job: Job, taken: Placement, left: Placement) -> None:
+        """Take GPUs from a running job, which keeps those of ``left``; the log of the state can take it back."""
+        self.state.pool.vacate(job.id, taken)
+        self._keep(job, left, -len(taken) * job.gpus)
+
+    def give_back(self, job: Job, taken: Placement) -> None:
+        """Give a running job GPUs back that were taken from it."""
+        self.state.pool.occupy(job.id, taken)
+        self._keep(job, self.workers_left(job) + taken, len(taken) * job.gpus)
+
+    def _keep(self, job: Job, left: Placement, gpus: int) -> None:
+        self.state.tree.add_usage(self.state.leaf_of(job), gpus, preemptible=job.preemptible)
+        self.state.undo.record(self._left.__setitem__, job.id, self.workers_left(job))
+        self._left[job.id] = left
+
+    def decide_eviction(self, job: Job, beneficiary: str | None, why: Reason) -> None:
+        """Decide that a job of which GPUs were taken is paused, or goes on with the others, for another job."""
+        left = self.workers_left(job)
+        self.changed_nodes |= self.state.pool.nodes_of(job.placement)
+        if left:
+            self._shrunk[job.id] = Move(job.id, ranked(left), beneficiary, why)
+        else:
+            self.decide(job, Pause(job.id, beneficiary, why))
 
     def decide(self, job: Job, decision: Pause | Move) -> None:
         """Decide about a running job; nothing more is decided about it in this plan."""
@@ -237,22 +256,6 @@ class PlanBuilder:
             *self._shrunk.values(),
             *self._others,
         )
-
-    def _take(self, eviction: Eviction) -> None:
-        victim = eviction.job
-        gpus = len(eviction.taken) * victim.gpus
-        self.state.pool.vacate(victim.id, eviction.taken)
-        self.state.tree.add_usage(self.state.leaf_of(victim), -gpus, preemptible=victim.preemptible)
-        self._left[victim.id] = eviction.left
-
-    def _decide_eviction(self, eviction: Eviction, beneficiary: Job | None, why: Reason) -> None:
-        victim, left = eviction.job, eviction.left
-        for_job = None if beneficiary is None else beneficiary.id
-        self.changed_nodes |= self.state.pool.nodes_of(victim.placement)
-        if left:
-            self._shrunk[victim.id] = Move(victim.id, ranked(left), for_job, why)
-        else:
-            self.decide(victim, Pause(victim.id, for_job, why))
 
     def _decide_placement(self, proposal: Proposal) -> None:
         job, placement = proposal.job, proposal.placement

@@ -11,7 +11,6 @@ from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.preemption.eviction_units import (
     EvictionUnit,
-    TentativeEvictions,
     is_at_work,
     order_among_siblings,
 )
@@ -58,14 +57,11 @@ class VictimCandidates:
     ``extended`` tells that one was extended, which depends on the waiting time of the job that ``asks``.
     """
 
-    def __init__(
-        self, builder: PlanBuilder, tentative: TentativeEvictions, asks: Job | None, rule: Rule, cache: SearchCache
-    ) -> None:
+    def __init__(self, builder: PlanBuilder, asks: Job | None, rule: Rule, cache: SearchCache) -> None:
         self.retry_at = inf
         self.extended = False
         self._builder = builder
         self._state = builder.state
-        self._tentative = tentative
         self._asks = asks
         self._rule = rule
         self._cache = cache
@@ -125,7 +121,7 @@ class VictimCandidates:
             return pool.all
         nodes = 0
         for job_id in only:
-            nodes |= pool.nodes_of(self._tentative.workers_left(self._state.jobs[job_id]))
+            nodes |= pool.nodes_of(self._builder.workers_left(self._state.jobs[job_id]))
         return nodes
 
     def promising_nodes(self, nodes: int) -> int:
@@ -155,7 +151,7 @@ class VictimCandidates:
         giveable: defaultdict[int, int] = defaultdict(int)
         if self._rule.candidate_ids is not None:
             for job_id in self._rule.candidate_ids:
-                for node, mask in self._state.pool.known(self._tentative.workers_left(self._state.jobs[job_id])):
+                for node, mask in self._state.pool.known(self._builder.workers_left(self._state.jobs[job_id])):
                     giveable[node.index] += mask.bit_count()
             return giveable
         for name, slack in given_by.items():
@@ -170,7 +166,7 @@ class VictimCandidates:
         """Return the next unit of a job that still has ``held``, on this node or any; None if there is none."""
         job = self._state.jobs[job_id]
         if held is None:
-            held = self._tentative.workers_left(job)
+            held = self._builder.workers_left(job)
         if not held or not self.consider(job):
             return None
         given: Placement = held
@@ -186,9 +182,9 @@ class VictimCandidates:
         lost = work_lost(job, now)
         return EvictionUnit((lost, *self.order(job)), job, given, left, lost, is_at_work(job, now))
 
-    def next_unit(self, wanted: Callable[[Job], bool] = lambda _: True) -> EvictionUnit | None:
-        """Return the next unit of a wanted job in the victims' order, wherever it is, or None."""
-        for _, job in self.in_eviction_order(wanted):
+    def next_unit(self, below: ProjectNode | None = None) -> EvictionUnit | None:
+        """Return the next unit in the victims' order, wherever it is, or None; ``below`` a project, if given."""
+        for _, job in self.in_eviction_order(lambda job: below is None or below in self._state.leaf_of(job).path):
             if (unit := self.unit(job.id, None, None)) is not None:
                 return unit
         return None

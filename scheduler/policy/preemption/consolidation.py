@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from math import inf
 
@@ -21,19 +21,16 @@ MAX_NODES = 16
 class MoveSearch:
     """A search for jobs to move, so that one job fits. It leaves the state as it was.
 
-    ``workers_left`` returns what a running job keeps; a job that gives up workers is not moved. ``retry_at`` is
-    the earliest end of a minimum run time that prevented a move, in seconds.
+    A job that gives up workers is not moved. ``retry_at`` is the earliest end of a minimum run time that prevented
+    a move, in seconds.
     """
 
-    def __init__(
-        self, builder: PlanBuilder, job: Job, workers_left: Callable[[Job], Placement] | None = None
-    ) -> None:
+    def __init__(self, builder: PlanBuilder, job: Job) -> None:
         self.retry_at = inf
         self._builder = builder
         self._state = builder.state
         self._pool = builder.state.pool
         self._job = job
-        self._workers_left = workers_left or builder.workers_left
 
     def solve(self) -> Proposal | None:
         """Return where the job goes and which jobs move, or None; none need to move if it fits."""
@@ -81,7 +78,7 @@ class MoveSearch:
         stay = tuple(worker for worker in job.placement if worker.node != node.name)
         if (
             not self._builder.may_stop(job)
-            or len(self._workers_left(job)) < len(job.placement)
+            or len(self._builder.workers_left(job)) < len(job.placement)
             or not _gpus_on(job, node)
             or not self._pool.can_stay(stay)
         ):

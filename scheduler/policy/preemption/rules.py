@@ -71,7 +71,10 @@ class ReclaimRule(Rule):
         return self.barrier is not before
 
     def covers(self, victims: Iterable[Job]) -> bool:
-        """Tell whether all victims are below ancestors that are helped."""
+        """Tell whether the request is not guaranteed, or all victims are below ancestors that are helped."""
+        if not self.guaranteed:
+            return True
+        self.refresh_barrier()
         pairs = (sides(self._leaf, self._state.leaf_of(job)) for job in victims)
         return all(pair is not None and pair[0] in self._helped for pair in pairs)
 
