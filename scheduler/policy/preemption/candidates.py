@@ -88,10 +88,9 @@ class VictimCandidates:
         """Tell whether the project has to give up anything."""
         if self._all_open is not None:
             return project in self._all_open
-        slack = self._slack.get(project)
-        if slack is None:
-            slack = self._slack[project] = self._rule.slack(self._state.tree.leaves[project])
-        return slack > 0
+        if project not in self._slack:
+            self._slack[project] = self._rule.slack(self._state.tree.leaves[project])
+        return self._slack[project] > 0
 
     def open_projects(self) -> dict[str, int]:
         """Return all projects that have to give up anything, and how many GPUs."""
@@ -262,10 +261,10 @@ class VictimCandidates:
         stream: list[HeapEntry] = []
         leaves, running, least = self._state.tree.leaves, self._state.running, self._cache.least_lost
         for name in self.open_projects():
-            if not (firsts := running[name].firsts()):
+            if not (sizes := running[name].by_gpus):
                 continue
             if name not in least:
-                least[name] = min(least_lost(first, gpus, self._builder.now) for gpus, first in firsts)
+                least[name] = min(least_lost(keys[0], gpus, self._builder.now) for gpus, keys in sizes.items())
             top = self._order_of(leaves[name].path[-1])
             stream.append(((least[name], top), len(stream), name, 0, 0, ""))
         heapify(stream)
@@ -279,7 +278,7 @@ class VictimCandidates:
             heapreplace(stream, ((lost, order), count, project, 0, 0, ""))
             return
         heappop(stream)
-        for gpus, _ in self._state.running[project].firsts():
+        for gpus in self._state.running[project].by_gpus:
             entry = self._entry(count, project, gpus, self._cache.passed.get((project, gpus), 0))
             if entry is not None:
                 heappush(stream, entry)

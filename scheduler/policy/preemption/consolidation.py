@@ -119,11 +119,6 @@ class MoveSearch:
         return moves
 
 
-def worth_clearing(pool: NodePool, job: Job) -> tuple[int, ...]:
-    """Return the indices of all nodes that `MoveSearch` may look at for the job."""
-    return tuple(node.index for node in islice(_clearable(pool, job, 0), MAX_NODES * job.min_workers))
-
-
 def _needed(moves: list[Relocation], placement: Placement) -> tuple[Relocation, ...]:
     """Return the moves that free GPUs of the placement: nodes may have been cleared in vain."""
     used = gpus_of(placement)

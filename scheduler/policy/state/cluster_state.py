@@ -91,7 +91,7 @@ class ClusterState:
         self._ageing = Timers()
         for job in jobs:
             self._add(job)
-        self._commit()
+            self._commit()
 
     # ---------- learning
 
