@@ -118,10 +118,8 @@ class VictimCandidates:
         only, pool = self._rule.candidate_ids, self._state.pool
         if only is None:
             return pool.all
-        nodes = 0
-        for job_id in only:
-            nodes |= pool.nodes_of(self._builder.workers_left(self._state.jobs[job_id]))
-        return nodes
+        held = (self._builder.workers_left(self._state.jobs[job_id]) for job_id in only)
+        return pool.nodes_of(worker for workers in held for worker in workers)
 
     def promising_nodes(self, nodes: int) -> int:
         """Return which nodes may hold a worker if all candidates are evicted; none if they are too few."""

@@ -64,14 +64,11 @@ class MoveSearch:
             movable = [job for job in jobs if self._consider(job, node)]
             moves = self._clear(node, short, movable, cleared | 1 << node.index)
             if moves is not None:
-                cost = (
-                    sum(each.job.held_gpus for each in moves),
-                    [_order(each.job) for each in moves],
-                    node.index,
-                )
+                gpus = sum(each.job.held_gpus for each in moves)
+                cost = (gpus, [_order(each.job) for each in moves], node.index)
                 if best is None or cost < best[0]:
                     best = (cost, node, moves)
-        return None if best is None else (best[1], best[2])
+        return None if best is None else best[1:]
 
     def _consider(self, job: Job, node: NodeState) -> bool:
         """Return whether the job can be moved; if only its minimum run time prevents it, keep its end."""
