@@ -7,6 +7,7 @@ the quota of its project on any of them, then beyond it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from math import inf
 
 from springtide.scheduler.model import Decision, Drop, Plan
@@ -24,28 +25,27 @@ from springtide.scheduler.policy.phases.reservations import (
     reserve_elsewhere,
 )
 from springtide.scheduler.policy.phases.starting import FreeGpus
-from springtide.scheduler.policy.plan_builder import ALL, PlanBuilder, Selection, Taken
+from springtide.scheduler.policy.plan_builder import ALL, PlanBuilder, Selection
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 
 
 def plan(memos: Iterable[Memo], now: float) -> Plan:
     """Return what to do at ``now``, in seconds. The states are changed meanwhile, and restored."""
-    taken = Taken()
-    builders = [PlanBuilder(memo, now, taken) for memo in memos if memo.state.jobs]
+    shared: dict[str, str] = {}
+    builders = [PlanBuilder(memo, now, shared) for memo in memos if memo.state.jobs]
     if not builders:
         return Plan()
     for builder in builders:
         builder.state.pass_time(now)
         builder.state.update_shares()
         builder.memo.begin_plan(now)
-    marks = [builder.state.mark() for builder in builders]
-    _run_phases(builders)
-    for builder, mark in zip(builders, marks, strict=True):
-        builder.state.roll_back(mark)
+    with ExitStack() as trials:
+        for builder in builders:
+            trials.enter_context(builder.state.undo.trial())
+        _run_phases(builders)
     decisions: list[Decision] = []
     for builder in builders:
         decided = builder.decisions()
-        builder.memo.end_plan(empty=not decided)
         builder.retry(builder.state.next_back_off_end())
         builder.retry(builder.state.next_level())
         decisions += decided
@@ -63,20 +63,18 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
     if sharing:
         _serve_guaranteed(sharing)
     turns = _turns(builders) if sharing else [(builder, ALL) for builder in builders]
-    postponed: list[FreeGpus] = []
+    free: list[FreeGpus] = []
     for builder in _selecting(turns):
-        free = FreeGpus(builder)
-        free.serve()
-        postponed.append(free)
+        free.append(FreeGpus(builder))
+        free[-1].serve()
     for builder in builders:
         backfill(builder)
         _free_pausing(builder.state)
         enforce_limits(builder)
     for builder in _selecting(turns):
         _make_room(builder)
-    for free in postponed:
-        if free.postponed and not free.builder.frees_gpus and not free.state.pausing:
-            FreeGpus(free.builder, free.postponed).serve()
+    for each in free:
+        each.serve_postponed()
     for builder in _selecting(turns):
         reserve_ahead(builder)
 

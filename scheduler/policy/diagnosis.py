@@ -17,7 +17,7 @@ from springtide.scheduler.policy.reasons import Param, label, of_holders, of_typ
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.nodes import NodePool, bits
 from springtide.scheduler.policy.state.projects import ProjectNode
-from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu, nearest
+from springtide.scheduler.resources.per_gpu import PerGpu, nearest
 
 MAX_NODES = 64
 """How many of the roomiest nodes are searched for the job whose end would help."""
@@ -77,13 +77,13 @@ def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
         about = {"at": full.name, "firm": full.non_preemptible, "quota": full.quota, "gpus": need}
         return Reason("beyond-quota", about)
     pool = state.pool
-    largest = max(pool.sizes(job.gpu_types, job.per_gpu), default=0)
+    largest = max(pool.sizes(job.per_gpu), default=0)
     about = {"workers": job.min_workers, "gpus": job.gpus, "gpu_types": tuple(job.gpu_types), "rdma": _rdma(job)}
     if not largest and (lacking := _lacking_per_gpu(pool, job)) is not None:
         return replace(lacking, params={**about, **lacking.params})
     if job.gpus > largest:
         return Reason("too-large", {**about, "largest": largest})
-    slots = pool.capacity(job.gpus, job.gpu_types, job.per_gpu)
+    slots = pool.capacity(job.gpus, job.per_gpu)
     if job.min_workers > slots:
         return Reason("gang-too-large", {**about, "most": slots})
     return None
@@ -95,13 +95,10 @@ def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
     if gang_placement.place_gang(state.pool, job, job.min_workers) is not None:
         return _starts(leaf, need)
     state.update_shares()
-    over = next(
-        (project_node for project_node in leaf.path if project_node.claimed + need > project_node.entitled), None
-    )
+    over = next((each for each in leaf.path if each.claimed + need > each.entitled), None)
     position = state.queue_position(job)
-    about = _about_room(
-        state, job, state.tree.project_nodes[over.name if over is not None else job.project], position
-    )
+    at = state.tree.project_nodes[job.project if over is None else over.name]
+    about = _about_room(state, job, at, position)
     if over is not None:
         about["whole"] = int(over.entitled >= state.pool.total)
         if (beyond := _beyond_share(state, leaf, need)) is not None:
@@ -120,8 +117,8 @@ def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
 def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, position: int) -> dict[str, Param]:
     """What the job needs, how much of it is free, and what the project ``project_node`` holds of its quota."""
     pool = state.pool
-    within = pool.mask_for(job.gpu_types, job.per_gpu)
-    most = max((free for free, nodes in enumerate(pool.buckets) if nodes & within), default=0)
+    within = pool.suitable(job.gpu_types, job.per_gpu)
+    roomiest = next(pool.roomiest_first(within), None)
     return {
         "project": job.project,
         "place": position,
@@ -134,8 +131,8 @@ def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, positi
         "gpu_types": tuple(job.gpu_types),
         "require": job.require,
         "free": pool.free,
-        "node": pool.first(pool.buckets[most] & within).name if pool.buckets[most] & within else None,
-        "node_free": most,
+        "node": None if roomiest is None else roomiest.name,
+        "node_free": 0 if roomiest is None else roomiest.free.bit_count(),
         "room": pool.slots(job.gpus, within),
         "reserved": pool.reserved,
         **_suitable(pool, job, within),
@@ -144,10 +141,9 @@ def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, positi
 
 def _suitable(pool: NodePool, job: Job, within: int) -> dict[str, Param]:
     """How many nodes come with what the job asks for besides GPUs, unless all do."""
-    every = pool.mask_for(job.gpu_types, UNSPECIFIED)
-    if within == every:
+    if within == pool.all:
         return {}
-    suitable: dict[str, Param] = {"suitable": within.bit_count(), "nodes": every.bit_count()}
+    suitable: dict[str, Param] = {"suitable": within.bit_count(), "nodes": pool.all.bit_count()}
     return {**_cores_and_memory(job, job.per_gpu), **suitable, "rdma": _rdma(job)}
 
 
@@ -163,8 +159,7 @@ def _cores_and_memory(job: Job, per_gpu: PerGpu) -> dict[str, Param]:
 
 def _lacking_per_gpu(pool: NodePool, job: Job) -> Reason | None:
     """What the GPUs of no node come with, RDMA or as many cores and as much memory; None without nodes."""
-    nodes = bits(pool.mask_for(job.gpu_types, UNSPECIFIED))
-    offered = [pool.node_states[index].node.per_gpu for index in nodes]
+    offered = [pool.node_states[index].node.per_gpu for index in bits(pool.all)]
     with_rdma = [each for each in offered if each.holds(PerGpu(rdma=job.per_gpu.rdma))]
     if not with_rdma:
         return Reason("no-rdma") if offered else None
@@ -175,9 +170,7 @@ def _lacking_per_gpu(pool: NodePool, job: Job) -> Reason | None:
 
 def _beyond_share(state: ClusterState, leaf: ProjectNode, need: int) -> dict[str, Param] | None:
     """What the project may hold, if the job needs more than that, and the quota with which it would get it."""
-    if need <= leaf.entitled or any(
-        project_node.claimed + need > project_node.entitled for project_node in leaf.path[1:]
-    ):
+    if need <= leaf.entitled or any(each.claimed + need > each.entitled for each in leaf.path[1:]):
         return None
     siblings = leaf.parent.children if leaf.parent is not None else state.tree.roots
     kept = sum(min(each.quota, each.claimed) for each in siblings if each is not leaf)
@@ -203,8 +196,8 @@ def _helpful(state: ClusterState, job: Job, over: ProjectNode | None) -> dict[st
         return {}
     pool = state.pool
     best: tuple[tuple[int, bool, int, str], Job] | None = None
-    within = pool.mask_for(job.gpu_types, job.per_gpu)
-    for node_state in islice(pool.with_free(pool.roomiest_first, within), MAX_NODES):
+    within = pool.suitable(job.gpu_types, job.per_gpu)
+    for node_state in islice(pool.roomiest_first(within), MAX_NODES):
         for job_id, mask in node_state.jobs.items():
             other = state.jobs[job_id]
             if over is not None and not _makes_up(state, other, job, over):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import NamedTuple
 
@@ -95,48 +95,35 @@ class Selection(NamedTuple):
 ALL = Selection()
 
 
-@dataclass(slots=True)
-class Taken:
-    """What the builders of one plan have in common: the jobs decided about, and the projects of started jobs."""
-
-    jobs: set[str] = field(default_factory=set)
-    projects: set[str] = field(default_factory=set)
-
-
 class PlanBuilder:
     """The decisions made so far for one GPU type, and the state as it will be once they are carried out.
 
-    ``selection`` are the waiting jobs that are considered at present; ``taken`` is shared by the builders of all
-    types. ``decided`` are the ids of jobs about which nothing more is decided in this plan; ``elastic_starts`` the
-    started jobs that may get more workers; ``changed_nodes`` the nodes where jobs that run or have a reservation
-    lose GPUs; ``awaited`` the running jobs that a guaranteed request may evict once their extended minimum run
-    time is over; ``retry_at`` is the earliest time at which time alone may change the plan.
+    ``selection`` are the waiting jobs that are considered at present. ``decided`` are the jobs about which nothing
+    more is decided in this plan, by id, with their projects; the builders of all types share it.
+    ``elastic_starts`` are the started jobs that may get more workers; ``changed_nodes`` the nodes where jobs that
+    run or have a reservation lose GPUs; ``awaited`` the running jobs that a guaranteed request may evict once
+    their extended minimum run time is over; ``retry_at`` is the earliest time at which time alone may change the
+    plan.
     """
 
-    def __init__(self, memo: Memo, now: float, taken: Taken | None = None) -> None:
+    def __init__(self, memo: Memo, now: float, decided: dict[str, str] | None = None) -> None:
         self.state = memo.state
         self.memo = memo
         self.now = now
         self.selection = ALL
-        self.taken = taken or Taken()
-        self.decided = self.taken.jobs
+        self.decided = {} if decided is None else decided
         self.elastic_starts: list[tuple[ProjectNode, Job]] = []
         self.changed_nodes = 0
         self.awaited: set[str] = set()
         self.retry_at = inf
+        self._drops: list[Drop] = []
         self._starts: dict[str, Start] = {}
         self._growth: dict[str, Move] = {}
         self._shrunk: dict[str, Move] = {}
-        self._left: dict[str, Placement] = {}
-        self._drops: list[Drop] = []
         self._others: list[Decision] = []
+        self._left: dict[str, Placement] = {}
 
     # ---------- asking
-
-    @property
-    def pristine(self) -> bool:
-        """Whether nothing was decided that changes free GPUs or queues, starts aside."""
-        return not self._others and not self._drops
 
     @property
     def frees_gpus(self) -> bool:
@@ -196,58 +183,72 @@ class PlanBuilder:
             self.state.release(each)
             self.drop_reservation(each, "reservation-refused")
         for eviction in proposal.evictions:
-            self._take(eviction)
+            self.take(eviction.job, eviction.taken, eviction.left)
         for eviction in proposal.evictions:
-            victim, left = eviction.job, len(eviction.left)
+            victim, keeps = eviction.job, len(eviction.left)
             theirs = self.state.leaf_of(victim)
-            why = reasons.made_way(victim, theirs, job, leaf, kind=eviction.code, keeps=left)
-            self._decide_eviction(eviction, job, why)
-        for relocation in proposal.relocations:
-            pool.vacate(relocation.job.id, relocation.taken)
-            pool.reserve(relocation.landed)
-            self.changed_nodes |= pool.nodes_of(relocation.job.placement)
-            why = reasons.makes_room(relocation.job, job)
-            self.decide(relocation.job, Move(relocation.job.id, relocation.placement, job.id, why))
-        gpus = len(placement) * job.gpus
+            why = reasons.made_way(victim, theirs, job, leaf, kind=eviction.code, keeps=keeps)
+            self.decide_eviction(victim, job.id, why)
+        for moved in proposal.relocations:
+            pool.vacate(moved.job.id, moved.taken)
+            pool.reserve(moved.landed)
+            self.changed_nodes |= pool.nodes_of(moved.job.placement)
+            why = reasons.makes_room(moved.job, job)
+            self.decide(moved.job, Move(moved.job.id, moved.placement, job.id, why))
         if proposal.later:
             pool.reserve(placement)
         else:
             pool.occupy(job.id, placement)
+        gpus = len(placement) * job.gpus
         self.state.tree.add_usage(leaf, gpus, preemptible=job.preemptible, held=0 if proposal.later else gpus)
         pool.reserve(proposal.set_aside)
         if self.selection.guaranteed:
-            for freed in [each.taken for each in proposal.evictions] + [
-                each.taken for each in proposal.relocations
-            ]:
-                pool.reserve(freed)
-        if self.state.accepts_several(job.gpu_types):
-            self.taken.projects.add(leaf.name)
+            pool.reserve(worker for each in proposal.evictions for worker in each.taken)
+            pool.reserve(worker for each in proposal.relocations for worker in each.taken)
         self._decide_placement(proposal)
         losing = (*proposal.dropped, *(eviction.job for eviction in proposal.evictions))
         return [self.state.leaf_of(each) for each in losing]
 
-    def evict(self, eviction: Eviction, beneficiary: Job | None, why: Reason) -> None:
-        """Decide that a running job gives up GPUs."""
-        self._take(eviction)
-        self._decide_eviction(eviction, beneficiary, why)
+    def take(self, job: Job, taken: Placement, left: Placement) -> None:
+        """Take GPUs from a running job, which keeps those of ``left``; the log of the state can take it back."""
+        self.state.pool.vacate(job.id, taken)
+        self._keep(job, left, -len(taken) * job.gpus)
+
+    def give_back(self, job: Job, taken: Placement) -> None:
+        """Give a running job GPUs back that were taken from it."""
+        self.state.pool.occupy(job.id, taken)
+        self._keep(job, self.workers_left(job) + taken, len(taken) * job.gpus)
+
+    def _keep(self, job: Job, left: Placement, gpus: int) -> None:
+        self.state.tree.add_usage(self.state.leaf_of(job), gpus, preemptible=job.preemptible)
+        self.state.undo.record(self._left.__setitem__, job.id, self.workers_left(job))
+        self._left[job.id] = left
+
+    def decide_eviction(self, job: Job, beneficiary: str | None, why: Reason) -> None:
+        """Decide that a job of which GPUs were taken is paused, or goes on with the others, for another job."""
+        left = self.workers_left(job)
+        self.changed_nodes |= self.state.pool.nodes_of(job.placement)
+        if left:
+            self._shrunk[job.id] = Move(job.id, ranked(left), beneficiary, why)
+        else:
+            self.decide(job, Pause(job.id, beneficiary, why))
 
     def decide(self, job: Job, decision: Pause | Move) -> None:
         """Decide about a running job; nothing more is decided about it in this plan."""
         self._shrunk.pop(job.id, None)
         self._others.append(decision)
-        self.decided.add(job.id)
+        self.decided[job.id] = job.project
 
     def drop_reservation(self, job: Job, code: str) -> None:
         """Decide that the job's reservation, which the state has released, ends; for the reason with this code."""
         self._drops.append(Drop(job.id, reasons.of_reservation(code, job)))
-        self.decided.add(job.id)
+        self.decided[job.id] = job.project
         self.reservation_released(job)
 
     def reservation_released(self, job: Job) -> None:
         """Take note that GPUs reserved for the job can be used by other jobs, or freed for them."""
-        nodes = self.state.pool.nodes_of(job.reserved)
-        self.changed_nodes |= nodes
-        self.memo.reservation_released(nodes)
+        self.changed_nodes |= self.state.pool.nodes_of(job.reserved)
+        self.memo.reservation_released(job)
 
     def decisions(self) -> tuple[Decision, ...]:
         """Return all decisions: what is given up, what starts, what makes room."""
@@ -259,25 +260,9 @@ class PlanBuilder:
             *self._others,
         )
 
-    def _take(self, eviction: Eviction) -> None:
-        victim = eviction.job
-        gpus = len(eviction.taken) * victim.gpus
-        self.state.pool.vacate(victim.id, eviction.taken)
-        self.state.tree.add_usage(self.state.leaf_of(victim), -gpus, preemptible=victim.preemptible)
-        self._left[victim.id] = eviction.left
-
-    def _decide_eviction(self, eviction: Eviction, beneficiary: Job | None, why: Reason) -> None:
-        victim, left = eviction.job, eviction.left
-        for_job = None if beneficiary is None else beneficiary.id
-        self.changed_nodes |= self.state.pool.nodes_of(victim.placement)
-        if left:
-            self._shrunk[victim.id] = Move(victim.id, ranked(left), for_job, why)
-        else:
-            self.decide(victim, Pause(victim.id, for_job, why))
-
     def _decide_placement(self, proposal: Proposal) -> None:
         job, placement = proposal.job, proposal.placement
-        self.decided.add(job.id)
+        self.decided[job.id] = job.project
         if proposal.grows:
             workers = ranked(self.workers_planned(self.state.jobs[job.id]) + placement)
             if job.id in self._starts:

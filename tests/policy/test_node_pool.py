@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from springtide.scheduler.model import Node, Worker
 from springtide.scheduler.policy.state.nodes import NodePool
+from springtide.scheduler.policy.state.undo import UndoLog
 
 workers = st.builds(
     lambda node, gpus: Worker(0, f"n{node}", tuple(sorted(gpus))),
@@ -25,7 +26,7 @@ def counted(pool: NodePool) -> tuple[int, int]:
 
 @given(steps, steps)
 def test_reserved_and_free_gpus_are_counted_right_after_any_changes_and_after_they_are_rolled_back(kept, tried):
-    pool = NodePool([Node(f"n{at}", 4) for at in range(3)])
+    pool = NodePool([Node(f"n{at}", 4) for at in range(3)], UndoLog())
 
     def change(step: str, worker: Worker) -> None:
         if step in {"occupy", "vacate"}:
@@ -36,10 +37,9 @@ def test_reserved_and_free_gpus_are_counted_right_after_any_changes_and_after_th
     for step, worker in kept:
         change(step, worker)
     before = counted(pool)
-    mark = pool.mark()
-    for step, worker in tried:
-        change(step, worker)
-        assert (pool.reserved, pool.free) == counted(pool)
-    pool.roll_back(mark)
+    with pool.undo.trial():
+        for step, worker in tried:
+            change(step, worker)
+            assert (pool.reserved, pool.free) == counted(pool)
 
     assert (pool.reserved, pool.free) == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 
 from springtide.scheduler.model import Job
@@ -32,9 +31,7 @@ class Memo(StateObserver):
     def _forget(self) -> None:
         leaves = self.state.tree.leaves
         self.failures = FailedSearches(self.state)
-        self._orders: OrderedDict[Hashable, FairOrder] = OrderedDict()
-        self._changed_queues: set[str] = set()
-        self._capacity_changed = True
+        self._orders: dict[Hashable, FairOrder] = {}
         self._place = {name: at for at, name in enumerate(leaves)}
         self._entitled: set[str] = set()
         self._unsure: set[str] = set(leaves)
@@ -45,11 +42,10 @@ class Memo(StateObserver):
 
     # ---------- observing the state
 
-    def job_changed(self, job: Job, *, removed: bool) -> None:
+    def job_changed(self, job: Job) -> None:
         """Expire what depends on the job, its project and its nodes."""
         pool = self.state.pool
         nodes = pool.nodes_of((*job.placement, *job.reserved))
-        self._capacity_changed = self._capacity_changed or (removed and bool(job.placement or job.reserved))
         self.failures.record_changes(nodes)
         self._changed_nodes |= nodes
         self._activate(job.project)
@@ -59,7 +55,6 @@ class Memo(StateObserver):
 
     def queue_changed(self, leaf: ProjectNode) -> None:
         """Expire what depends on the waiting jobs of the project."""
-        self._changed_queues.add(leaf.name)
         self._activate(leaf.name)
         self.usage_changed(leaf)
 
@@ -68,48 +63,37 @@ class Memo(StateObserver):
         if project.name in self._place:
             self._unsure.add(project.name)
         for order in self._orders.values():
-            order.stale[id(project)] = project
+            order.stale.add(project)
 
-    def reservation_released(self, nodes: int) -> None:
-        """Activate the projects that run on these nodes: they have more to give."""
-        for index in bits(nodes):
-            self._activate_projects_of(self.state.pool.node_states[index].jobs)
+    def reservation_released(self, job: Job) -> None:
+        """Activate the projects that run on the nodes of the reservation: they have more to give."""
+        for node, _ in self.state.pool.known(job.reserved):
+            self._activate_projects_of(node.jobs)
 
     def begin_plan(self, now: float) -> None:
         """Activate projects whose idle time is over."""
         self._activate(*self._idle_until.due(now))
 
-    def end_plan(self, *, empty: bool) -> None:
-        """Remember that after an empty plan only changed queues can contain jobs that fit on free GPUs."""
-        self._capacity_changed = not empty
-        if empty:
-            self._changed_queues.clear()
-
     # ---------- answering
 
     def order_of_waiting(
-        self, fitting: Hashable, next_request: NextRequest, stale: list[ProjectNode], *, pristine: bool
+        self, fitting: Hashable, next_request: NextRequest, changed: Iterable[ProjectNode]
     ) -> FairOrder:
         """Return the order of the projects with a request that may fit on free GPUs.
 
-        ``next_request`` gives equal answers for an equal ``fitting``, except for the ``stale`` projects. As long
-        as nothing was decided (``pristine``) only queues that changed since the last empty plan count.
+        ``next_request`` gives equal answers for an equal ``fitting``, except for the ``changed`` projects.
         """
-        tree = self.state.tree
-        if pristine and not self._capacity_changed:
-            changed = [tree.leaves[name] for name in self._changed_queues if self.state.queues[name].by_class]
-            return FairOrder([*changed, *stale], next_request)
-        temporary = {id(project): project for project in (*tree.changed_projects(), *stale)}
-        order = self._orders.get(fitting)
-        if order is None or order.fragmented:
-            order = self._orders[fitting] = FairOrder(tree.leaves.values(), next_request)
+        order = self._orders.pop(fitting, None)
+        temporary = {*self.state.tree.changed.values(), *changed}
+        if order is None:
+            order = FairOrder(self.state.tree.leaves.values(), next_request)
         else:
             order.stale |= temporary
             order.renew(next_request)
         order.stale |= temporary
-        self._orders.move_to_end(fitting)
+        self._orders[fitting] = order
         if len(self._orders) > MAX_ORDERS:
-            self._orders.popitem(last=False)
+            del self._orders[next(iter(self._orders))]
         return order
 
     def entitled_projects(self) -> list[ProjectNode]:
@@ -118,7 +102,7 @@ class Memo(StateObserver):
         Only those that have changed are looked at.
         """
         leaves = self.state.tree.leaves
-        touched = {project.name for project in self.state.tree.changed_projects()} & leaves.keys()
+        touched = self.state.tree.changed.keys()
         sure = self._unsure - touched
         self._unsure -= sure
         self._entitled = (self._entitled - sure) | set(filter(self._is_entitled, sure))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
 from typing import NamedTuple
 
 from springtide.scheduler.model import Job
@@ -15,9 +15,6 @@ Key = tuple[bool, int, int, bool, float, float, int, int, str]
 
 AFTER_ALL_LEVELS = 1 << 30
 """Service rank in the key of growth: after all waiting jobs of equal priority."""
-
-STALE_ENTRIES = 16
-"""Number of heap entries per project, most of them stale, from which on the order is built anew."""
 
 
 class PendingRequest(NamedTuple):
@@ -34,14 +31,6 @@ class PendingRequest(NamedTuple):
         return self.job.gpus if self.grows else self.scheduling_class.need
 
 
-class HeapEntry(NamedTuple):
-    """A project in the heap of its parent, valid while ``stamp`` is the project's latest."""
-
-    key: Key
-    stamp: int
-    project: ProjectNode
-
-
 NextRequest = Callable[[ProjectNode], PendingRequest | None]
 """Returns a leaf's next request, or None."""
 
@@ -53,76 +42,57 @@ class FairOrder:
     """
 
     def __init__(self, leaves: Iterable[ProjectNode], next_request: NextRequest) -> None:
-        self.stale: dict[int, ProjectNode] = {id(leaf): leaf for leaf in leaves}
-        self._heaps: dict[int, list[HeapEntry]] = {}
-        self._stamps: dict[int, int] = {}
-        self._requests: dict[int, PendingRequest | None] = {}
-        self._count = 0
+        self.stale = set(leaves)
+        self._siblings: dict[ProjectNode | None, list[tuple[Key, ProjectNode]]] = {}
+        self._keys: dict[ProjectNode, Key] = {}
+        self._requests: dict[ProjectNode, PendingRequest | None] = {}
         self.renew(next_request)
 
     def top(self) -> tuple[ProjectNode, PendingRequest] | None:
         """Return the first leaf and its next request, or None."""
-        entry = self._best(None)
-        while entry is not None:
-            project = entry.project
-            below = self._best(project)
-            if below is None:
-                request = self._requests[id(project)]
-                assert request is not None
-                return project, request
-            entry = below
-        return None
+        first = self._first_below(None)
+        while first is not None and first.children:
+            first = self._first_below(first)
+        request = None if first is None else self._requests[first]
+        return None if first is None or request is None else (first, request)
 
     def renew(self, next_request: NextRequest) -> None:
         """Compute the positions of all stale projects and of their ancestors again, each once."""
         self._next_request = next_request
-        levels: dict[int, dict[int, ProjectNode]] = {}
-        for stale in self.stale.values():
-            for project in stale.path:
-                levels.setdefault(len(project.path), {})[id(project)] = project
-        for depth in sorted(levels, reverse=True):
-            for project in levels[depth].values():
-                self._update(project)
+        projects = {project for stale in self.stale for project in stale.path}
+        for project in sorted(projects, key=lambda each: -len(each.path)):
+            self._update(project)
         self.stale.clear()
-
-    @property
-    def fragmented(self) -> bool:
-        """Whether most heap entries are stale."""
-        return self._count > STALE_ENTRIES * (len(self._stamps) + 1)
 
     def usage_changed(self, leaf: ProjectNode) -> None:
         """Update the position of a leaf, if it takes part, after its usage has changed."""
-        if id(leaf) in self._stamps:
+        if leaf in self._requests:
             self.refresh(leaf)
 
     def refresh(self, leaf: ProjectNode) -> None:
         """Update the position of a leaf, and of its ancestors, after its request or usage has changed."""
-        self.stale[id(leaf)] = leaf
+        self.stale.add(leaf)
         for project in leaf.path:
             self._update(project)
 
     def _update(self, project: ProjectNode) -> None:
-        if project.children:
-            best = self._best(project)
-            request = self._requests[id(best.project)] if best is not None else None
-        else:
+        first = self._first_below(project)
+        request = self._requests[first] if first is not None else None
+        if not project.children:
             request = self._next_request(project)
-        self._requests[id(project)] = request
-        if request is None:
-            self._stamps[id(project)] = 0
-            return
-        self._count += 1
-        self._stamps[id(project)] = self._count
-        entry = HeapEntry(_key(project, request), self._count, project)
-        heappush(self._heaps.setdefault(id(project.parent), []), entry)
+        self._requests[project] = request
+        key = None if request is None else _key(project, request)
+        before = self._keys.pop(project, None)
+        siblings = self._siblings.setdefault(project.parent, [])
+        if before is not None:
+            del siblings[bisect_left(siblings, (before, project))]
+        if key is not None:
+            self._keys[project] = key
+            insort(siblings, (key, project))
 
-    def _best(self, parent: ProjectNode | None) -> HeapEntry | None:
-        heap = self._heaps.get(id(parent))
-        while heap:
-            if self._stamps[id(heap[0].project)] == heap[0].stamp:
-                return heap[0]
-            heappop(heap)
-        return None
+    def _first_below(self, parent: ProjectNode | None) -> ProjectNode | None:
+        siblings = self._siblings.get(parent)
+        return siblings[0][1] if siblings else None
 
 
 def _key(project: ProjectNode, request: PendingRequest) -> Key:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Container
 
 from springtide.scheduler.model import Job
@@ -12,12 +13,6 @@ from springtide.scheduler.policy.state.projects import ProjectNode
 
 Promising = Callable[[ProjectNode, SchedulingClass], bool]
 """Tells whether a request of this class in this project may succeed."""
-
-
-def growth_request(job: Job) -> PendingRequest:
-    """Return the request of an elastic job for one more worker."""
-    key = (-job.priority, AFTER_ALL_LEVELS, job.submitted, job.id)
-    return PendingRequest(key, job, scheduling_class_of(job), grows=True)
 
 
 class QueueCursor:
@@ -31,16 +26,15 @@ class QueueCursor:
         self._state = state
         self._decided = decided
         self._promising = promising
-        self._at: dict[tuple[str, SchedulingClass], int] = {}
-        self._moved: set[str] = set()
+        self._passed: defaultdict[str, dict[SchedulingClass, int | None]] = defaultdict(dict)
 
     def next_request(self, leaf: ProjectNode) -> PendingRequest | None:
         """Return the project's next request, or None."""
         request = self._next_waiting(leaf)
         for job in self.growing.get(leaf.name, ()):
-            growth = growth_request(job)
-            if request is None or growth.key < request.key:
-                request = growth
+            key = (-job.priority, AFTER_ALL_LEVELS, job.submitted, job.id)
+            if request is None or key < request.key:
+                request = PendingRequest(key, job, scheduling_class_of(job), grows=True)
         return request
 
     def skip(self, leaf: ProjectNode, request: PendingRequest) -> None:
@@ -48,8 +42,7 @@ class QueueCursor:
         if request.grows:
             self.growing[leaf.name].remove(request.job)
         else:
-            self._moved.add(leaf.name)
-            self._at[leaf.name, request.scheduling_class] = -1
+            self._passed[leaf.name][request.scheduling_class] = None
 
     def offer_growth(self, leaf: ProjectNode, job: Job) -> None:
         """Add a job that wants more workers."""
@@ -57,22 +50,21 @@ class QueueCursor:
 
     def _next_waiting(self, leaf: ProjectNode) -> PendingRequest | None:
         """Return the first request of a waiting job; queues whose first job comes after it are not looked at."""
-        queues, moved = self._state.queues[leaf.name], leaf.name in self._moved
+        queues, passed = self._state.queues[leaf.name], self._passed.get(leaf.name)
         request: PendingRequest | None = None
         for first, scheduling_class in queues.heads():
             if request is not None and request.key < first:
                 break
-            at = self._at.get((leaf.name, scheduling_class), 0) if moved else 0
-            if at < 0 or not self._promising(leaf, scheduling_class):
+            at = passed.get(scheduling_class, 0) if passed else 0
+            if at is None or not self._promising(leaf, scheduling_class):
                 continue
             key = first
             if at or key[3] in self._decided:
                 queue = queues.by_class[scheduling_class]
                 while at < len(queue) and queue[at][3] in self._decided:
                     at += 1
-                moved = True
-                self._moved.add(leaf.name)
-                self._at[leaf.name, scheduling_class] = at
+                passed = self._passed[leaf.name]
+                passed[scheduling_class] = at
                 if at == len(queue):
                     continue
                 key = queue[at]

@@ -8,7 +8,7 @@ from itertools import islice
 from springtide.scheduler.model import Job, Placement, Worker
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.ordering import admission
-from springtide.scheduler.policy.phases.precedence import is_delayed
+from springtide.scheduler.policy.phases.precedence import delayed_reservations
 from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder, Proposal
 from springtide.scheduler.policy.state.cluster_state import ClusterState
@@ -21,17 +21,13 @@ MAX_NODES = 64
 def backfill(builder: PlanBuilder) -> None:
     """Start jobs on idle GPUs that are reserved for a job whose other GPUs are still in use."""
     state = builder.state
-    for job in sorted(state.awaiting.values(), key=lambda each: each.id):
-        if state.time_limited and job.id not in builder.decided and is_delayed(state, job):
-            until = _latest_start(state, job, builder.now)
+    for job in delayed_reservations(state):
+        if state.time_limited and job.id not in builder.decided:
+            holders = (state.jobs[job_id] for job_id in state.pool.holders(job.reserved))
+            all_free_at = max(holder.latest_end(builder.now) for holder in holders)
             idle = _idle(state, job)
-            if until < math.inf and idle:
-                _lend(builder, job, idle, until)
-
-
-def _latest_start(state: ClusterState, job: Job, now: float) -> float:
-    """Return when all reserved GPUs are free at the latest, or infinity."""
-    return max(state.jobs[holder].latest_end(now) for holder in state.pool.holders(job.reserved))
+            if all_free_at < math.inf and idle:
+                _lend(builder, job, idle, all_free_at)
 
 
 def _idle(state: ClusterState, job: Job) -> Placement:
@@ -55,10 +51,9 @@ def _lend(builder: PlanBuilder, reserving: Job, idle: Placement, until: float) -
         need = job.gpus * job.min_workers
         if admission.refusal(leaf, job, need) is not None or not admission.held_within_limit(leaf, need):
             continue
-        mark = pool.mark()
-        pool.unreserve(idle)
-        parts = gang_placement.place_gang(pool, job, job.min_workers)
-        pool.roll_back(mark)
+        with pool.undo.trial():
+            pool.unreserve(idle)
+            parts = gang_placement.place_gang(pool, job, job.min_workers)
         if parts is not None:
             builder.accept(leaf, Proposal(job, workers_of(parts), reasons.lent(job, reserving)))
             idle = _idle(state, reserving)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from springtide.scheduler.model import Job, Move, Pause, Phase, Placement
+from springtide.scheduler.model import Job, Pause, Phase, Placement
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.phases.precedence import outranked
 from springtide.scheduler.policy.placement import gang_placement
-from springtide.scheduler.policy.plan_builder import PlanBuilder, ranked
+from springtide.scheduler.policy.plan_builder import PlanBuilder, Proposal
 from springtide.scheduler.policy.state.nodes import workers_of
 from springtide.scheduler.policy.state.projects import ProjectNode
 
@@ -25,20 +25,20 @@ def growing_jobs(
     waits, nor within its minimum run time.
     """
     state = builder.state
-    for name, growing in sorted(state.growing.items()):
-        leaf = state.tree.leaves[name]
-        for job in [state.jobs[job_id] for job_id in growing]:
-            if (
-                suitable(leaf, job)
-                and not outranked(state, job)
-                and job.id not in builder.decided
-                and not builder.is_shrunk(job)
-                and state.pool.can_stay(job.placement)
-            ):
-                protected = builder.protected_until(job)
-                builder.retry(protected)
-                if protected <= builder.now:
-                    yield leaf, job
+    for job in sorted(state.growing.values(), key=lambda each: each.project):
+        leaf = state.tree.leaves.get(job.project)
+        if (
+            leaf is not None
+            and suitable(leaf, job)
+            and not outranked(state, job)
+            and job.id not in builder.decided
+            and not builder.is_shrunk(job)
+            and state.pool.can_stay(job.placement)
+        ):
+            protected = builder.protected_until(job)
+            builder.retry(protected)
+            if protected <= builder.now:
+                yield leaf, job
 
 
 def one_more_worker(builder: PlanBuilder, job: Job, workers: Placement) -> tuple[Job, int]:
@@ -74,7 +74,5 @@ def repair_gangs(builder: PlanBuilder) -> None:
             builder.decide(job, Pause(job.id, None, reasons.broken(job)))
             continue
         more = workers_of(allocation, len(job.placement))
-        state.pool.occupy(job.id, more)
-        state.tree.add_usage(leaf, need, preemptible=job.preemptible, held=need)
-        whole = ranked(job.placement + more)
-        builder.decide(job, Move(job.id, whole, None, reasons.gets_workers("gang-mended", job, whole)))
+        why = reasons.gets_workers("gang-mended", job, job.placement + more)
+        builder.accept(leaf, Proposal(job, more, why, grows=True))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from springtide.scheduler.model import Job
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.preemption.candidates import SearchCache, VictimCandidates
-from springtide.scheduler.policy.preemption.eviction_units import TentativeEvictions
 from springtide.scheduler.policy.preemption.rules import LimitRule
 from springtide.scheduler.policy.state.projects import ProjectNode
 
@@ -19,15 +19,15 @@ def enforce_limits(builder: PlanBuilder) -> None:
 
 def _evict_beyond_limit(builder: PlanBuilder, project: ProjectNode) -> None:
     held = project.claimed
-    tentative = TentativeEvictions(builder)
-    rule = LimitRule(project)
-    candidates = VictimCandidates(builder, tentative, None, rule, SearchCache())
+    victims: dict[str, Job] = {}
+    candidates = VictimCandidates(builder, None, LimitRule(project), SearchCache())
     while project.claimed > project.limit and (unit := candidates.next_unit()) is not None:
-        tentative.take(unit)
+        builder.take(unit.job, unit.taken, unit.left)
         candidates.usage_changed()
-    evictions = tentative.evictions(rule.reason_code)
-    tentative.undo()
-    for eviction in evictions:
-        why = reasons.above_limit(builder.state, eviction.job, project, held=held, keeps=len(eviction.left))
-        builder.evict(eviction, None, why)
+        victims[unit.job.id] = unit.job
+    for job in victims.values():
+        keeps = len(builder.workers_left(job))
+        builder.decide_eviction(
+            job, None, reasons.above_limit(builder.state, job, project, held=held, keeps=keeps)
+        )
     builder.retry(candidates.retry_at)

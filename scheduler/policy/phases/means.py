@@ -47,16 +47,26 @@ class Means(ABC):
 
     def serve(self) -> None:
         """Serve one request after the other in fair order; one without proposal is skipped with those like it."""
-        order = self.order()
+        self.serve_in(self.order())
+
+    def serve_in(self, order: FairOrder) -> None:
+        """Serve the requests of an order as `serve` does."""
         while not self.exhausted() and (head := order.top()) is not None:
             leaf, request = head
-            proposal, retry_at = self.propose(leaf, request)
-            self.builder.retry(retry_at)
-            if proposal is None:
+            losing = self.serve_one(leaf, request)
+            if losing is None:
                 self.cursor.skip(leaf, request)
-            else:
-                for victim in self.builder.accept(leaf, proposal):
-                    order.usage_changed(victim)
-                self.accepted(leaf, proposal)
+            for victim in losing or ():
+                order.usage_changed(victim)
             order.refresh(leaf)
         self.finish()
+
+    def serve_one(self, leaf: ProjectNode, request: PendingRequest) -> list[ProjectNode] | None:
+        """Accept what is proposed for a request; return the projects that lose GPUs, or None without proposal."""
+        proposal, retry_at = self.propose(leaf, request)
+        self.builder.retry(retry_at)
+        if proposal is None:
+            return None
+        losing = self.builder.accept(leaf, proposal)
+        self.accepted(leaf, proposal)
+        return losing

@@ -7,7 +7,7 @@ from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest
 from springtide.scheduler.policy.phases.means import Means
 from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
-from springtide.scheduler.policy.preemption.consolidation import MoveSearch, worth_clearing
+from springtide.scheduler.policy.preemption.consolidation import MoveSearch
 from springtide.scheduler.policy.state.job_queues import PlacementConstraints, SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
 
@@ -37,15 +37,15 @@ class MoveJobs(Means):
         return self._is_small(constraints) and constraints not in self._failed
 
     def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
-        """Propose moves that make the job fit, unless they are known to fail."""
+        """Propose moves that make the job fit."""
         job, constraints = request.job, request.scheduling_class.constraints
         self._free = self.state.pool.free
         if not self.promising(leaf, request.scheduling_class) or admission.refusal(leaf, job, request.need):
             return NO
-        found, retry_at = self._search(constraints, job)
-        if found is None:
+        answer = self._search(job)
+        if answer.proposal is None:
             self._failed.add(constraints)
-        return Answer(found, retry_at)
+        return answer
 
     def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:
         """Count the free GPUs again."""
@@ -56,19 +56,12 @@ class MoveJobs(Means):
 
     def _may_succeed(self, constraints: PlacementConstraints) -> bool:
         """Tell whether moves make room for any job with these constraints."""
-        found, retry_at = self._search(constraints, constraints.as_job())
+        found, retry_at = self._search(constraints.as_job())
         self.builder.retry(retry_at)
         return found is not None
 
-    def _search(self, constraints: PlacementConstraints, job: Job) -> Answer:
+    def _search(self, job: Job) -> Answer:
         """Return the moves that make room, and when a search that fails may succeed."""
-        failures, changed = self.builder.memo.failures, self.builder.changed_nodes
-        candidates = worth_clearing(self.state.pool, job)
-        until = failures.move_fails_until(constraints, candidates, changed, self.builder.now)
-        if until is not None:
-            return Answer(None, until)
         search = MoveSearch(self.builder, job)
         found = search.solve()
-        if found is None and not changed:
-            failures.record_move(constraints, candidates, search.retry_at)
         return Answer(found if found is not None and found.relocations else None, search.retry_at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from math import inf
 
 from springtide.scheduler.model import Job, Order
@@ -20,9 +21,9 @@ def is_delayed(state: ClusterState, job: Job) -> bool:
     return any(job_id not in state.pausing for job_id in state.pool.holders(job.reserved))
 
 
-def delayed_reservations(state: ClusterState) -> list[Job]:
-    """Return the jobs with a delayed reservation."""
-    return sorted((job for job in state.awaiting.values() if is_delayed(state, job)), key=lambda each: each.id)
+def delayed_reservations(state: ClusterState) -> Iterator[Job]:
+    """Yield the jobs with a delayed reservation, in the order of their ids."""
+    return (job for _, job in sorted(state.awaiting.items()) if is_delayed(state, job))
 
 
 def guarantee_pending(builder: PlanBuilder) -> bool:
@@ -79,7 +80,7 @@ def invites_rotation(state: ClusterState, job: Job, gpus: int) -> bool:
 def _may_start_instead(state: ClusterState, leaf: ProjectNode, asks: SchedulingClass, instead: int) -> bool:
     """Tell whether jobs of this class may start if others of the project give up this many GPUs."""
     constraints = asks.constraints
-    slots = state.pool.capacity(constraints.gpus, constraints.gpu_types, constraints.per_gpu)
+    slots = state.pool.capacity(constraints.gpus, constraints.per_gpu)
     if slots < constraints.min_workers:
         return False
     more = asks.need - instead

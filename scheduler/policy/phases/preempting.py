@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from math import inf
 
@@ -34,28 +35,25 @@ class PreemptJobs(Means):
         self._leaves: list[ProjectNode] = []
         self._retry_at: dict[str, float] = {}
         self._stays_active: set[str] = set()
-        self._wants_gang: set[str] = set()
         self._slots: dict[PlacementConstraints, int] = {}
-        self._failed: dict[str, list[tuple[int, SchedulingClass]]] = {}
+        self._failed: defaultdict[str, list[tuple[int, SchedulingClass]]] = defaultdict(list)
         self._rotated = 0
 
     def order(self) -> FairOrder:
         """Order the projects in which a running job may have to give way to a waiting one."""
         names = self.builder.memo.projects_to_search(self.builder.changed_nodes)
-        self._leaves = [
-            leaf for leaf in map(self.state.tree.leaves.__getitem__, names) if self._has_candidates(leaf)
-        ]
+        leaves = [self.state.tree.leaves[name] for name in names]
+        self._leaves = [leaf for leaf in leaves if self._has_candidates(leaf)]
         return FairOrder(self._leaves, self.cursor.next_request)
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Tell whether a job of the project is less urgent than the first of this class, or had more service."""
-        lowest = self.state.running[leaf.name].lowest_priority()
-        if lowest is None or not self._might_fit(leaf, scheduling_class.constraints):
-            return False
         priority = -self.state.queues[leaf.name].by_class[scheduling_class][0][0]
-        if any(_fails_too(*each, priority, scheduling_class) for each in self._failed.get(leaf.name, ())):
-            return False
-        return priority > lowest or self._may_rotate(leaf, scheduling_class.service_level)
+        return (
+            self._might_fit(leaf, scheduling_class.constraints)
+            and not any(_fails_too(*each, priority, scheduling_class) for each in self._failed[leaf.name])
+            and self._may_yield(leaf, priority, scheduling_class.service_level)
+        )
 
     def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
         """Propose evictions within the project."""
@@ -63,27 +61,19 @@ class PreemptJobs(Means):
         if not self.promising(leaf, request.scheduling_class) or admission.beyond_quota(leaf, job, request.need):
             return NO
         rotates = self._rotated < MAX_ROTATIONS
-        retry_at = inf
-        if not rotates:
-            self._stays_active.add(leaf.name)
-            retry_at = self.builder.now + ROTATION_INTERVAL
         rule = PreemptRule(self.state, leaf, job, self.builder.now, rotates=rotates)
-        proposal: Proposal | None = None
-        if rule.candidate_ids:
-            search = VictimSearch(self.builder, leaf, job, rule)
-            found = search.solve()
-            retry_at = min(retry_at, search.retry_at)
-            if not search.is_general:
-                self._stays_active.add(leaf.name)
-            if not search.fits:
-                self._failed.setdefault(leaf.name, []).append((job.priority, request.scheduling_class))
-                if job.min_workers > 1:
-                    self._wants_gang.add(leaf.name)
-            if found is not None and found.evictions:
-                taken = tuple(worker for each in found.evictions for worker in each.taken)
-                proposal = replace(found, set_aside=taken)
+        search = VictimSearch(self.builder, leaf, job, rule)
+        found = search.solve() if rule.candidate_ids else None
+        if not search.is_general or not rotates:
+            self._stays_active.add(leaf.name)
+        if not search.fits and rule.candidate_ids:
+            self._failed[leaf.name].append((job.priority, request.scheduling_class))
+        retry_at = search.retry_at if rotates else min(search.retry_at, self.builder.now + ROTATION_INTERVAL)
         self._retry_at[leaf.name] = min(retry_at, self._retry_at.get(leaf.name, inf))
-        return Answer(proposal, retry_at)
+        if found is None or not found.evictions:
+            return Answer(None, retry_at)
+        taken = tuple(worker for each in found.evictions for worker in each.taken)
+        return Answer(replace(found, set_aside=taken), retry_at)
 
     def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:
         """Count the rotated jobs."""
@@ -98,42 +88,48 @@ class PreemptJobs(Means):
             if leaf.name in self._stays_active or fits:
                 self.builder.retry(until)
             else:
-                self._mark_idle(leaf, until, depends=leaf.name in self._wants_gang)
+                self._mark_idle(leaf, until)
         self.builder.retry(self.builder.memo.next_activation())
 
     def _has_candidates(self, leaf: ProjectNode) -> bool:
         """Return whether a running job may have to give way to a waiting one; if not, mark the project idle."""
-        lowest = self.state.running[leaf.name].lowest_priority()
-        all_heads = self.state.queues[leaf.name].heads()
-        fits = {each: self._might_fit(leaf, each) for each in {head[1].constraints for head in all_heads}}
-        heads = [head for head in all_heads if fits[head[1].constraints]]
-        if heads and lowest is not None:
-            least_served = min(each.service_level for _, each in heads)
-            if -heads[0][0][0] > lowest or self._may_rotate(leaf, least_served):
+        heads = self.state.queues[leaf.name].heads()
+        fitting = [head for head in heads if self._might_fit(leaf, head[1].constraints)]
+        if fitting:
+            least_served = min(each.service_level for _, each in fitting)
+            if self._may_yield(leaf, -fitting[0][0][0], least_served):
                 return True
-        self._mark_idle(leaf, self._next_rotation(leaf), depends=len(heads) < len(all_heads))
+        self._mark_idle(leaf, self._next_rotation(leaf))
         return False
 
-    def _mark_idle(self, leaf: ProjectNode, until: float, *, depends: bool) -> None:
+    def _mark_idle(self, leaf: ProjectNode, until: float) -> None:
         """Mark the project idle, except near a limit, where other projects' jobs count too.
 
-        Jobs that accept several GPU types may not have been considered yet, or were served already.
+        It depends on others if one of its jobs needs quota, or GPUs that its own jobs cannot free. Jobs that
+        accept several GPU types may not have been considered yet, or were served already.
         """
-        heads = self.state.queues[leaf.name].heads()
-        several = any(self.state.accepts_several(each.constraints.gpu_types) for _, each in heads)
+        heads = [each for _, each in self.state.queues[leaf.name].heads()]
+        several = any(self.state.accepts_several(each.constraints.gpu_types) for each in heads)
         if several or self.builder.selection.rank:
             self.builder.retry(until)
             return
-        most = max((each.need for _, each in heads), default=0)
+        most = max((each.need for each in heads), default=0)
         if not any(project.claimed + most > project.limit for project in leaf.path):
-            depends = depends or any(not each.preemptible for _, each in heads)
+            depends = any(
+                each.constraints.min_workers > 1
+                or not each.preemptible
+                or not self._might_fit(leaf, each.constraints)
+                for each in heads
+            )
             self.builder.memo.mark_idle(leaf.name, until, depends=depends)
 
-    def _may_rotate(self, leaf: ProjectNode, service_level: int) -> bool:
-        """Tell whether a running job has had so much service that it can be rotated for this level."""
-        if self.state.settings.order is not Order.LEAST_SERVED:
-            return False
-        at = self.state.running[leaf.name].rotation.first(service_level)
+    def _may_yield(self, leaf: ProjectNode, priority: int, service_level: int) -> bool:
+        """Tell whether a running job is less urgent, or can be rotated for a job with this level of service."""
+        running = self.state.running[leaf.name]
+        lowest = running.lowest_priority()
+        if lowest is None or priority > lowest or self.state.settings.order is not Order.LEAST_SERVED:
+            return lowest is not None and priority > lowest
+        at = running.rotation.first(service_level)
         return at is not None and at <= self.builder.now
 
     def _next_rotation(self, leaf: ProjectNode) -> float:

@@ -28,7 +28,6 @@ class ReclaimGpus(Means):
         self._cache = SearchCache()
         self._delayed: dict[str, list[Job]] = {}
         self._changed_nodes = 0
-        self._droppable: int | None = None
 
     def order(self) -> FairOrder:
         """Order the projects with a waiting job that they are entitled to."""
@@ -44,7 +43,7 @@ class ReclaimGpus(Means):
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Tell whether the project is entitled to such a job, and no search for one has failed in this plan."""
-        tried = (leaf.name, _regardless_of_service(scheduling_class)) in self._failed
+        tried = (leaf.name, scheduling_class._replace(service_level=0)) in self._failed
         need = scheduling_class.need
         return not tried and (leaf.claimed + need <= leaf.entitled or self._is_guaranteed(leaf, need))
 
@@ -54,14 +53,13 @@ class ReclaimGpus(Means):
             return NO
         over = leaf.claimed + request.need > leaf.entitled
         delayed = tuple(self._delayed[leaf.name]) if over else ()
-        mark = self.state.mark()
-        for job in delayed:
-            self.state.release(job)
-        self._changed_nodes = self.state.pool.nodes_of([worker for job in delayed for worker in job.reserved])
-        found, retry_at = self._search(leaf, request.job, request.need)
-        self.state.roll_back(mark)
+        with self.state.undo.trial():
+            for job in delayed:
+                self.state.release(job)
+            self._changed_nodes = self.state.pool.nodes_of(worker for job in delayed for worker in job.reserved)
+            found, retry_at = self._search(leaf, request.job, request.need)
         if found is None:
-            self._failed.add((leaf.name, _regardless_of_service(request.scheduling_class)))
+            self._failed.add((leaf.name, request.scheduling_class._replace(service_level=0)))
             return Answer(None, retry_at)
         return Answer(replace(found, dropped=(*delayed, *found.dropped)), retry_at)
 
@@ -103,20 +101,14 @@ class ReclaimGpus(Means):
         changed = builder.changed_nodes | self._changed_nodes
         nodes, until = builder.memo.failures.nodes_to_search(kind, leaf.name, slack, changed, builder.now)
         if search.rule.guaranteed and search.rule.barrier is not None:
-            nodes |= self._droppable_nodes()
+            awaiting = (each for each in self.state.awaiting.values() if each.preemptible)
+            nodes |= self.state.pool.nodes_of(worker for each in awaiting for worker in each.reserved)
         search.nodes &= within & nodes
         found = search.solve() if search.nodes else None
         until = min(until, search.retry_at)
         if found is None and everywhere and search.is_general and not changed:
             builder.memo.failures.record_search(kind, leaf.name, slack, until)
         return Answer(found, until)
-
-    def _droppable_nodes(self) -> int:
-        """Return the nodes of reservations that may be dropped for guaranteed jobs."""
-        if self._droppable is None:
-            awaiting = (job for job in self.state.awaiting.values() if job.preemptible)
-            self._droppable = self.state.pool.nodes_of([worker for job in awaiting for worker in job.reserved])
-        return self._droppable
 
     def _victim_search(self, leaf: ProjectNode, job: Job, need: int) -> VictimSearch:
         return VictimSearch(self.builder, leaf, job, ReclaimRule(self.state, leaf, need), self._cache)
@@ -159,7 +151,3 @@ class GrowIntoQuota(ReclaimGpus):
 def _owns(leaf: ProjectNode, need: int) -> bool:
     """Tell whether the GPUs are within the project's quota, and its ancestors can honour that."""
     return leaf.claimed + need <= leaf.quota and admission.within_entitlement(leaf, need)
-
-
-def _regardless_of_service(scheduling_class: SchedulingClass) -> SchedulingClass:
-    return scheduling_class._replace(service_level=0)

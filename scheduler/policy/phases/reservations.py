@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from math import inf
 
 from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.ordering import admission
-from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest
+from springtide.scheduler.policy.ordering.fair_order import PendingRequest
+from springtide.scheduler.policy.ordering.queue_cursor import QueueCursor
 from springtide.scheduler.policy.phases.means import Means
 from springtide.scheduler.policy.phases.precedence import (
     delayed_reservations,
@@ -24,10 +24,10 @@ from springtide.scheduler.policy.phases.precedence import (
 )
 from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.placement.gang_placement import Allocation
-from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
+from springtide.scheduler.policy.plan_builder import PlanBuilder, Proposal
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.job_queues import SchedulingClass, scheduling_class_of
-from springtide.scheduler.policy.state.nodes import NodeState, bits, workers_of
+from springtide.scheduler.policy.state.nodes import NodeState, bits, mask_of, workers_of
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.service import waiting_since
 
@@ -84,7 +84,7 @@ def _fulfil(builder: PlanBuilder, leaf: ProjectNode, job: Job) -> None:
         return
     gpus = len(job.reserved) * job.gpus
     refused = not vacant and not admission.within_entitlement(leaf, 0)
-    mark = state.mark()
+    mark = state.undo.mark()
     state.release(job)
     if refused or admission.refusal(leaf, job, gpus) is not None:
         builder.drop_reservation(job, "reservation-refused")
@@ -98,7 +98,7 @@ def _fulfil(builder: PlanBuilder, leaf: ProjectNode, job: Job) -> None:
             builder.accept(leaf, Proposal(job, workers_of(allocation), reasons.started(job, leaf)))
             builder.reservation_released(job)
             return
-    state.roll_back(mark)
+    state.undo.roll_back(mark)
 
 
 def reserve_elsewhere(builders: Sequence[PlanBuilder]) -> None:
@@ -142,28 +142,19 @@ def _change_type(builder: PlanBuilder, other: PlanBuilder, leaf: ProjectNode, jo
 def improve_reservations(builder: PlanBuilder, means: Sequence[Means]) -> None:
     """Replace delayed reservations where a means can make room now."""
     state = builder.state
-    for job in sorted(state.awaiting.values(), key=lambda each: each.id):
+    for job in delayed_reservations(state):
         leaf = state.tree.leaves.get(job.project)
-        if leaf is None or job.id in builder.decided or not is_delayed(state, job):
+        if leaf is None or job.id in builder.decided:
             continue
-        mark = state.mark()
+        mark = state.undo.mark()
         state.release(job)
         request = PendingRequest((0, 0, job.submitted, job.id), job, scheduling_class_of(job))
-        if admission.over_limit(leaf, 0) is not None or not _serve(builder, means, leaf, request):
-            state.roll_back(mark)
-        else:
+        if admission.over_limit(leaf, 0) is None and any(
+            each.serve_one(leaf, request) is not None for each in means
+        ):
             builder.drop_reservation(job, "reservation-replaced")
-
-
-def _serve(builder: PlanBuilder, means: Sequence[Means], leaf: ProjectNode, request: PendingRequest) -> bool:
-    """Accept the first proposal of these means; return whether there is one."""
-    for each in means:
-        proposal, retry_at = each.propose(leaf, request)
-        builder.retry(retry_at)
-        if proposal is not None:
-            builder.accept(leaf, proposal)
-            return True
-    return False
+        else:
+            state.undo.roll_back(mark)
 
 
 def reserve_ahead(builder: PlanBuilder) -> None:
@@ -172,7 +163,7 @@ def reserve_ahead(builder: PlanBuilder) -> None:
     The project whose first job has waited longest is served first: the others wait until that has started.
     """
     state = builder.state
-    delayed = delayed_reservations(state)
+    delayed = list(delayed_reservations(state))
     waits = [] if delayed else _overdue_projects(builder)
     if not delayed and not waits:
         return
@@ -184,81 +175,56 @@ def reserve_ahead(builder: PlanBuilder) -> None:
             builder.drop_reservation(job, "reservation-outranked")
         elif job.id not in builder.decided and borrows and owed:
             builder.drop_reservation(job, "reservation-refused")
+    within = admission.guaranteed if owed else admission.within_entitlement
+
+    def promising(leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
+        return builder.considers(leaf, scheduling_class) and within(leaf, scheduling_class.need)
+
+    cursor = QueueCursor(state, builder.decided, promising)
     for leaf in waits:
-        means = ReserveAhead(builder, leaf, guaranteed_only=owed)
-        means.serve()
-        if means.exhausted():
-            return
+        while (request := cursor.next_request(leaf)) is not None:
+            proposal = _propose_ahead(builder, leaf, request)
+            if proposal is not None:
+                builder.accept(leaf, proposal)
+                return
+            cursor.skip(leaf, request)
 
 
-class ReserveAhead(Means):
-    """GPUs that become free later, when the jobs that hold them end."""
-
-    def __init__(self, builder: PlanBuilder, leaf: ProjectNode, *, guaranteed_only: bool) -> None:
-        super().__init__(builder)
-        self._leaf = leaf
-        self._guaranteed_only = guaranteed_only
-        self._done = False
-
-    def order(self) -> FairOrder:
-        """Order the jobs of one project."""
-        return FairOrder((self._leaf,), self.cursor.next_request)
-
-    def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        """Tell whether the project is entitled to such a job, or guaranteed it."""
-        if self._guaranteed_only:
-            return admission.guaranteed(leaf, scheduling_class.need)
-        return admission.within_entitlement(leaf, scheduling_class.need)
-
-    def exhausted(self) -> bool:
-        """Tell whether there is a delayed reservation."""
-        return self._done
-
-    def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
-        """Propose to reserve GPUs where the fewest are held."""
-        job = request.job
-        due = _reserve_at(job)
-        if due > self.builder.now:
-            return Answer(None, due)
-        if (
-            outranked(self.state, job, self.builder.now - RESERVE_AFTER)
-            or admission.refusal(leaf, job, request.need) is not None
-        ):
-            return NO
-        placement = _drain(self.builder, job)
-        if placement is None:
-            return NO
-        holders = [self.state.jobs[job_id] for job_id in self.state.pool.holders(placement)]
-        return Answer(Proposal(job, placement, reasons.set_aside("promised", job, holders), later=True))
-
-    def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:
-        """Stop after one."""
-        self._done = True
+def _propose_ahead(builder: PlanBuilder, leaf: ProjectNode, request: PendingRequest) -> Proposal | None:
+    """Propose to reserve GPUs, where the fewest are held, for a job that has waited too long."""
+    state, job, due = builder.state, request.job, _due(request.job)
+    if due > builder.now:
+        builder.retry(due)
+        return None
+    if (
+        outranked(state, job, builder.now - RESERVE_AFTER)
+        or admission.refusal(leaf, job, request.need) is not None
+        or (placement := _drain(builder, job)) is None
+    ):
+        return None
+    holders = [state.jobs[job_id] for job_id in state.pool.holders(placement)]
+    return Proposal(job, placement, reasons.set_aside("promised", job, holders), later=True)
 
 
 def _overdue_projects(builder: PlanBuilder) -> list[ProjectNode]:
-    """Return the projects that are entitled to a job that has waited too long, the longest wait first."""
-    waits = [(_longest_wait(builder, leaf), at, leaf) for at, leaf in enumerate(builder.memo.entitled_projects())]
-    return [leaf for since, _, leaf in sorted(waits) if since < inf]
-
-
-def _longest_wait(builder: PlanBuilder, leaf: ProjectNode) -> float:
-    """Return since when a first job of the project has waited, if too long; infinity if none has that may start.
+    """Return the projects that are entitled to a first job that has waited too long, the longest wait first.
 
     Note when the others will have waited too long.
     """
-    longest = inf
-    for key, scheduling_class in builder.state.queues[leaf.name].heads():
-        job = builder.state.jobs[key[3]]
-        need, since = scheduling_class.need, waiting_since(job)
-        if since + RESERVE_AFTER > builder.now:
-            builder.retry(since + RESERVE_AFTER)
-        elif since < longest and leaf.claimed + need <= leaf.entitled and not admission.refusal(leaf, job, need):
-            longest = since
-    return longest
+    state = builder.state
+    first_due: dict[ProjectNode, float] = {}
+    for leaf in builder.memo.entitled_projects():
+        for key, scheduling_class in state.queues[leaf.name].heads():
+            job, need = state.jobs[key[3]], scheduling_class.need
+            due = _due(job)
+            if due > builder.now:
+                builder.retry(due)
+            elif leaf.claimed + need <= leaf.entitled and not admission.refusal(leaf, job, need):
+                first_due[leaf] = min(due, first_due.get(leaf, due))
+    return sorted(first_due, key=first_due.__getitem__)
 
 
-def _reserve_at(job: Job) -> float:
+def _due(job: Job) -> float:
     """Return when the job has waited too long."""
     return waiting_since(job) + RESERVE_AFTER
 
@@ -266,55 +232,42 @@ def _reserve_at(job: Job) -> float:
 def _drain(builder: PlanBuilder, job: Job) -> Placement | None:
     """Return GPUs that the job can have once the jobs that hold them have ended: where the fewest are held."""
     state, pool = builder.state, builder.state.pool
-    mark = pool.mark()
-    free: dict[int, int] = {}
     parts: Allocation | None = None
-    for node in _candidates(state, job):
-        free[node.index] = node.free
-        if (node.allocatable & ~node.reserved).bit_count() < job.gpus:
-            continue
-        for job_id in sorted(node.jobs.keys() - builder.decided):
-            if builder.is_shrunk(state.jobs[job_id]):
+    with state.undo.trial():
+        for node in _candidates(state, job):
+            if (node.allocatable & ~node.reserved).bit_count() < job.gpus:
                 continue
-            here = tuple(worker for worker in state.jobs[job_id].placement if worker.node == node.name)
-            pool.vacate(job_id, here)
-        parts = gang_placement.place_gang(pool, job, job.min_workers)
-        if parts is not None:
-            break
-    for node, _ in parts or ():
-        free.setdefault(node.index, node.free)
-    drained = {node.index: node.free for node, _ in parts or ()}
-    pool.roll_back(mark)
-    return None if parts is None else workers_of(_free_first(parts, free, drained))
+            for job_id in sorted(node.jobs.keys() - builder.decided):
+                if not builder.is_shrunk(state.jobs[job_id]):
+                    pool.vacate(job_id, (each for each in state.jobs[job_id].placement if each.node == node.name))
+            if (parts := gang_placement.place_gang(pool, job, job.min_workers)) is not None:
+                break
+        drained = {node.index: node.free for node, _ in parts or ()}
+    return None if parts is None else workers_of(_free_first(parts, drained))
 
 
 def _candidates(state: ClusterState, job: Job) -> list[NodeState]:
     """Return nodes with many free GPUs, those with the fewest held by non-preemptible jobs first."""
-    pool = state.pool
-    by_room = pool.with_free(pool.roomiest_first, pool.mask_for(job.gpu_types, job.per_gpu))
-    return sorted(islice(by_room, MAX_NODES * job.min_workers), key=lambda node: _cost(state, node))
+
+    def cost(node: NodeState) -> tuple[int, int, int]:
+        firm = (mask for job_id, mask in node.jobs.items() if not state.jobs[job_id].preemptible)
+        return (sum(mask.bit_count() for mask in firm), -node.free.bit_count(), node.index)
+
+    by_room = state.pool.roomiest_first(state.pool.suitable(job.gpu_types, job.per_gpu))
+    return sorted(islice(by_room, MAX_NODES * job.min_workers), key=cost)
 
 
-def _cost(state: ClusterState, node: NodeState) -> tuple[int, int, int]:
-    non_preemptible = sum(
-        mask.bit_count() for job_id, mask in node.jobs.items() if not state.jobs[job_id].preemptible
-    )
-    return (non_preemptible, -node.free.bit_count(), node.index)
+def _free_first(parts: Allocation, drained: dict[int, int]) -> Allocation:
+    """Return the same workers on the same nodes, on GPUs that are free now where links do not matter.
 
-
-def _free_first(parts: Allocation, free: dict[int, int], drained: dict[int, int]) -> Allocation:
-    """Return the same workers on the same nodes, on GPUs that are free now where links do not matter."""
-    left = drained
+    ``drained`` are the GPUs of each node that are free in the end.
+    """
     better: Allocation = []
     for node, mask in parts:
-        if node.groups:
-            better.append((node, mask))
-            continue
-        rest = left[node.index]
-        chosen = 0
-        for index in sorted(bits(rest), key=lambda each: (not free[node.index] >> each & 1, each)):
-            if chosen.bit_count() < mask.bit_count():
-                chosen |= 1 << index
-        left[node.index] = rest & ~chosen
+        chosen = mask
+        if not node.groups:
+            free_first = sorted(bits(drained[node.index]), key=lambda each: (not node.free >> each & 1, each))
+            chosen = mask_of(free_first[: mask.bit_count()])
+        drained[node.index] &= ~chosen
         better.append((node, chosen))
     return better

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.ordering import admission
@@ -21,47 +19,48 @@ from springtide.scheduler.policy.state.projects import ProjectNode
 class FreeGpus(Means):
     """Place requests on free GPUs.
 
-    A running job that would be restarted only to borrow more is ``postponed`` while a guaranteed job waits. Once
-    it is known that no job has to make room for that one, ``only`` what was postponed is served.
+    A running job that would be restarted only to borrow more is postponed while a guaranteed job waits.
     """
 
-    def __init__(self, builder: PlanBuilder, only: Sequence[tuple[ProjectNode, Job]] = ()) -> None:
+    def __init__(self, builder: PlanBuilder) -> None:
         super().__init__(builder)
-        self.postponed: list[tuple[ProjectNode, Job]] = []
-        self._only = only
-        self._max_free = self.state.pool.max_free
-        self._unfit = {each for each in self.state.constraint_counts if not self._has_room(each)}
+        self._postponed: list[tuple[ProjectNode, Job]] = []
+        self._fitting = {each for each in self.state.constraint_counts if self._has_room(each)}
         self._guarantee_pending: bool | None = None
 
     def order(self) -> FairOrder:
-        """Order all projects with a request that may fit now and did not fit in the last plan."""
-        if self._only:
-            for leaf, job in self._only:
-                if job.id not in self.builder.decided:
-                    self.cursor.offer_growth(leaf, job)
-            return FairOrder([leaf for leaf, _ in self._only], self.cursor.next_request)
+        """Order all projects with a request that may fit."""
         if not self.builder.selection.guaranteed and not self.builder.selection.rank:
-            for leaf, job in growing_jobs(self.builder, lambda _, job: job.gpus <= self._max_free):
+            max_free = self.state.pool.max_free
+            for leaf, job in growing_jobs(self.builder, lambda _, job: job.gpus <= max_free):
                 self.cursor.offer_growth(leaf, job)
             for leaf, job in self.builder.elastic_starts:
                 self.cursor.offer_growth(leaf, job)
         if self.exhausted():
             return FairOrder((), self.cursor.next_request)
-        names = {*self.cursor.growing, *self.builder.taken.projects}
-        changed = [self.state.tree.leaves[name] for name in sorted(names)]
-        fitting = frozenset(each for each in self.state.constraint_counts if self._may_fit(each))
-        key, pristine = (fitting, self.builder.selection), self.builder.pristine
-        return self.builder.memo.order_of_waiting(key, self.cursor.next_request, changed, pristine=pristine)
+        names = {*self.cursor.growing, *self.builder.decided.values()} & self.state.tree.leaves.keys()
+        changed = [self.state.tree.leaves[name] for name in names]
+        key = (frozenset(self._fitting), self.builder.selection)
+        return self.builder.memo.order_of_waiting(key, self.cursor.next_request, changed)
+
+    def serve_postponed(self) -> None:
+        """Serve what was postponed, once it is known that no job has to make room for a guaranteed one."""
+        if self.builder.frees_gpus or self.state.pausing:
+            return
+        self._fitting.clear()
+        self._guarantee_pending = False
+        for leaf, job in self._postponed:
+            if job.id not in self.builder.decided:
+                self.cursor.offer_growth(leaf, job)
+        self.serve_in(FairOrder([leaf for leaf, _ in self._postponed], self.cursor.next_request))
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Tell whether a job of this class may fit."""
-        return not self._only and self._may_fit(scheduling_class.constraints)
+        return scheduling_class.constraints in self._fitting
 
     def exhausted(self) -> bool:
         """Tell whether nothing fits any more."""
-        return self._max_free == 0 or not (
-            any(self.cursor.growing.values()) or any(self._may_fit(each) for each in self.state.constraint_counts)
-        )
+        return not self._fitting and (self.state.pool.max_free == 0 or not any(self.cursor.growing.values()))
 
     def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
         """Propose to start a job, or one more worker of a job that runs or starts."""
@@ -74,13 +73,14 @@ class FreeGpus(Means):
             return self._propose_growth(job)
         allocation = gang_placement.place_gang(self.state.pool, job, job.min_workers)
         if allocation is None:
-            self._unfit.add(request.scheduling_class.constraints)
+            self._fitting.discard(request.scheduling_class.constraints)
             return NO
         return Answer(Proposal(job, workers_of(allocation), reasons.started(job, leaf)))
 
     def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:
         """Offer an elastic job that starts more workers."""
-        self._max_free = self.state.pool.max_free
+        max_free = self.state.pool.max_free
+        self._fitting = {each for each in self._fitting if each.gpus <= max_free}
         if not proposal.grows and proposal.job.workers > proposal.job.min_workers:
             if self.builder.selection.guaranteed:
                 self.builder.elastic_starts.append((leaf, proposal.job))
@@ -100,20 +100,15 @@ class FreeGpus(Means):
 
     def _postpone(self, leaf: ProjectNode, job: Job) -> bool:
         """Postpone the growth of a running job beyond its project's quota while a guaranteed job waits."""
-        if self._only or self.builder.is_starting(job) or leaf.claimed + job.gpus <= leaf.quota:
+        if self.builder.is_starting(job) or leaf.claimed + job.gpus <= leaf.quota:
             return False
         if self._guarantee_pending is None:
             self._guarantee_pending = guarantee_pending(self.builder)
         if self._guarantee_pending:
-            self.postponed.append((leaf, job))
+            self._postponed.append((leaf, job))
         return self._guarantee_pending
 
     def _has_room(self, constraints: PlacementConstraints) -> bool:
         pool = self.state.pool
-        return constraints.gpus <= self._max_free and (
-            pool.slots(constraints.gpus, pool.mask_for(constraints.gpu_types, constraints.per_gpu))
-            >= constraints.min_workers
-        )
-
-    def _may_fit(self, constraints: PlacementConstraints) -> bool:
-        return constraints.gpus <= self._max_free and constraints not in self._unfit
+        nodes = pool.suitable(constraints.gpu_types, constraints.per_gpu)
+        return pool.slots(constraints.gpus, nodes) >= constraints.min_workers

@@ -11,7 +11,6 @@ from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.preemption.eviction_units import (
     EvictionUnit,
-    TentativeEvictions,
     is_at_work,
     order_among_siblings,
 )
@@ -59,15 +58,12 @@ class VictimCandidates:
     waiting times; ``excluded`` are jobs that are no candidates.
     """
 
-    def __init__(
-        self, builder: PlanBuilder, tentative: TentativeEvictions, asks: Job | None, rule: Rule, cache: SearchCache
-    ) -> None:
+    def __init__(self, builder: PlanBuilder, asks: Job | None, rule: Rule, cache: SearchCache) -> None:
         self.retry_at = inf
         self.extended = False
         self.excluded = frozenset[str]()
         self._builder = builder
         self._state = builder.state
-        self._tentative = tentative
         self._asks = asks
         self._rule = rule
         self._cache = cache
@@ -94,10 +90,9 @@ class VictimCandidates:
         """Tell whether the project has to give up anything."""
         if self._all_open is not None:
             return project in self._all_open
-        slack = self._slack.get(project)
-        if slack is None:
-            slack = self._slack[project] = self._rule.slack(self._state.tree.leaves[project])
-        return slack > 0
+        if project not in self._slack:
+            self._slack[project] = self._rule.slack(self._state.tree.leaves[project])
+        return self._slack[project] > 0
 
     def open_projects(self) -> dict[str, int]:
         """Return all projects that have to give up anything, and how many GPUs."""
@@ -133,10 +128,8 @@ class VictimCandidates:
         only, pool = self._rule.candidate_ids, self._state.pool
         if only is None:
             return pool.all
-        nodes = 0
-        for job_id in only:
-            nodes |= pool.nodes_of(self._tentative.workers_left(self._state.jobs[job_id]))
-        return nodes
+        held = (self._builder.workers_left(self._state.jobs[job_id]) for job_id in only)
+        return pool.nodes_of(worker for workers in held for worker in workers)
 
     def promising_nodes(self, nodes: int) -> int:
         """Return which nodes may hold a worker if all candidates are evicted; none if they are too few."""
@@ -165,7 +158,7 @@ class VictimCandidates:
         giveable: defaultdict[int, int] = defaultdict(int)
         if self._rule.candidate_ids is not None:
             for job_id in self._rule.candidate_ids:
-                for node, mask in self._state.pool.known(self._tentative.workers_left(self._state.jobs[job_id])):
+                for node, mask in self._state.pool.known(self._builder.workers_left(self._state.jobs[job_id])):
                     giveable[node.index] += mask.bit_count()
             return giveable
         for name, slack in given_by.items():
@@ -180,7 +173,7 @@ class VictimCandidates:
         """Return the next unit of a job that still has ``held``, on this node or any; None if there is none."""
         job = self._state.jobs[job_id]
         if held is None:
-            held = self._tentative.workers_left(job)
+            held = self._builder.workers_left(job)
         if not held or not self.consider(job):
             return None
         given: Placement = held
@@ -196,9 +189,9 @@ class VictimCandidates:
         lost = work_lost(job, now)
         return EvictionUnit((lost, *self.order(job)), job, given, left, lost, is_at_work(job, now))
 
-    def next_unit(self, wanted: Callable[[Job], bool] = lambda _: True) -> EvictionUnit | None:
-        """Return the next unit of a wanted job in the victims' order, wherever it is, or None."""
-        for _, job in self.in_eviction_order(wanted):
+    def next_unit(self, below: ProjectNode | None = None) -> EvictionUnit | None:
+        """Return the next unit in the victims' order, wherever it is, or None; ``below`` a project, if given."""
+        for _, job in self.in_eviction_order(lambda job: below is None or below in self._state.leaf_of(job).path):
             if (unit := self.unit(job.id, None, None)) is not None:
                 return unit
         return None
@@ -278,10 +271,10 @@ class VictimCandidates:
         stream: list[HeapEntry] = []
         leaves, running, least = self._state.tree.leaves, self._state.running, self._cache.least_lost
         for name in self.open_projects():
-            if not (firsts := running[name].firsts()):
+            if not (sizes := running[name].by_gpus):
                 continue
             if name not in least:
-                least[name] = min(least_lost(first, gpus, self._builder.now) for gpus, first in firsts)
+                least[name] = min(least_lost(keys[0], gpus, self._builder.now) for gpus, keys in sizes.items())
             top = self._order_of(leaves[name].path[-1])
             stream.append(((least[name], top), len(stream), name, 0, 0, ""))
         heapify(stream)
@@ -295,7 +288,7 @@ class VictimCandidates:
             heapreplace(stream, ((lost, order), count, project, 0, 0, ""))
             return
         heappop(stream)
-        for gpus, _ in self._state.running[project].firsts():
+        for gpus in self._state.running[project].by_gpus:
             entry = self._entry(count, project, gpus, self._cache.passed.get((project, gpus), 0))
             if entry is not None:
                 heappush(stream, entry)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from math import inf
 
@@ -21,39 +21,35 @@ MAX_NODES = 16
 class MoveSearch:
     """A search for jobs to move, so that one job fits. It leaves the state as it was.
 
-    ``workers_left`` returns what a running job keeps; a job that gives up workers is not moved. ``retry_at`` is
-    the earliest end of a minimum run time that prevented a move, in seconds.
+    A job that gives up workers is not moved. ``retry_at`` is the earliest end of a minimum run time that prevented
+    a move, in seconds.
     """
 
-    def __init__(
-        self, builder: PlanBuilder, job: Job, workers_left: Callable[[Job], Placement] | None = None
-    ) -> None:
+    def __init__(self, builder: PlanBuilder, job: Job) -> None:
         self.retry_at = inf
         self._builder = builder
         self._state = builder.state
         self._pool = builder.state.pool
         self._job = job
-        self._workers_left = workers_left or builder.workers_left
 
     def solve(self) -> Proposal | None:
         """Return where the job goes and which jobs move, or None; none need to move if it fits."""
         pool, job = self._pool, self._job
-        mark = pool.mark()
         cleared = 0
         moves: list[Relocation] = []
         budget = MAX_MOVED_FACTOR * job.gpus * job.min_workers
-        while (allocation := gang_placement.place_gang(pool, job, job.min_workers)) is None and budget >= 0:
-            option = self._cheapest_to_clear(cleared, {each.job.id for each in moves})
-            if option is None:
-                break
-            node, moved = option
-            cleared |= 1 << node.index
-            for each in moved:
-                pool.vacate(each.job.id, each.taken)
-                pool.reserve(each.landed)
-                budget -= each.job.held_gpus
-            moves.extend(moved)
-        pool.roll_back(mark)
+        with pool.undo.trial():
+            while (allocation := gang_placement.place_gang(pool, job, job.min_workers)) is None and budget >= 0:
+                option = self._cheapest_to_clear(cleared, {each.job.id for each in moves})
+                if option is None:
+                    return None
+                node, moved = option
+                cleared |= 1 << node.index
+                for each in moved:
+                    pool.vacate(each.job.id, each.taken)
+                    pool.reserve(each.landed)
+                    budget -= each.job.held_gpus
+                moves.extend(moved)
         if allocation is None or budget < 0:
             return None
         placement = workers_of(allocation)
@@ -68,21 +64,18 @@ class MoveSearch:
             movable = [job for job in jobs if self._consider(job, node)]
             moves = self._clear(node, short, movable, cleared | 1 << node.index)
             if moves is not None:
-                cost = (
-                    sum(each.job.held_gpus for each in moves),
-                    [_order(each.job) for each in moves],
-                    node.index,
-                )
+                gpus = sum(each.job.held_gpus for each in moves)
+                cost = (gpus, [_order(each.job) for each in moves], node.index)
                 if best is None or cost < best[0]:
                     best = (cost, node, moves)
-        return None if best is None else (best[1], best[2])
+        return None if best is None else best[1:]
 
     def _consider(self, job: Job, node: NodeState) -> bool:
         """Return whether the job can be moved; if only its minimum run time prevents it, keep its end."""
         stay = tuple(worker for worker in job.placement if worker.node != node.name)
         if (
             not self._builder.may_stop(job)
-            or len(self._workers_left(job)) < len(job.placement)
+            or len(self._builder.workers_left(job)) < len(job.placement)
             or not _gpus_on(job, node)
             or not self._pool.can_stay(stay)
         ):
@@ -105,30 +98,22 @@ class MoveSearch:
     def _land(self, chosen: list[Job], node: NodeState, cleared: int) -> list[Relocation] | Job:
         """Find GPUs elsewhere for the workers on the node, largest job first; return the job that finds none."""
         pool = self._pool
-        mark = pool.mark()
         moves: list[Relocation] = []
-        for job in sorted(chosen, key=lambda each: (-each.held_gpus, each.id)):
-            taken = tuple(worker for worker in job.placement if worker.node == node.name)
-            stay = tuple(worker for worker in job.placement if worker.node != node.name)
-            within = pool.all & ~cleared
-            allocation = (
-                gang_placement.place_more(pool, job, stay, len(taken), within)
-                if stay
-                else gang_placement.place_gang(pool, job, len(taken), within)
-            )
-            if allocation is None:
-                pool.roll_back(mark)
-                return job
-            landed = workers_of(allocation, len(stay))
-            pool.reserve(landed)
-            moves.append(Relocation(job, taken, landed))
-        pool.roll_back(mark)
+        within = pool.all & ~cleared
+        with pool.undo.trial():
+            for job in sorted(chosen, key=lambda each: (-each.held_gpus, each.id)):
+                taken = tuple(worker for worker in job.placement if worker.node == node.name)
+                stay = tuple(worker for worker in job.placement if worker.node != node.name)
+                allocation = (
+                    gang_placement.place_more(pool, job, stay, len(taken), within)
+                    if stay
+                    else gang_placement.place_gang(pool, job, len(taken), within)
+                )
+                if allocation is None:
+                    return job
+                moves.append(Relocation(job, taken, workers_of(allocation, len(stay))))
+                pool.reserve(moves[-1].landed)
         return moves
-
-
-def worth_clearing(pool: NodePool, job: Job) -> tuple[int, ...]:
-    """Return the indices of all nodes that `MoveSearch` may look at for the job."""
-    return tuple(node.index for node in islice(_clearable(pool, job, 0), MAX_NODES * job.min_workers))
 
 
 def _needed(moves: list[Relocation], placement: Placement) -> tuple[Relocation, ...]:
@@ -139,7 +124,7 @@ def _needed(moves: list[Relocation], placement: Placement) -> tuple[Relocation, 
 
 def _clearable(pool: NodePool, job: Job, cleared: int) -> Iterator[NodeState]:
     """Yield the nodes that may hold one more worker, those that lack the fewest GPUs for it first."""
-    within = pool.mask_for(job.gpu_types, job.per_gpu) & ~cleared
+    within = pool.suitable(job.gpu_types, job.per_gpu) & ~cleared
     counts = sorted(range(len(pool.buckets)), key=lambda each: (job.gpus - each % job.gpus, each))
     for node in pool.with_free(counts, within):
         if (node.free.bit_count() // job.gpus + 1) * job.gpus <= node.allocatable.bit_count():

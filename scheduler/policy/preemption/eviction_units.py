@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from springtide.scheduler.model import Job, Placement
-from springtide.scheduler.policy.plan_builder import Eviction, PlanBuilder
 from springtide.scheduler.policy.state.nodes import NodeState, mask_of
 from springtide.scheduler.policy.state.projects import ProjectNode
 
@@ -36,68 +34,6 @@ class NodeOption(NamedTuple):
     score: tuple[object, ...]
     node_index: int
     units: list[EvictionUnit]
-
-
-class TentativeEvictions:
-    """Evictions, and dropped reservations, that are tried out on top of a plan.
-
-    Pool and usage are changed until `undo`.
-    """
-
-    def __init__(self, builder: PlanBuilder) -> None:
-        self.units: list[EvictionUnit] = []
-        self.dropped: list[Job] = []
-        self._builder = builder
-        self._state = builder.state
-        self._left: dict[str, Placement] = {}
-        self._mark = self._state.mark()
-
-    def workers_left(self, job: Job) -> Placement:
-        """Return the workers that a running job keeps."""
-        left = self._left.get(job.id)
-        return self._builder.workers_left(job) if left is None else left
-
-    def take(self, unit: EvictionUnit) -> None:
-        """Evict a unit."""
-        self.count(unit, -1)
-        self._state.pool.vacate(unit.job.id, unit.taken)
-        self._left[unit.job.id] = unit.left
-        self.units.append(unit)
-
-    def give_back(self, unit: EvictionUnit) -> None:
-        """Undo the eviction of a unit, the last one of its job, whose usage the caller has counted again."""
-        self.units.remove(unit)
-        self._state.pool.occupy(unit.job.id, unit.taken)
-        self._left[unit.job.id] = unit.left + unit.taken
-
-    def drop(self, job: Job) -> None:
-        """Drop the reservation of a waiting job."""
-        self._state.release(job)
-        self.dropped.append(job)
-
-    def count(self, unit: EvictionUnit, sign: int) -> None:
-        """Add a unit's GPUs to the usage of its project, or subtract them."""
-        self._state.tree.add_usage(
-            self._state.leaf_of(unit.job), sign * unit.gpus, preemptible=unit.job.preemptible
-        )
-
-    def undo(self) -> None:
-        """Give everything back."""
-        self._state.roll_back(self._mark)
-        self.units = []
-        self.dropped = []
-        self._left = {}
-
-    def victims(self) -> list[Job]:
-        """Return the jobs that give up anything, in the order of their first eviction."""
-        return list({unit.job.id: unit.job for unit in self.units}.values())
-
-    def evictions(self, code: Callable[[Job], str]) -> tuple[Eviction, ...]:
-        """Return all evictions by job; ``code`` returns the code of a victim's reason."""
-        taken: dict[str, Placement] = {}
-        for unit in self.units:
-            taken[unit.job.id] = taken.get(unit.job.id, ()) + unit.taken
-        return tuple(Eviction(job, taken[job.id], self.workers_left(job), code(job)) for job in self.victims())
 
 
 def is_at_work(job: Job, now: float) -> bool:

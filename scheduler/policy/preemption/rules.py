@@ -71,7 +71,10 @@ class ReclaimRule(Rule):
         return self.barrier is not before
 
     def covers(self, victims: Iterable[Job]) -> bool:
-        """Tell whether all victims are below ancestors that are helped."""
+        """Tell whether the request is not guaranteed, or all victims are below ancestors that are helped."""
+        if not self.guaranteed:
+            return True
+        self.refresh_barrier()
         pairs = (sides(self._leaf, self._state.leaf_of(job)) for job in victims)
         return all(pair is not None and pair[0] in self._helped for pair in pairs)
 
@@ -80,9 +83,8 @@ class ReclaimRule(Rule):
         for project in self._helped:
             siblings = project.parent.children if project.parent is not None else self._state.tree.roots
             for sibling in siblings:
-                if sibling is not project and (overdrawn := self._overdrawn(project, sibling)):
-                    for leaf in _leaves_below(sibling):
-                        yield leaf, min(overdrawn, _above_quotas(leaf, sibling))
+                if sibling is not project:
+                    yield from _leaves_below(sibling, self._overdrawn(project, sibling), by_quota=True)
 
     def slack(self, leaf: ProjectNode) -> int:
         """Return what its side has to give, above the quotas on its path."""
@@ -164,8 +166,11 @@ class LimitRule(Rule):
 
     def open_leaves(self) -> Iterator[tuple[ProjectNode, int]]:
         """Yield the leaves of the project."""
-        for leaf in _leaves_below(self._project):
-            yield leaf, self.slack(leaf)
+        project, excess = self._project, self._project.claimed - self._project.limit
+        if not project.children:
+            yield project, excess
+        for child in project.children:
+            yield from _leaves_below(child, excess, by_quota=not project.oversubscribed)
 
     def slack(self, leaf: ProjectNode) -> int:
         """Return what it holds beyond the limit, and beyond its own quota."""
@@ -179,12 +184,19 @@ class LimitRule(Rule):
         return "limit-lowered"
 
 
-def _leaves_below(project: ProjectNode) -> Iterator[ProjectNode]:
-    if not project.children:
-        yield project
-    for child in project.children:
-        if child.claimed:
-            yield from _leaves_below(child)
+def _leaves_below(project: ProjectNode, slack: int, *, by_quota: bool) -> Iterator[tuple[ProjectNode, int]]:
+    """Yield the leaves below a project that may lose GPUs, each with how many: ``slack`` at most.
+
+    With ``by_quota`` no project loses any of its quota, except as in `_above_quotas`.
+    """
+    if by_quota:
+        slack = min(slack, project.claimed - project.quota)
+    if slack > 0 and not project.children:
+        yield project, slack
+    if slack > 0:
+        for child in project.children:
+            if child.claimed:
+                yield from _leaves_below(child, slack, by_quota=by_quota and not project.oversubscribed)
 
 
 def _above_quotas(leaf: ProjectNode, top: ProjectNode) -> int:

@@ -10,13 +10,12 @@ from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.placement.gang_placement import Allocation
-from springtide.scheduler.policy.plan_builder import PlanBuilder, Proposal, Relocation, room_made
+from springtide.scheduler.policy.plan_builder import Eviction, PlanBuilder, Proposal, Relocation, room_made
 from springtide.scheduler.policy.preemption.candidates import SearchCache, VictimCandidates
 from springtide.scheduler.policy.preemption.consolidation import MoveSearch
 from springtide.scheduler.policy.preemption.eviction_units import (
     EvictionUnit,
     NodeOption,
-    TentativeEvictions,
     closeness,
     gpus_freed_on,
     score,
@@ -60,11 +59,12 @@ class VictimSearch:
         self.leaf = leaf
         self.job = job
         self.rule = rule
-        self.nodes = self.state.pool.mask_for(job.gpu_types, job.per_gpu)
+        self.nodes = self.state.pool.suitable(job.gpu_types, job.per_gpu)
         self.fits = False
         self._need = job.gpus * job.min_workers
-        self._tentative = TentativeEvictions(builder)
-        self._candidates = VictimCandidates(builder, self._tentative, job, rule, cache or SearchCache())
+        self._candidates = VictimCandidates(builder, job, rule, cache or SearchCache())
+        self._units: list[EvictionUnit] = []
+        self._dropped: list[Job] = []
         self._within = 0
         self._narrowed = False
         self._options: list[NodeOption] = []
@@ -93,31 +93,30 @@ class VictimSearch:
         """Find the cheapest evictions that make the job fit."""
         if self.job.gpus > self.state.pool.largest:
             return None
-        if self.job.require in self.state.pool.levels:
-            proposal = self._solve_in_domains(self.job.require)
-        else:
-            proposal = self._solve_within(self.nodes)
-        self._tentative.undo()
-        return proposal
+        with self.state.undo.trial():
+            if self.job.require in self.state.pool.levels:
+                return self._solve_in_domains(self.job.require)
+            return self._solve_within(self.nodes)
 
     def solve_with_moves(self) -> Proposal | None:
         """Find evictions in the victims' order, on any node, that make the job fit once other jobs have moved."""
         count, next_try = 0, 1
-        proposal: Proposal | None = None
-        while proposal is None and count < MAX_VICTIMS and self._take_cheapest():
-            count += 1
-            if count < next_try or self.state.pool.free < self._need or self._exceeds_limit():
-                continue
-            search = MoveSearch(self.builder, self.job, self._tentative.workers_left)
-            found = search.solve()
-            self._retry_at = min(self._retry_at, search.retry_at)
-            if found is None:
-                next_try = count + max(1, count // TRY_EACH_UNTIL * TRY_EACH_UNTIL)
-                continue
-            self._give_back((*found.placement, *(worker for each in found.relocations for worker in each.landed)))
-            proposal = self._propose(found.placement, found.relocations)
-        self._tentative.undo()
-        return proposal
+        with self.state.undo.trial():
+            while count < MAX_VICTIMS and (self._take_cheapest() or self._take_behind_barrier()):
+                count += 1
+                if count < next_try or self.state.pool.free < self._need or self._exceeds_limit():
+                    continue
+                search = MoveSearch(self.builder, self.job)
+                found = search.solve()
+                self._retry_at = min(self._retry_at, search.retry_at)
+                if found is None:
+                    next_try = count + max(1, count // TRY_EACH_UNTIL * TRY_EACH_UNTIL)
+                    continue
+                landed = (worker for each in found.relocations for worker in each.landed)
+                self._give_back((*found.placement, *landed))
+                if (proposal := self._propose(found.placement, found.relocations)) is not None:
+                    return proposal
+        return None
 
     def _solve_in_domains(self, level: str) -> Proposal | None:
         pool = self.state.pool
@@ -126,41 +125,48 @@ class VictimSearch:
             proposal = self._solve_within(nodes)
             if proposal is not None:
                 return proposal
-            self._tentative.undo()
-            self.rule.refresh_barrier()
-            self._restart()
+            self._start_anew()
         return None
 
-    def _restart(self) -> None:
-        self._options, self._seen, self._last = [], 0, None
+    def _solve_within(self, nodes: int) -> Proposal | None:
+        """Find evictions that make the job fit on these nodes, without victims that the rule does not permit."""
+        while True:
+            with self.state.undo.trial():
+                allocation = self._evict_past_barrier(nodes)
+                if allocation is None:
+                    return None
+                proposal = self._propose(workers_of(allocation))
+                refused = frozenset(each.job.id for each in self._units if not self.rule.permits((each.job,)))
+            self._candidates.excluded |= refused
+            if proposal is not None or not refused or len(self._candidates.excluded) > MAX_REFUSED:
+                return proposal
+            self._start_anew()
+
+    def _start_anew(self) -> None:
+        """Start again once what was tried is taken back."""
+        self._units, self._dropped = [], []
+        self.rule.refresh_barrier()
         self._candidates.restart()
 
-    def _solve_within(self, nodes: int) -> Proposal | None:
+    def _evict_past_barrier(self, nodes: int) -> Allocation | None:
         while True:
             self._within, self._narrowed = nodes & self._candidates.nodes(), False
+            self._options, self._seen, self._last = [], 0, None
             allocation = self._evict_until_it_fits(nodes)
-            if allocation is not None:
-                proposal = self._propose(workers_of(allocation))
-                if proposal is not None or not self._exclude_refused_victims():
-                    return proposal
-            elif not self._lift_barrier():
-                return None
-
-    def _exclude_refused_victims(self) -> bool:
-        """Start again without the victims that the rule does not permit; return False if others are in the way."""
-        refused = frozenset(job.id for job in self._tentative.victims() if not self.rule.permits((job,)))
-        self._tentative.undo()
-        self.rule.refresh_barrier()
-        self._restart()
-        self._candidates.excluded |= refused
-        return bool(refused) and len(self._candidates.excluded) <= MAX_REFUSED
+            if allocation is not None or not self._lift_barrier():
+                return allocation
 
     def _propose(self, placement: Placement, relocations: tuple[Relocation, ...] = ()) -> Proposal | None:
         """Return the proposal if the rule and the limits permit it."""
-        if not self.rule.permits(self._tentative.victims()) or self._exceeds_limit():
+        taken: dict[str, Placement] = {}
+        for unit in self._units:
+            taken[unit.job.id] = taken.get(unit.job.id, ()) + unit.taken
+        victims = [self.state.jobs[job_id] for job_id in taken]
+        if not self.rule.permits(victims) or self._exceeds_limit():
             return None
-        evictions = self._tentative.evictions(self.rule.reason_code)
-        return room_made(self.job, placement, evictions, relocations, tuple(self._tentative.dropped))
+        left, code = self.builder.workers_left, self.rule.reason_code
+        evictions = tuple(Eviction(job, taken[job.id], left(job), code(job)) for job in victims)
+        return room_made(self.job, placement, evictions, relocations, tuple(self._dropped))
 
     def _evict_until_it_fits(self, nodes: int) -> Allocation | None:
         while True:
@@ -170,15 +176,27 @@ class VictimSearch:
                 self.fits = True
                 self._give_back(workers_of(allocation))
                 return allocation
-            units = self._next_units() if allocation is None else self._next_below(limited)
-            if units is None:
+            if not (self._take_best() if allocation is None else self._take_cheapest(below=limited)):
                 return None
-            for unit in units:
-                self._take(unit)
 
     def _take(self, unit: EvictionUnit) -> None:
-        self._tentative.take(unit)
+        self.builder.take(unit.job, unit.taken, unit.left)
         self._candidates.usage_changed()
+        self._units.append(unit)
+
+    def _take_cheapest(self, below: ProjectNode | None = None) -> bool:
+        """Evict the next unit in the victims' order, ``below`` a project if given; return whether there is one."""
+        unit = self._candidates.next_unit(below)
+        if unit is not None:
+            self._take(unit)
+        return unit is not None
+
+    def _take_behind_barrier(self) -> bool:
+        """Evict the next unit if the evictions so far have moved the barrier; return whether there is one."""
+        if not self.rule.guaranteed or not self.rule.refresh_barrier():
+            return False
+        self._candidates.restart()
+        return self._take_cheapest()
 
     def _exceeds_limit(self) -> bool:
         return admission.over_limit(self.leaf, self._need) is not None
@@ -191,10 +209,10 @@ class VictimSearch:
         if not self.rule.guaranteed or self.rule.barrier is None:
             return False
         if not self.rule.refresh_barrier():
-            if not self._drop_one() and not self._take_one():
+            if not self._drop_one() and not self._take_cheapest():
                 return False
             self.rule.refresh_barrier()
-        self._restart()
+        self._candidates.restart()
         return True
 
     def _drop_one(self) -> bool:
@@ -205,63 +223,40 @@ class VictimSearch:
             if job.preemptible
             and job.project in self.state.tree.leaves
             and job.id not in self.builder.decided
-            and job not in self._tentative.dropped
+            and job not in self._dropped
             and self._candidates.is_open(job.project)
         ]
         if not awaiting:
             return False
-        self._tentative.drop(max(awaiting, key=lambda job: (-job.priority, job.submitted, job.id)))
+        last = max(awaiting, key=lambda job: (-job.priority, job.submitted, job.id))
+        self.state.release(last)
         self._candidates.usage_changed()
+        self._dropped.append(last)
         return True
 
-    def _take_cheapest(self) -> bool:
-        """Evict the next unit in the victims' order, wherever it is; return False if there is none."""
-        if self._take_one():
-            return True
-        if not self.rule.guaranteed or not self.rule.refresh_barrier():
-            return False
-        self._restart()
-        return self._take_one()
-
-    def _take_one(self) -> bool:
-        unit = self._candidates.next_unit()
-        if unit is not None:
-            self._take(unit)
-        return unit is not None
-
     def _give_back(self, needed: Placement) -> None:
-        """Undo the evictions that are not needed, the most expensive first."""
+        """Undo the evictions that GPUs, limits and barrier do not need, the most expensive first.
+
+        Of a job the last eviction is undone first.
+        """
         used = gpus_of(needed)
         bound: set[str] = set()
-        for unit in reversed(tuple(self._tentative.units)):
-            used_here = not used.isdisjoint(gpus_of(unit.taken))
-            if unit.job.id in bound or used_here or not self._is_dispensable(unit):
-                bound.add(unit.job.id)
-            else:
-                self._tentative.give_back(unit)
-
-    def _is_dispensable(self, unit: EvictionUnit) -> bool:
-        """Return whether limits and barrier allow the other evictions without this one; if so, count its usage."""
-        self._count(unit, 1)
-        if not self._exceeds_limit() and self._covers_without(unit):
-            return True
-        self._count(unit, -1)
-        return False
-
-    def _count(self, unit: EvictionUnit, sign: int) -> None:
-        self._tentative.count(unit, sign)
+        for unit in reversed(tuple(self._units)):
+            if unit.job.id not in bound and used.isdisjoint(gpus_of(unit.taken)):
+                mark = self.state.undo.mark()
+                self.builder.give_back(unit.job, unit.taken)
+                others = (each.job for each in self._units if each is not unit)
+                if not self._exceeds_limit() and self.rule.covers(others):
+                    self._units.remove(unit)
+                    continue
+                self.state.undo.roll_back(mark)
+            bound.add(unit.job.id)
         self._candidates.usage_changed()
-
-    def _covers_without(self, left_out: EvictionUnit) -> bool:
-        if not self.rule.guaranteed:
-            return True
-        self.rule.refresh_barrier()
-        return self.rule.covers(unit.job for unit in self._tentative.units if unit is not left_out)
 
     # ---------- choosing units
 
-    def _next_units(self) -> list[EvictionUnit] | None:
-        """Return the best units that free GPUs for one more worker, among the nodes looked at."""
+    def _take_best(self) -> bool:
+        """Evict the best units that free GPUs for one more worker, among the nodes looked at, if there are any."""
         if self._last is not None and (option := self._option_on(self._last)) is not None:
             heappush(self._options, option)
         self._look()
@@ -272,9 +267,11 @@ class VictimSearch:
             if again is None:
                 continue
             if again.score <= option.score or not self._options or again.score <= self._options[0].score:
-                return again.units
+                for unit in again.units:
+                    self._take(unit)
+                return True
             heappush(self._options, again)
-        return None
+        return False
 
     def _look(self) -> None:
         """Look at nodes until the best option cannot be beaten, or enough were seen.
@@ -320,7 +317,7 @@ class VictimSearch:
         return next(self._unseen(job), None) is not None
 
     def _unseen(self, job: Job) -> Iterator[NodeState]:
-        for worker in self._tentative.workers_left(job):
+        for worker in self.builder.workers_left(job):
             node = self.state.pool.by_name.get(worker.node)
             if node is not None and self._within >> node.index & 1 and not self._seen >> node.index & 1:
                 yield node
@@ -370,7 +367,7 @@ class VictimSearch:
         self, node: NodeState, short: int, units: list[EvictionUnit], *, by_size: bool
     ) -> list[EvictionUnit] | None:
         """Return units that free ``short`` GPUs of a node, in the victims' order or by how closely they fit."""
-        mark = self.state.tree.mark()
+        mark = self.state.undo.mark()
         chosen: list[EvictionUnit] = []
         freed = 0
         while freed < short and units:
@@ -382,17 +379,13 @@ class VictimSearch:
             chosen.append(unit)
             freed += gpus_freed_on(unit, node)
             if freed < short:
-                self._tentative.count(unit, -1)
+                leaf = self.state.leaf_of(unit.job)
+                self.state.tree.add_usage(leaf, -unit.gpus, preemptible=unit.job.preemptible)
                 self._candidates.usage_changed(briefly=True)
                 more = self._candidates.unit(unit.job.id, node.name, unit.left) if unit.left else None
                 if more is not None:
                     units.append(more)
-        if self.state.tree.mark() > mark:
-            self.state.tree.roll_back(mark)
+        if self.state.undo.mark() > mark:
+            self.state.undo.roll_back(mark)
             self._candidates.usage_changed(briefly=True)
         return without_surplus(chosen, node, freed - short) if freed >= short else None
-
-    def _next_below(self, limited: ProjectNode | None) -> list[EvictionUnit] | None:
-        """Return the first unit of a project below the exceeded limit."""
-        unit = self._candidates.next_unit(lambda job: limited in self.state.leaf_of(job).path)
-        return None if unit is None else [unit]

@@ -30,12 +30,13 @@ from springtide.scheduler.policy.state.service import (
     waiting_since,
 )
 from springtide.scheduler.policy.state.timers import Timers
+from springtide.scheduler.policy.state.undo import UndoLog
 
 
 class StateObserver:
     """Is told of changes that concern more than the job itself. This one takes no note of them."""
 
-    def job_changed(self, job: Job, *, removed: bool) -> None:
+    def job_changed(self, job: Job) -> None:
         """Called after a job was added, and before one is removed."""
 
     def queue_changed(self, leaf: ProjectNode) -> None:
@@ -53,9 +54,9 @@ class ClusterState:
     do not know them.
 
     ``queues`` and ``running`` hold the waiting and the preemptible running jobs by project. ``pausing``,
-    ``awaiting`` and ``incomplete`` are the jobs that are stopping, that wait for reserved GPUs, and that run with
-    fewer than their minimum of workers. ``growing`` maps projects to their running jobs that want more workers.
-    ``time_limited`` are the queued jobs with a time limit, ordered by limit, submission and id.
+    ``awaiting``, ``incomplete`` and ``growing`` are the jobs that are stopping, that wait for reserved GPUs, that
+    run with fewer than their minimum of workers, and that may be restarted with more. ``time_limited`` are the
+    queued jobs with a time limit, ordered by limit, submission and id. Changes are recorded in ``undo``.
     """
 
     def __init__(
@@ -71,8 +72,9 @@ class ClusterState:
         self.settings = settings
         self.gpu_type = gpu_type
         self.types = tuple(types)
-        self.pool = NodePool(nodes)
-        self.tree = ProjectTree(projects, settings.surplus)
+        self.undo = UndoLog()
+        self.pool = NodePool(nodes, self.undo)
+        self.tree = ProjectTree(projects, settings.surplus, self.undo)
         self._service = ServiceLevels() if settings.surplus is Surplus.LEAST_SERVED else None
         self.jobs: dict[str, Job] = {}
         self.constraint_counts: Counter[PlacementConstraints] = Counter()
@@ -81,7 +83,7 @@ class ClusterState:
         self.pausing: dict[str, Job] = {}
         self.awaiting: dict[str, Job] = {}
         self.incomplete: dict[str, Job] = {}
-        self.growing: dict[str, dict[str, None]] = {}
+        self.growing: dict[str, Job] = {}
         self.service_ranks: dict[str, int] = {}
         self.time_limited: SortedList = SortedList()
         self.observer = StateObserver()
@@ -89,7 +91,7 @@ class ClusterState:
         self._ageing = Timers()
         for job in jobs:
             self._add(job)
-        self._commit()
+            self._commit()
 
     # ---------- learning
 
@@ -106,11 +108,14 @@ class ClusterState:
         self._count(job, 1)
         self.pool.occupy(job.id, job.placement)
         self.pool.reserve(job.reserved)
-        self.observer.job_changed(job, removed=False)
+        self.observer.job_changed(job)
         if job.phase is Phase.PAUSING:
             self.pausing[job.id] = job
         elif job.phase is Phase.RUNNING:
-            self._index_running(job)
+            if len(job.placement) < job.min_workers:
+                self.incomplete[job.id] = job
+            elif len(job.placement) < job.workers and job.preemptible:
+                self.growing[job.id] = job
             if job.preemptible and job.project in self.running:
                 self.running[job.project].add(job)
         elif job.phase is Phase.WAITING and job.reserved:
@@ -132,26 +137,24 @@ class ClusterState:
         if job is None:
             return
         self._count(job, -1)
-        self.observer.job_changed(job, removed=True)
+        self.observer.job_changed(job)
         self.pool.vacate(job.id, job.placement)
         self.pool.unreserve(job.reserved)
-        if job.phase is Phase.RUNNING and job.project in self.running:
-            self._unindex_growing(job)
-            if job.preemptible:
-                self.running[job.project].remove(job)
+        if job.phase is Phase.RUNNING and job.preemptible and job.project in self.running:
+            self.running[job.project].remove(job)
         if job_id in self.service_ranks and job.time_limit is not None:
             self.time_limited.remove((job.time_limit, job.submitted, job.id))
         if job_id in self.service_ranks and job.project in self.queues:
             self.queues[job.project].remove(scheduling_class_of(job), self._queue_key(job))
             self.observer.queue_changed(self.tree.leaves[job.project])
-        for index in (self.pausing, self.awaiting, self.incomplete, self.service_ranks):
+        for index in (self.pausing, self.awaiting, self.incomplete, self.growing, self.service_ranks):
             index.pop(job_id, None)
         self._back_offs.discard(job_id)
         self._ageing.discard(job_id)
 
     def _commit(self) -> None:
-        self.pool.commit()
-        self.tree.commit()
+        self.undo.commit()
+        self.tree.changed.clear()
 
     def _count(self, job: Job, sign: int) -> None:
         leaf = self.tree.leaves.get(job.project)
@@ -172,19 +175,6 @@ class ClusterState:
         if not held and not job.reserved and self.rank_of(job.gpu_types):
             return 0
         return max(held, job.workers * job.gpus)
-
-    def _index_running(self, job: Job) -> None:
-        if len(job.placement) < job.min_workers:
-            self.incomplete[job.id] = job
-        elif len(job.placement) < job.workers and job.preemptible and job.project in self.running:
-            self.growing.setdefault(job.project, {})[job.id] = None
-
-    def _unindex_growing(self, job: Job) -> None:
-        """Remove the job from those that want more workers."""
-        growing = self.growing.get(job.project, {})
-        growing.pop(job.id, None)
-        if not growing:
-            self.growing.pop(job.project, None)
 
     # ---------- lines
 
@@ -291,26 +281,17 @@ class ClusterState:
 
     def release(self, job: Job) -> None:
         """Free the GPUs reserved for the job."""
-        leaf = self.tree.leaves.get(job.project)
-        if leaf is not None:
-            self.tree.add_usage(leaf, -_gpus(job.reserved), preemptible=job.preemptible)
         self.pool.unreserve(job.reserved)
+        self._count_reserved(job, -1)
 
     def restore(self, job: Job) -> None:
-        """Undo `release`."""
-        leaf = self.tree.leaves.get(job.project)
-        if leaf is not None:
-            self.tree.add_usage(leaf, _gpus(job.reserved), preemptible=job.preemptible)
+        """Reserve the GPUs again that `release` has freed."""
         self.pool.reserve(job.reserved)
+        self._count_reserved(job, 1)
 
-    def mark(self) -> tuple[int, int]:
-        """Return a point that `roll_back` returns to."""
-        return self.pool.mark(), self.tree.mark()
-
-    def roll_back(self, mark: tuple[int, int]) -> None:
-        """Undo all changes of GPUs and usage since the mark."""
-        self.pool.roll_back(mark[0])
-        self.tree.roll_back(mark[1])
+    def _count_reserved(self, job: Job, sign: int) -> None:
+        if job.project in self.tree.leaves:
+            self.tree.add_usage(self.leaf_of(job), sign * _gpus(job.reserved), preemptible=job.preemptible)
 
 
 def _gpus(placement: Placement) -> int:

@@ -1,16 +1,17 @@
 """The nodes and who holds or awaits which GPU, indexed by how many GPUs are free.
 
 Sets of GPUs of a node and sets of nodes are bit masks: bit ``i`` stands for GPU ``i`` of the node, or for the
-``i``-th node by name. All changes can be taken back to a mark, so that the policy may try things.
+``i``-th node by name.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from springtide.scheduler.model import WITHIN_NODES, Node, Placement, Worker
+from springtide.scheduler.model import WITHIN_NODES, Job, Node, Placement, Worker
+from springtide.scheduler.policy.state.undo import UndoLog
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
 
@@ -55,41 +56,34 @@ class NodeState:
 
 
 class NodePool:
-    """All train nodes. Nodes that are not available count as having no free GPU."""
+    """The nodes with GPUs of one type. Nodes that are not available count as having no free GPU.
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    ``all`` are the available ones, ``buckets`` the nodes by their number of free GPUs, ``levels`` those of each
+    topology domain by level and domain. All changes are recorded in ``undo``.
+    """
+
+    def __init__(self, nodes: Iterable[Node], undo: UndoLog) -> None:
+        self.undo = undo
         ordered = sorted(nodes, key=lambda each: each.name)
-        self.node_states: list[NodeState] = [_node_state(index, node) for index, node in enumerate(ordered)]
-        self.by_name: dict[str, NodeState] = {node_state.name: node_state for node_state in self.node_states}
-        self.types: dict[str, int] = {}
+        self.gpu_type = ordered[0].gpu_type if ordered else ""
+        self.node_states = [_node_state(index, node) for index, node in enumerate(ordered)]
+        self.by_name = {node_state.name: node_state for node_state in self.node_states}
         self.levels: dict[str, dict[str, int]] = {}
-        self.all = 0
-        self.total = 0
-        self.largest = 0
-        self.buckets: list[int] = [0] * (
-            max((node_state.node.gpus for node_state in self.node_states), default=0) + 1
-        )
-        self._undo: list[tuple[NodeState, str | None, int]] = []
-        self._sizes: dict[tuple[tuple[str, ...], PerGpu], Counter[int]] = {}
-        self._holding: dict[PerGpu, int] = {}
         self.reserved = 0
-        members: list[list[int]] = [[] for _ in self.buckets]
+        available = [node_state for node_state in self.node_states if node_state.allocatable]
+        self.all = mask_of(node_state.index for node_state in available)
+        self.total = sum(node_state.allocatable.bit_count() for node_state in available)
+        self.largest = max((node_state.allocatable.bit_count() for node_state in available), default=0)
+        self._suitable = {UNSPECIFIED: self.all}
+        self._sizes: dict[PerGpu, Counter[int]] = {}
+        for node_state in available:
+            for level, domain in node_state.node.labels.items():
+                domains = self.levels.setdefault(level, {})
+                domains[domain] = domains.get(domain, 0) | 1 << node_state.index
+        members: list[list[int]] = [[] for _ in range(1 + max((node.gpus for node in ordered), default=0))]
         for node_state in self.node_states:
-            if node_state.allocatable:
-                self._index_node(node_state)
             members[node_state.free.bit_count()].append(node_state.index)
         self.buckets = [mask_of(indices) for indices in members]
-
-    def _index_node(self, node_state: NodeState) -> None:
-        bit = 1 << node_state.index
-        self.total += node_state.allocatable.bit_count()
-        self.largest = max(self.largest, node_state.allocatable.bit_count())
-        self.all |= bit
-        node = node_state.node
-        self.types[node.gpu_type] = self.types.get(node.gpu_type, 0) | bit
-        for level, domain in node.labels.items():
-            domains = self.levels.setdefault(level, {})
-            domains[domain] = domains.get(domain, 0) | bit
 
     def with_free(self, counts: Iterable[int], within: int) -> Iterator[NodeState]:
         """The nodes among these by the number of their free GPUs, in the order of ``counts``, then by name."""
@@ -97,14 +91,9 @@ class NodePool:
             for index in bits(self.buckets[count] & within):
                 yield self.node_states[index]
 
-    @property
-    def roomiest_first(self) -> range:
-        """The numbers of free GPUs that a node can have, the highest first."""
-        return range(len(self.buckets) - 1, -1, -1)
-
-    def first(self, nodes: int) -> NodeState:
-        """The first of these nodes by name."""
-        return self.node_states[(nodes & -nodes).bit_length() - 1]
+    def roomiest_first(self, within: int) -> Iterator[NodeState]:
+        """These nodes, those with the most free GPUs first."""
+        return self.with_free(reversed(range(len(self.buckets))), within)
 
     @property
     def free(self) -> int:
@@ -116,22 +105,14 @@ class NodePool:
         """The most free GPUs that one node has."""
         return max((count for count, nodes in enumerate(self.buckets) if nodes), default=0)
 
-    def mask_for(self, gpu_types: tuple[str, ...], per_gpu: PerGpu) -> int:
-        """The nodes of these GPU types, or of all if none is named, whose GPUs come with so much."""
-        mask = 0 if gpu_types else self.all
-        for gpu_type in gpu_types:
-            mask |= self.types.get(gpu_type, 0)
-        return mask if per_gpu == UNSPECIFIED else mask & self.holding(per_gpu)
-
-    def holding(self, per_gpu: PerGpu) -> int:
-        """The nodes with so many cores and so much memory for each GPU."""
-        known = self._holding.get(per_gpu)
-        if known is None:
+    def suitable(self, gpu_types: tuple[str, ...], per_gpu: PerGpu) -> int:
+        """The nodes for jobs that accept these GPU types, or all if none is named, with so much for each GPU."""
+        if gpu_types and self.gpu_type not in gpu_types:
+            return 0
+        if per_gpu not in self._suitable:
             nodes = (self.node_states[index] for index in bits(self.all))
-            known = self._holding[per_gpu] = mask_of(
-                node.index for node in nodes if node.node.per_gpu.holds(per_gpu)
-            )
-        return known
+            self._suitable[per_gpu] = mask_of(node.index for node in nodes if node.node.per_gpu.holds(per_gpu))
+        return self._suitable[per_gpu]
 
     def slots(self, gpus: int, within: int) -> int:
         """How many workers with ``gpus`` each fit on the free GPUs of these nodes."""
@@ -141,62 +122,38 @@ class NodePool:
             if self.buckets[count]
         )
 
-    def sizes(self, gpu_types: tuple[str, ...], per_gpu: PerGpu) -> Counter[int]:
-        """The nodes of these types whose GPUs come with so much, counted by their allocatable GPUs."""
-        known = self._sizes.get((gpu_types, per_gpu))
-        if known is None:
-            nodes = (self.node_states[index] for index in bits(self.mask_for(gpu_types, per_gpu)))
-            known = self._sizes[gpu_types, per_gpu] = Counter(node.allocatable.bit_count() for node in nodes)
-        return known
+    def sizes(self, per_gpu: PerGpu) -> Counter[int]:
+        """The nodes whose GPUs come with so much, counted by their allocatable GPUs."""
+        if per_gpu not in self._sizes:
+            nodes = (self.node_states[index] for index in bits(self.suitable((), per_gpu)))
+            self._sizes[per_gpu] = Counter(node.allocatable.bit_count() for node in nodes)
+        return self._sizes[per_gpu]
 
-    def capacity(self, gpus: int, gpu_types: tuple[str, ...], per_gpu: PerGpu) -> int:
+    def capacity(self, gpus: int, per_gpu: PerGpu) -> int:
         """How many workers with ``gpus`` each would fit on empty nodes whose GPUs come with so much."""
-        return sum(size // gpus * nodes for size, nodes in self.sizes(gpu_types, per_gpu).items())
+        return sum(size // gpus * nodes for size, nodes in self.sizes(per_gpu).items())
 
-    def mark(self) -> int:
-        """A point that `roll_back` returns to."""
-        return len(self._undo)
-
-    def roll_back(self, mark: int) -> None:
-        """Take back all that changed since the mark."""
-        while len(self._undo) > mark:
-            node, job_id, mask = self._undo.pop()
-            if job_id is None:
-                self._set_reserved(node, mask)
-            else:
-                self._set_held(node, job_id, mask)
-
-    def commit(self) -> None:
-        """What was done so far will not be taken back."""
-        self._undo.clear()
-
-    def occupy(self, job_id: str, placement: Placement) -> None:
+    def occupy(self, job_id: str, placement: Iterable[Worker]) -> None:
         """The job's attempt holds these GPUs now, on top of what it held."""
         for node, mask in self.known(placement):
-            before = node.jobs.get(job_id, 0)
-            self._undo.append((node, job_id, before))
-            self._set_held(node, job_id, before | mask)
+            self._change_held(node, job_id, node.jobs.get(job_id, 0) | mask)
 
-    def vacate(self, job_id: str, placement: Placement) -> None:
+    def vacate(self, job_id: str, placement: Iterable[Worker]) -> None:
         """The job's attempt holds these GPUs no longer."""
         for node, mask in self.known(placement):
-            before = node.jobs.get(job_id, 0)
-            self._undo.append((node, job_id, before))
-            self._set_held(node, job_id, before & ~mask)
+            self._change_held(node, job_id, node.jobs.get(job_id, 0) & ~mask)
 
-    def reserve(self, placement: Placement) -> None:
+    def reserve(self, placement: Iterable[Worker]) -> None:
         """Set these GPUs aside."""
         for node, mask in self.known(placement):
-            self._undo.append((node, None, node.reserved))
-            self._set_reserved(node, node.reserved | mask)
+            self._change_reserved(node, node.reserved | mask)
 
-    def unreserve(self, placement: Placement) -> None:
+    def unreserve(self, placement: Iterable[Worker]) -> None:
         """These GPUs are set aside no longer."""
         for node, mask in self.known(placement):
-            self._undo.append((node, None, node.reserved))
-            self._set_reserved(node, node.reserved & ~mask)
+            self._change_reserved(node, node.reserved & ~mask)
 
-    def known(self, placement: Placement) -> Iterator[tuple[NodeState, int]]:
+    def known(self, placement: Iterable[Worker]) -> Iterator[tuple[NodeState, int]]:
         """The nodes of a placement that the pool has, each with the mask of the GPUs."""
         for worker in placement:
             node = self.by_name.get(worker.node)
@@ -204,21 +161,34 @@ class NodePool:
                 yield node, mask_of(worker.gpus)
 
     def is_vacant(self, placement: Placement) -> bool:
-        """Whether no attempt holds any of these GPUs."""
-        return not any(self._mask_on(worker, held=True) for worker in placement)
+        """Whether no attempt holds any of these GPUs, and all are on known nodes."""
+        return self._all(placement, lambda node, mask: not mask & node.held)
 
     def are_allocatable(self, placement: Placement) -> bool:
         """Whether all of these GPUs exist on available nodes and nothing outside the pool uses them."""
-        return not any(self._mask_on(worker, held=False) for worker in placement)
+        return self._all(placement, lambda node, mask: not mask & ~node.allocatable)
+
+    def can_stay(self, placement: Placement) -> bool:
+        """Whether who sits on these GPUs may go on there: all are usable, and none is promised to another."""
+        return self._all(placement, lambda node, mask: not mask & (~node.allocatable | node.reserved))
+
+    def _all(self, placement: Placement, suits: Callable[[NodeState, int], bool]) -> bool:
+        return all(
+            (node := self.by_name.get(worker.node)) is not None and suits(node, mask_of(worker.gpus))
+            for worker in placement
+        )
 
     def nodes_of(self, placement: Iterable[Worker]) -> int:
         """The nodes that these workers sit on."""
         return mask_of(self.by_name[worker.node].index for worker in placement if worker.node in self.by_name)
 
-    def can_stay(self, placement: Placement) -> bool:
-        """Whether who sits on these GPUs may go on there: all are usable, and none is promised to another."""
-        return self.are_allocatable(placement) and not any(
-            mask_of(worker.gpus) & self.by_name[worker.node].reserved for worker in placement
+    def workers_left(self, job: Job) -> Placement:
+        """Return the workers of a running job that still hold their GPUs."""
+        return tuple(
+            worker
+            for worker in job.placement
+            if (node := self.by_name.get(worker.node)) is not None
+            and node.jobs.get(job.id, 0) >> worker.gpus[0] & 1
         )
 
     def holders(self, placement: Placement) -> list[str]:
@@ -228,11 +198,13 @@ class NodePool:
             found.update((job_id, None) for job_id, held in sorted(node.jobs.items()) if held & mask)
         return list(found)
 
-    def _mask_on(self, worker: Worker, *, held: bool) -> int:
-        node = self.by_name.get(worker.node)
-        if node is None:
-            return mask_of(worker.gpus)
-        return mask_of(worker.gpus) & (node.held if held else ~node.allocatable)
+    def _change_held(self, node: NodeState, job_id: str, mask: int) -> None:
+        self.undo.record(self._set_held, node, job_id, node.jobs.get(job_id, 0))
+        self._set_held(node, job_id, mask)
+
+    def _change_reserved(self, node: NodeState, mask: int) -> None:
+        self.undo.record(self._set_reserved, node, node.reserved)
+        self._set_reserved(node, mask)
 
     def _set_held(self, node: NodeState, job_id: str, mask: int) -> None:
         node.held = (node.held & ~node.jobs.get(job_id, 0)) | mask

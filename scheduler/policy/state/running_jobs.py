@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 from sortedcontainers import SortedList
 
 from springtide.scheduler.model import Job
-from springtide.scheduler.policy.state.nodes import NodeState, mask_of
+from springtide.scheduler.policy.state.nodes import NodeState
 from springtide.scheduler.policy.state.service import RotationIndex
 
 EvictionKey = tuple[float, int, float, float, str]
@@ -58,8 +57,6 @@ class RunningJobs:
         self.by_priority: dict[int, dict[str, Job]] = {}
         self.rotation = RotationIndex(min_runtime)
         self.on_node: dict[int, int] = {}
-        self._firsts: tuple[tuple[int, EvictionKey], ...] | None = None
-        self._counts: Counter[int] | None = None
         self._slots: dict[tuple[int, int], int] = {}
 
     def add(self, job: Job) -> None:
@@ -85,26 +82,11 @@ class RunningJobs:
         if not equals:
             del self.by_priority[job.priority]
 
-    def firsts(self) -> tuple[tuple[int, EvictionKey], ...]:
-        """Who of each size would give way first."""
-        if self._firsts is None:
-            self._firsts = tuple((gpus, keys[0]) for gpus, keys in self.by_gpus.items())
-        return self._firsts
-
     def slots(self, gpus: int, beside: int) -> int:
         """The most workers with ``gpus`` each that fit in their place, were ``beside`` GPUs free on each node."""
-        known = self._slots.get((gpus, beside))
-        if known is None:
-            if self._counts is None:
-                self._counts = Counter(self.on_node.values())
-            known = sum((held + beside) // gpus * nodes for held, nodes in self._counts.items())
-            self._slots[gpus, beside] = known
-        return known
-
-    @property
-    def nodes(self) -> int:
-        """The nodes where they run."""
-        return mask_of(self.on_node)
+        if (gpus, beside) not in self._slots:
+            self._slots[gpus, beside] = sum((held + beside) // gpus for held in self.on_node.values())
+        return self._slots[gpus, beside]
 
     def lowest_priority(self) -> int | None:
         """The lowest priority of these jobs."""
@@ -115,7 +97,6 @@ class RunningJobs:
         return [job for each, jobs in self.by_priority.items() if each < priority for job in jobs.values()]
 
     def _count(self, job: Job, sign: int) -> None:
-        self._firsts = self._counts = None
         self._slots.clear()
         for worker in job.placement:
             node = self._node_states.get(worker.node)
