@@ -12,6 +12,7 @@ from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.executors.kubernetes.inventory import pool_nodes
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
+from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.kube import Api, ApiError
 from springtide.scheduler.kube.resources import (
     ACCESS_REVIEWS,
@@ -102,7 +103,7 @@ async def _nodes(api: Api, settings: KubernetesSettings) -> AsyncIterator[Findin
     if settings.static_nodes:
         yield ok("nodes", f"The settings name {count(len(settings.static_nodes), 'node')}.")
         return
-    selector = ",".join(f"{name}={value}" for name, value in settings.node_selector.items())
+    selector = _selector(settings.node_selector)
     try:
         found, _ = await api.list(NODES, None, labels=selector)
     except ApiError as error:
@@ -154,20 +155,14 @@ async def _agents(api: Api, settings: KubernetesSettings) -> AsyncIterator[Findi
             "Install the chart with agent.enabled.",
         )
         return
-    selector = ",".join(f"{name}={value}" for name, value in sorted(settings.agent_labels.items()))
-    pool = ",".join(f"{name}={value}" for name, value in settings.node_selector.items())
+    selector = _selector(settings.agent_labels)
     namespace = settings.agent_namespace or settings.namespace
     try:
         pods, _ = await api.list(PODS, namespace, labels=selector)
-        nodes, _ = await api.list(NODES, None, labels=pool)
+        here = await _machines(api, settings)
     except ApiError as error:
         yield problem("agents", f"The agents of nodes cannot be listed: {error}", RBAC)
         return
-    here = {
-        node.metadata.name
-        for node in (msgspec.convert(each, ClusterNode) for each in nodes)
-        if pool_nodes(node, settings)
-    }
     running = {each["spec"].get("nodeName") for each in pods if each.get("status", {}).get("phase") == "Running"}
     without = sorted(here - running)
     if without:
@@ -177,7 +172,20 @@ async def _agents(api: Api, settings: KubernetesSettings) -> AsyncIterator[Findi
             f"Look at the pods with {selector} in {namespace}; they have to tolerate the taints of these nodes.",
         )
     else:
-        yield ok("agents", f"An agent runs on each of {count(len(here), 'node')}.")
+        yield ok("agents", f"{count(len(here), 'node')} of the pool, an agent on each.")
+
+
+async def _machines(api: Api, settings: KubernetesSettings) -> set[str]:
+    """Return the names of the pool's nodes in the cluster. Raises `ApiError`."""
+    if settings.static_nodes:
+        return {machine_of(str(node["name"])) for node in settings.static_nodes}
+    found, _ = await api.list(NODES, None, labels=_selector(settings.node_selector))
+    nodes = [msgspec.convert(node, ClusterNode) for node in found]
+    return {node.metadata.name for node in nodes if pool_nodes(node, settings)}
+
+
+def _selector(labels: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
 
 
 async def _volume(api: Api, settings: KubernetesSettings) -> AsyncIterator[Finding]:

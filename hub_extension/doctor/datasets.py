@@ -19,7 +19,7 @@ def datasets(declared: Mapping[str, Dataset]) -> Iterator[Finding]:
     found = [each for dataset in declared.values() for each in _directory(dataset)]
     yield from found
     if declared and not found:
-        yield ok(CHECK, f"The {count(len(declared), 'declared dataset')} can be read on this machine.")
+        yield ok(CHECK, f"{count(len(declared), 'declared dataset')}: each directory is there.")
 
 
 def _directory(dataset: Dataset) -> Iterator[Finding]:
@@ -29,7 +29,7 @@ def _directory(dataset: Dataset) -> Iterator[Finding]:
     except OSError as error:
         yield problem(
             CHECK,
-            f"The dataset {dataset.name} cannot be read at {path}: {error.strerror}.",
+            f"The dataset {dataset.name} is not found at {path}: {error.strerror}.",
             "Mount it, or correct c.Springtide.datasets.",
         )
         return

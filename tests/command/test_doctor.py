@@ -167,8 +167,8 @@ def test_datasets_that_are_not_there_or_that_anybody_may_change_are_named(state:
         declared = {name: {"path": str(tmp_path / name)} for name in names}
         return examined(state, config=f"{SHARED}\nc.Springtide.datasets = {declared!r}\n")[1]["datasets"]
 
-    assert told("sound")["said"] == "The 1 declared dataset can be read on this machine."
-    assert told("sound", "away")["said"].startswith("The dataset away cannot be read at")
+    assert told("sound")["said"] == "1 declared dataset: each directory is there."
+    assert told("sound", "away")["said"].startswith("The dataset away is not found at")
     assert told("sound", "file")["said"].startswith("The dataset file is no directory")
     assert told("sound", "open")["remedy"] == f"chmod o-w {tmp_path / 'open'}"
     assert "datasets" not in examined(state)[1]

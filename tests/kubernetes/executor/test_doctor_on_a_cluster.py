@@ -115,8 +115,13 @@ def test_claims_of_datasets_and_agents_that_are_missing_are_named(
     until(lambda: {each["status"]["phase"] for each in cluster.items(pods)} == {"Running"}, "the agents run")
     config.write_text(config.read_text().replace("'away'", "'jobs'"))
     code, found = examined(config, cluster.kubeconfig)
-    assert (code, found["agents"]["said"]) == (0, "An agent runs on each of 2 nodes.")
+    assert (code, found["agents"]["said"]) == (0, "2 nodes of the pool, an agent on each.")
     assert found["datasets"]["said"] == "The volume claims of the 2 declared datasets are there."
+
+    static = f"c.Springtide.kubernetes.update(static_nodes=[{{'name': {train!r}, 'gpus': 8}}], node_selector={{}})"
+    config.write_text(f"{config.read_text()}{static}\n")
+    code, found = examined(config, cluster.kubeconfig)
+    assert (code, found["agents"]["said"]) == (0, "1 node of the pool, an agent on each."), found["settings"]
 
 
 def test_a_priority_class_that_evicts_is_a_problem(cluster: Cluster, namespace: str, config: Path) -> None:
