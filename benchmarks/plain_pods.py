@@ -1,25 +1,37 @@
-"""Pods that nothing of ours makes: how fast the control plane of a benchmark fills its nodes, and at what cost."""
+"""Pods that only a client creates: how fast the control plane of a benchmark fills its nodes, and at what cost."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from cluster import Cluster
 
+from springtide.scheduler.executors.base import AttemptKey, AttemptSpec
+from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecords
+from springtide.scheduler.executors.kubernetes.objects import manifests
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
+from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.kube import PODS, Api, Informer, connect
+from springtide.scheduler.model import Node, Worker
 
 AT_ONCE = 32
 
+PodBody: TypeAlias = dict[str, Any]
+
 
 class PlainPods:
-    """Creates pods with one GPU each and follows them, as a client without any scheduler would."""
+    """Creates pods with one GPU each and follows them, as a client without any scheduler would.
 
-    def __init__(self, cluster: Cluster, namespace: str) -> None:
+    ``body`` returns a new pod without name and node.
+    """
+
+    def __init__(self, cluster: Cluster, namespace: str, body: Callable[[], PodBody]) -> None:
         self._namespace = namespace
+        self._body = body
         self._api: Api = connect(cluster.kubeconfig)
         self._running: set[str] = set()
         self._changed = asyncio.Event()
@@ -44,9 +56,12 @@ class PlainPods:
         slots = asyncio.Semaphore(AT_ONCE)
 
         async def create(number: int) -> None:
-            node = nodes[number % len(nodes)] if nodes else None
+            pod = self._body()
+            pod["metadata"]["name"] = f"{name}-{number}"
+            if nodes:
+                pod["spec"]["nodeName"] = nodes[number % len(nodes)]
             async with slots:
-                await self._api.create(PODS, self._namespace, _pod(f"{name}-{number}", node))
+                await self._api.create(PODS, self._namespace, pod)
 
         await asyncio.gather(*(create(number) for number in range(count)))
         await self._until(count)
@@ -69,16 +84,27 @@ class PlainPods:
             await self._changed.wait()
 
 
-def _pod(name: str, node: str | None) -> dict[str, Any]:
+def smallest_pod() -> PodBody:
+    """Return the smallest pod with a GPU that does nothing."""
     resources = {"limits": {"nvidia.com/gpu": "1"}}
-    spec: dict[str, Any] = {
+    spec = {
         "containers": [{"name": "job", "image": "bench/train:1", "resources": resources}],
         "automountServiceAccountToken": False,
         "restartPolicy": "Never",
     }
-    if node is not None:
-        spec["nodeName"] = node
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": spec}
+
+
+def pod_of_job(settings: KubernetesSettings) -> Callable[[], PodBody]:
+    """Return a maker of the pods that a job with one GPU has here, without the finalizer that only we remove."""
+    records = LaunchRecords(settings, None)
+    records.prepare_volume()
+    key, worker = AttemptKey("vplain0000000", 1), Worker(0, "fake-0", (0,))
+    node = Node(worker.node, 1, resource=settings.gpu_resources[0])
+    spec = AttemptSpec(key, 1, "train", "borrower", "borrower", ("train",), (worker,), 1, 2.0)
+    pod = manifests.pod(records.make_record(spec, settings.images[0], None, [node]), 0, settings)
+    del pod["spec"]["affinity"], pod["metadata"]["finalizers"]
+    return lambda: copy.deepcopy(pod)
 
 
 def stages(pods: Sequence[dict[str, Any]]) -> str:

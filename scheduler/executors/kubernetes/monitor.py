@@ -280,6 +280,8 @@ class AttemptMonitor:
         key, rank = _attempt_and_rank(pod) if pod is not None else (None, 0)
         if pod is None or key is None:
             return
+        if after is None or after.acknowledged:
+            self._pods.window.acknowledge(pod.metadata.name)
         if pod.metadata.uid in self._released:
             if after is None:
                 self._released.remove(pod.metadata.uid)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 import msgspec
@@ -27,26 +27,63 @@ CONFLICT = 409
 INVALID = 422
 UNAUTHORIZED = 401
 TOO_MANY_REQUESTS = 429
-CONCURRENT_CREATIONS = 6
-"""Maximum number of jobs of one worker whose pods are created at a time.
+UNACKNOWLEDGED_PODS = 16
+"""Maximum number of pods of jobs of one worker that no kubelet has acknowledged.
 
-A cluster is filled as fast as with more, and what others wait for is not behind these pods in the queues of API
-server and kubelets: while a pool fills, a reclaimed GPU runs the owner's job after 0.9 instead of 6.6 s
-(`benchmarks/bench_cluster.py`).
+What others wait for is not behind more pods than these in the queues of API server and kubelets: while a pool
+fills, a reclaimed GPU runs the owner's job within a second (`benchmarks/bench_cluster.py`).
 """
+ACKNOWLEDGED_WITHIN = 0.5
+"""Time after which a created pod counts as acknowledged, in seconds: a slow kubelet delays no other pod."""
 CONCURRENT_GANG_CREATIONS = 24
 """Maximum number of objects of gangs that are created at a time: a gang runs when its last pod does."""
 
 
+class CreationWindow:
+    """Limits the pods that were created and that no kubelet has acknowledged yet to ``pods`` at a time.
+
+    A pod counts as acknowledged after ``within`` seconds.
+    """
+
+    def __init__(self, pods: int, within: float) -> None:
+        self._free = asyncio.Semaphore(pods)
+        self._within = within
+        self._pods: dict[str, asyncio.TimerHandle | None] = {}
+
+    @asynccontextmanager
+    async def place(self, name: str) -> AsyncIterator[None]:
+        """Wait for a place, and create the pod ``name`` in the block; a block that raises leaves the place."""
+        await self._free.acquire()
+        self._pods[name] = None
+        try:
+            yield
+        except BaseException:
+            self.acknowledge(name)
+            raise
+        if name in self._pods:
+            self._pods[name] = asyncio.get_running_loop().call_later(self._within, self.acknowledge, name)
+
+    def acknowledge(self, name: str) -> None:
+        """Free the place of the pod ``name``, if it has one."""
+        if name in self._pods:
+            timer = self._pods.pop(name)
+            if timer is not None:
+                timer.cancel()
+            self._free.release()
+
+
 class PodControl:
-    """Creates and deletes the pods and Services of attempts; requests that wait are counted in ``stalls``."""
+    """Creates and deletes the pods and Services of attempts; requests that wait are counted in ``stalls``.
+
+    ``window`` has to be told of pods that their kubelets have acknowledged.
+    """
 
     def __init__(self, api: Api, settings: KubernetesSettings, stalls: ApiStalls) -> None:
         self._api = api
         self._stalls = stalls
         self._settings = settings
         self._namespace = settings.namespace
-        self._creations = asyncio.Semaphore(CONCURRENT_CREATIONS)
+        self.window = CreationWindow(UNACKNOWLEDGED_PODS, ACKNOWLEDGED_WITHIN)
         self._gang_creations = asyncio.Semaphore(CONCURRENT_GANG_CREATIONS)
 
     # ---------- creation
@@ -105,7 +142,8 @@ class PodControl:
                 try:
                     if not wanted():
                         return await self._adopt(resource, body, record.key, kind)
-                    async with self._gang_creations if record.gang else self._creations:
+                    place = self.window.place(body["metadata"]["name"])
+                    async with self._gang_creations if record.gang else place:
                         return await self._api.create(resource, self._namespace, body, decode_as=kind)
                 except ApiError as error:
                     if not error.transient and error.status not in (CONFLICT, UNAUTHORIZED):

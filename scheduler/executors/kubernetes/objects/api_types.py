@@ -78,6 +78,7 @@ class PodStatus(ApiType, frozen=True):
     reason: str = ""
     message: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")
+    start_time: datetime | None = None
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 
@@ -112,6 +113,11 @@ class Pod(ApiType, frozen=True):
     def state(self) -> ContainerState:
         """The state of the first container; pods of jobs have no other."""
         return self.status.container_statuses[0].state if self.status.container_statuses else ContainerState()
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether its kubelet has begun with it, or will never have to."""
+        return self.status.start_time is not None or self.ended
 
     @property
     def ended(self) -> bool:

@@ -1,0 +1,73 @@
+"""Pods are created as fast as kubelets acknowledge them: what others wait for is not behind a pool of them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+from cluster import Cluster
+from kube_bench import KubeBench, eventually
+from patience import PATIENCE_S
+
+from springtide.scheduler.executors.kubernetes import pods
+from springtide.scheduler.executors.kubernetes.pods import CreationWindow
+
+LONG = 3600.0
+
+
+@pytest.fixture(autouse=True)
+def _two_pods_at_a_time(monkeypatch: pytest.MonkeyPatch, within: float) -> None:
+    monkeypatch.setattr(pods, "UNACKNOWLEDGED_PODS", 2)
+    monkeypatch.setattr(pods, "ACKNOWLEDGED_WITHIN", within)
+
+
+@pytest.mark.parametrize("within", [LONG])
+async def test_pods_wait_until_the_kubelets_have_acknowledged_those_before_them(
+    bench: KubeBench, cluster: Cluster
+) -> None:
+    with cluster.pause_kwok():
+        jobs = [bench.job(f"job{slot}", slot=slot) for slot in range(4)]
+        launches = [asyncio.create_task(bench.executor.launch(job)) for job in jobs]
+        await eventually(lambda: len(bench.pods()) == 2, "two pods exist")
+        done, _ = await asyncio.wait(launches, timeout=1.0)
+        assert len(done) == 2
+        assert len(bench.pods()) == 2
+    await asyncio.gather(*launches)
+    assert len(bench.pods()) == 4
+
+
+@pytest.mark.parametrize("within", [0.2])
+async def test_a_silent_kubelet_delays_the_pods_of_others_for_a_moment_only(
+    bench: KubeBench, cluster: Cluster
+) -> None:
+    with cluster.pause_kwok():
+        await asyncio.gather(*(bench.executor.launch(bench.job(f"job{slot}", slot=slot)) for slot in range(6)))
+        assert len(bench.pods()) == 6
+
+
+@pytest.mark.parametrize("within", [LONG])
+async def test_a_place_is_free_again_once_however_its_pod_fared(within: float) -> None:
+    window = CreationWindow(1, within)
+    async with asyncio.timeout(PATIENCE_S):
+        async with window.place("acknowledged before the answer"):
+            window.acknowledge("acknowledged before the answer")
+        with suppress(ValueError):
+            async with window.place("refused"):
+                raise ValueError
+        async with window.place("acknowledged twice"):
+            pass
+        window.acknowledge("acknowledged twice")
+        window.acknowledge("acknowledged twice")
+        async with window.place("one"):
+            other = asyncio.create_task(_occupy(window))
+            await asyncio.sleep(0)
+            assert not other.done()
+        assert not other.done()
+        window.acknowledge("one")
+        await other
+
+
+async def _occupy(window: CreationWindow) -> None:
+    async with window.place("other"):
+        pass
