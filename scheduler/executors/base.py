@@ -277,6 +277,9 @@ class Executor(ABC):
         """
         return {}
 
+    concurrent_launches = 16
+    """Maximum number of launches that are useful at a time: more would only make each of them slower."""
+
     measures_gpus = False
     """Whether `gpu_samples` returns anything."""
 

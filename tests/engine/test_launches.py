@@ -9,7 +9,7 @@ from patience import PATIENCE_S
 
 from springtide.scheduler.backoff import no_jitter
 from springtide.scheduler.engine.loop.actuator import Actuator
-from springtide.scheduler.engine.loop.launch_gate import PLACES, LaunchGate
+from springtide.scheduler.engine.loop.launch_gate import LaunchGate
 from springtide.scheduler.engine.settings import Stats
 from springtide.scheduler.engine.state.lifecycle import Action, Effect
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, ExecutorError
@@ -43,6 +43,8 @@ async def test_a_launch_that_is_withdrawn_takes_no_place() -> None:
 class SlowExecutor:
     """Launches nothing until it is told to."""
 
+    concurrent_launches = 3
+
     def __init__(self) -> None:
         self.launched: list[AttemptKey] = []
         self.go_on = asyncio.Event()
@@ -75,7 +77,8 @@ async def test_an_attempt_that_is_paused_before_its_turn_is_never_launched() -> 
         clock=lambda: 5.0,
         jitter=no_jitter,
     )
-    jobs = [f"job-{number}" for number in range(PLACES + 2)]
+    places = executor.concurrent_launches
+    jobs = [f"job-{number}" for number in range(places + 2)]
     for job in (*jobs, "guaranteed"):
         actuator.enqueue(Effect(Action.LAUNCH, job, 1))
     actuator.enqueue(Effect(Action.PAUSE, jobs[-1], 1))
@@ -84,8 +87,8 @@ async def test_an_attempt_that_is_paused_before_its_turn_is_never_launched() -> 
             await asyncio.sleep(0)
     (ended,) = observed
     assert (ended.key.job, ended.phase) == (jobs[-1], AttemptPhase.GONE)
-    assert len(executor.launched) == PLACES
+    assert len(executor.launched) == places
     executor.go_on.set()
     async with asyncio.timeout(PATIENCE_S):
         await actuator.finished()
-    assert [key.job for key in executor.launched] == [*jobs[:PLACES], "guaranteed", jobs[PLACES]]
+    assert [key.job for key in executor.launched] == [*jobs[:places], "guaranteed", jobs[places]]

@@ -77,7 +77,7 @@ class Actuator:
         self._make_spec = make_spec
         self._report = report
         self._borrows = borrows
-        self._gate = LaunchGate()
+        self._gate = LaunchGate(executor.concurrent_launches)
         self._stats = stats
         self._clock = clock
         self._jitter = jitter

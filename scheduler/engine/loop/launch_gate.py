@@ -6,9 +6,6 @@ import asyncio
 import heapq
 from dataclasses import dataclass, field
 
-PLACES = 16
-"""Maximum number of launches at a time: more would only make each of them slower."""
-
 
 @dataclass(order=True, slots=True)
 class Ticket:
@@ -22,7 +19,7 @@ class Ticket:
 class LaunchGate:
     """Admits at most ``places`` launches at a time, in the order of their tickets."""
 
-    def __init__(self, places: int = PLACES) -> None:
+    def __init__(self, places: int) -> None:
         self._free = places
         self._number = 0
         self._waiting: list[Ticket] = []

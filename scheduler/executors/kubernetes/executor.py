@@ -42,7 +42,7 @@ from springtide.scheduler.executors.kubernetes.monitor import AttemptMonitor
 from springtide.scheduler.executors.kubernetes.node_groups.placeholders import Placeholders
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
-from springtide.scheduler.executors.kubernetes.pods import PodControl
+from springtide.scheduler.executors.kubernetes.pods import CREATED_TOGETHER, PodControl
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.kube import Api, ApiError
@@ -65,6 +65,7 @@ class KubernetesExecutor(Executor):
     """
 
     name = "kubernetes"
+    concurrent_launches = CREATED_TOGETHER
 
     def __init__(self, settings: KubernetesSettings, api: Api, *, now: Callable[[], float] = time.time) -> None:
         self._settings = settings

@@ -27,49 +27,55 @@ CONFLICT = 409
 INVALID = 422
 UNAUTHORIZED = 401
 TOO_MANY_REQUESTS = 429
-UNACKNOWLEDGED_PODS = 16
-"""Maximum number of pods of jobs of one worker that no kubelet has acknowledged.
+CREATED_TOGETHER = 24
+"""Number of pods of jobs of one worker that are created together, before kubelets have acknowledged all of them.
 
 What others wait for is not behind more pods than these in the queues of API server and kubelets: while a pool
-fills, a reclaimed GPU runs the owner's job within a second (`benchmarks/bench_cluster.py`).
+fills, a reclaimed GPU runs the owner's job within a second. And the same number of pods, each created when another
+is acknowledged, costs API server and kubelets a sixth more (`benchmarks/bench_cluster.py`).
 """
-ACKNOWLEDGED_WITHIN = 0.5
+ACKNOWLEDGED_WITHIN = 0.2
 """Time after which a created pod counts as acknowledged, in seconds: a slow kubelet delays no other pod."""
 CONCURRENT_GANG_CREATIONS = 24
 """Maximum number of objects of gangs that are created at a time: a gang runs when its last pod does."""
 
 
 class CreationWindow:
-    """Limits the pods that were created and that no kubelet has acknowledged yet to ``pods`` at a time.
+    """Has pods created in batches of ``size``: after a full one, the next begins when all of it is acknowledged.
 
-    A pod counts as acknowledged after ``within`` seconds.
+    A pod counts as acknowledged ``within`` seconds after its creation.
     """
 
-    def __init__(self, pods: int, within: float) -> None:
-        self._free = asyncio.Semaphore(pods)
+    def __init__(self, size: int, within: float) -> None:
+        self._size = size
         self._within = within
-        self._pods: dict[str, asyncio.TimerHandle | None] = {}
+        self._batch: dict[str, asyncio.TimerHandle | None] = {}
+        self._open = asyncio.Event()
+        self._open.set()
 
     @asynccontextmanager
     async def place(self, name: str) -> AsyncIterator[None]:
         """Wait for a place, and create the pod ``name`` in the block; a block that raises leaves the place."""
-        await self._free.acquire()
-        self._pods[name] = None
+        while not self._open.is_set():
+            await self._open.wait()
+        self._batch[name] = None
+        if len(self._batch) >= self._size:
+            self._open.clear()
         try:
             yield
         except BaseException:
             self.acknowledge(name)
             raise
-        if name in self._pods:
-            self._pods[name] = asyncio.get_running_loop().call_later(self._within, self.acknowledge, name)
+        if name in self._batch:
+            self._batch[name] = asyncio.get_running_loop().call_later(self._within, self.acknowledge, name)
 
     def acknowledge(self, name: str) -> None:
-        """Free the place of the pod ``name``, if it has one."""
-        if name in self._pods:
-            timer = self._pods.pop(name)
-            if timer is not None:
-                timer.cancel()
-            self._free.release()
+        """Take the pod ``name`` out of the batch, if it is in it."""
+        timer = self._batch.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+        if not self._batch:
+            self._open.set()
 
 
 class PodControl:
@@ -83,7 +89,7 @@ class PodControl:
         self._stalls = stalls
         self._settings = settings
         self._namespace = settings.namespace
-        self.window = CreationWindow(UNACKNOWLEDGED_PODS, ACKNOWLEDGED_WITHIN)
+        self.window = CreationWindow(CREATED_TOGETHER, ACKNOWLEDGED_WITHIN)
         self._gang_creations = asyncio.Semaphore(CONCURRENT_GANG_CREATIONS)
 
     # ---------- creation

@@ -18,7 +18,7 @@ LONG = 3600.0
 
 @pytest.fixture(autouse=True)
 def _two_pods_at_a_time(monkeypatch: pytest.MonkeyPatch, within: float) -> None:
-    monkeypatch.setattr(pods, "UNACKNOWLEDGED_PODS", 2)
+    monkeypatch.setattr(pods, "CREATED_TOGETHER", 2)
     monkeypatch.setattr(pods, "ACKNOWLEDGED_WITHIN", within)
 
 
@@ -47,24 +47,24 @@ async def test_a_silent_kubelet_delays_the_pods_of_others_for_a_moment_only(
 
 
 @pytest.mark.parametrize("within", [LONG])
-async def test_a_place_is_free_again_once_however_its_pod_fared(within: float) -> None:
-    window = CreationWindow(1, within)
+async def test_a_full_batch_ends_once_each_of_its_pods_is_acknowledged_or_refused(within: float) -> None:
+    window = CreationWindow(3, within)
     async with asyncio.timeout(PATIENCE_S):
-        async with window.place("acknowledged before the answer"):
-            window.acknowledge("acknowledged before the answer")
-        with suppress(ValueError):
-            async with window.place("refused"):
-                raise ValueError
-        async with window.place("acknowledged twice"):
-            pass
-        window.acknowledge("acknowledged twice")
-        window.acknowledge("acknowledged twice")
-        async with window.place("one"):
-            other = asyncio.create_task(_occupy(window))
+        for _ in range(2):
+            async with window.place("acknowledged before the answer"):
+                window.acknowledge("acknowledged before the answer")
+            with suppress(ValueError):
+                async with window.place("refused"):
+                    raise ValueError
+        for name in ("first", "second", "third"):
+            async with window.place(name):
+                pass
+        other = asyncio.create_task(_occupy(window))
+        for name in ("first", "first", "unknown", "second"):
+            window.acknowledge(name)
             await asyncio.sleep(0)
             assert not other.done()
-        assert not other.done()
-        window.acknowledge("one")
+        window.acknowledge("third")
         await other
 
 
