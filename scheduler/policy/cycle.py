@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from math import inf
 
-from springtide.scheduler.model import Decision, Drop, Plan
+from springtide.scheduler.model import Drop, Plan
 from springtide.scheduler.policy.memo.memo import Memo
 from springtide.scheduler.policy.phases.backfill import backfill
 from springtide.scheduler.policy.phases.elastic import repair_gangs
@@ -43,12 +43,10 @@ def plan(memos: Iterable[Memo], now: float) -> Plan:
         for builder in builders:
             trials.enter_context(builder.state.undo.trial())
         _run_phases(builders)
-    decisions: list[Decision] = []
     for builder in builders:
-        decided = builder.decisions()
         builder.retry(builder.state.next_back_off_end())
         builder.retry(builder.state.next_level())
-        decisions += decided
+    decisions = [decision for builder in builders for decision in builder.decisions()]
     retry_at = min(builder.retry_at for builder in builders)
     decisions.sort(key=lambda decision: not isinstance(decision, Drop))
     return Plan(tuple(decisions), retry_at if retry_at < inf else None)
@@ -62,20 +60,19 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
     sharing = [builder for builder in builders if builder.state.shares_jobs]
     if sharing:
         _serve_guaranteed(sharing)
-    turns = _turns(builders) if sharing else [(builder, ALL) for builder in builders]
     free: list[FreeGpus] = []
-    for builder in _selecting(turns):
+    for builder in _in_turn(builders):
         free.append(FreeGpus(builder))
         free[-1].serve()
     for builder in builders:
         backfill(builder)
         _free_pausing(builder.state)
         enforce_limits(builder)
-    for builder in _selecting(turns):
+    for builder in _in_turn(builders):
         _make_room(builder)
     for each in free:
         each.serve_postponed()
-    for builder in _selecting(turns):
+    for builder in _in_turn(builders):
         reserve_ahead(builder)
 
 
@@ -92,46 +89,34 @@ def _make_room(builder: PlanBuilder) -> None:
 
 def _serve_guaranteed(builders: Sequence[PlanBuilder]) -> None:
     """Serve requests within quota, so that no job borrows one type while another owes it GPUs."""
-    turns = _turns(builders, guaranteed=True)
-    for builder in _selecting(turns):
+    for builder in _in_turn(builders, guaranteed=True):
         FreeGpus(builder).serve()
     for builder in builders:
         _free_pausing(builder.state)
-    for builder in _selecting(turns):
+    for builder in _in_turn(builders, guaranteed=True):
         MoveJobs(builder).serve()
         ReclaimGpus(builder).serve()
     for builder in builders:
-        _hold_pausing(builder.state)
+        for job in builder.state.pausing.values():
+            builder.state.pool.occupy(job.id, job.placement)
 
 
-Turn = tuple[PlanBuilder, Selection]
-"""A builder, and the waiting jobs that it considers."""
+def _in_turn(builders: Sequence[PlanBuilder], *, guaranteed: bool = False) -> Iterator[PlanBuilder]:
+    """Yield the builders, each with the waiting jobs selected that it considers.
 
-
-def _turns(builders: Sequence[PlanBuilder], *, guaranteed: bool = False) -> list[Turn]:
-    """Return each builder for each rank of its type among those that waiting jobs accept, first ranks first."""
-    ranks = {builder: {0, *builder.state.ranks} for builder in builders}
-    return [
-        (builder, Selection(rank, guaranteed))
-        for rank in range(1 + max(map(max, ranks.values())))
-        for builder in builders
-        if rank in ranks[builder]
-    ]
-
-
-def _selecting(turns: Iterable[Turn]) -> Iterator[PlanBuilder]:
-    for builder, selection in turns:
-        builder.selection = selection
-        yield builder
+    Where jobs accept several types, a builder has a turn for each rank of its type among those that waiting jobs
+    accept, first ranks first.
+    """
+    sharing = any(builder.state.shares_jobs for builder in builders)
+    ranks = {builder: {0, *builder.state.ranks} if sharing else {0} for builder in builders}
+    for rank in range(1 + max(map(max, ranks.values()))):
+        for builder in builders:
+            if rank in ranks[builder]:
+                builder.selection = Selection(rank, guaranteed) if sharing else ALL
+                yield builder
 
 
 def _free_pausing(state: ClusterState) -> None:
     """Count the GPUs of attempts that are stopping as free: from here on, placements are reserved, not started."""
     for job in state.pausing.values():
         state.pool.vacate(job.id, job.placement)
-
-
-def _hold_pausing(state: ClusterState) -> None:
-    """Undo `_free_pausing`."""
-    for job in state.pausing.values():
-        state.pool.occupy(job.id, job.placement)

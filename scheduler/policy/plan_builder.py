@@ -42,32 +42,20 @@ class Proposal:
     """GPUs for a job, and what has to happen before it gets them.
 
     ``grows`` tells that ``placement`` are more workers of a job that runs or is being started. The GPUs are free
-    now, or become free ``later``: then they are reserved. ``set_aside`` are evicted GPUs that nobody else may get
-    in this plan, ``dropped`` jobs that lose their reservations.
+    now, or become free ``later``: then they are reserved. ``why`` is the reason, None for room made by other jobs.
+    ``set_aside`` are evicted GPUs that nobody else may get in this plan, ``dropped`` jobs that lose their
+    reservations.
     """
 
     job: Job
     placement: Placement
-    why: Reason
+    why: Reason | None = None
     grows: bool = False
     later: bool = False
     evictions: tuple[Eviction, ...] = ()
     relocations: tuple[Relocation, ...] = ()
     set_aside: Placement = ()
     dropped: tuple[Job, ...] = ()
-
-
-def room_made(
-    job: Job,
-    placement: Placement,
-    evictions: tuple[Eviction, ...] = (),
-    relocations: tuple[Relocation, ...] = (),
-    dropped: tuple[Job, ...] = (),
-) -> Proposal:
-    """Return the proposal to reserve GPUs for which other jobs stop, move or lose their reservations."""
-    holders = [*(each.job for each in evictions), *(each.job for each in relocations)]
-    why = reasons.set_aside("room-made", job, holders)
-    return Proposal(job, placement, why, later=True, evictions=evictions, relocations=relocations, dropped=dropped)
 
 
 class Answer(NamedTuple):
@@ -117,8 +105,7 @@ class PlanBuilder:
         self.awaited: set[str] = set()
         self.retry_at = inf
         self._drops: list[Drop] = []
-        self._starts: dict[str, Start] = {}
-        self._growth: dict[str, Move] = {}
+        self._placed: dict[str, Start | Move] = {}
         self._shrunk: dict[str, Move] = {}
         self._others: list[Decision] = []
         self._left: dict[str, Placement] = {}
@@ -139,7 +126,7 @@ class PlanBuilder:
 
     def is_starting(self, job: Job) -> bool:
         """Tell whether the job is started by this plan."""
-        return job.id in self._starts
+        return isinstance(self._placed.get(job.id), Start)
 
     def is_shrunk(self, job: Job) -> bool:
         """Tell whether the plan takes some of the job's workers."""
@@ -151,9 +138,7 @@ class PlanBuilder:
 
     def workers_planned(self, job: Job) -> Placement:
         """Return the workers that a job has after this plan, growth included."""
-        if job.id in self._starts:
-            return self._starts[job.id].placement
-        return self._growth[job.id].placement if job.id in self._growth else job.placement
+        return self._placed[job.id].placement if job.id in self._placed else job.placement
 
     def may_stop(self, job: Job) -> bool:
         """Tell whether the attempt can be paused or moved, its minimum run time aside."""
@@ -254,27 +239,29 @@ class PlanBuilder:
         """Return all decisions: what is given up, what starts, what makes room."""
         return (
             *self._drops,
-            *self._starts.values(),
-            *self._growth.values(),
+            *sorted(self._placed.values(), key=lambda each: isinstance(each, Move)),
             *self._shrunk.values(),
             *self._others,
         )
 
     def _decide_placement(self, proposal: Proposal) -> None:
-        job, placement = proposal.job, proposal.placement
+        job, placement, why = proposal.job, proposal.placement, proposal.why
+        if why is None:
+            evicted = [each.job for each in proposal.evictions]
+            why = reasons.set_aside("room-made", job, [*evicted, *(each.job for each in proposal.relocations)])
         self.decided[job.id] = job.project
+        before = self._placed.get(job.id)
         if proposal.grows:
             workers = ranked(self.workers_planned(self.state.jobs[job.id]) + placement)
-            if job.id in self._starts:
-                start = self._starts[job.id]
-                why = reasons.with_workers(start.reason, job, len(workers))
-                self._starts[job.id] = replace(start, placement=workers, reason=why)
+            if isinstance(before, Start):
+                why = reasons.with_workers(before.reason, job, len(workers))
+                self._placed[job.id] = replace(before, placement=workers, reason=why)
             else:
-                self._growth[job.id] = Move(job.id, workers, None, proposal.why)
+                self._placed[job.id] = Move(job.id, workers, None, why)
         elif proposal.later:
-            self._others.append(Reserve(job.id, placement, proposal.why))
+            self._others.append(Reserve(job.id, placement, why))
         else:
-            self._starts[job.id] = Start(job.id, placement, proposal.why)
+            self._placed[job.id] = Start(job.id, placement, why)
 
 
 def ranked(workers: Placement) -> Placement:

@@ -1,10 +1,10 @@
-"""The policy: the state of the pool in indexes, and the plan that follows from it."""
+"""The policy: the state of the pool in indexes, one for each GPU type, and the plan that follows from it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from springtide.scheduler.gpu_types import summed
+from springtide.scheduler.gpu_types import accepted_types, pool_types, project_of_type, summed
 from springtide.scheduler.model import (
     Change,
     Job,
@@ -25,13 +25,13 @@ from springtide.scheduler.model import (
 from springtide.scheduler.policy import cycle, diagnosis
 from springtide.scheduler.policy.memo.memo import Memo
 from springtide.scheduler.policy.state.cluster_state import ClusterState
-from springtide.scheduler.policy.state.pool_state import PoolState
 
 
 class Planner:
     """Plans for one pool. Deterministic: equal facts and equal times give equal plans.
 
-    ``make_memo`` makes the memory between plans; `NoMemo` gives the same plans, slower.
+    ``make_memo`` makes the memory between plans; `NoMemo` gives the same plans, slower. ``types`` are the GPU
+    types of the pool, in its order.
     """
 
     def __init__(self, snapshot: Snapshot, make_memo: Callable[[ClusterState], Memo] = Memo) -> None:
@@ -41,30 +41,62 @@ class Planner:
     def _index(
         self, nodes: Iterable[Node], projects: Iterable[Project], jobs: Iterable[Job], settings: Settings
     ) -> None:
-        self._pool = PoolState(nodes, projects, jobs, settings)
-        self._memos = {state: self._make_memo(state) for state in self._pool.states}
-        for state, memo in self._memos.items():
-            state.observer = memo
+        self._nodes, self._projects, self._settings = tuple(nodes), tuple(projects), settings
+        self.types = pool_types(self._nodes, settings.gpu_types)
+        self._type_of = {node.name: node.gpu_type for node in self._nodes}
+        self._states = {gpu_type: self._state(gpu_type) for gpu_type in (*self.types, None)}
+        self._jobs: dict[str, Job] = {}
+        self._places: dict[str, tuple[str | None, ...]] = {}
+        for job in jobs:
+            self._upsert(job)
+        self._memos = {gpu_type: self._make_memo(state) for gpu_type, state in self._states.items()}
 
-    @property
-    def types(self) -> tuple[str, ...]:
-        """The GPU types of the pool, in its order."""
-        return self._pool.types
+    def _state(self, gpu_type: str | None) -> ClusterState:
+        """Return the state of a type, without jobs; None for that of jobs that accept no type of the pool."""
+        if gpu_type is None:
+            return ClusterState((), self._projects, self._settings)
+        nodes = (node for node in self._nodes if node.gpu_type == gpu_type)
+        projects = (project_of_type(project, gpu_type, self.types) for project in self._projects)
+        return ClusterState(nodes, projects, self._settings, gpu_type=gpu_type, types=self.types)
 
     def apply(self, change: Change) -> None:
         """Take note of a change. A changed job costs the same however many jobs wait."""
-        pool = self._pool
+        jobs = self._jobs.values()
         match change:
             case JobChanged(job):
-                pool.upsert_job(job)
+                self._upsert(job)
             case JobRemoved(job_id):
-                pool.remove_job(job_id)
+                self._remove(job_id)
             case ProjectsChanged(projects):
-                self._index(pool.nodes, projects, pool.jobs.values(), pool.settings)
+                self._index(self._nodes, projects, jobs, self._settings)
             case NodesChanged(nodes):
-                self._index(nodes, pool.projects, pool.jobs.values(), pool.settings)
+                self._index(nodes, self._projects, jobs, self._settings)
             case SettingsChanged(settings):
-                self._index(pool.nodes, pool.projects, pool.jobs.values(), settings)
+                self._index(self._nodes, self._projects, jobs, settings)
+
+    def _upsert(self, job: Job) -> None:
+        places = self._types_for(job)
+        if self._places.get(job.id, places) != places:
+            self._remove(job.id)
+        self._jobs[job.id] = job
+        self._places[job.id] = places
+        for gpu_type in places:
+            self._states[gpu_type].upsert_job(job)
+
+    def _remove(self, job_id: str) -> None:
+        self._jobs.pop(job_id, None)
+        for gpu_type in self._places.pop(job_id, ()):
+            self._states[gpu_type].remove_job(job_id)
+
+    def _types_for(self, job: Job) -> tuple[str | None, ...]:
+        """Return the type of the GPUs that the job holds or awaits; if it waits, all types that it accepts."""
+        if len(self.types) == 1 and not job.gpu_types:
+            return self.types
+        for worker in (*job.placement, *job.reserved):
+            if worker.node in self._type_of:
+                return (self._type_of[worker.node],)
+        accepted = accepted_types(job.gpu_types, self.types) or (self.types[0] if job.placement else None,)
+        return accepted if job.phase is Phase.WAITING and not job.reserved else accepted[:1]
 
     def plan(self, now: float) -> Plan:
         """Return what to do at ``now``, in seconds. It changes no job."""
@@ -72,27 +104,25 @@ class Planner:
 
     def reason(self, job_id: str, now: float) -> Reason:
         """Return why a job waits. Raises `KeyError` for an unknown job."""
-        job = self._pool.jobs[job_id]
-        state = self._pool.home(job)
-        state.pass_time(now)
-        return diagnosis.reason(self._memos[state], job, now)
+        job = self._jobs[job_id]
+        memo = self._memos[self._places[job_id][0]]
+        memo.state.pass_time(now)
+        return diagnosis.reason(memo, job, now)
 
     def position(self, job_id: str) -> int | None:
         """Return the job's position in the queue of its project, counted from 1; None if it does not wait."""
-        job = self._pool.jobs.get(job_id)
+        job = self._jobs.get(job_id)
         if job is None or job.phase is not Phase.WAITING:
             return None
-        return self._pool.home(job).queue_position(job)
+        return self._states[self._places[job_id][0]].queue_position(job)
 
     def standing(self) -> Mapping[str, Standing]:
         """Return what every project holds, requests and is entitled to, in GPUs."""
-        by_type = {name: _standing(state) for name, state in self._pool.by_type.items()}
+        by_type: dict[str, Mapping[str, Standing]] = {}
+        for gpu_type in self.types:
+            self._states[gpu_type].update_shares()
+            by_type[gpu_type] = self._states[gpu_type].tree.standing()
         if len(by_type) == 1:
             return by_type[self.types[0]]
-        names = (project.name for project in self._pool.projects)
+        names = (project.name for project in self._projects)
         return {name: summed({each: by_type[each][name] for each in self.types}) for name in names}
-
-
-def _standing(state: ClusterState) -> Mapping[str, Standing]:
-    state.update_shares()
-    return state.tree.standing()

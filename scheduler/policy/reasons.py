@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from springtide.scheduler.model import Job, Placement, Reason
 from springtide.scheduler.policy.state.cluster_state import ClusterState
-from springtide.scheduler.policy.state.fair_share import UNLIMITED
-from springtide.scheduler.policy.state.projects import ProjectNode
+from springtide.scheduler.policy.state.projects import UNLIMITED, ProjectNode
 
 Param = str | int | float | tuple[str, ...] | None
 

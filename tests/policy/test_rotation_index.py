@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from springtide.scheduler.model import Job, Phase, Worker
-from springtide.scheduler.policy.state.service import AGEING_PER_LEVEL, RotationIndex, service_until
+from springtide.scheduler.policy.state.running_jobs import RunningJobs
+from springtide.scheduler.policy.state.service import AGEING_PER_LEVEL, service_until
 
 MIN_RUNTIME = 300.0
 NOW = 10_000.0
@@ -46,14 +49,15 @@ def ripe_time(job: Job, step: int) -> float:
 def test_the_ripe_jobs_are_those_whose_service_and_run_time_say_so(
     history: list[tuple[Job, bool, int]],
 ) -> None:
-    index, running = RotationIndex(MIN_RUNTIME), dict[str, Job]()
+    index, running = RunningJobs({}, MIN_RUNTIME), dict[str, Job]()
     for job, comes, step in history:
-        index.remove(job.id)
-        running.pop(job.id, None)
+        if job.id in running:
+            index.remove(running.pop(job.id))
         if comes:
             index.add(job)
             running[job.id] = job
         times = {each.id: ripe_time(each, step) for each in running.values() if each.rotate}
-        assert index.first(step) == min(times.values(), default=None)
-        assert {each.id for each in index.ripe(step, NOW)} == {each for each, at in times.items() if at <= NOW}
-        assert index.after(step, NOW) == min((at for at in times.values() if at > NOW), default=None)
+        ripe = index.ripe_times(step)
+        assert ripe.first() == min(times.values(), default=inf)
+        assert set(ripe.up_to(NOW)) == {each for each, at in times.items() if at <= NOW}
+        assert ripe.first(above=NOW) == min((at for at in times.values() if at > NOW), default=inf)

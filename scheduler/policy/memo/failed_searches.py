@@ -7,7 +7,7 @@ projects that may give more GPUs than then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import islice
+from itertools import islice, takewhile
 from math import inf
 from typing import NamedTuple
 
@@ -26,9 +26,6 @@ MAX_OTHER_PROJECTS = 8
 
 MAX_CHANGED_PROJECTS = 8
 """Maximum number of projects that may give more than at the failure; with more, most nodes would be looked at."""
-
-MAX_CHANGES = 512
-"""Number of node changes after which a failure is dropped, as most nodes would have to be looked at again."""
 
 Kind = tuple[PlacementConstraints, bool]
 """Placement constraints of a job, and whether it is preemptible."""
@@ -51,16 +48,16 @@ class FailedSearches:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self._changes: list[int] = []
-        self._dropped = 0
+        self._count = 0
+        self._changed_at: dict[int, int] = {}
         self._searches: dict[Kind, dict[str, Failure]] = {}
 
     def record_changes(self, nodes: int) -> None:
-        """Record that GPUs of these nodes were taken or freed."""
-        self._changes.extend(bits(nodes))
-        if len(self._changes) > 2 * MAX_CHANGES:
-            self._dropped += len(self._changes) - MAX_CHANGES
-            del self._changes[:-MAX_CHANGES]
+        """Record that GPUs of these nodes were taken or freed; the nodes changed last are kept last."""
+        self._count += 1
+        for index in bits(nodes):
+            self._changed_at.pop(index, None)
+            self._changed_at[index] = self._count
 
     def nodes_to_search(
         self, kind: Kind, project: str, slack: Mapping[str, int], changed: int, now: float
@@ -74,7 +71,7 @@ class FailedSearches:
         own = [known[project]] if project in known else []
         closest: tuple[Failure, list[str]] | None = None
         for failure in (*own, *islice(reversed(known.values()), MAX_OTHER_PROJECTS)):
-            if now >= failure.until or failure.at < self._dropped:
+            if now >= failure.until:
                 continue
             more = [name for name, given in slack.items() if given > failure.slack.get(name, 0)]
             if len(more) <= MAX_CHANGED_PROJECTS and (closest is None or len(more) < len(closest[1])):
@@ -84,7 +81,8 @@ class FailedSearches:
         if closest is None:
             return EVERYWHERE, inf
         failure, giving_more = closest
-        nodes = changed | mask_of(self._changes[failure.at - self._dropped :])
+        since = takewhile(lambda change: change[1] > failure.at, reversed(self._changed_at.items()))
+        nodes = changed | mask_of(index for index, _ in since)
         for name in giving_more:
             nodes |= mask_of(self._state.running[name].on_node)
         return nodes, failure.until
@@ -93,6 +91,6 @@ class FailedSearches:
         """Record a search for victims on all nodes that failed, and will fail until then."""
         known = self._searches.setdefault(kind, {})
         known.pop(project, None)
-        known[project] = Failure(slack, self._dropped + len(self._changes), until)
+        known[project] = Failure(slack, self._count, until)
         if len(known) > MAX_ENTRIES:
             del known[next(iter(known))]

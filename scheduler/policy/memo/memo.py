@@ -7,17 +7,17 @@ from collections.abc import Hashable, Iterable
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy.memo.failed_searches import FailedSearches
 from springtide.scheduler.policy.ordering.fair_order import FairOrder, NextRequest
-from springtide.scheduler.policy.state.cluster_state import ClusterState, StateObserver
+from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.nodes import bits
 from springtide.scheduler.policy.state.projects import ProjectNode
-from springtide.scheduler.policy.state.timers import Timers
+from springtide.scheduler.policy.state.sorted_index import SortedIndex
 
 MAX_ORDERS = 16
 """Maximum number of fair orders kept: about one for each number of GPUs that can be free on a node."""
 
 
-class Memo(StateObserver):
-    """Results that stay valid until changes of the state, which it observes, or times make them expire.
+class Memo:
+    """Results that stay valid until changes of the state, or times, make them expire.
 
     Times are seconds, sets of nodes are bit masks. An idle project is one within which no running job has to make
     room for a waiting one. Events that may change that are: a change of the project; the end of its idle time;
@@ -29,52 +29,43 @@ class Memo(StateObserver):
         self._forget()
 
     def _forget(self) -> None:
-        leaves = self.state.tree.leaves
+        self.state.changed_jobs.clear()
+        self.state.changed_projects.clear()
         self.failures = FailedSearches(self.state)
         self._orders: dict[Hashable, FairOrder] = {}
-        self._place = {name: at for at, name in enumerate(leaves)}
-        self._entitled: set[str] = set()
-        self._unsure: set[str] = set(leaves)
-        self._active: set[str] = set(leaves)
-        self._idle_until = Timers()
+        self._place = {leaf: at for at, leaf in enumerate(self.state.tree.leaves.values())}
+        self._entitled = set(filter(self._is_entitled, self._place))
+        self._active: set[str] = set(self.state.tree.leaves)
+        self._idle_until = SortedIndex()
         self._dependent: set[str] = set()
         self._changed_nodes = 0
 
-    # ---------- observing the state
+    def begin_plan(self, now: float) -> None:
+        """Expire what depends on changes of the state since the last plan, and idle times that are over."""
+        for job in self.state.changed_jobs:
+            self._expire(job)
+        changed = self.state.changed_projects
+        for order in self._orders.values():
+            order.stale |= changed
+        self._entitled = (self._entitled - changed) | set(filter(self._is_entitled, changed))
+        self.state.changed_jobs.clear()
+        self.state.changed_projects.clear()
+        self._activate(*self._idle_until.take_up_to(now))
 
-    def job_changed(self, job: Job) -> None:
+    def _expire(self, job: Job) -> None:
         """Expire what depends on the job, its project and its nodes."""
-        pool = self.state.pool
-        nodes = pool.nodes_of((*job.placement, *job.reserved))
+        nodes = self.state.pool.nodes_of((*job.placement, *job.reserved))
         self.failures.record_changes(nodes)
         self._changed_nodes |= nodes
         self._activate(job.project)
         if nodes and not job.preemptible:
             self._activate(*self._dependent)
-        self._activate_projects_of(pool.holders(job.reserved))
-
-    def queue_changed(self, leaf: ProjectNode) -> None:
-        """Expire what depends on the waiting jobs of the project."""
-        self._activate(leaf.name)
-        self.usage_changed(leaf)
-
-    def usage_changed(self, project: ProjectNode) -> None:
-        """Expire what depends on what the project holds or is entitled to."""
-        if project.name in self._place:
-            self._unsure.add(project.name)
-        for order in self._orders.values():
-            order.stale.add(project)
+        self._activate_projects_of(self.state.pool.holders(job.reserved))
 
     def reservation_released(self, job: Job) -> None:
         """Activate the projects that run on the nodes of the reservation: they have more to give."""
         for node, _ in self.state.pool.known(job.reserved):
             self._activate_projects_of(node.jobs)
-
-    def begin_plan(self, now: float) -> None:
-        """Activate projects whose idle time is over."""
-        self._activate(*self._idle_until.due(now))
-
-    # ---------- answering
 
     def order_of_waiting(
         self, fitting: Hashable, next_request: NextRequest, changed: Iterable[ProjectNode]
@@ -83,13 +74,10 @@ class Memo(StateObserver):
 
         ``next_request`` gives equal answers for an equal ``fitting``, except for the ``changed`` projects.
         """
-        order = self._orders.pop(fitting, None)
-        temporary = {*self.state.tree.changed.values(), *changed}
-        if order is None:
-            order = FairOrder(self.state.tree.leaves.values(), next_request)
-        else:
-            order.stale |= temporary
-            order.renew(next_request)
+        order = self._orders.pop(fitting, None) or FairOrder(self.state.tree.leaves.values(), next_request)
+        temporary = {*self.state.tree.changed, *changed}
+        order.stale |= temporary
+        order.renew(next_request)
         order.stale |= temporary
         self._orders[fitting] = order
         if len(self._orders) > MAX_ORDERS:
@@ -97,21 +85,14 @@ class Memo(StateObserver):
         return order
 
     def entitled_projects(self) -> list[ProjectNode]:
-        """Return the projects that are entitled to their smallest waiting job, in the order of the tree.
-
-        Only those that have changed are looked at.
-        """
-        leaves = self.state.tree.leaves
-        touched = self.state.tree.changed.keys()
-        sure = self._unsure - touched
-        self._unsure -= sure
-        self._entitled = (self._entitled - sure) | set(filter(self._is_entitled, sure))
+        """Return the projects that are entitled to their smallest waiting job, in the order of the tree."""
+        touched = self.state.tree.changed
         entitled = (self._entitled - touched) | set(filter(self._is_entitled, touched))
-        return [leaves[name] for name in sorted(entitled, key=self._place.__getitem__)]
+        return sorted(entitled, key=self._place.__getitem__)
 
-    def _is_entitled(self, name: str) -> bool:
-        leaf = self.state.tree.leaves[name]
-        return 0 < self.state.queues[name].smallest <= leaf.entitled - leaf.claimed
+    def _is_entitled(self, project: ProjectNode) -> bool:
+        smallest = 0 if project.children else self.state.queues[project.name].smallest
+        return 0 < smallest <= project.entitled - project.claimed
 
     def projects_to_search(self, changed_nodes: int) -> list[str]:
         """Return the projects that are not idle; the plan changed these nodes."""
@@ -135,11 +116,11 @@ class Memo(StateObserver):
 
     def next_activation(self) -> float:
         """Return when the idle time of a project ends first, or infinity."""
-        return self._idle_until.next_time()
+        return self._idle_until.first()
 
     def _activate(self, *projects: str) -> None:
         for project in projects:
-            if project in self._place:
+            if project in self.state.tree.leaves:
                 self._active.add(project)
                 self._idle_until.discard(project)
                 self._dependent.discard(project)

@@ -13,7 +13,7 @@ from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.job_queues import SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
-from springtide.scheduler.policy.state.service import level_with, waiting_since
+from springtide.scheduler.policy.state.service import level_of, waiting_since
 
 
 def is_delayed(state: ClusterState, job: Job) -> bool:
@@ -70,7 +70,7 @@ def invites_rotation(state: ClusterState, job: Job, gpus: int) -> bool:
     """Tell whether a waiting job of equal priority and less service would take this many GPUs of the job."""
     if state.settings.order is not Order.LEAST_SERVED or not job.rotate:
         return False
-    level = level_with(job, job.attained)
+    level = level_of(job)
     return any(
         -key[0] == job.priority and asks.service_level < level and asks.need <= gpus
         for key, asks in state.queues[job.project].heads()

@@ -126,20 +126,18 @@ class PreemptJobs(Means):
     def _may_yield(self, leaf: ProjectNode, priority: int, service_level: int) -> bool:
         """Tell whether a running job is less urgent, or can be rotated for a job with this level of service."""
         running = self.state.running[leaf.name]
-        lowest = running.lowest_priority()
-        if lowest is None or priority > lowest or self.state.settings.order is not Order.LEAST_SERVED:
-            return lowest is not None and priority > lowest
-        at = running.rotation.first(service_level)
-        return at is not None and at <= self.builder.now
+        if running.by_priority.first() < priority:
+            return True
+        rotates = self.state.settings.order is Order.LEAST_SERVED
+        return rotates and running.ripe_times(service_level).first() <= self.builder.now
 
     def _next_rotation(self, leaf: ProjectNode) -> float:
         """Return when the next running job can be rotated, in seconds, or infinity."""
         if self.state.settings.order is not Order.LEAST_SERVED:
             return inf
         levels = {each.service_level for _, each in self.state.queues[leaf.name].heads()}
-        rotation = self.state.running[leaf.name].rotation
-        times = (rotation.after(level, self.builder.now) for level in levels)
-        return min((at for at in times if at is not None), default=inf)
+        running = self.state.running[leaf.name]
+        return min((running.ripe_times(level).first(self.builder.now) for level in levels), default=inf)
 
     def _might_fit(self, leaf: ProjectNode, constraints: PlacementConstraints) -> bool:
         """Tell whether such a job might fit if all preemptible jobs of the project ended."""

@@ -79,7 +79,7 @@ def _drop_excess(builder: PlanBuilder) -> None:
 def _fulfil(builder: PlanBuilder, leaf: ProjectNode, job: Job) -> None:
     """Start the job on its reserved GPUs, or elsewhere if its reservation is delayed."""
     state = builder.state
-    vacant = state.pool.is_vacant(job.reserved)
+    vacant = not state.pool.holders(job.reserved)
     if not vacant and not is_delayed(state, job):
         return
     gpus = len(job.reserved) * job.gpus

@@ -27,16 +27,12 @@ def place_gang(pool: NodePool, job: Job, workers: int, within: int = EVERYWHERE)
         return _at_level(pool, job, workers, nodes, job.require)
     if job.prefer is None and (parts := _as_ran_fastest(pool, job, workers, nodes)) is not None:
         return parts
-    above = (job.prefer, *levels(pool)) if workers > 1 else ()
-    for level in (job.prefer if job.prefer in WITHIN_NODES else None, NODE, *above):
+    above = by_tightness(pool.levels)
+    tried = (job.prefer, *above) if workers > 1 else ()
+    for level in (job.prefer if job.prefer in WITHIN_NODES else None, NODE, *tried):
         if level is not None and (parts := _at_level(pool, job, workers, nodes, level)) is not None:
             return parts
-    return _fill(pool, job.gpus, workers, nodes, levels(pool)) if workers > 1 else None
-
-
-def levels(pool: NodePool) -> list[str]:
-    """The topology levels above nodes, the tightest first."""
-    return by_tightness(pool.levels)
+    return _fill(pool, job.gpus, workers, nodes, above) if workers > 1 else None
 
 
 def by_tightness(domains: Mapping[str, Collection[object]]) -> list[str]:
@@ -53,49 +49,36 @@ def _as_ran_fastest(pool: NodePool, job: Job, workers: int, nodes: int) -> Alloc
         return _at_level(pool, job, workers, nodes, level)
     on_each = -(-workers // count)
     domains = pool.levels.get(level, {}) if level else {"": nodes}
-    found = [
-        (pool.slots(job.gpus, domain & nodes), name, node_states)
-        for name, domain in domains.items()
-        if (node_states := _fullest(pool, job.gpus * on_each, count, domain & nodes)) is not None
-    ]
+    enough = range(job.gpus * on_each, len(pool.buckets))
+    found: list[tuple[int, str, list[NodeState]]] = []
+    for name, domain in domains.items():
+        fullest = list(islice(pool.with_free(enough, domain & nodes), count))
+        if len(fullest) == count:
+            found.append((pool.slots(job.gpus, domain & nodes), name, fullest))
     if not found:
         return None
-    _, _, node_states = min(found, key=lambda each: each[:2])
+    node_states = min(found, key=lambda each: each[:2])[2]
     whole, more = divmod(workers, count)
     parts = (_on_node(node, job.gpus, whole + (at < more)) for at, node in enumerate(node_states))
     return list(chain.from_iterable(parts))
 
 
-def _fullest(pool: NodePool, gpus: int, count: int, within: int) -> list[NodeState] | None:
-    """So many of these nodes, the fullest ones that have ``gpus`` free each; None if there are fewer."""
-    node_states = list(islice(pool.with_free(range(gpus, len(pool.buckets)), within), count))
-    return node_states if len(node_states) == count else None
-
-
 def _at_level(pool: NodePool, job: Job, workers: int, nodes: int, level: str) -> Allocation | None:
-    """Room in one group or on one node, the fullest one that has it, or in one domain of the level.
+    """Room in one group or on one node, the fullest one that has it, or in the domain that it fills best.
 
     Where a level within nodes does not divide a node, all its GPUs are one group.
     """
     if level not in WITHIN_NODES and level != NODE:
-        return _in_domain(pool, job.gpus, workers, nodes, level)
+        if all(pool.slots(job.gpus, domain & nodes) < workers for domain in pool.levels.get(level, {}).values()):
+            return None
+        above = by_tightness(pool.levels)
+        return _fill(pool, job.gpus, workers, nodes, above[: above.index(level) + 1])
     need = job.gpus * workers
     for node in pool.with_free(range(need, len(pool.buckets)), nodes):
         groups = (group & node.free for group in node.groups.get(level, (node.allocatable,)))
         if group := _tightest(node, groups, need):
             return _on_node(node, job.gpus, workers, group)
     return None
-
-
-def _in_domain(pool: NodePool, gpus: int, workers: int, nodes: int, level: str) -> Allocation | None:
-    """Room in one domain of the level: the one that it fills best."""
-    domains = pool.levels.get(level, {})
-    rooms = [(pool.slots(gpus, domain & nodes), name) for name, domain in domains.items()]
-    rooms = [room for room in rooms if room[0] >= workers]
-    if not rooms:
-        return None
-    every = levels(pool)
-    return _fill(pool, gpus, workers, domains[min(rooms)[1]] & nodes, every[: every.index(level)])
 
 
 def _fill(pool: NodePool, gpus: int, workers: int, within: int, below: list[str]) -> Allocation:

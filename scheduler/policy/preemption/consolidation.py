@@ -8,7 +8,7 @@ from math import inf
 
 from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy.placement import gang_placement
-from springtide.scheduler.policy.plan_builder import PlanBuilder, Proposal, Relocation, room_made
+from springtide.scheduler.policy.plan_builder import PlanBuilder, Proposal, Relocation
 from springtide.scheduler.policy.state.nodes import NodePool, NodeState, gpus_of, workers_of
 
 MAX_MOVED_FACTOR = 2
@@ -53,7 +53,7 @@ class MoveSearch:
         if allocation is None or budget < 0:
             return None
         placement = workers_of(allocation)
-        return room_made(job, placement, relocations=_needed(moves, placement))
+        return Proposal(job, placement, later=True, relocations=_needed(moves, placement))
 
     def _cheapest_to_clear(self, cleared: int, moved: set[str]) -> tuple[NodeState, list[Relocation]] | None:
         """Return the node that makes room for one more worker at the least cost, and the moves that do."""

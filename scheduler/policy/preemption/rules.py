@@ -8,9 +8,8 @@ from itertools import takewhile
 
 from springtide.scheduler.model import Job, Order
 from springtide.scheduler.policy.state.cluster_state import ClusterState
-from springtide.scheduler.policy.state.fair_share import UNLIMITED
-from springtide.scheduler.policy.state.projects import ProjectNode, sides
-from springtide.scheduler.policy.state.service import level_with
+from springtide.scheduler.policy.state.projects import UNLIMITED, ProjectNode, sides
+from springtide.scheduler.policy.state.service import level_of
 
 
 class Rule(ABC):
@@ -136,11 +135,11 @@ class PreemptRule(Rule):
         self._job = job
         self._now = now
         running = state.running[leaf.name]
-        jobs = running.less_urgent(job.priority)
+        found = running.by_priority.up_to(job.priority - 1)
         if rotates and state.settings.order is Order.LEAST_SERVED:
-            ripe = running.rotation.ripe(level_with(job, job.attained), now)
-            jobs += [each for each in ripe if each.priority == job.priority]
-        self.candidate_ids = frozenset(each.id for each in jobs)
+            ripe = running.ripe_times(level_of(job)).up_to(now)
+            found += [each for each in ripe if state.jobs[each].priority == job.priority]
+        self.candidate_ids = frozenset(found)
 
     def open_leaves(self) -> Iterator[tuple[ProjectNode, int]]:
         """Yield the job's own project."""

@@ -10,7 +10,7 @@ from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.placement.gang_placement import Allocation
-from springtide.scheduler.policy.plan_builder import Eviction, PlanBuilder, Proposal, Relocation, room_made
+from springtide.scheduler.policy.plan_builder import Eviction, PlanBuilder, Proposal, Relocation
 from springtide.scheduler.policy.preemption.candidates import SearchCache, VictimCandidates
 from springtide.scheduler.policy.preemption.consolidation import MoveSearch
 from springtide.scheduler.policy.preemption.eviction_units import (
@@ -91,7 +91,7 @@ class VictimSearch:
 
     def solve(self) -> Proposal | None:
         """Find the cheapest evictions that make the job fit."""
-        if self.job.gpus > self.state.pool.largest:
+        if self.job.gpus > max(self.state.pool.sizes(self.job.per_gpu), default=0):
             return None
         with self.state.undo.trial():
             if self.job.require in self.state.pool.levels:
@@ -166,7 +166,10 @@ class VictimSearch:
             return None
         left, code = self.builder.workers_left, self.rule.reason_code
         evictions = tuple(Eviction(job, taken[job.id], left(job), code(job)) for job in victims)
-        return room_made(self.job, placement, evictions, relocations, tuple(self._dropped))
+        dropped = tuple(self._dropped)
+        return Proposal(
+            self.job, placement, later=True, evictions=evictions, relocations=relocations, dropped=dropped
+        )
 
     def _evict_until_it_fits(self, nodes: int) -> Allocation | None:
         while True:

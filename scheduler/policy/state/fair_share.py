@@ -3,47 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
 
-UNLIMITED = 1 << 60
-"""Stands for a quota or limit that is not set."""
+from springtide.scheduler.policy.state.projects import UNLIMITED, ProjectNode
 
-WEIGHT_UNIT = 1_000_000
-"""Weights are counted in millionths, so that shares are exact."""
+Wishes = dict[ProjectNode, int]
+"""How many GPUs each project wants in all."""
 
-
-class Sibling(Protocol):
-    """One of the siblings that divide their parent's GPUs."""
-
-    name: str
-    quota: int
-    limit: int
-    weight: int
-    priority: int
-    age: int
-    request: int
-    requests: dict[int, int]
-    share: int
+Rounded = dict[ProjectNode, tuple[int, float, int, str]]
+"""The projects whose offer was rounded, with their place among those that get whole GPUs left over."""
 
 
-class Claim(NamedTuple):
-    """A sibling whose share may grow ``up_to`` a number of GPUs, and its weight among those that want more."""
-
-    sibling: Sibling
-    up_to: int
-    weight: int
-
-    @property
-    def wanted(self) -> int:
-        """GPUs that it still wants."""
-        return self.up_to - self.sibling.share
-
-
-Rounded = tuple[tuple[int, float, int, str], Claim]
-"""A claim whose offer was rounded, after its place among those that get whole GPUs left over."""
+def divide_below(total: int, siblings: Sequence[ProjectNode], *, by_service: bool) -> Iterator[ProjectNode]:
+    """Divide ``total`` GPUs among siblings, and below where that changes anything; yield those with new shares."""
+    before = [project.share for project in siblings]
+    divide(total, siblings, by_service=by_service)
+    for project, share in zip(siblings, before, strict=True):
+        if project.share != share:
+            project.entitled = min(project.limit, max(project.quota, project.share))
+            yield project
+        if project.children and (project.dirty or project.share != share):
+            project.dirty = False
+            yield from divide_below(project.share, project.children, by_service=by_service)
 
 
-def divide(total: int, siblings: Sequence[Sibling], *, by_service: bool = False) -> None:
+def divide(total: int, siblings: Sequence[ProjectNode], *, by_service: bool = False) -> None:
     """Divide ``total`` GPUs among ``siblings`` and set the ``share`` of each.
 
     First everybody's quota, as far as it is asked for. What is left goes by project priority and weight, then
@@ -57,52 +40,48 @@ def divide(total: int, siblings: Sequence[Sibling], *, by_service: bool = False)
     for levels in _service_steps(siblings) if by_service else [_priorities(siblings)]:
         if left <= 0:
             return
-        rounded: list[Rounded] = []
-        for claims in levels:
-            left = _divide_by_weight(left, claims, rounded)
-        for _, claim in sorted(rounded, key=lambda each: each[0]):
-            if left > 0 and claim.wanted > 0:
-                claim.sibling.share += 1
-                left -= 1
+        rounded: Rounded = {}
+        for wishes in levels:
+            left = _divide_by_weight(left, wishes, rounded)
+        for one in sorted(rounded, key=rounded.__getitem__)[:left]:
+            one.share += 1
+            left -= 1
 
 
-def _priorities(siblings: Sequence[Sibling]) -> list[list[Claim]]:
-    """Return all claims by project priority, highest first; weight 0 never takes part."""
-    levels: dict[int, list[Claim]] = {}
+def _priorities(siblings: Sequence[ProjectNode]) -> list[Wishes]:
+    """Return all wishes by project priority, highest first; weight 0 never takes part."""
+    levels: dict[int, Wishes] = {}
     for one in siblings:
-        if one.weight > 0 and one.share < (up_to := min(one.request, one.limit)):
-            levels.setdefault(-one.priority, []).append(Claim(one, up_to, one.weight))
+        if one.weight > 0:
+            levels.setdefault(-one.priority, {})[one] = min(one.request, one.limit)
     return [levels[priority] for priority in sorted(levels)]
 
 
-def _service_steps(siblings: Sequence[Sibling]) -> Iterator[list[list[Claim]]]:
-    """Yield the claims of jobs in each step of service, those with less included."""
-    requested = [0] * len(siblings)
+def _service_steps(siblings: Sequence[ProjectNode]) -> Iterator[list[Wishes]]:
+    """Yield the wishes for the jobs in each step of service, those with less included."""
+    wishes = dict.fromkeys(siblings, 0)
     for step in sorted({step for one in siblings for step in one.requests}):
-        requested = [so_far + one.requests.get(step, 0) for so_far, one in zip(requested, siblings, strict=True)]
-        claims = zip(siblings, requested, strict=True)
-        yield [[Claim(one, min(up_to, one.limit), max(1, one.weight)) for one, up_to in claims]]
+        wishes = {one: wished + one.requests.get(step, 0) for one, wished in wishes.items()}
+        yield [{one: min(wished, one.limit) for one, wished in wishes.items()}]
 
 
-def _divide_by_weight(left: int, claims: Sequence[Claim], rounded: list[Rounded]) -> int:
-    """Offer each claim its part until each claim that is left wants at least its part; return what is left."""
-    cut: dict[str, Rounded] = {}
+def _divide_by_weight(left: int, wishes: Wishes, rounded: Rounded) -> int:
+    """Offer each project its part until each that is left wants at least its part; return what is left."""
     again = True
     while again and left > 0:
         again = False
-        hungry = [claim for claim in claims if claim.wanted > 0]
-        weights = sum(claim.weight for claim in hungry)
+        hungry = [one for one, wished in wishes.items() if one.share < wished]
+        weights = sum(max(1, one.weight) for one in hungry)
         offered = left
-        for claim in hungry:
-            one, wanted = claim.sibling, claim.wanted
-            given, rest = divmod(offered * claim.weight, weights)
-            if wanted * weights <= offered * claim.weight:
-                again = again or wanted * weights < offered * claim.weight
+        for one in hungry:
+            wanted = wishes[one] - one.share
+            given, rest = divmod(offered * max(1, one.weight), weights)
+            if wanted <= given:
+                again = again or wanted < given or rest > 0
                 given = wanted
-                cut.pop(one.name, None)
+                rounded.pop(one, None)
             else:
-                cut[one.name] = ((-one.priority, -rest / weights, one.age, one.name), claim)
+                rounded[one] = (-one.priority, -rest / weights, one.age, one.name)
             one.share += given
             left -= given
-    rounded.extend(cut.values())
     return left

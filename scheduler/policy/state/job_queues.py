@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from sortedcontainers import SortedList
 
 from springtide.scheduler.model import Job
-from springtide.scheduler.policy.state.service import level_with
+from springtide.scheduler.policy.state.service import level_of
 from springtide.scheduler.resources.per_gpu import PerGpu
 
 
@@ -30,17 +30,7 @@ class PlacementConstraints(NamedTuple):
 
     def as_job(self) -> Job:
         """Return a job with these constraints, of no project."""
-        return Job(
-            id="",
-            project="",
-            workers=self.min_workers,
-            gpus=self.gpus,
-            min_workers=self.min_workers,
-            gpu_types=self.gpu_types,
-            require=self.require,
-            prefer=self.prefer,
-            per_gpu=self.per_gpu,
-        )
+        return Job(id="", project="", workers=self.min_workers, **self._asdict())
 
 
 class SchedulingClass(NamedTuple):
@@ -69,27 +59,21 @@ def scheduling_class_of(job: Job) -> SchedulingClass:
     constraints = PlacementConstraints(
         job.gpus, job.min_workers, job.gpu_types, job.require, job.prefer, job.per_gpu
     )
-    return SchedulingClass(constraints, job.preemptible, level_with(job, job.attained))
+    return SchedulingClass(constraints, job.preemptible, level_of(job))
 
 
 class JobQueues:
-    """The lines of one project."""
+    """The lines of one project. ``smallest`` is the least number of GPUs that one of its jobs takes to start."""
 
-    def __init__(self, constraint_counts: Counter[PlacementConstraints]) -> None:
-        """Keep ``constraint_counts``, the number of queues of all projects by constraints, up to date."""
-        self.by_class: dict[SchedulingClass, SortedList] = {}
-        self._constraint_counts = constraint_counts
+    def __init__(self) -> None:
+        self.by_class: defaultdict[SchedulingClass, SortedList] = defaultdict(SortedList)
         self.smallest = 0
         self._heads: list[tuple[QueueKey, SchedulingClass]] | None = None
 
     def add(self, scheduling_class: SchedulingClass, key: QueueKey) -> None:
         """A job joins its line."""
-        queue = self.by_class.get(scheduling_class)
-        if queue is None:
-            queue = self.by_class[scheduling_class] = SortedList()
-            self._constraint_counts[scheduling_class.constraints] += 1
-            self.smallest = min(self.smallest or scheduling_class.need, scheduling_class.need)
-        queue.add(key)
+        self.by_class[scheduling_class].add(key)
+        self.smallest = min(self.smallest or scheduling_class.need, scheduling_class.need)
         self._heads = None
 
     def remove(self, scheduling_class: SchedulingClass, key: QueueKey) -> None:
@@ -98,9 +82,6 @@ class JobQueues:
         queue.remove(key)
         if not queue:
             del self.by_class[scheduling_class]
-            self._constraint_counts[scheduling_class.constraints] -= 1
-            if not self._constraint_counts[scheduling_class.constraints]:
-                del self._constraint_counts[scheduling_class.constraints]
             self.smallest = min((each.need for each in self.by_class), default=0)
         self._heads = None
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from springtide.scheduler.model import WITHIN_NODES, Job, Node, Placement, Worker
+from springtide.scheduler.model import WITHIN_NODES, Node, Placement, Worker
 from springtide.scheduler.policy.state.undo import UndoLog
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
@@ -73,17 +73,15 @@ class NodePool:
         available = [node_state for node_state in self.node_states if node_state.allocatable]
         self.all = mask_of(node_state.index for node_state in available)
         self.total = sum(node_state.allocatable.bit_count() for node_state in available)
-        self.largest = max((node_state.allocatable.bit_count() for node_state in available), default=0)
         self._suitable = {UNSPECIFIED: self.all}
         self._sizes: dict[PerGpu, Counter[int]] = {}
         for node_state in available:
             for level, domain in node_state.node.labels.items():
                 domains = self.levels.setdefault(level, {})
                 domains[domain] = domains.get(domain, 0) | 1 << node_state.index
-        members: list[list[int]] = [[] for _ in range(1 + max((node.gpus for node in ordered), default=0))]
+        self.buckets = [0] * (1 + max((node.gpus for node in ordered), default=0))
         for node_state in self.node_states:
-            members[node_state.free.bit_count()].append(node_state.index)
-        self.buckets = [mask_of(indices) for indices in members]
+            self.buckets[node_state.free.bit_count()] |= 1 << node_state.index
 
     def with_free(self, counts: Iterable[int], within: int) -> Iterator[NodeState]:
         """The nodes among these by the number of their free GPUs, in the order of ``counts``, then by name."""
@@ -136,22 +134,22 @@ class NodePool:
     def occupy(self, job_id: str, placement: Iterable[Worker]) -> None:
         """The job's attempt holds these GPUs now, on top of what it held."""
         for node, mask in self.known(placement):
-            self._change_held(node, job_id, node.jobs.get(job_id, 0) | mask)
+            self._set_held(node, job_id, node.jobs.get(job_id, 0) | mask)
 
     def vacate(self, job_id: str, placement: Iterable[Worker]) -> None:
         """The job's attempt holds these GPUs no longer."""
         for node, mask in self.known(placement):
-            self._change_held(node, job_id, node.jobs.get(job_id, 0) & ~mask)
+            self._set_held(node, job_id, node.jobs.get(job_id, 0) & ~mask)
 
     def reserve(self, placement: Iterable[Worker]) -> None:
         """Set these GPUs aside."""
         for node, mask in self.known(placement):
-            self._change_reserved(node, node.reserved | mask)
+            self._set_reserved(node, node.reserved | mask)
 
     def unreserve(self, placement: Iterable[Worker]) -> None:
         """These GPUs are set aside no longer."""
         for node, mask in self.known(placement):
-            self._change_reserved(node, node.reserved & ~mask)
+            self._set_reserved(node, node.reserved & ~mask)
 
     def known(self, placement: Iterable[Worker]) -> Iterator[tuple[NodeState, int]]:
         """The nodes of a placement that the pool has, each with the mask of the GPUs."""
@@ -159,10 +157,6 @@ class NodePool:
             node = self.by_name.get(worker.node)
             if node is not None:
                 yield node, mask_of(worker.gpus)
-
-    def is_vacant(self, placement: Placement) -> bool:
-        """Whether no attempt holds any of these GPUs, and all are on known nodes."""
-        return self._all(placement, lambda node, mask: not mask & node.held)
 
     def are_allocatable(self, placement: Placement) -> bool:
         """Whether all of these GPUs exist on available nodes and nothing outside the pool uses them."""
@@ -182,15 +176,6 @@ class NodePool:
         """The nodes that these workers sit on."""
         return mask_of(self.by_name[worker.node].index for worker in placement if worker.node in self.by_name)
 
-    def workers_left(self, job: Job) -> Placement:
-        """Return the workers of a running job that still hold their GPUs."""
-        return tuple(
-            worker
-            for worker in job.placement
-            if (node := self.by_name.get(worker.node)) is not None
-            and node.jobs.get(job.id, 0) >> worker.gpus[0] & 1
-        )
-
     def holders(self, placement: Placement) -> list[str]:
         """The jobs that hold some of these GPUs."""
         found: dict[str, None] = {}
@@ -198,16 +183,10 @@ class NodePool:
             found.update((job_id, None) for job_id, held in sorted(node.jobs.items()) if held & mask)
         return list(found)
 
-    def _change_held(self, node: NodeState, job_id: str, mask: int) -> None:
-        self.undo.record(self._set_held, node, job_id, node.jobs.get(job_id, 0))
-        self._set_held(node, job_id, mask)
-
-    def _change_reserved(self, node: NodeState, mask: int) -> None:
-        self.undo.record(self._set_reserved, node, node.reserved)
-        self._set_reserved(node, mask)
-
     def _set_held(self, node: NodeState, job_id: str, mask: int) -> None:
-        node.held = (node.held & ~node.jobs.get(job_id, 0)) | mask
+        before = node.jobs.get(job_id, 0)
+        self.undo.record(self._set_held, node, job_id, before)
+        node.held = (node.held & ~before) | mask
         if mask:
             node.jobs[job_id] = mask
         else:
@@ -215,6 +194,7 @@ class NodePool:
         self._refresh(node)
 
     def _set_reserved(self, node: NodeState, mask: int) -> None:
+        self.undo.record(self._set_reserved, node, node.reserved)
         self.reserved += mask.bit_count() - node.reserved.bit_count()
         node.reserved = mask
         self._refresh(node)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from springtide.scheduler.gpu_types import total
 from springtide.scheduler.model import Project, Standing, Surplus
-from springtide.scheduler.policy.state.fair_share import UNLIMITED, WEIGHT_UNIT, divide
 from springtide.scheduler.policy.state.undo import UndoLog
+
+UNLIMITED = 1 << 60
+"""Stands for a quota or limit that is not set."""
+
+WEIGHT_UNIT = 1_000_000
+"""Weights are counted in millionths, so that shares are exact."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,14 +53,15 @@ class ProjectNode:
 class ProjectTree:
     """All projects. Jobs belong to leaves; a project with children has an additional leaf for its own jobs.
 
-    ``changed`` are the leaves with usage that is not committed yet. Usage is recorded in ``undo``.
+    ``changed`` are the leaves with usage that is not committed yet, ``dirty`` tells that shares are out of date.
+    Usage is recorded in ``undo``.
     """
 
     def __init__(self, projects: Iterable[Project], surplus: Surplus, undo: UndoLog) -> None:
         self._undo = undo
-        self.changed: dict[str, ProjectNode] = {}
+        self.changed: set[ProjectNode] = set()
         self._by_service = surplus is Surplus.LEAST_SERVED
-        self._dirty = True
+        self.dirty = True
         self.projects = {each.name: each for each in sorted(projects, key=lambda each: (each.age, each.name))}
         self.project_nodes = {name: _project_node(project) for name, project in self.projects.items()}
         self.limited = [each for each in self.project_nodes.values() if each.limit != UNLIMITED]
@@ -82,44 +88,24 @@ class ProjectTree:
             for name, project in self.project_nodes.items()
         }
 
-    def update_shares(self, total: int) -> Iterable[ProjectNode]:
-        """Divide the pool's ``total`` GPUs where requests have changed; return the projects with another share."""
-        if not self._dirty:
-            return ()
-        self._dirty = False
-        return tuple(self._divide(total, self.roots))
-
-    def _divide(self, total: int, siblings: list[ProjectNode]) -> Iterator[ProjectNode]:
-        before = [project.share for project in siblings]
-        divide(total, siblings, by_service=self._by_service)
-        for project, share in zip(siblings, before, strict=True):
-            if project.share != share:
-                project.entitled = min(project.limit, max(project.quota, project.share))
-                yield project
-            if project.children and (project.dirty or project.share != share):
-                project.dirty = False
-                yield from self._divide(project.share, project.children)
-
     def add_request(self, leaf: ProjectNode, gpus: int, level: int = 0) -> None:
         """Add to the request, at a level of service, of the leaf and all its ancestors."""
-        self._dirty = True
+        self.dirty = True
         for project in leaf.path:
             project.request += gpus
             project.dirty = True
             if self._by_service:
                 project.requests[level] = project.requests.get(level, 0) + gpus
 
-    def add_usage(self, leaf: ProjectNode, gpus: int, *, preemptible: bool, held: int = 0) -> None:
+    def add_usage(self, leaf: ProjectNode, gpus: int, preemptible: bool, held: int = 0) -> None:
         """Add ``gpus`` claimed and ``held`` GPUs to the leaf and all its ancestors; both may be negative."""
-        self.changed[leaf.name] = leaf
-        self._undo.record(self._add_usage, leaf, -gpus, 0 if preemptible else -gpus, -held)
-        self._add_usage(leaf, gpus, 0 if preemptible else gpus, held)
-
-    def _add_usage(self, leaf: ProjectNode, gpus: int, non_preemptible: int, held: int) -> None:
+        self._undo.record(self.add_usage, leaf, -gpus, preemptible, -held)
+        self.changed.add(leaf)
         for project in leaf.path:
             project.held += held
             project.claimed += gpus
-            project.non_preemptible += non_preemptible
+            if not preemptible:
+                project.non_preemptible += gpus
 
 
 def _project_node(project: Project) -> ProjectNode:

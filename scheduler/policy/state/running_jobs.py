@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 from sortedcontainers import SortedList
 
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy.state.nodes import NodeState
-from springtide.scheduler.policy.state.service import RotationIndex
+from springtide.scheduler.policy.state.service import beyond
+from springtide.scheduler.policy.state.sorted_index import SortedIndex
 
 EvictionKey = tuple[float, int, float, float, str]
 """Among jobs with equally many GPUs: last saved, priority, start, submission, id; the smallest gives way first."""
@@ -47,57 +49,56 @@ def work_lost(job: Job, now: float) -> float:
 class RunningJobs:
     """The preemptible running jobs of one project, by how many GPUs they hold and by priority.
 
-    ``rotation`` tells when they may have to give way to equal ones, ``on_node`` how many GPUs they hold on each
-    node, by its rank among all ``node_states``.
+    ``on_node`` tells how many GPUs they hold on each node, by its rank among all ``node_states``. A job that can
+    be rotated is ripe for a step of service once its own service is beyond that step and its minimum run time, in
+    seconds, is over.
     """
 
     def __init__(self, node_states: Mapping[str, NodeState], min_runtime: float) -> None:
         self._node_states = node_states
-        self.by_gpus: dict[int, SortedList] = {}
-        self.by_priority: dict[int, dict[str, Job]] = {}
-        self.rotation = RotationIndex(min_runtime)
+        self._min_runtime = min_runtime
+        self.by_gpus: defaultdict[int, SortedList] = defaultdict(SortedList)
+        self.by_priority = SortedIndex()
         self.on_node: dict[int, int] = {}
-        self._slots: dict[tuple[int, int], int] = {}
+        self._rotating: dict[str, Job] = {}
+        self._ripe_times: dict[int, SortedIndex] = {}
 
     def add(self, job: Job) -> None:
-        """A job runs."""
-        keys = self.by_gpus.get(job.held_gpus)
-        if keys is None:
-            keys = self.by_gpus[job.held_gpus] = SortedList()
-        keys.add(eviction_key(job))
-        self.by_priority.setdefault(job.priority, {})[job.id] = job
-        self.rotation.add(job)
+        """Add a job that runs."""
+        self.by_gpus[job.held_gpus].add(eviction_key(job))
+        self.by_priority.set(job.id, job.priority)
+        if job.rotate and job.started is not None and job.placement:
+            self._rotating[job.id] = job
+            for level, times in self._ripe_times.items():
+                times.set(job.id, self._ripe_time(job, level))
         self._count(job, 1)
 
     def remove(self, job: Job) -> None:
-        """A job runs no longer."""
+        """Remove a job."""
         keys = self.by_gpus[job.held_gpus]
         keys.remove(eviction_key(job))
-        self._count(job, -1)
         if not keys:
             del self.by_gpus[job.held_gpus]
-        self.rotation.remove(job.id)
-        equals = self.by_priority[job.priority]
-        del equals[job.id]
-        if not equals:
-            del self.by_priority[job.priority]
+        for index in (self.by_priority, *self._ripe_times.values()):
+            index.discard(job.id)
+        self._rotating.pop(job.id, None)
+        self._count(job, -1)
+
+    def ripe_times(self, level: int) -> SortedIndex:
+        """Return when each job that can be rotated is ripe for a step of service."""
+        if level not in self._ripe_times:
+            times = {job.id: self._ripe_time(job, level) for job in self._rotating.values()}
+            self._ripe_times[level] = SortedIndex(times)
+        return self._ripe_times[level]
 
     def slots(self, gpus: int, beside: int) -> int:
-        """The most workers with ``gpus`` each that fit in their place, were ``beside`` GPUs free on each node."""
-        if (gpus, beside) not in self._slots:
-            self._slots[gpus, beside] = sum((held + beside) // gpus for held in self.on_node.values())
-        return self._slots[gpus, beside]
+        """Return how many workers with ``gpus`` each fit in their place, if ``beside`` are free on each node."""
+        return sum((held + beside) // gpus for held in self.on_node.values())
 
-    def lowest_priority(self) -> int | None:
-        """The lowest priority of these jobs."""
-        return min(self.by_priority, default=None)
-
-    def less_urgent(self, priority: int) -> list[Job]:
-        """Those of a lower priority, in no order."""
-        return [job for each, jobs in self.by_priority.items() if each < priority for job in jobs.values()]
+    def _ripe_time(self, job: Job, level: int) -> float:
+        return max(beyond(job, level), (job.started or 0.0) + self._min_runtime)
 
     def _count(self, job: Job, sign: int) -> None:
-        self._slots.clear()
         for worker in job.placement:
             node = self._node_states.get(worker.node)
             if node is not None:

@@ -13,7 +13,7 @@ class UndoLog:
         self._steps: list[tuple[Callable[..., None], tuple[object, ...]]] = []
 
     def record(self, undo: Callable[..., None], *args: object) -> None:
-        """Record a change that ``undo(*args)`` takes back; ``undo`` records nothing itself."""
+        """Record a change that ``undo(*args)`` takes back."""
         self._steps.append((undo, args))
 
     def mark(self) -> int:
@@ -21,10 +21,10 @@ class UndoLog:
         return len(self._steps)
 
     def roll_back(self, mark: int) -> None:
-        """Take back all changes since the mark."""
-        while len(self._steps) > mark:
-            undo, args = self._steps.pop()
+        """Take back all changes since the mark, the last one first; what that records itself is forgotten."""
+        for undo, args in self._steps[mark:][::-1]:
             undo(*args)
+        del self._steps[mark:]
 
     @contextmanager
     def trial(self) -> Iterator[None]:

@@ -1,0 +1,48 @@
+"""Keys in the order of a number, such as the time at which something is due."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf, nextafter
+
+from sortedcontainers import SortedList
+
+
+class SortedIndex:
+    """One number per key. A change costs the logarithm of their number."""
+
+    def __init__(self, numbers: Mapping[str, float] | None = None) -> None:
+        self._numbers = dict(numbers or {})
+        self._sorted = SortedList((number, key) for key, number in self._numbers.items())
+
+    def set(self, key: str, number: float) -> None:
+        """Set or replace the number of a key."""
+        if key in self._numbers:
+            self.discard(key)
+        self._numbers[key] = number
+        self._sorted.add((number, key))
+
+    def discard(self, key: str) -> None:
+        """Remove a key, if it is there."""
+        if key in self._numbers:
+            self._sorted.remove((self._numbers.pop(key), key))
+
+    def first(self, above: float = -inf) -> float:
+        """Return the lowest number above a bound, or infinity."""
+        at = self._end(above)
+        return self._sorted[at][0] if at < len(self._sorted) else inf
+
+    def up_to(self, bound: float) -> list[str]:
+        """Return the keys with numbers up to a bound, the lowest first."""
+        return [key for _, key in self._sorted[: self._end(bound)]]
+
+    def take_up_to(self, bound: float) -> list[str]:
+        """Remove the keys with numbers up to a bound, and return them."""
+        taken = self.up_to(bound)
+        for key in taken:
+            self.discard(key)
+        return taken
+
+    def _end(self, bound: float) -> int:
+        """Return the number of keys with numbers up to a bound."""
+        return int(self._sorted.bisect_left((nextafter(bound, inf),)))
