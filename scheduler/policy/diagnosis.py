@@ -48,22 +48,18 @@ def _awaits(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason:
     holders = [state.jobs[job_id] for job_id in state.pool.holders(job.reserved)]
     if not holders:
         return _starts(leaf, len(job.reserved) * job.gpus)
-    return Reason(
-        "awaits-pause",
-        {
-            "gpus": len(job.reserved) * job.gpus,
-            "pausing": int(all(each.id in state.pausing for each in holders)),
-            **of_holders(holders),
-        },
-    )
+    pausing = int(all(each.id in state.pausing for each in holders))
+    gpus = len(job.reserved) * job.gpus
+    return Reason("awaits-pause", {"gpus": gpus, "pausing": pausing, **of_holders(holders)})
 
 
 def _starts(leaf: ProjectNode, need: int) -> Reason:
     """Tell a job for which GPUs are free that it starts, or what keeps it from it until pausing jobs are gone."""
-    full = next((node for node in leaf.path if node.held + need > node.limit), None)
-    if full is None:
-        return Reason("next", {"gpus": need})
-    return Reason("limit-held", {"at": full.name, "held": full.held, "limit": full.limit, "gpus": need})
+    for project in leaf.path:
+        if project.held + need > project.limit:
+            held, limit = project.held, project.limit
+            return Reason("limit-held", {"at": project.name, "held": held, "limit": limit, "gpus": need})
+    return Reason("next", {"gpus": need})
 
 
 def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
@@ -78,7 +74,8 @@ def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
         return Reason("beyond-quota", about)
     pool = state.pool
     largest = max(pool.sizes(job.per_gpu), default=0)
-    about = {"workers": job.min_workers, "gpus": job.gpus, "gpu_types": tuple(job.gpu_types), "rdma": _rdma(job)}
+    rdma = int(job.per_gpu.rdma > 0)
+    about = {"workers": job.min_workers, "gpus": job.gpus, "gpu_types": tuple(job.gpu_types), "rdma": rdma}
     if not largest and (lacking := _lacking_per_gpu(pool, job)) is not None:
         return replace(lacking, params={**about, **lacking.params})
     if job.gpus > largest:
@@ -101,17 +98,17 @@ def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
     about = _about_room(state, job, at, position)
     if over is not None:
         about["whole"] = int(over.entitled >= state.pool.total)
-        if (beyond := _beyond_share(state, leaf, need)) is not None:
-            return Reason("share-used", {**about, **beyond})
+        beyond = _beyond_share(state, leaf, need)
+        if beyond is None and position == 1:
+            beyond = _helpful(state, job, over)
+        return Reason("share-used", {**about, **(beyond or {})})
     if position > 1:
-        return Reason("no-room" if over is None else "share-used", about)
+        return Reason("no-room", about)
     about |= _helpful(state, job, over)
-    if over is not None:
-        return Reason("share-used", about)
     soonest = _soonest(memo, job, leaf, now)
-    if soonest is not None:
-        return Reason("too-soon", {**about, "seconds": ceil(soonest - now), "until": soonest})
-    return Reason("no-room", about)
+    if soonest == inf:
+        return Reason("no-room", about)
+    return Reason("too-soon", {**about, "seconds": ceil(soonest - now), "until": soonest})
 
 
 def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, position: int) -> dict[str, Param]:
@@ -119,7 +116,7 @@ def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, positi
     pool = state.pool
     within = pool.suitable(job.gpu_types, job.per_gpu)
     roomiest = next(pool.roomiest_first(within), None)
-    return {
+    about: dict[str, Param] = {
         "project": job.project,
         "place": position,
         "at": project_node.name,
@@ -135,21 +132,11 @@ def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, positi
         "node_free": 0 if roomiest is None else roomiest.free.bit_count(),
         "room": pool.slots(job.gpus, within),
         "reserved": pool.reserved,
-        **_suitable(pool, job, within),
     }
-
-
-def _suitable(pool: NodePool, job: Job, within: int) -> dict[str, Param]:
-    """How many nodes come with what the job asks for besides GPUs, unless all do."""
-    if within == pool.all:
-        return {}
-    suitable: dict[str, Param] = {"suitable": within.bit_count(), "nodes": pool.all.bit_count()}
-    return {**_cores_and_memory(job, job.per_gpu), **suitable, "rdma": _rdma(job)}
-
-
-def _rdma(job: Job) -> int:
-    """1 for a job whose workers need RDMA, else 0."""
-    return int(job.per_gpu.rdma > 0)
+    if within != pool.all:
+        about |= {**_cores_and_memory(job, job.per_gpu), "rdma": int(job.per_gpu.rdma > 0)}
+        about |= {"suitable": within.bit_count(), "nodes": pool.all.bit_count()}
+    return about
 
 
 def _cores_and_memory(job: Job, per_gpu: PerGpu) -> dict[str, Param]:
@@ -179,12 +166,12 @@ def _beyond_share(state: ClusterState, leaf: ProjectNode, need: int) -> dict[str
     return {"may_hold": leaf.entitled, "wanted": wanted if wanted + kept <= room else None}
 
 
-def _soonest(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> float | None:
-    """Return when the minimum run time of a job ends that could be evicted, in seconds, or None."""
+def _soonest(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> float:
+    """Return when the minimum run time of a job ends that could be evicted, in seconds, or infinity."""
     builder = PlanBuilder(memo, now)
     search = VictimSearch(builder, leaf, job, ReclaimRule(memo.state, leaf, job.gpus * job.min_workers))
     search.solve()
-    return None if search.retry_at == inf else search.retry_at
+    return search.retry_at
 
 
 def _helpful(state: ClusterState, job: Job, over: ProjectNode | None) -> dict[str, Param]:
@@ -195,20 +182,18 @@ def _helpful(state: ClusterState, job: Job, over: ProjectNode | None) -> dict[st
     if job.min_workers > 1:
         return {}
     pool = state.pool
-    best: tuple[tuple[int, bool, int, str], Job] | None = None
-    within = pool.suitable(job.gpu_types, job.per_gpu)
-    for node_state in islice(pool.roomiest_first(within), MAX_NODES):
-        for job_id, mask in node_state.jobs.items():
-            other = state.jobs[job_id]
-            if over is not None and not _makes_up(state, other, job, over):
-                continue
-            if (node_state.free | (mask & node_state.allocatable & ~node_state.reserved)).bit_count() >= job.gpus:
-                cost = (mask.bit_count(), not _borrows(state, other), -int(other.started or 0), job_id)
-                if best is None or cost < best[0]:
-                    best = (cost, other)
+    nodes = islice(pool.roomiest_first(pool.suitable(job.gpu_types, job.per_gpu)), MAX_NODES)
+    enough = (
+        (mask.bit_count(), not _borrows(state, other), -int(other.started or 0), other.id)
+        for node in nodes
+        for other, mask in ((state.jobs[job_id], mask) for job_id, mask in node.jobs.items())
+        if (over is None or _makes_up(state, other, job, over))
+        and (node.free | (mask & node.allocatable & ~node.reserved)).bit_count() >= job.gpus
+    )
+    best = min(enough, default=None)
     if best is None:
         return {}
-    other = best[1]
+    other = state.jobs[best[-1]]
     return {
         "if_job": other.id,
         "if_name": label(other),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import inf
 from typing import NamedTuple
@@ -123,6 +124,13 @@ class PlanBuilder:
         if guaranteed and leaf.claimed + scheduling_class.need > leaf.quota:
             return False
         return rank is None or rank == self.state.rank_of(scheduling_class.constraints.gpu_types)
+
+    def undecided(self, jobs: Iterable[Job]) -> Iterator[tuple[ProjectNode, Job]]:
+        """Yield those of the jobs about which nothing is decided, with their projects; none of unknown ones."""
+        for job in jobs:
+            leaf = self.state.tree.leaves.get(job.project)
+            if leaf is not None and job.id not in self.decided:
+                yield leaf, job
 
     def is_starting(self, job: Job) -> bool:
         """Tell whether the job is started by this plan."""

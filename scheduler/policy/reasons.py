@@ -40,9 +40,8 @@ def quota_of(project: ProjectNode) -> int | None:
 def started(job: Job, leaf: ProjectNode) -> Reason:
     """The job fits on free GPUs, within quota or borrowed."""
     need = job.gpus * job.min_workers
-    return Reason(
-        STARTED[leaf.claimed + need > leaf.quota], _about(job, gpus=need, quota=quota_of(leaf), held=leaf.claimed)
-    )
+    code = STARTED[leaf.claimed + need > leaf.quota]
+    return Reason(code, _about(job, gpus=need, quota=quota_of(leaf), held=leaf.claimed))
 
 
 def with_workers(why: Reason, job: Job, workers: int) -> Reason:
@@ -80,10 +79,8 @@ def broken(job: Job) -> Reason:
 
 def makes_room(job: Job, beneficiary: Job) -> Reason:
     """The job is moved to other GPUs so that another fits."""
-    return Reason(
-        "moved",
-        _about(job, for_job=beneficiary.id, for_name=label(beneficiary), for_project=beneficiary.project),
-    )
+    for_job, for_name, for_project = beneficiary.id, label(beneficiary), beneficiary.project
+    return Reason("moved", _about(job, for_job=for_job, for_name=for_name, for_project=for_project))
 
 
 def set_aside(code: str, job: Job, holders: Sequence[Job]) -> Reason:
@@ -108,18 +105,17 @@ def above_limit(state: ClusterState, victim: Job, project: ProjectNode, *, held:
 
 def made_way(victim: Job, theirs: ProjectNode, job: Job, mine: ProjectNode, *, kind: str, keeps: int) -> Reason:
     """The job is paused, or gives up workers and keeps some, for another."""
-    return Reason(
-        kind,
-        _about(
-            victim,
-            for_job=job.id,
-            for_name=label(job),
-            for_project=job.project,
-            for_user=job.user,
-            gpus=job.gpus * job.min_workers,
-            within=int(mine.claimed + job.gpus * job.min_workers <= mine.quota),
-            held=theirs.claimed,
-            quota=quota_of(theirs),
-            keeps=keeps,
-        ),
+    gpus = job.gpus * job.min_workers
+    about = _about(
+        victim,
+        for_job=job.id,
+        for_name=label(job),
+        for_project=job.project,
+        for_user=job.user,
+        gpus=gpus,
+        within=int(mine.claimed + gpus <= mine.quota),
+        held=theirs.claimed,
+        quota=quota_of(theirs),
+        keeps=keeps,
     )
+    return Reason(kind, about)

@@ -19,9 +19,9 @@ def held_within_limit(leaf: ProjectNode, need: int) -> bool:
     return all(project.held + need <= project.limit for project in leaf.path)
 
 
-def within_quota(leaf: ProjectNode, need: int) -> bool:
-    """Whether ``need`` more GPUs are within the quotas of the project and of all above it."""
-    return all(project.claimed + need <= project.quota for project in leaf.path)
+def may_start(leaf: ProjectNode, job: Job, need: int) -> bool:
+    """Whether the job may hold ``need`` more GPUs at once, beside those of attempts that are stopping."""
+    return refusal(leaf, job, need) is None and held_within_limit(leaf, need)
 
 
 def within_entitlement(leaf: ProjectNode, need: int) -> bool:

@@ -18,8 +18,9 @@ AFTER_ALL_LEVELS = 1 << 30
 
 
 class PendingRequest(NamedTuple):
-    """A waiting job that wants to start, or a job that wants one more worker (``grows``)."""
+    """A waiting job of a project that wants to start, or a job that wants one more worker (``grows``)."""
 
+    leaf: ProjectNode
     key: QueueKey
     job: Job
     scheduling_class: SchedulingClass
@@ -45,16 +46,13 @@ class FairOrder:
         self.stale = set(leaves)
         self._siblings: dict[ProjectNode | None, list[tuple[Key, ProjectNode]]] = {}
         self._keys: dict[ProjectNode, Key] = {}
-        self._requests: dict[ProjectNode, PendingRequest | None] = {}
+        self._first: dict[ProjectNode, PendingRequest | None] = {}
         self.renew(next_request)
 
-    def top(self) -> tuple[ProjectNode, PendingRequest] | None:
-        """Return the first leaf and its next request, or None."""
-        first = self._first_below(None)
-        while first is not None and first.children:
-            first = self._first_below(first)
-        request = None if first is None else self._requests[first]
-        return None if first is None or request is None else (first, request)
+    def top(self, below: ProjectNode | None = None) -> PendingRequest | None:
+        """Return the first request of all projects, or of those ``below`` one; None if there is none."""
+        siblings = self._siblings.get(below)
+        return self._first[siblings[0][1]] if siblings else None
 
     def renew(self, next_request: NextRequest) -> None:
         """Compute the positions of all stale projects and of their ancestors again, each once."""
@@ -64,35 +62,22 @@ class FairOrder:
             self._update(project)
         self.stale.clear()
 
-    def usage_changed(self, leaf: ProjectNode) -> None:
-        """Update the position of a leaf, if it takes part, after its usage has changed."""
-        if leaf in self._requests:
-            self.refresh(leaf)
-
     def refresh(self, leaf: ProjectNode) -> None:
-        """Update the position of a leaf, and of its ancestors, after its request or usage has changed."""
-        self.stale.add(leaf)
-        for project in leaf.path:
-            self._update(project)
+        """Update the position of a leaf that takes part after its request or usage has changed."""
+        if leaf in self._first:
+            self.stale.add(leaf)
+            for project in leaf.path:
+                self._update(project)
 
     def _update(self, project: ProjectNode) -> None:
-        first = self._first_below(project)
-        request = self._requests[first] if first is not None else None
-        if not project.children:
-            request = self._next_request(project)
-        self._requests[project] = request
-        key = None if request is None else _key(project, request)
-        before = self._keys.pop(project, None)
+        request = self._first[project] = self.top(project) if project.children else self._next_request(project)
         siblings = self._siblings.setdefault(project.parent, [])
+        before = self._keys.pop(project, None)
         if before is not None:
             del siblings[bisect_left(siblings, (before, project))]
-        if key is not None:
-            self._keys[project] = key
-            insort(siblings, (key, project))
-
-    def _first_below(self, parent: ProjectNode | None) -> ProjectNode | None:
-        siblings = self._siblings.get(parent)
-        return siblings[0][1] if siblings else None
+        if request is not None:
+            self._keys[project] = _key(project, request)
+            insort(siblings, (self._keys[project], project))
 
 
 def _key(project: ProjectNode, request: PendingRequest) -> Key:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Container
+from operator import attrgetter
 
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy.ordering.fair_order import AFTER_ALL_LEVELS, PendingRequest
@@ -18,11 +19,11 @@ Promising = Callable[[ProjectNode, SchedulingClass], bool]
 class QueueCursor:
     """A position in every queue. It passes over ``decided`` jobs and over classes that are not ``promising``.
 
-    ``growing`` are, by project, the jobs that want more workers.
+    ``growing`` are, by project, the requests of jobs that want more workers.
     """
 
     def __init__(self, state: ClusterState, decided: Container[str], promising: Promising) -> None:
-        self.growing: dict[str, list[Job]] = {}
+        self.growing: dict[ProjectNode, list[PendingRequest]] = {}
         self._state = state
         self._decided = decided
         self._promising = promising
@@ -30,23 +31,23 @@ class QueueCursor:
 
     def next_request(self, leaf: ProjectNode) -> PendingRequest | None:
         """Return the project's next request, or None."""
-        request = self._next_waiting(leaf)
-        for job in self.growing.get(leaf.name, ()):
-            key = (-job.priority, AFTER_ALL_LEVELS, job.submitted, job.id)
-            if request is None or key < request.key:
-                request = PendingRequest(key, job, scheduling_class_of(job), grows=True)
-        return request
+        waiting, growing = self._next_waiting(leaf), self.growing.get(leaf)
+        if not growing:
+            return waiting
+        return min((*growing, waiting) if waiting else growing, key=attrgetter("key"))
 
-    def skip(self, leaf: ProjectNode, request: PendingRequest) -> None:
+    def skip(self, request: PendingRequest) -> None:
         """Pass over the request, and over those behind it in its queue, which request the same."""
         if request.grows:
-            self.growing[leaf.name].remove(request.job)
+            self.growing[request.leaf].remove(request)
         else:
-            self._passed[leaf.name][request.scheduling_class] = None
+            self._passed[request.leaf.name][request.scheduling_class] = None
 
     def offer_growth(self, leaf: ProjectNode, job: Job) -> None:
         """Add a job that wants more workers."""
-        self.growing.setdefault(leaf.name, []).append(job)
+        key = (-job.priority, AFTER_ALL_LEVELS, job.submitted, job.id)
+        request = PendingRequest(leaf, key, job, scheduling_class_of(job), grows=True)
+        self.growing.setdefault(leaf, []).append(request)
 
     def _next_waiting(self, leaf: ProjectNode) -> PendingRequest | None:
         """Return the first request of a waiting job; queues whose first job comes after it are not looked at."""
@@ -69,5 +70,5 @@ class QueueCursor:
                     continue
                 key = queue[at]
             if request is None or key < request.key:
-                request = PendingRequest(key, self._state.jobs[key[3]], scheduling_class)
+                request = PendingRequest(leaf, key, self._state.jobs[key[3]], scheduling_class)
         return request

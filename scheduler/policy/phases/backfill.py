@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from itertools import islice
 
-from springtide.scheduler.model import Job, Placement, Worker
+from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.phases.precedence import delayed_reservations
 from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder, Proposal
 from springtide.scheduler.policy.state.cluster_state import ClusterState
-from springtide.scheduler.policy.state.nodes import bits, mask_of, workers_of
+from springtide.scheduler.policy.state.nodes import workers_of
 
 MAX_NODES = 64
 """Maximum number of waiting jobs tried, those with the shortest time limits first."""
@@ -32,24 +32,16 @@ def backfill(builder: PlanBuilder) -> None:
 
 def _idle(state: ClusterState, job: Job) -> Placement:
     """Return the reserved GPUs that no attempt holds."""
-    found: list[Worker] = []
-    for worker in job.reserved:
-        node = state.pool.by_name[worker.node]
-        free = mask_of(worker.gpus) & node.allocatable & ~node.held
-        if free:
-            found.append(Worker(len(found), worker.node, tuple(bits(free))))
-    return tuple(found)
+    idle = ((node, mask & node.allocatable & ~node.held) for node, mask in state.pool.known(job.reserved))
+    return workers_of((node, mask) for node, mask in idle if mask)
 
 
 def _lend(builder: PlanBuilder, reserving: Job, idle: Placement, until: float) -> None:
     state, pool = builder.state, builder.state.pool
-    for _, _, job_id in list(islice(state.time_limited, MAX_NODES)):
-        job = state.jobs[job_id]
-        leaf = state.tree.leaves.get(job.project)
-        if leaf is None or job_id in builder.decided or job.latest_end(builder.now) > until:
-            continue
-        need = job.gpus * job.min_workers
-        if admission.refusal(leaf, job, need) is not None or not admission.held_within_limit(leaf, need):
+    shortest = [state.jobs[job_id] for _, _, job_id in islice(state.time_limited, MAX_NODES)]
+    for leaf, job in builder.undecided(shortest):
+        allowed = admission.may_start(leaf, job, job.gpus * job.min_workers)
+        if job.latest_end(builder.now) > until or not allowed:
             continue
         with pool.undo.trial():
             pool.unreserve(idle)

@@ -25,13 +25,10 @@ def growing_jobs(
     waits, nor within its minimum run time.
     """
     state = builder.state
-    for job in sorted(state.growing.values(), key=lambda each: each.project):
-        leaf = state.tree.leaves.get(job.project)
+    for leaf, job in builder.undecided(sorted(state.growing.values(), key=lambda each: each.project)):
         if (
-            leaf is not None
-            and suitable(leaf, job)
+            suitable(leaf, job)
             and not outranked(state, job)
-            and job.id not in builder.decided
             and not builder.is_shrunk(job)
             and state.pool.can_stay(job.placement)
         ):
@@ -63,11 +60,8 @@ def repair_gangs(builder: PlanBuilder) -> None:
     for job in sorted(state.incomplete.values(), key=lambda each: each.id):
         leaf = state.tree.leaves.get(job.project)
         missing = job.min_workers - len(job.placement)
-        need = missing * job.gpus
         allocation = None
-        allowed = (
-            leaf is not None and not admission.refusal(leaf, job, need) and admission.held_within_limit(leaf, need)
-        )
+        allowed = leaf is not None and admission.may_start(leaf, job, missing * job.gpus)
         if allowed and state.pool.can_stay(job.placement):
             allocation = gang_placement.place_more(state.pool, job, job.placement, missing)
         if allocation is None or leaf is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 
 from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest
 from springtide.scheduler.policy.ordering.queue_cursor import QueueCursor
@@ -20,16 +21,16 @@ class Means(ABC):
         considered = self.promising if builder.selection == ALL else self._considered
         self.cursor = QueueCursor(builder.state, builder.decided, considered)
 
-    @abstractmethod
-    def order(self) -> FairOrder:
-        """Return the order of the projects that may have a request for this means."""
+    def leaves(self) -> Iterable[ProjectNode]:
+        """Return the projects that may have a request for this means."""
+        return self.state.tree.leaves.values()
 
     @abstractmethod
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Tell whether a waiting job of this class may get GPUs; cheap, and without effect."""
 
     @abstractmethod
-    def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
+    def propose(self, request: PendingRequest) -> Answer:
         """Propose how the request gets its GPUs."""
 
     def _considered(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
@@ -39,34 +40,28 @@ class Means(ABC):
         """Tell whether no further request can be served."""
         return False
 
-    def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:  # noqa: B027
+    def accepted(self, request: PendingRequest, proposal: Proposal) -> None:  # noqa: B027
         """Take note of a proposal that was accepted."""
-
-    def finish(self) -> None:  # noqa: B027
-        """Take note of the end of the loop."""
 
     def serve(self) -> None:
         """Serve one request after the other in fair order; one without proposal is skipped with those like it."""
-        self.serve_in(self.order())
+        self.serve_in(FairOrder(self.leaves(), self.cursor.next_request))
 
     def serve_in(self, order: FairOrder) -> None:
         """Serve the requests of an order as `serve` does."""
-        while not self.exhausted() and (head := order.top()) is not None:
-            leaf, request = head
-            losing = self.serve_one(leaf, request)
+        while not self.exhausted() and (request := order.top()) is not None:
+            losing = self.serve_one(request)
             if losing is None:
-                self.cursor.skip(leaf, request)
-            for victim in losing or ():
-                order.usage_changed(victim)
-            order.refresh(leaf)
-        self.finish()
+                self.cursor.skip(request)
+            for leaf in (*(losing or ()), request.leaf):
+                order.refresh(leaf)
 
-    def serve_one(self, leaf: ProjectNode, request: PendingRequest) -> list[ProjectNode] | None:
+    def serve_one(self, request: PendingRequest) -> list[ProjectNode] | None:
         """Accept what is proposed for a request; return the projects that lose GPUs, or None without proposal."""
-        proposal, retry_at = self.propose(leaf, request)
+        proposal, retry_at = self.propose(request)
         self.builder.retry(retry_at)
         if proposal is None:
             return None
-        losing = self.builder.accept(leaf, proposal)
-        self.accepted(leaf, proposal)
+        losing = self.builder.accept(request.leaf, proposal)
+        self.accepted(request, proposal)
         return losing

@@ -36,18 +36,13 @@ def guarantee_pending(builder: PlanBuilder) -> bool:
     for job in delayed_reservations(state):
         reserved[job.project] += len(job.reserved) * job.gpus
 
-    def room(leaf: ProjectNode) -> int:
-        return leaf.quota - leaf.claimed + reserved.get(leaf.name, 0)
-
     def owed(leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        return admission.guaranteed(leaf, scheduling_class.need, reserved.get(leaf.name, 0))
+        return admission.guaranteed(leaf, scheduling_class.need, reserved[leaf.name])
 
     cursor = QueueCursor(state, builder.decided, owed)
     reserving = (state.tree.leaves[name] for name in reserved if name in state.tree.leaves)
-    return any(
-        0 < state.queues[leaf.name].smallest <= room(leaf) and cursor.next_request(leaf) is not None
-        for leaf in (*builder.memo.entitled_projects(), *reserving)
-    )
+    leaves = (*builder.memo.entitled_projects(), *reserving)
+    return any(cursor.next_request(leaf) is not None for leaf in leaves)
 
 
 def outranked(state: ClusterState, job: Job, since: float = -inf) -> bool:
@@ -57,11 +52,16 @@ def outranked(state: ClusterState, job: Job, since: float = -inf) -> bool:
     """
     leaf = state.tree.leaves[job.project]
     own = job.held_gpus + sum(len(worker.gpus) for worker in job.reserved)
-    for key, scheduling_class in state.queues[job.project].heads():
-        if -key[0] <= job.priority:
+    for key, asks in state.queues[job.project].heads():
+        other = state.jobs[key[3]]
+        if other.priority <= job.priority:
             return False
-        recent = waiting_since(state.jobs[key[3]]) > since
-        if recent and _may_start_instead(state, leaf, scheduling_class, own):
+        if (
+            waiting_since(other) > since
+            and state.pool.capacity(other.gpus, other.per_gpu) >= other.min_workers
+            and admission.over_limit(leaf, asks.need - own) is None
+            and admission.beyond_quota(leaf, other, asks.need) is None
+        ):
             return True
     return False
 
@@ -74,18 +74,4 @@ def invites_rotation(state: ClusterState, job: Job, gpus: int) -> bool:
     return any(
         -key[0] == job.priority and asks.service_level < level and asks.need <= gpus
         for key, asks in state.queues[job.project].heads()
-    )
-
-
-def _may_start_instead(state: ClusterState, leaf: ProjectNode, asks: SchedulingClass, instead: int) -> bool:
-    """Tell whether jobs of this class may start if others of the project give up this many GPUs."""
-    constraints = asks.constraints
-    slots = state.pool.capacity(constraints.gpus, constraints.per_gpu)
-    if slots < constraints.min_workers:
-        return False
-    more = asks.need - instead
-    return all(
-        project.claimed + more <= project.limit
-        and (asks.preemptible or project.non_preemptible + asks.need <= project.quota)
-        for project in leaf.path
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from math import inf
 
 from springtide.scheduler.model import Order
 from springtide.scheduler.policy.ordering import admission
-from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest
+from springtide.scheduler.policy.ordering.fair_order import PendingRequest
 from springtide.scheduler.policy.phases.means import Means
 from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
 from springtide.scheduler.policy.preemption.rules import PreemptRule
@@ -39,12 +40,12 @@ class PreemptJobs(Means):
         self._failed: defaultdict[str, list[tuple[int, SchedulingClass]]] = defaultdict(list)
         self._rotated = 0
 
-    def order(self) -> FairOrder:
-        """Order the projects in which a running job may have to give way to a waiting one."""
+    def leaves(self) -> Iterable[ProjectNode]:
+        """Return the projects in which a running job may have to give way to a waiting one."""
         names = self.builder.memo.projects_to_search(self.builder.changed_nodes)
         leaves = [self.state.tree.leaves[name] for name in names]
         self._leaves = [leaf for leaf in leaves if self._has_candidates(leaf)]
-        return FairOrder(self._leaves, self.cursor.next_request)
+        return self._leaves
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Tell whether a job of the project is less urgent than the first of this class, or had more service."""
@@ -55,9 +56,9 @@ class PreemptJobs(Means):
             and self._may_yield(leaf, priority, scheduling_class.service_level)
         )
 
-    def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
+    def propose(self, request: PendingRequest) -> Answer:
         """Propose evictions within the project."""
-        job = request.job
+        leaf, job = request.leaf, request.job
         if not self.promising(leaf, request.scheduling_class) or admission.beyond_quota(leaf, job, request.need):
             return NO
         rotates = self._rotated < MAX_ROTATIONS
@@ -75,12 +76,13 @@ class PreemptJobs(Means):
         taken = tuple(worker for each in found.evictions for worker in each.taken)
         return Answer(replace(found, set_aside=taken), retry_at)
 
-    def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:
+    def accepted(self, request: PendingRequest, proposal: Proposal) -> None:
         """Count the rotated jobs."""
         self._rotated += sum(eviction.code in ROTATIONS for eviction in proposal.evictions)
 
-    def finish(self) -> None:
-        """Mark projects idle in which nothing can be done until a known time or an event."""
+    def serve(self) -> None:
+        """Serve the requests; mark projects idle in which nothing can be done until a known time or an event."""
+        super().serve()
         for leaf in self._leaves:
             until = min(self._retry_at.get(leaf.name, inf), self._next_rotation(leaf))
             heads = self.state.queues[leaf.name].heads()
@@ -95,10 +97,9 @@ class PreemptJobs(Means):
         """Return whether a running job may have to give way to a waiting one; if not, mark the project idle."""
         heads = self.state.queues[leaf.name].heads()
         fitting = [head for head in heads if self._might_fit(leaf, head[1].constraints)]
-        if fitting:
-            least_served = min(each.service_level for _, each in fitting)
-            if self._may_yield(leaf, -fitting[0][0][0], least_served):
-                return True
+        least_served = min((each.service_level for _, each in fitting), default=0)
+        if fitting and self._may_yield(leaf, -fitting[0][0][0], least_served):
+            return True
         self._mark_idle(leaf, self._next_rotation(leaf))
         return False
 
@@ -113,8 +114,7 @@ class PreemptJobs(Means):
         if several or self.builder.selection.rank:
             self.builder.retry(until)
             return
-        most = max((each.need for each in heads), default=0)
-        if not any(project.claimed + most > project.limit for project in leaf.path):
+        if admission.over_limit(leaf, max((each.need for each in heads), default=0)) is None:
             depends = any(
                 each.constraints.min_workers > 1
                 or not each.preemptible

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.ordering import admission
-from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest
+from springtide.scheduler.policy.ordering.fair_order import PendingRequest
 from springtide.scheduler.policy.phases.elastic import growing_jobs, one_more_worker
 from springtide.scheduler.policy.phases.means import Means
 from springtide.scheduler.policy.phases.precedence import delayed_reservations
@@ -29,17 +30,15 @@ class ReclaimGpus(Means):
         self._delayed: dict[str, list[Job]] = {}
         self._changed_nodes = 0
 
-    def order(self) -> FairOrder:
-        """Order the projects with a waiting job that they are entitled to."""
-        for job in delayed_reservations(self.state):
-            if job.id not in self.builder.decided:
-                self._delayed.setdefault(job.project, []).append(job)
-        leaves = {leaf.name: leaf for leaf in self.builder.memo.entitled_projects()}
-        for name in self._delayed.keys() & self.state.tree.leaves.keys():
-            smallest, leaf = self.state.queues[name].smallest, self.state.tree.leaves[name]
+    def leaves(self) -> Iterable[ProjectNode]:
+        """Return the projects with a waiting job that they are entitled to."""
+        leaves = set(self.builder.memo.entitled_projects())
+        for leaf, job in self.builder.undecided(delayed_reservations(self.state)):
+            self._delayed.setdefault(job.project, []).append(job)
+            smallest = self.state.queues[leaf.name].smallest
             if smallest and self._is_guaranteed(leaf, smallest):
-                leaves[name] = leaf
-        return FairOrder(leaves.values(), self.cursor.next_request)
+                leaves.add(leaf)
+        return leaves
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Tell whether the project is entitled to such a job, and no search for one has failed in this plan."""
@@ -47,8 +46,9 @@ class ReclaimGpus(Means):
         need = scheduling_class.need
         return not tried and (leaf.claimed + need <= leaf.entitled or self._is_guaranteed(leaf, need))
 
-    def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
+    def propose(self, request: PendingRequest) -> Answer:
         """Propose evictions of other projects' jobs."""
+        leaf = request.leaf
         if not self.promising(leaf, request.scheduling_class):
             return NO
         over = leaf.claimed + request.need > leaf.entitled
@@ -63,18 +63,15 @@ class ReclaimGpus(Means):
             return Answer(None, retry_at)
         return Answer(replace(found, dropped=(*delayed, *found.dropped)), retry_at)
 
-    def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:
+    def accepted(self, request: PendingRequest, proposal: Proposal) -> None:
         """Forget the delayed reservations that the proposal drops."""
         for job in proposal.dropped:
             self._delayed.pop(job.project, None)
 
     def _is_guaranteed(self, leaf: ProjectNode, need: int) -> bool:
         """Tell whether the job is within the quota if the project's delayed reservations do not count as held."""
-        delayed = self._delayed.get(leaf.name, ())
-        return (
-            bool(delayed)
-            and leaf.claimed - sum(len(job.reserved) * job.gpus for job in delayed) + need <= leaf.quota
-        )
+        released = sum(len(job.reserved) * job.gpus for job in self._delayed.get(leaf.name, ()))
+        return released > 0 and leaf.claimed - released + need <= leaf.quota
 
     def _search(self, leaf: ProjectNode, job: Job, need: int) -> Answer:
         """Search for victims; for a guaranteed job also for victims that make room for jobs to be moved."""
@@ -120,25 +117,23 @@ class GrowIntoQuota(ReclaimGpus):
     Growth costs a restart, so nothing is reclaimed in order to grow beyond the quota.
     """
 
-    def order(self) -> FairOrder:
-        """Order the projects with an elastic job that may grow."""
+    def leaves(self) -> Iterable[ProjectNode]:
+        """Return the projects with an elastic job that may grow."""
         for leaf, job in growing_jobs(self.builder, lambda leaf, job: _owns(leaf, job.gpus)):
             self.cursor.offer_growth(leaf, job)
-        growing = [self.state.tree.leaves[name] for name in self.cursor.growing]
-        return FairOrder(growing, self.cursor.next_request)
+        return self.cursor.growing
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Pass over all waiting jobs."""
         return False
 
-    def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
+    def propose(self, request: PendingRequest) -> Answer:
         """Propose evictions for one more worker."""
-        builder, job = self.builder, request.job
+        builder, leaf, job = self.builder, request.leaf, request.job
         workers = builder.workers_planned(job)
         paused = builder.is_shrunk(job) or (job.id in builder.decided and workers == job.placement)
-        if paused or len(workers) == job.workers or not _owns(leaf, job.gpus):
-            return NO
-        if admission.over_limit(leaf, job.gpus) is not None:
+        refused = not _owns(leaf, job.gpus) or admission.over_limit(leaf, job.gpus) is not None
+        if paused or refused or len(workers) == job.workers:
             return NO
         asks, nodes = one_more_worker(builder, job, workers)
         found, retry_at = self._search_for_one(leaf, asks, nodes)

@@ -62,14 +62,14 @@ def fulfil_reservations(builder: PlanBuilder) -> None:
 def _drop_excess(builder: PlanBuilder) -> None:
     """Drop reservations of projects that have been given a lower limit or quota, the last ones in order first."""
     state = builder.state
-    excess = [
-        (is_delayed(state, job), -job.priority, job.submitted, job.id, job, leaf)
-        for job in state.awaiting.values()
-        if (leaf := state.tree.leaves.get(job.project)) is not None and admission.refusal(leaf, job, 0) is not None
-    ]
-    for *_, job, _ in excess:
+    jobs = sorted(
+        state.awaiting.values(),
+        key=lambda job: (is_delayed(state, job), -job.priority, job.submitted, job.id),
+    )
+    excess = [each for each in builder.undecided(jobs) if admission.refusal(*each, 0) is not None]
+    for _, job in excess:
         state.release(job)
-    for *_, job, leaf in sorted(excess, key=lambda each: each[:4]):
+    for leaf, job in excess:
         if admission.refusal(leaf, job, len(job.reserved) * job.gpus) is not None:
             builder.drop_reservation(job, "reservation-refused")
         else:
@@ -108,11 +108,9 @@ def reserve_elsewhere(builders: Sequence[PlanBuilder]) -> None:
     """
     for builder in builders:
         state = builder.state
-        for job in delayed_reservations(state) if len(state.types) > 1 else ():
-            others = {other.state.gpu_type: other for other in builders if other is not builder}
-            leaf = state.tree.leaves.get(job.project)
-            if leaf is None or job.id in builder.decided:
-                continue
+        others = {other.state.gpu_type: other for other in builders if other is not builder}
+        delayed = delayed_reservations(state) if len(state.types) > 1 else ()
+        for leaf, job in builder.undecided(delayed):
             for gpu_type in job.gpu_types or state.types:
                 if gpu_type in others and _change_type(builder, others[gpu_type], leaf, job):
                     break
@@ -125,33 +123,25 @@ def _change_type(builder: PlanBuilder, other: PlanBuilder, leaf: ProjectNode, jo
         return False
     allocation = gang_placement.place_gang(other.state.pool, job, job.min_workers)
     fits = allocation is not None and admission.held_within_limit(there, need)
-    if not fits and (there.claimed + need > there.quota or admission.within_quota(leaf, 0)):
+    borrows = any(project.claimed > project.quota for project in leaf.path)
+    if not fits and (there.claimed + need > there.quota or not borrows):
         return False
     builder.state.release(job)
     builder.drop_reservation(job, "reservation-replaced")
     if fits:
-        other.accept(
-            there,
-            Proposal(
-                job, workers_of(allocation or []), reasons.of_reservation("reservation-replaced", job), later=True
-            ),
-        )
+        why = reasons.of_reservation("reservation-replaced", job)
+        other.accept(there, Proposal(job, workers_of(allocation or ()), why, later=True))
     return True
 
 
 def improve_reservations(builder: PlanBuilder, means: Sequence[Means]) -> None:
     """Replace delayed reservations where a means can make room now."""
     state = builder.state
-    for job in delayed_reservations(state):
-        leaf = state.tree.leaves.get(job.project)
-        if leaf is None or job.id in builder.decided:
-            continue
+    for leaf, job in builder.undecided(delayed_reservations(state)):
         mark = state.undo.mark()
         state.release(job)
-        request = PendingRequest((0, 0, job.submitted, job.id), job, scheduling_class_of(job))
-        if admission.over_limit(leaf, 0) is None and any(
-            each.serve_one(leaf, request) is not None for each in means
-        ):
+        request = PendingRequest(leaf, (0, 0, job.submitted, job.id), job, scheduling_class_of(job))
+        if admission.over_limit(leaf, 0) is None and any(each.serve_one(request) is not None for each in means):
             builder.drop_reservation(job, "reservation-replaced")
         else:
             state.undo.roll_back(mark)
@@ -168,12 +158,10 @@ def reserve_ahead(builder: PlanBuilder) -> None:
     if not delayed and not waits:
         return
     owed = guarantee_pending(builder)
-    for job in delayed:
-        leaf = state.tree.leaves.get(job.project)
-        borrows = leaf is not None and not admission.guaranteed(leaf, 0)
-        if job.id not in builder.decided and outranked(state, job, builder.now - RESERVE_AFTER):
+    for leaf, job in builder.undecided(delayed):
+        if outranked(state, job, builder.now - RESERVE_AFTER):
             builder.drop_reservation(job, "reservation-outranked")
-        elif job.id not in builder.decided and borrows and owed:
+        elif owed and not admission.guaranteed(leaf, 0):
             builder.drop_reservation(job, "reservation-refused")
     within = admission.guaranteed if owed else admission.within_entitlement
 
@@ -183,27 +171,19 @@ def reserve_ahead(builder: PlanBuilder) -> None:
     cursor = QueueCursor(state, builder.decided, promising)
     for leaf in waits:
         while (request := cursor.next_request(leaf)) is not None:
-            proposal = _propose_ahead(builder, leaf, request)
-            if proposal is not None:
-                builder.accept(leaf, proposal)
+            job = request.job
+            builder.retry(_due(job))
+            if (
+                _due(job) <= builder.now
+                and not outranked(state, job, builder.now - RESERVE_AFTER)
+                and admission.refusal(leaf, job, request.need) is None
+                and (placement := _drain(builder, job)) is not None
+            ):
+                holders = [state.jobs[job_id] for job_id in state.pool.holders(placement)]
+                why = reasons.set_aside("promised", job, holders)
+                builder.accept(leaf, Proposal(job, placement, why, later=True))
                 return
-            cursor.skip(leaf, request)
-
-
-def _propose_ahead(builder: PlanBuilder, leaf: ProjectNode, request: PendingRequest) -> Proposal | None:
-    """Propose to reserve GPUs, where the fewest are held, for a job that has waited too long."""
-    state, job, due = builder.state, request.job, _due(request.job)
-    if due > builder.now:
-        builder.retry(due)
-        return None
-    if (
-        outranked(state, job, builder.now - RESERVE_AFTER)
-        or admission.refusal(leaf, job, request.need) is not None
-        or (placement := _drain(builder, job)) is None
-    ):
-        return None
-    holders = [state.jobs[job_id] for job_id in state.pool.holders(placement)]
-    return Proposal(job, placement, reasons.set_aside("promised", job, holders), later=True)
+            cursor.skip(request)
 
 
 def _overdue_projects(builder: PlanBuilder) -> list[ProjectNode]:
@@ -217,9 +197,9 @@ def _overdue_projects(builder: PlanBuilder) -> list[ProjectNode]:
         for key, scheduling_class in state.queues[leaf.name].heads():
             job, need = state.jobs[key[3]], scheduling_class.need
             due = _due(job)
-            if due > builder.now:
-                builder.retry(due)
-            elif leaf.claimed + need <= leaf.entitled and not admission.refusal(leaf, job, need):
+            builder.retry(due)
+            entitled = leaf.claimed + need <= leaf.entitled
+            if due <= builder.now and entitled and not admission.refusal(leaf, job, need):
                 first_due[leaf] = min(due, first_due.get(leaf, due))
     return sorted(first_due, key=first_due.__getitem__)
 

@@ -28,20 +28,19 @@ class FreeGpus(Means):
         self._fitting = {each for each in self.state.constraint_counts if self._has_room(each)}
         self._guarantee_pending: bool | None = None
 
-    def order(self) -> FairOrder:
-        """Order all projects with a request that may fit."""
+    def serve(self) -> None:
+        """Serve the requests that may fit."""
         if not self.builder.selection.guaranteed and not self.builder.selection.rank:
             max_free = self.state.pool.max_free
-            for leaf, job in growing_jobs(self.builder, lambda _, job: job.gpus <= max_free):
-                self.cursor.offer_growth(leaf, job)
-            for leaf, job in self.builder.elastic_starts:
+            growing = growing_jobs(self.builder, lambda _, job: job.gpus <= max_free)
+            for leaf, job in (*growing, *self.builder.elastic_starts):
                 self.cursor.offer_growth(leaf, job)
         if self.exhausted():
-            return FairOrder((), self.cursor.next_request)
-        names = {*self.cursor.growing, *self.builder.decided.values()} & self.state.tree.leaves.keys()
-        changed = [self.state.tree.leaves[name] for name in names]
-        key = (frozenset(self._fitting), self.builder.selection)
-        return self.builder.memo.order_of_waiting(key, self.cursor.next_request, changed)
+            return
+        leaves = self.state.tree.leaves
+        decided = (leaves[name] for name in self.builder.decided.values() if name in leaves)
+        key, changed = (frozenset(self._fitting), self.builder.selection), (*self.cursor.growing, *decided)
+        self.serve_in(self.builder.memo.order_of_waiting(key, self.cursor.next_request, changed))
 
     def serve_postponed(self) -> None:
         """Serve what was postponed, once it is known that no job has to make room for a guaranteed one."""
@@ -52,7 +51,7 @@ class FreeGpus(Means):
         for leaf, job in self._postponed:
             if job.id not in self.builder.decided:
                 self.cursor.offer_growth(leaf, job)
-        self.serve_in(FairOrder([leaf for leaf, _ in self._postponed], self.cursor.next_request))
+        self.serve_in(FairOrder(self.cursor.growing, self.cursor.next_request))
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Tell whether a job of this class may fit."""
@@ -62,12 +61,11 @@ class FreeGpus(Means):
         """Tell whether nothing fits any more."""
         return not self._fitting and (self.state.pool.max_free == 0 or not any(self.cursor.growing.values()))
 
-    def propose(self, leaf: ProjectNode, request: PendingRequest) -> Answer:
+    def propose(self, request: PendingRequest) -> Answer:
         """Propose to start a job, or one more worker of a job that runs or starts."""
-        job = request.job
-        if request.grows and self._postpone(leaf, job):
-            return NO
-        if admission.refusal(leaf, job, request.need) or not admission.held_within_limit(leaf, request.need):
+        leaf, job = request.leaf, request.job
+        postponed = request.grows and self._postpone(leaf, job)
+        if postponed or not admission.may_start(leaf, job, request.need):
             return NO
         if request.grows:
             return self._propose_growth(job)
@@ -77,15 +75,15 @@ class FreeGpus(Means):
             return NO
         return Answer(Proposal(job, workers_of(allocation), reasons.started(job, leaf)))
 
-    def accepted(self, leaf: ProjectNode, proposal: Proposal) -> None:
+    def accepted(self, request: PendingRequest, proposal: Proposal) -> None:
         """Offer an elastic job that starts more workers."""
         max_free = self.state.pool.max_free
         self._fitting = {each for each in self._fitting if each.gpus <= max_free}
-        if not proposal.grows and proposal.job.workers > proposal.job.min_workers:
+        if not request.grows and request.job.workers > request.job.min_workers:
             if self.builder.selection.guaranteed:
-                self.builder.elastic_starts.append((leaf, proposal.job))
+                self.builder.elastic_starts.append((request.leaf, request.job))
             else:
-                self.cursor.offer_growth(leaf, proposal.job)
+                self.cursor.offer_growth(request.leaf, request.job)
 
     def _propose_growth(self, job: Job) -> Answer:
         workers = self.builder.workers_planned(job)

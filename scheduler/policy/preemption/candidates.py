@@ -9,12 +9,9 @@ from math import inf
 
 from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder
-from springtide.scheduler.policy.preemption.eviction_units import (
-    EvictionUnit,
-    is_at_work,
-    order_among_siblings,
-)
+from springtide.scheduler.policy.preemption.eviction_units import EvictionUnit, order_among_siblings
 from springtide.scheduler.policy.preemption.rules import Rule
+from springtide.scheduler.policy.state.nodes import mask_of
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.running_jobs import least_lost, work_lost
 from springtide.scheduler.policy.state.service import has_waited_since
@@ -31,6 +28,9 @@ HeapEntry = tuple[Key, int, str, int, int, str]
 An entry with 0 GPUs stands for all jobs of a project, whose sizes are not looked at until one of them may be next.
 """
 
+
+NOTHING_LOST = 1.0
+"""Service in GPU-seconds below which the pause of an attempt costs nothing."""
 
 MAX_DOUBLINGS = 16
 """Maximum number of times that a job's minimum run time doubles."""
@@ -125,11 +125,7 @@ class VictimCandidates:
 
     def nodes(self) -> int:
         """Return the nodes of the candidates, if these are known one by one; else all nodes."""
-        only, pool = self._rule.candidate_ids, self._state.pool
-        if only is None:
-            return pool.all
-        held = (self._builder.workers_left(self._state.jobs[job_id]) for job_id in only)
-        return pool.nodes_of(worker for workers in held for worker in workers)
+        return self._state.pool.all if self._rule.candidate_ids is None else mask_of(self._giveable({}))
 
     def promising_nodes(self, nodes: int) -> int:
         """Return which nodes may hold a worker if all candidates are evicted; none if they are too few."""
@@ -156,10 +152,10 @@ class VictimCandidates:
     def _giveable(self, given_by: dict[str, int]) -> dict[int, int]:
         """Return the most GPUs per node that can be freed, per project at most its slack and one job more."""
         giveable: defaultdict[int, int] = defaultdict(int)
+        for job_id in self._rule.candidate_ids or ():
+            for node, mask in self._state.pool.known(self._builder.workers_left(self._state.jobs[job_id])):
+                giveable[node.index] += mask.bit_count()
         if self._rule.candidate_ids is not None:
-            for job_id in self._rule.candidate_ids:
-                for node, mask in self._state.pool.known(self._builder.workers_left(self._state.jobs[job_id])):
-                    giveable[node.index] += mask.bit_count()
             return giveable
         for name, slack in given_by.items():
             running = self._state.running[name]
@@ -169,11 +165,10 @@ class VictimCandidates:
                     giveable[index] += min(most, held)
         return giveable
 
-    def unit(self, job_id: str, node: str | None, held: Placement | None) -> EvictionUnit | None:
-        """Return the next unit of a job that still has ``held``, on this node or any; None if there is none."""
+    def unit(self, job_id: str, node: str | None = None) -> EvictionUnit | None:
+        """Return the next unit of a job, on this node or any; None if there is none."""
         job = self._state.jobs[job_id]
-        if held is None:
-            held = self._builder.workers_left(job)
+        held = self._builder.workers_left(job)
         if not held or not self.consider(job):
             return None
         given: Placement = held
@@ -187,12 +182,14 @@ class VictimCandidates:
                 given, left = (last,), rest
         now = self._builder.now
         lost = work_lost(job, now)
-        return EvictionUnit((lost, *self.order(job)), job, given, left, lost, is_at_work(job, now))
+        at_work = job.held_gpus * (now - (job.started or 0.0)) > NOTHING_LOST
+        gpus = len(given) * job.gpus if at_work else 0
+        return EvictionUnit((lost, *self.order(job)), job, given, left, lost, gpus)
 
     def next_unit(self, below: ProjectNode | None = None) -> EvictionUnit | None:
         """Return the next unit in the victims' order, wherever it is, or None; ``below`` a project, if given."""
         for _, job in self.in_eviction_order(lambda job: below is None or below in self._state.leaf_of(job).path):
-            if (unit := self.unit(job.id, None, None)) is not None:
+            if (unit := self.unit(job.id)) is not None:
                 return unit
         return None
 
@@ -203,13 +200,10 @@ class VictimCandidates:
         and again do not keep pausing it. The guarantee's deadline stays: a job waits one minimum run time at
         most.
         """
-        usual = self._builder.protected_until(job)
-        least = self._state.settings.min_runtime
-        if self._asks is None or least <= 0:
-            return usual
-        if not self._asks.preemptible:
+        if self._asks is not None and not self._asks.preemptible:
             return -inf
-        if not self._rule.guaranteed:
+        usual, least = self._builder.protected_until(job), self._state.settings.min_runtime
+        if self._asks is None or least <= 0 or not self._rule.guaranteed:
             return usual
         doubled = (job.started or 0.0) + least * 2.0 ** min(job.attempts - 1, MAX_DOUBLINGS)
         extended = min(doubled, has_waited_since(self._asks) + least)
@@ -233,7 +227,7 @@ class VictimCandidates:
             order = self._orders[project] = (*above, order_among_siblings(project))
         return order
 
-    def in_eviction_order(self, wanted: Callable[[Job], bool]) -> Iterator[tuple[float, Job]]:
+    def in_eviction_order(self, wanted: Callable[[Job], object]) -> Iterator[tuple[float, Job]]:
         """Yield wanted candidates and the work each loses, in GPU-seconds; go on where the last call stopped."""
         if self._rule.candidate_ids is not None:
             yield from self._chosen(self._rule.candidate_ids, wanted)
@@ -260,7 +254,7 @@ class VictimCandidates:
             else:
                 heapreplace(stream, following)
 
-    def _chosen(self, only: frozenset[str], wanted: Callable[[Job], bool]) -> Iterator[tuple[float, Job]]:
+    def _chosen(self, only: frozenset[str], wanted: Callable[[Job], object]) -> Iterator[tuple[float, Job]]:
         jobs = [self._state.jobs[job_id] for job_id in only]
         for job in sorted(jobs, key=lambda each: (work_lost(each, self._builder.now), self.order(each))):
             if wanted(job) and self.consider(job):

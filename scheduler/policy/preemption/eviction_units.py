@@ -8,37 +8,31 @@ from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy.state.nodes import NodeState, mask_of
 from springtide.scheduler.policy.state.projects import ProjectNode
 
-NOTHING_LOST = 1.0
-"""Service in GPU-seconds below which the pause of an attempt costs nothing."""
+Score = tuple[int, float, list[tuple[object, ...]], int]
+"""GPUs at work paused beyond the need, work lost in GPU-seconds, the victims' order, and the node's index."""
 
 
 class EvictionUnit(NamedTuple):
-    """The smallest eviction of a job: one of the workers that it can spare, or else all that it has."""
+    """The smallest eviction of a job: one of the workers that it can spare, or else all that it has.
+
+    ``lost`` is the work that it loses, in GPU-seconds, ``gpus_at_work`` the GPUs that are in use and not just
+    started. ``key`` is its place in the victims' order.
+    """
 
     key: tuple[object, ...]
     job: Job
     taken: Placement
     left: Placement
     lost: float
-    at_work: bool
-
-    @property
-    def gpus(self) -> int:
-        """GPUs that it frees on all nodes."""
-        return len(self.taken) * self.job.gpus
+    gpus_at_work: int
 
 
 class NodeOption(NamedTuple):
     """Units that free enough GPUs of one node for one more worker; the smaller the score the better."""
 
-    score: tuple[object, ...]
+    score: Score
     node_index: int
     units: list[EvictionUnit]
-
-
-def is_at_work(job: Job, now: float) -> bool:
-    """Tell whether the attempt has run for long enough that its pause costs anything."""
-    return job.held_gpus * (now - (job.started or 0.0)) > NOTHING_LOST
 
 
 def gpus_freed_on(unit: EvictionUnit, node: NodeState) -> int:
@@ -56,10 +50,11 @@ def closeness(unit: EvictionUnit, node: NodeState, missing: int) -> tuple[object
     return (here < missing, abs(here - missing), unit.key)
 
 
-def score(units: list[EvictionUnit], short: int) -> tuple[object, ...]:
-    """Return the cost of units: GPUs at work paused beyond the need, work lost, then the victims' order."""
-    stopped = sum(unit.gpus for unit in units if unit.at_work)
-    return (max(0, stopped - short), float(sum(unit.lost for unit in units)), [unit.key for unit in units])
+def option_of(node: NodeState, short: int, units: list[EvictionUnit]) -> NodeOption:
+    """Return the option of units that free ``short`` GPUs of the node."""
+    beyond = max(0, sum(unit.gpus_at_work for unit in units) - short)
+    score = (beyond, float(sum(unit.lost for unit in units)), [unit.key for unit in units], node.index)
+    return NodeOption(score, node.index, units)
 
 
 def without_surplus(chosen: list[EvictionUnit], node: NodeState, surplus: int) -> list[EvictionUnit]:

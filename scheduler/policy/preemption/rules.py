@@ -21,6 +21,8 @@ class Rule(ABC):
     """Whether the request stays within its project's quota."""
     barrier: ProjectNode | None = None
     """The lowest project above which no other project may be asked."""
+    code = "reclaimed"
+    """Code of the reason why a victim is evicted."""
 
     @abstractmethod
     def open_leaves(self) -> Iterator[tuple[ProjectNode, int]]:
@@ -30,9 +32,9 @@ class Rule(ABC):
     def slack(self, leaf: ProjectNode) -> int:
         """Return how many GPUs the project may lose; its last job may take it beyond."""
 
-    @abstractmethod
     def reason_code(self, victim: Job) -> str:
-        """Return the code of the reason why the victim is evicted."""
+        """Return the code of the reason why this victim is evicted."""
+        return self.code
 
     def refresh_barrier(self) -> bool:
         """Compute the barrier for the present usage; return whether it has changed."""
@@ -104,10 +106,6 @@ class ReclaimRule(Rule):
                     return False
         return True
 
-    def reason_code(self, victim: Job) -> str:
-        """Return the same code for all victims."""
-        return "reclaimed"
-
     def _overdrawn(self, mine: ProjectNode, theirs: ProjectNode) -> int:
         """Return how many GPUs their side has to give to mine.
 
@@ -160,6 +158,8 @@ class PreemptRule(Rule):
 class LimitRule(Rule):
     """Take GPUs from jobs of a project beyond its limit; from borrowed ones only, where quotas hold."""
 
+    code = "limit-lowered"
+
     def __init__(self, project: ProjectNode) -> None:
         self._project = project
 
@@ -177,10 +177,6 @@ class LimitRule(Rule):
         if leaf is self._project or self._project.oversubscribed:
             return excess
         return min(excess, _above_quotas(leaf, leaf.path[leaf.path.index(self._project) - 1]))
-
-    def reason_code(self, victim: Job) -> str:
-        """Return the same code for all victims."""
-        return "limit-lowered"
 
 
 def _leaves_below(project: ProjectNode, slack: int, *, by_quota: bool) -> Iterator[tuple[ProjectNode, int]]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from heapq import heappop, heappush
-from math import inf
 
 from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy.ordering import admission
@@ -18,7 +17,7 @@ from springtide.scheduler.policy.preemption.eviction_units import (
     NodeOption,
     closeness,
     gpus_freed_on,
-    score,
+    option_of,
     without_surplus,
 )
 from springtide.scheduler.policy.preemption.rules import Rule
@@ -70,7 +69,6 @@ class VictimSearch:
         self._options: list[NodeOption] = []
         self._seen = 0
         self._last: NodeState | None = None
-        self._retry_at = inf
 
     @property
     def slack(self) -> dict[str, int]:
@@ -80,7 +78,7 @@ class VictimSearch:
     @property
     def retry_at(self) -> float:
         """The earliest end of a minimum run time that was in the way."""
-        return min(self._retry_at, self._candidates.retry_at)
+        return self._candidates.retry_at
 
     @property
     def is_general(self) -> bool:
@@ -91,12 +89,17 @@ class VictimSearch:
 
     def solve(self) -> Proposal | None:
         """Find the cheapest evictions that make the job fit."""
-        if self.job.gpus > max(self.state.pool.sizes(self.job.per_gpu), default=0):
+        pool, job = self.state.pool, self.job
+        if job.gpus > max(pool.sizes(job.per_gpu), default=0):
             return None
+        required = pool.levels.get(job.require or "", {"": pool.all})
+        domains = [nodes & self.nodes for _, nodes in sorted(required.items())]
         with self.state.undo.trial():
-            if self.job.require in self.state.pool.levels:
-                return self._solve_in_domains(self.job.require)
-            return self._solve_within(self.nodes)
+            for nodes in sorted(domains, key=lambda each: -pool.slots(job.gpus, each)):
+                if (proposal := self._solve_within(nodes)) is not None:
+                    return proposal
+                self._start_anew()
+        return None
 
     def solve_with_moves(self) -> Proposal | None:
         """Find evictions in the victims' order, on any node, that make the job fit once other jobs have moved."""
@@ -108,7 +111,7 @@ class VictimSearch:
                     continue
                 search = MoveSearch(self.builder, self.job)
                 found = search.solve()
-                self._retry_at = min(self._retry_at, search.retry_at)
+                self._candidates.retry_at = min(self._candidates.retry_at, search.retry_at)
                 if found is None:
                     next_try = count + max(1, count // TRY_EACH_UNTIL * TRY_EACH_UNTIL)
                     continue
@@ -116,16 +119,6 @@ class VictimSearch:
                 self._give_back((*found.placement, *landed))
                 if (proposal := self._propose(found.placement, found.relocations)) is not None:
                     return proposal
-        return None
-
-    def _solve_in_domains(self, level: str) -> Proposal | None:
-        pool = self.state.pool
-        domains = [nodes & self.nodes for _, nodes in sorted(pool.levels[level].items())]
-        for nodes in sorted(domains, key=lambda each: -pool.slots(self.job.gpus, each)):
-            proposal = self._solve_within(nodes)
-            if proposal is not None:
-                return proposal
-            self._start_anew()
         return None
 
     def _solve_within(self, nodes: int) -> Proposal | None:
@@ -222,12 +215,8 @@ class VictimSearch:
         """Release the last reservation of a project that has to give up GPUs; return False if there is none."""
         awaiting = [
             job
-            for job in self.state.awaiting.values()
-            if job.preemptible
-            and job.project in self.state.tree.leaves
-            and job.id not in self.builder.decided
-            and job not in self._dropped
-            and self._candidates.is_open(job.project)
+            for _, job in self.builder.undecided(self.state.awaiting.values())
+            if job.preemptible and job not in self._dropped and self._candidates.is_open(job.project)
         ]
         if not awaiting:
             return False
@@ -260,8 +249,8 @@ class VictimSearch:
 
     def _take_best(self) -> bool:
         """Evict the best units that free GPUs for one more worker, among the nodes looked at, if there are any."""
-        if self._last is not None and (option := self._option_on(self._last)) is not None:
-            heappush(self._options, option)
+        if self._last is not None:
+            self._see(self._last)
         self._look()
         while self._options:
             option = heappop(self._options)
@@ -283,29 +272,27 @@ class VictimSearch:
         """
         if self._look_at_few(FEW_NODES):
             return
-        if self.job.min_workers > 1 or 2 * self._within.bit_count() < self.state.pool.all.bit_count():
-            self._narrow()
-            if self._look_at_few():
-                return
+        few = 2 * self._within.bit_count() < self.state.pool.all.bit_count()
+        if (self.job.min_workers > 1 or few) and self._narrow():
+            return
         found = vain = 0
-        for lost, job in self._candidates.in_eviction_order(self._is_on_unseen):
-            if self._options and (found >= MAX_NODES or self._unbeatable(lost)):
+        for lost, job in self._candidates.in_eviction_order(self._unseen):
+            if self._options and (found >= MAX_NODES or self._options[0].score[:2] <= (0, lost)):
                 return
             for node in self._unseen(job):
                 if self._see(node):
                     found += 1
                 else:
                     vain += 1
-            if vain >= MAX_FRUITLESS_NODES and not self._narrowed:
-                self._narrow()
-                if self._look_at_few():
-                    return
+            if vain >= MAX_FRUITLESS_NODES and not self._narrowed and self._narrow():
+                return
 
-    def _narrow(self) -> None:
-        """Leave out the nodes that cannot hold a worker."""
+    def _narrow(self) -> bool:
+        """Leave out the nodes that cannot hold a worker; look at the others if they are few."""
         if not self._narrowed and self._need > 1:
             self._narrowed = True
             self._within = self._candidates.promising_nodes(self._within)
+        return self._look_at_few()
 
     def _look_at_few(self, few: int = MAX_NODES) -> bool:
         """Look at all nodes that are left, if they are few; return whether they were."""
@@ -316,14 +303,11 @@ class VictimSearch:
             self._see(self.state.pool.node_states[index])
         return True
 
-    def _is_on_unseen(self, job: Job) -> bool:
-        return next(self._unseen(job), None) is not None
-
-    def _unseen(self, job: Job) -> Iterator[NodeState]:
-        for worker in self.builder.workers_left(job):
-            node = self.state.pool.by_name.get(worker.node)
-            if node is not None and self._within >> node.index & 1 and not self._seen >> node.index & 1:
-                yield node
+    def _unseen(self, job: Job) -> Collection[NodeState]:
+        """Return the nodes of the job that are still to be looked at."""
+        names, unseen = self.state.pool.by_name, self._within & ~self._seen
+        nodes = (names.get(worker.node) for worker in self.builder.workers_left(job))
+        return dict.fromkeys(node for node in nodes if node is not None and unseen >> node.index & 1)
 
     def _see(self, node: NodeState) -> bool:
         """Keep the option that the node offers; return whether there is one."""
@@ -332,10 +316,6 @@ class VictimSearch:
         if option is not None:
             heappush(self._options, option)
         return option is not None
-
-    def _unbeatable(self, next_lost: float) -> bool:
-        beyond, lost = self._options[0].score[:2]
-        return beyond == 0 and isinstance(lost, float) and lost <= next_lost
 
     def _option_on(self, node: NodeState) -> NodeOption | None:
         gpus = self.job.gpus
@@ -346,14 +326,11 @@ class VictimSearch:
         units = self._units_on(node, short)
         if units is None:
             return None
-        best = self._option(node, short, self._gather(node, short, list(units), by_size=False))
+        best = self._gather(node, short, list(units), by_size=False)
         if best is not None and best.score[0] == 0:
             return best
-        closest = self._option(node, short, self._gather(node, short, units, by_size=True))
+        closest = self._gather(node, short, units, by_size=True)
         return min((option for option in (best, closest) if option is not None), default=None)
-
-    def _option(self, node: NodeState, short: int, units: list[EvictionUnit] | None) -> NodeOption | None:
-        return None if units is None else NodeOption((*score(units, short), node.index), node.index, units)
 
     def _units_on(self, node: NodeState, short: int) -> list[EvictionUnit] | None:
         """Return the first unit of each job on the node; None if all of them do not free enough GPUs."""
@@ -361,14 +338,13 @@ class VictimSearch:
         masks = {job_id: mask & usable for job_id, mask in node.jobs.items() if self._candidates.may_give(job_id)}
         if sum(mask.bit_count() for mask in masks.values()) < short:
             return None
-        units = {job_id: self._candidates.unit(job_id, node.name, None) for job_id in masks}
-        found = [unit for unit in units.values() if unit is not None]
+        found = [unit for job_id in masks if (unit := self._candidates.unit(job_id, node.name)) is not None]
         most = sum(masks[unit.job.id].bit_count() for unit in found)
         return found if most >= short else None
 
     def _gather(
         self, node: NodeState, short: int, units: list[EvictionUnit], *, by_size: bool
-    ) -> list[EvictionUnit] | None:
+    ) -> NodeOption | None:
         """Return units that free ``short`` GPUs of a node, in the victims' order or by how closely they fit."""
         mark = self.state.undo.mark()
         chosen: list[EvictionUnit] = []
@@ -382,13 +358,13 @@ class VictimSearch:
             chosen.append(unit)
             freed += gpus_freed_on(unit, node)
             if freed < short:
-                leaf = self.state.leaf_of(unit.job)
-                self.state.tree.add_usage(leaf, -unit.gpus, preemptible=unit.job.preemptible)
+                self.builder.take(unit.job, unit.taken, unit.left)
                 self._candidates.usage_changed(briefly=True)
-                more = self._candidates.unit(unit.job.id, node.name, unit.left) if unit.left else None
-                if more is not None:
+                if (more := self._candidates.unit(unit.job.id, node.name)) is not None:
                     units.append(more)
         if self.state.undo.mark() > mark:
             self.state.undo.roll_back(mark)
             self._candidates.usage_changed(briefly=True)
-        return without_surplus(chosen, node, freed - short) if freed >= short else None
+        if freed < short:
+            return None
+        return option_of(node, short, without_surplus(chosen, node, freed - short))
