@@ -46,6 +46,13 @@ def test_what_counts_is_what_is_left_of_a_job_that_was_paused() -> None:
     assert first(fresh, nearly) == "nearly"
 
 
+def test_a_job_that_has_had_more_than_its_like_is_expected_to_take_as_much_again() -> None:
+    fresh = waiting("fresh", "a", 8, usual_runtime=0.1 * HOUR)
+    overdue = waiting("overdue", "a", 8, submitted=NOW - 60, usual_runtime=0.1 * HOUR, served=8 * 0.3 * HOUR)
+    assert first(fresh, overdue) == "fresh"
+    assert first(replace(fresh, usual_runtime=0.45 * HOUR), overdue) == "overdue"
+
+
 def test_a_higher_priority_goes_first_whatever_others_usually_take() -> None:
     assert first(SHORT, replace(LONG, priority=75)) == "long"
 

@@ -52,14 +52,16 @@ def level_of(job: Job) -> int:
 def service_rank_of(job: Job, moved_up: int = 0) -> int:
     """Return the rank of a waiting job among those of equal priority: the lowest is served first.
 
-    It counts the level, less those that waiting makes up for (``moved_up``), and within a level what similar
-    jobs usually still take, in doubling steps from a GPU-second. Rank 0 is that of a job that has waited for more
-    levels than it has.
+    It counts the level, less those that waiting makes up for (``moved_up``), and within a level what the job is
+    expected to still take, in doubling steps from a GPU-second: what similar jobs usually take, less what it has
+    had, or as much again as it has had once that is more. Rank 0 is that of a job that has waited for more levels
+    than it has.
     """
     level = level_of(job) - moved_up
     if level < 0:
         return 0
-    left = max(0.0, usual_service(job) - job.served)
+    left = usual_service(job) - job.served
+    left = left if left > 0.0 else job.served
     steps = RANKS_PER_LEVEL - 1 if job.usual_runtime is None else int(left).bit_length()
     return level * RANKS_PER_LEVEL + min(steps, RANKS_PER_LEVEL - 1)
 
