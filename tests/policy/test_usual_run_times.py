@@ -46,6 +46,12 @@ def test_what_counts_is_what_is_left_of_a_job_that_was_paused() -> None:
     assert first(fresh, nearly) == "nearly"
 
 
+def test_a_long_job_near_its_usual_end_goes_before_short_ones_that_need_more() -> None:
+    fresh = waiting("fresh", "a", 8, usual_runtime=0.4 * HOUR)
+    nearly = waiting("nearly", "a", 8, usual_runtime=20 * HOUR, served=8 * 19.9 * HOUR, attempts=1)
+    assert first(fresh, nearly) == "nearly"
+
+
 def test_a_job_that_has_had_more_than_its_like_is_expected_to_take_as_much_again() -> None:
     fresh = waiting("fresh", "a", 8, usual_runtime=0.1 * HOUR)
     overdue = waiting("overdue", "a", 8, submitted=NOW - 60, usual_runtime=0.1 * HOUR, served=8 * 0.3 * HOUR)

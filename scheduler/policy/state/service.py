@@ -45,24 +45,35 @@ def level_of(job: Job) -> int:
     It is at least the step of what similar jobs usually take: a job known to be long begins after those known to
     be short, and is not stopped again and again on its way there.
     """
-    service = max(job.attained, usual_service(job))
+    return _level(max(job.attained, usual_service(job)))
+
+
+def _level(service: float) -> int:
     return int((service + ROUNDING) / SERVICE_LEVEL).bit_length()
+
+
+def expected_service(job: Job) -> float:
+    """Return the GPU-seconds that a waiting job is expected to still take.
+
+    This is what similar jobs usually take, less what it has had; once it has had that, as much again as it has
+    had.
+    """
+    left = usual_service(job) - job.served
+    return left if left > 0.0 else job.served
 
 
 def service_rank_of(job: Job, moved_up: int = 0) -> int:
     """Return the rank of a waiting job among those of equal priority: the lowest is served first.
 
-    It counts the level, less those that waiting makes up for (``moved_up``), and within a level what the job is
-    expected to still take, in doubling steps from a GPU-second: what similar jobs usually take, less what it has
-    had, or as much again as it has had once that is more. Rank 0 is that of a job that has waited for more levels
-    than it has.
+    It counts the level of what the job is expected to still take and its sweep has had, less the levels that
+    waiting makes up for (``moved_up``), and within a level what the job is expected to still take, in doubling
+    steps from a GPU-second. Rank 0 is that of a job that has waited for more levels than it has.
     """
-    level = level_of(job) - moved_up
+    expected = expected_service(job)
+    level = _level(job.sweep_served + expected) - moved_up
     if level < 0:
         return 0
-    left = usual_service(job) - job.served
-    left = left if left > 0.0 else job.served
-    steps = RANKS_PER_LEVEL - 1 if job.usual_runtime is None else int(left).bit_length()
+    steps = RANKS_PER_LEVEL - 1 if job.usual_runtime is None else int(expected).bit_length()
     return level * RANKS_PER_LEVEL + min(steps, RANKS_PER_LEVEL - 1)
 
 
