@@ -91,8 +91,8 @@ class PlanBuilder:
     more is decided in this plan, by id, with their projects; the builders of all types share it.
     ``elastic_starts`` are the started jobs that may get more workers; ``changed_nodes`` the nodes where jobs that
     run or have a reservation lose GPUs; ``awaited`` the running jobs that a guaranteed request may evict once
-    their extended minimum run time is over; ``retry_at`` is the earliest time at which time alone may change the
-    plan.
+    their extended minimum run time is over; ``reclaiming`` the projects that get GPUs of others, with all above
+    them; ``retry_at`` is the earliest time at which time alone may change the plan.
     """
 
     def __init__(self, memo: Memo, now: float, decided: dict[str, str] | None = None) -> None:
@@ -104,6 +104,7 @@ class PlanBuilder:
         self.elastic_starts: list[tuple[ProjectNode, Job]] = []
         self.changed_nodes = 0
         self.awaited: set[str] = set()
+        self.reclaiming: set[ProjectNode] = set()
         self.retry_at = inf
         self._drops: list[Drop] = []
         self._placed: dict[str, Start | Move] = {}
@@ -131,6 +132,12 @@ class PlanBuilder:
             leaf = self.state.tree.leaves.get(job.project)
             if leaf is not None and job.id not in self.decided:
                 yield leaf, job
+
+    def reclaims_too_much(self, leaf: ProjectNode, need: int) -> bool:
+        """Tell whether a project that gets GPUs of others in this plan would exceed what it is entitled to."""
+        return any(
+            project in self.reclaiming and project.claimed + need > project.entitled for project in leaf.path
+        )
 
     def is_starting(self, job: Job) -> bool:
         """Tell whether the job is started by this plan."""
@@ -186,7 +193,8 @@ class PlanBuilder:
             pool.vacate(moved.job.id, moved.taken)
             pool.reserve(moved.landed)
             self.changed_nodes |= pool.nodes_of(moved.job.placement)
-            why = reasons.makes_room(moved.job, job)
+            shrunk = self._shrunk.get(moved.job.id)
+            why = reasons.makes_room(moved.job, job) if shrunk is None else shrunk.reason
             self.decide(moved.job, Move(moved.job.id, moved.placement, job.id, why))
         if proposal.later:
             pool.reserve(placement)

@@ -58,3 +58,15 @@ class TestConsolidating:
 
         assert kinds(decided) == [("Move", "e"), ("Reserve", "w")]
         assert len({worker.node for worker in decided.decisions[0].placement}) == 1
+
+    def test_a_borrower_goes_on_within_its_quota_in_another_rack(self):
+        """It keeps as many GPUs as its quota has, but not on the node that the owner's job needs."""
+        nodes = [Node(f"n{at}", gpus, labels={"rack": f"r{at % 2}"}) for at, gpus in enumerate((1, 1, 2, 1))]
+        workers = (*on("n0", 0), *on("n2", 0, rank=1), *on("n2", 1, rank=2))
+        elastic = running("e", "a", workers, workers=4, min_workers=1, require="rack")
+
+        decided = plan(elastic, waiting("w", "b", 2), nodes=nodes, quotas={"a": 2, "b": 2})
+
+        assert kinds(decided) == [("Move", "e"), ("Reserve", "w")]
+        assert decided.decisions[0].placement == (*on("n1", 0), *on("n3", 0, rank=1))
+        assert decided.decisions[0].reason.code == "reclaimed"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from small_pools import CALM, kinds, on, plan, running, waiting
+
 from springtide.scheduler import sentences
+from springtide.scheduler.model import Node, Project
 from springtide.scheduler.scenario.read import checked
 from springtide.scheduler.simulate import Rest, opening, settle
 
@@ -145,3 +149,19 @@ def test_a_job_that_no_node_of_its_type_holds_waits_and_says_so() -> None:
 
     assert nodes(found) == {"huge": None}
     assert "4" in sentences.text(found.planner.reason("huge", found.now))
+
+
+def test_who_reclaims_within_quota_borrows_nothing_beyond_its_share_in_the_same_plan() -> None:
+    types = (Node("full", 4, "t4"), Node("half", 2, "t4"), Node("other", 4, "a100"))
+    decided = plan(
+        running("x", "b", on("full", 0, 1, 2, 3)),
+        running("y", "b", on("other", 0, 1, 2, 3)),
+        waiting("elastic", "a", 1, 2, min_workers=1, priority=75),
+        waiting("w", "a", 4, gpu_types=("t4", "a100")),
+        nodes=types,
+        projects=(Project("a", quota={"t4": 5}), Project("b", quota={"a100": 4}, priority=200, age=1)),
+        settings=replace(CALM, gpu_types=("t4", "a100")),
+    )
+
+    assert kinds(decided) == [("Start", "elastic"), ("Pause", "x"), ("Reserve", "w")]
+    assert decided.decisions[0].placement == on("half", 0)

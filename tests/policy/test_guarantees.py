@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 from small_pools import CALM, NOW, kinds, on, plan, running, waiting
 
-from springtide.scheduler.model import Job, Node, Plan, Project, Settings, Worker
+from springtide.scheduler.model import Job, Node, Phase, Plan, Project, Settings, Worker
 
 PAIRS = tuple(Node(f"n{at}", 2) for at in range(3))
 
@@ -45,6 +45,50 @@ class TestReclaimingThroughAFullParent:
 
         assert ("Pause", "o") in kinds(decided)
         assert len([job for kind, job in kinds(decided) if kind == "Pause" and job.startswith("g")]) == 1
+
+
+class TestReservationsOfBorrowers:
+    """GPUs that are becoming free are reserved for jobs that would borrow them."""
+
+    NODES = (Node("n0", 2), Node("n1", 1))
+    JOBS = (
+        structs.replace(running("p", "b", on("n0", 0, 1)), phase=Phase.PAUSING),
+        structs.replace(running("q", "b", on("n1", 0)), phase=Phase.PAUSING),
+        waiting("wide", "b", 2, reserved=on("n0", 0, 1)),
+        waiting("last", "b", reserved=on("n1", 0), submitted=NOW + 1),
+    )
+
+    def test_they_go_to_an_owner_instead_and_no_more_of_them_than_needed(self):
+        decided = plan(*self.JOBS, waiting("w", "a", 2), nodes=self.NODES, quotas={"a": 3, "b": 0})
+
+        assert kinds(decided) == [("Drop", "wide"), ("Reserve", "w")]
+
+    def test_not_to_another_borrower(self):
+        assert not plan(*self.JOBS, waiting("w", "a", 2), nodes=self.NODES, quotas={"a": 0, "b": 0}).decisions
+
+
+class TestQuotasThatDoNotAddUp:
+    """The quotas of a team's children are more than its own, and it holds more than that."""
+
+    PROJECTS = (
+        Project("team", quota=2),
+        Project("owner", "team", quota=3, age=1),
+        Project("guest", "team", quota=0, age=2),
+        Project("other", quota=1, priority=200, age=3),
+    )
+    NODES = (Node("big", 3), Node("small", 1))
+
+    def test_a_child_within_its_quota_keeps_its_gpus_while_another_borrows(self):
+        owner, guest = running("o", "owner", on("big", 0, 1)), running("g", "guest", on("big", 2))
+
+        assert not plan(owner, guest, waiting("w", "other", 2), nodes=self.NODES, projects=self.PROJECTS).decisions
+
+    def test_but_not_what_its_parents_quota_has_no_room_for(self):
+        owner, more = running("o", "owner", on("big", 0, 1)), running("more", "owner", on("big", 2))
+
+        decided = plan(owner, more, waiting("w", "other", 2), nodes=self.NODES, projects=self.PROJECTS)
+
+        assert ("Reserve", "w") in kinds(decided)
 
 
 class TestGrowing:

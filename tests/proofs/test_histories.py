@@ -91,7 +91,10 @@ FOUND_BY_SOAKING = (
 )
 """Seeds of histories in which a promise was broken once, and whose branches others here take too; for `--soak`."""
 
-NEWEST_OF_THEM = "1391 3259 4850 4963 5294 6210 31141 31407 500001 600438 26000330 26000583 26000698"
+NEWEST_OF_THEM = (
+    "1391 3259 4850 4963 5294 6210 31141 31407 500001 600438 26000330 26000583 26000698 30000362 30000588 "
+    "31000645 40005742"
+)
 """Seeds of the histories in which a promise was broken last."""
 
 RARE = "93 110 121 126 636 1001 4006 4744"
@@ -105,9 +108,13 @@ def test_no_promise_is_broken_in_the_histories_that_are_worth_repeating(seeds, s
         prove(seed)
 
 
-@pytest.mark.parametrize("seed", [28000096])
+@pytest.mark.parametrize("seed", [28000096, 32000329, 32000575])
 def test_no_promise_is_broken_in_typed_histories_in_which_one_was_once(seed):
     prove(seed, typed=True)
+
+
+def test_no_promise_is_broken_in_a_history_of_the_least_served_in_which_one_was_once():
+    prove(40200069, surplus=Surplus.LEAST_SERVED)
 
 
 NUMBER = st.integers(0, (1 << 12) - 1)

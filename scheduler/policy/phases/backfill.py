@@ -40,8 +40,10 @@ def _lend(builder: PlanBuilder, reserving: Job, idle: Placement, until: float) -
     state, pool = builder.state, builder.state.pool
     shortest = [state.jobs[job_id] for _, _, job_id in islice(state.time_limited, MAX_NODES)]
     for leaf, job in builder.undecided(shortest):
-        allowed = admission.may_start(leaf, job, job.gpus * job.min_workers)
-        if job.latest_end(builder.now) > until or not allowed:
+        need = job.gpus * job.min_workers
+        if job.latest_end(builder.now) > until or not admission.may_start(leaf, job, need):
+            continue
+        if builder.reclaims_too_much(leaf, need):
             continue
         with pool.undo.trial():
             pool.unreserve(idle)

@@ -41,6 +41,8 @@ class MoveJobs(Means):
         leaf, job = request.leaf, request.job
         if not self.promising(leaf, request.scheduling_class) or admission.refusal(leaf, job, request.need):
             return NO
+        if self.builder.reclaims_too_much(leaf, request.need):
+            return NO
         found = self._search(job)
         if found is None:
             self._failed.add(request.scheduling_class.constraints)

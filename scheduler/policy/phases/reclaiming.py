@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from math import inf
 
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy import reasons
@@ -64,7 +65,8 @@ class ReclaimGpus(Means):
         return Answer(replace(found, dropped=(*delayed, *found.dropped)), retry_at)
 
     def accepted(self, request: PendingRequest, proposal: Proposal) -> None:
-        """Forget the delayed reservations that the proposal drops."""
+        """Take note of who reclaims; forget the delayed reservations that the proposal drops."""
+        self.builder.reclaiming.update(request.leaf.path)
         for job in proposal.dropped:
             self._delayed.pop(job.project, None)
 
@@ -98,6 +100,8 @@ class ReclaimGpus(Means):
         changed = builder.changed_nodes | self._changed_nodes
         nodes, until = builder.memo.failures.nodes_to_search(kind, leaf.name, slack, changed, builder.now)
         if search.rule.guaranteed and search.rule.barrier is not None:
+            nodes, until = within, inf  # who is behind the barrier may give more than at the failure
+        elif search.rule.guaranteed:
             awaiting = (each for each in self.state.awaiting.values() if each.preemptible)
             nodes |= self.state.pool.nodes_of(worker for each in awaiting for worker in each.reserved)
         search.nodes &= within & nodes

@@ -64,8 +64,9 @@ class FreeGpus(Means):
     def propose(self, request: PendingRequest) -> Answer:
         """Propose to start a job, or one more worker of a job that runs or starts."""
         leaf, job = request.leaf, request.job
-        postponed = request.grows and self._postpone(leaf, job)
-        if postponed or not admission.may_start(leaf, job, request.need):
+        if (request.grows and self._postpone(leaf, job)) or self.builder.reclaims_too_much(leaf, request.need):
+            return NO
+        if not admission.may_start(leaf, job, request.need):
             return NO
         if request.grows:
             return self._propose_growth(job)

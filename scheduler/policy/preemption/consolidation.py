@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from itertools import islice
 from math import inf
 
+from msgspec.structs import replace
+
 from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder, Proposal, Relocation
@@ -21,8 +23,8 @@ MAX_NODES = 16
 class MoveSearch:
     """A search for jobs to move, so that one job fits. It leaves the state as it was.
 
-    A job that gives up workers is not moved. ``retry_at`` is the earliest end of a minimum run time that prevented
-    a move, in seconds.
+    A job that gives up workers for another one is not moved. ``retry_at`` is the earliest end of a minimum run
+    time that prevented a move, in seconds.
     """
 
     def __init__(self, builder: PlanBuilder, job: Job) -> None:
@@ -60,7 +62,7 @@ class MoveSearch:
         best: tuple[tuple[object, ...], NodeState, list[Relocation]] | None = None
         for node in islice(_clearable(self._pool, self._job, cleared), MAX_NODES):
             short = self._job.gpus - node.free.bit_count() % self._job.gpus
-            jobs = [self._state.jobs[job_id] for job_id in node.jobs if job_id not in moved]
+            jobs = [self._with_workers_left(job_id) for job_id in node.jobs if job_id not in moved]
             movable = [job for job in jobs if self._consider(job, node)]
             moves = self._clear(node, short, movable, cleared | 1 << node.index)
             if moves is not None:
@@ -70,12 +72,18 @@ class MoveSearch:
                     best = (cost, node, moves)
         return None if best is None else best[1:]
 
+    def _with_workers_left(self, job_id: str) -> Job:
+        """Return a running job with the workers that it keeps."""
+        job = self._state.jobs[job_id]
+        left = self._builder.workers_left(job)
+        return job if left is job.placement else replace(job, placement=left)
+
     def _consider(self, job: Job, node: NodeState) -> bool:
         """Return whether the job can be moved; if only its minimum run time prevents it, keep its end."""
         stay = tuple(worker for worker in job.placement if worker.node != node.name)
         if (
             not self._builder.may_stop(job)
-            or len(self._builder.workers_left(job)) < len(job.placement)
+            or self._builder.is_shrunk(job)
             or not _gpus_on(job, node)
             or not self._pool.can_stay(stay)
         ):
@@ -102,18 +110,26 @@ class MoveSearch:
         within = pool.all & ~cleared
         with pool.undo.trial():
             for job in sorted(chosen, key=lambda each: (-each.held_gpus, each.id)):
-                taken = tuple(worker for worker in job.placement if worker.node == node.name)
-                stay = tuple(worker for worker in job.placement if worker.node != node.name)
-                allocation = (
-                    gang_placement.place_more(pool, job, stay, len(taken), within)
-                    if stay
-                    else gang_placement.place_gang(pool, job, len(taken), within)
-                )
-                if allocation is None:
+                relocation = self._relocate(job, node, within)
+                if relocation is None:
                     return job
-                moves.append(Relocation(job, taken, workers_of(allocation, len(stay))))
-                pool.reserve(moves[-1].landed)
+                moves.append(relocation)
+                pool.reserve(relocation.landed)
         return moves
+
+    def _relocate(self, job: Job, node: NodeState, within: int) -> Relocation | None:
+        """Find GPUs elsewhere for the workers on the node, or for all workers in another required domain."""
+        pool = self._pool
+        taken = tuple(worker for worker in job.placement if worker.node == node.name)
+        stay = tuple(worker for worker in job.placement if worker.node != node.name)
+        if stay:
+            more = gang_placement.place_more(pool, job, stay, len(taken), within)
+            if more is not None:
+                return Relocation(job, taken, workers_of(more, len(stay)))
+            if job.require not in pool.levels:
+                return None
+        gang = gang_placement.place_gang(pool, job, len(job.placement), within)
+        return None if gang is None else Relocation(job, job.placement, workers_of(gang))
 
 
 def _needed(moves: list[Relocation], placement: Placement) -> tuple[Relocation, ...]:

@@ -85,7 +85,7 @@ class ReclaimRule(Rule):
             siblings = project.parent.children if project.parent is not None else self._state.tree.roots
             for sibling in siblings:
                 if sibling is not project:
-                    yield from _leaves_below(sibling, self._overdrawn(project, sibling), by_quota=True)
+                    yield from _leaves_below(sibling, self._overdrawn(project, sibling))
 
     def slack(self, leaf: ProjectNode) -> int:
         """Return what its side has to give, above the quotas on its path."""
@@ -110,12 +110,12 @@ class ReclaimRule(Rule):
         """Return how many GPUs their side has to give to mine.
 
         What it holds beyond its quota if mine stays within its own; else what it holds beyond what it is entitled
-        to. But nobody borrows at the expense of a project of higher priority that is within its limit, unless the
-        surplus goes to the least served.
+        to. But nobody borrows at the expense of a project of higher priority that is within its limit, unless that
+        has no part in the surplus, or the surplus goes to the least served.
         """
         if mine.claimed + self._need <= mine.quota:
             return max(0, theirs.claimed - theirs.quota)
-        if theirs.priority > mine.priority and not theirs.by_service:
+        if theirs.priority > mine.priority and theirs.weight and not theirs.by_service:
             return max(0, theirs.claimed - theirs.limit)
         return max(0, theirs.claimed - theirs.entitled)
 
@@ -169,39 +169,49 @@ class LimitRule(Rule):
         if not project.children:
             yield project, excess
         for child in project.children:
-            yield from _leaves_below(child, excess, by_quota=not project.oversubscribed)
+            yield from _leaves_below(child, excess, _not_honoured(project, project.limit))
 
     def slack(self, leaf: ProjectNode) -> int:
         """Return what it holds beyond the limit, and beyond its own quota."""
         excess = max(0, self._project.claimed - self._project.limit)
-        if leaf is self._project or self._project.oversubscribed:
+        if leaf is self._project:
             return excess
-        return min(excess, _above_quotas(leaf, leaf.path[leaf.path.index(self._project) - 1]))
+        top = leaf.path[leaf.path.index(self._project) - 1]
+        return min(excess, _above_quotas(leaf, top, _not_honoured(self._project, self._project.limit)))
 
 
-def _leaves_below(project: ProjectNode, slack: int, *, by_quota: bool) -> Iterator[tuple[ProjectNode, int]]:
+def _leaves_below(project: ProjectNode, slack: int, lost: int = 0) -> Iterator[tuple[ProjectNode, int]]:
     """Yield the leaves below a project that may lose GPUs, each with how many: ``slack`` at most.
 
-    With ``by_quota`` no project loses any of its quota, except as in `_above_quotas`.
+    No project loses more of its quota than in `_above_quotas`.
     """
-    if by_quota:
-        slack = min(slack, project.claimed - project.quota)
+    slack = min(slack, max(0, project.claimed - project.quota) + lost)
     if slack > 0 and not project.children:
         yield project, slack
     if slack > 0:
+        lost = _not_honoured(project, project.quota - lost)
         for child in project.children:
             if child.claimed:
-                yield from _leaves_below(child, slack, by_quota=by_quota and not project.oversubscribed)
+                yield from _leaves_below(child, slack, lost)
 
 
-def _above_quotas(leaf: ProjectNode, top: ProjectNode) -> int:
+def _above_quotas(leaf: ProjectNode, top: ProjectNode, lost: int = 0) -> int:
     """Return how many GPUs can be taken before a project between ``leaf`` and ``top`` is within its own quota.
 
-    The quotas of siblings that add up to more than their parent's do not count.
+    It may lose as many GPUs of its quota as quotas are not honoured beside it: ``lost`` at the top.
     """
     least = UNLIMITED
     for project in reversed(leaf.path[: leaf.path.index(top) + 1]):
-        least = min(least, project.claimed - project.quota)
-        if project.oversubscribed:
-            break
-    return max(0, least)
+        least = min(least, max(0, project.claimed - project.quota) + lost)
+        lost = _not_honoured(project, project.quota - lost)
+    return least
+
+
+def _not_honoured(project: ProjectNode, room: int) -> int:
+    """Return how many GPUs children hold within their quotas beyond the room that their parent has for them.
+
+    None as long as others of them hold GPUs beyond their quotas that can be taken first.
+    """
+    if not project.oversubscribed and room >= project.quota:
+        return 0
+    return max(0, sum(min(child.claimed, child.quota) for child in project.children) - room)

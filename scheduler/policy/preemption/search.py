@@ -116,7 +116,7 @@ class VictimSearch:
                     next_try = count + max(1, count // TRY_EACH_UNTIL * TRY_EACH_UNTIL)
                     continue
                 landed = (worker for each in found.relocations for worker in each.landed)
-                self._give_back((*found.placement, *landed))
+                self._give_back((*found.placement, *landed), {each.job.id for each in found.relocations})
                 if (proposal := self._propose(found.placement, found.relocations)) is not None:
                     return proposal
         return None
@@ -200,12 +200,12 @@ class VictimSearch:
     def _lift_barrier(self) -> bool:
         """Evict below the barrier until it is lifted, although these GPUs may be of no use to the job.
 
-        A guaranteed request may claim GPUs from all projects. Return False if there is no barrier or no candidate.
+        A guaranteed request may claim GPUs from all projects, reserved ones too. Return False without a candidate.
         """
-        if not self.rule.guaranteed or self.rule.barrier is None:
+        if not self.rule.guaranteed:
             return False
         if not self.rule.refresh_barrier():
-            if not self._drop_one() and not self._take_cheapest():
+            if not self._drop_one() and (self.rule.barrier is None or not self._take_cheapest()):
                 return False
             self.rule.refresh_barrier()
         self._candidates.restart()
@@ -226,13 +226,14 @@ class VictimSearch:
         self._dropped.append(last)
         return True
 
-    def _give_back(self, needed: Placement) -> None:
+    def _give_back(self, needed: Placement, moved: Collection[str] = ()) -> None:
         """Undo the evictions that GPUs, limits and barrier do not need, the most expensive first.
 
-        Of a job the last eviction is undone first.
+        Of a job the last eviction is undone first; those of jobs that are ``moved`` stay. Restore the reservations
+        that are not in the way.
         """
         used = gpus_of(needed)
-        bound: set[str] = set()
+        bound = set(moved)
         for unit in reversed(tuple(self._units)):
             if unit.job.id not in bound and used.isdisjoint(gpus_of(unit.taken)):
                 mark = self.state.undo.mark()
@@ -243,6 +244,13 @@ class VictimSearch:
                     continue
                 self.state.undo.roll_back(mark)
             bound.add(unit.job.id)
+        for job in [each for each in self._dropped if used.isdisjoint(gpus_of(each.reserved))]:
+            self.state.restore(job)
+            self.rule.refresh_barrier()
+            if self._exceeds_limit() or self.rule.barrier is not None:
+                self.state.release(job)
+            else:
+                self._dropped.remove(job)
         self._candidates.usage_changed()
 
     # ---------- choosing units
