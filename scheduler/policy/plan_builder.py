@@ -105,6 +105,7 @@ class PlanBuilder:
         self.changed_nodes = 0
         self.awaited: set[str] = set()
         self.reclaiming: set[ProjectNode] = set()
+        self.guarantee_delayed = False
         self.retry_at = inf
         self._drops: list[Drop] = []
         self._placed: dict[str, Start | Move] = {}

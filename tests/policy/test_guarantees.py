@@ -104,6 +104,23 @@ class TestGrowing:
 
         assert kinds(decided) == [("Pause", "e"), ("Reserve", "w")]
 
+    def test_nor_while_the_owner_waits_for_the_end_of_a_minimum_run_time(self):
+        """It would be protected from then on itself."""
+        pools = {
+            "nodes": (Node("n0", 4), Node("n1", 4)),
+            "quotas": {"a": 5, "b": 0, "c": 0},
+            "settings": replace(CALM, min_runtime=300.0),
+        }
+        elastic = running("e", "c", on("n1", 0), workers=4, min_workers=1)
+        new = running("r", "b", on("n0", 0, 1, 2, 3), started=NOW - 200)
+        owner = waiting("w", "a", 1, 5)
+
+        decided = plan(new, elastic, owner, **pools)
+
+        assert not decided.decisions
+        assert decided.wake_at == NOW + 100
+        assert kinds(plan(new, elastic, **pools)) == [("Move", "e")]
+
     def test_but_it_does_if_nobody_can_make_room_for_the_owner(self):
         decided = plan(
             running("e", "b", on("n0", 0), workers=2, min_workers=1),

@@ -32,11 +32,14 @@ def within_entitlement(leaf: ProjectNode, need: int) -> bool:
 def guaranteed(leaf: ProjectNode, need: int, released: int = 0) -> bool:
     """Whether the quota of the project guarantees ``need`` more GPUs once it gives up the ``released`` ones.
 
-    Quotas of children that add up to more than their parent's guarantee no more than that.
+    Quotas of children that add up to more than their parent's guarantee no more than that. What siblings hold
+    beyond their quotas does not count, as it can be reclaimed.
     """
     more = need - released
     return leaf.claimed + more <= leaf.quota and all(
-        project.claimed + more <= (project.quota if project.oversubscribed else project.entitled)
+        project.claimed + more <= project.quota
+        if project.oversubscribed
+        else min(project.claimed + more, project.quota) <= project.entitled
         for project in leaf.path
     )
 

@@ -61,6 +61,8 @@ class ReclaimGpus(Means):
             found, retry_at = self._search(leaf, request.job, request.need)
         if found is None:
             self._failed.add((leaf.name, request.scheduling_class._replace(service_level=0)))
+            if retry_at < inf and (over or admission.guaranteed(leaf, request.need)):
+                self.builder.guarantee_delayed = True
             return Answer(None, retry_at)
         return Answer(replace(found, dropped=(*delayed, *found.dropped)), retry_at)
 

@@ -43,8 +43,8 @@ class FreeGpus(Means):
         self.serve_in(self.builder.memo.order_of_waiting(key, self.cursor.next_request, changed))
 
     def serve_postponed(self) -> None:
-        """Serve what was postponed, once it is known that no job has to make room for a guaranteed one."""
-        if self.builder.frees_gpus or self.state.pausing:
+        """Serve what was postponed, if no job makes room for a guaranteed one now or after a minimum run time."""
+        if self.builder.frees_gpus or self.state.pausing or self.builder.guarantee_delayed:
             return
         self._fitting.clear()
         self._guarantee_pending = False
