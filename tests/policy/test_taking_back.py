@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 from small_pools import NOW, ROTATING, kinds, on, plan, running, waiting
 
-from springtide.scheduler.model import Node, Order, Pause, Phase, Project, Settings, Worker
+from springtide.scheduler.model import Node, Order, Pause, Phase, Settings, Worker
 from springtide.scheduler.policy.phases.preempting import MAX_ROTATIONS, ROTATION_INTERVAL
 from springtide.scheduler.policy.state.service import SERVICE_LEVEL
 from springtide.scheduler.sentences import text
@@ -80,23 +80,6 @@ class TestReclaiming:
         firm = running("r", "b", on("dgx", *range(8)), preemptible=False)
 
         assert not plan(firm, waiting("w", "a", 4)).decisions
-
-
-class TestWithoutPartInTheSurplus:
-    """A project of weight 0 has no part in what quotas leave, and its priority does not change that."""
-
-    PROJECTS = (Project("low", age=1), Project("high", quota=1, weight=0.0, priority=200, age=2))
-
-    def test_it_returns_what_it_borrowed_to_a_project_of_lower_priority(self):
-        decided = plan(running("r", "high", on("dgx", *range(8))), waiting("w", "low", 2), projects=self.PROJECTS)
-
-        assert kinds(decided) == [("Pause", "r"), ("Reserve", "w")]
-
-    def test_it_borrows_what_others_leave(self):
-        nodes, jobs = (Node("n", 2),), (waiting("h", "high", 2), waiting("w", "low"))
-
-        assert kinds(plan(*jobs, nodes=nodes, projects=self.PROJECTS)) == [("Start", "w")]
-        assert kinds(plan(*jobs[:1], nodes=nodes, projects=self.PROJECTS)) == [("Start", "h")]
 
 
 class TestPreempting:

@@ -11,7 +11,7 @@ from springtide.scheduler.policy.state.job_queues import QueueKey, SchedulingCla
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.service import RANKS_PER_LEVEL
 
-Key = tuple[bool, int, bool, int, bool, float, float, int, int, str]
+Key = tuple[bool, int, int, bool, float, float, int, int, str]
 
 AFTER_ALL_LEVELS = 1 << 30
 """Service rank in the key of growth: after all waiting jobs of equal priority."""
@@ -83,8 +83,7 @@ class FairOrder:
 def _key(project: ProjectNode, request: PendingRequest) -> Key:
     """Return the position of a project among its siblings by its next request; the smallest is first.
 
-    Beyond the quota a project that has no part in the surplus comes last, as others could reclaim its GPUs at
-    once. Where the surplus goes to the least served jobs, these come first, by levels as in the shares.
+    Where the surplus goes to the least served jobs, these come first beyond the quota, by levels as in the shares.
     """
     entitled, need = project.entitled, request.need
     divisor = max(entitled, 1)
@@ -92,7 +91,6 @@ def _key(project: ProjectNode, request: PendingRequest) -> Key:
     return (
         beyond,
         request.key[1] // RANKS_PER_LEVEL if beyond and project.by_service else 0,
-        beyond and not project.weight and not project.by_service,
         -project.priority,
         entitled <= 0,
         (project.claimed + need) / divisor,

@@ -110,12 +110,12 @@ class ReclaimRule(Rule):
         """Return how many GPUs their side has to give to mine.
 
         What it holds beyond its quota if mine stays within its own; else what it holds beyond what it is entitled
-        to. But nobody borrows at the expense of a project of higher priority that is within its limit, unless that
-        has no part in the surplus, or the surplus goes to the least served.
+        to. But nobody borrows at the expense of a project of higher priority that is within its limit, unless the
+        surplus goes to the least served.
         """
         if mine.claimed + self._need <= mine.quota:
             return max(0, theirs.claimed - theirs.quota)
-        if theirs.priority > mine.priority and theirs.weight and not theirs.by_service:
+        if theirs.priority > mine.priority and not theirs.by_service:
             return max(0, theirs.claimed - theirs.limit)
         return max(0, theirs.claimed - theirs.entitled)
 
