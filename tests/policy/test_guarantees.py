@@ -106,7 +106,7 @@ class TestGrowing:
 
     def test_nor_while_the_owner_waits_for_the_end_of_a_minimum_run_time(self):
         """It would be protected from then on itself."""
-        pools = {
+        pools: dict[str, Any] = {
             "nodes": (Node("n0", 4), Node("n1", 4)),
             "quotas": {"a": 5, "b": 0, "c": 0},
             "settings": replace(CALM, min_runtime=300.0),
