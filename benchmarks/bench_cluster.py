@@ -5,9 +5,9 @@ and the executor; the nodes are kwok's, 8 GPUs each, and show pods as running at
 machine's cores. The same run fills the same nodes with pods that a client creates, bound by kube-scheduler and
 created on their nodes: no scheduler that lets the cluster bind, or binds itself, is faster than these. These are
 the smallest pods that ask for a GPU, and the pods of jobs, whose volumes, security context and annotations cost
-API server and kubelets more. Needs the programs of
-``make tools``. Database and files are in the directory for temporary files: on a file system where many files were
-deleted, new ones may take ten times as long, and ``TMPDIR`` names another.
+API server and kubelets more. Needs the programs of ``make tools``. Database and files are in the directory for
+temporary files: on a file system where many files were deleted, new ones may take ten times as long, and
+``TMPDIR`` names another.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import TypeVar
 
 import msgspec
@@ -31,8 +31,8 @@ CREATED_TOGETHER = 24
 """Number of pods of jobs of one worker that are created together, before kubelets have acknowledged all of them.
 
 What others wait for is not behind more pods than these in the queues of API server and kubelets: while a pool
-fills, a reclaimed GPU runs the owner's job within a second. And the same number of pods, each created when another
-is acknowledged, costs API server and kubelets a sixth more (`benchmarks/bench_cluster.py`).
+fills, a reclaimed GPU runs the owner's job within a second (`benchmarks/bench_cluster.py`). Creations that come
+together cost API server and kubelets less than those that come one by one.
 """
 ACKNOWLEDGED_WITHIN = 0.2
 """Time after which a created pod counts as acknowledged, in seconds: a slow kubelet delays no other pod."""
@@ -148,8 +148,7 @@ class PodControl:
                 try:
                     if not wanted():
                         return await self._adopt(resource, body, record.key, kind)
-                    place = self.window.place(body["metadata"]["name"])
-                    async with self._gang_creations if record.gang else place:
+                    async with self._place(record, body["metadata"]["name"]):
                         return await self._api.create(resource, self._namespace, body, decode_as=kind)
                 except ApiError as error:
                     if not error.transient and error.status not in (CONFLICT, UNAUTHORIZED):
@@ -164,6 +163,10 @@ class PodControl:
                 record_failure(failure)
                 await asyncio.sleep(backoff.next_delay(at_least=failure.retry_after or 0.0))
         return None
+
+    def _place(self, record: LaunchRecord, name: str) -> AbstractAsyncContextManager[None]:
+        """Return what limits the creation of this object."""
+        return self._gang_creations if record.gang else self.window.place(name)
 
     async def _adopt(self, resource: Resource, body: Object, key: AttemptKey, kind: type[T]) -> T | None:
         """Return the object that has the name of ``body`` if it is the same; None if there is none.

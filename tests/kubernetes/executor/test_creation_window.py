@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 from cluster import Cluster
-from kube_bench import KubeBench, eventually
+from kube_bench import KubeBench
 from patience import PATIENCE_S
 
 from springtide.scheduler.executors.kubernetes import pods
@@ -29,9 +29,10 @@ async def test_pods_wait_until_the_kubelets_have_acknowledged_those_before_them(
     with cluster.pause_kwok():
         jobs = [bench.job(f"job{slot}", slot=slot) for slot in range(4)]
         launches = [asyncio.create_task(bench.executor.launch(job)) for job in jobs]
-        await eventually(lambda: len(bench.pods()) == 2, "two pods exist")
-        done, _ = await asyncio.wait(launches, timeout=1.0)
-        assert len(done) == 2
+        created = asyncio.as_completed(launches, timeout=PATIENCE_S)
+        await next(created)
+        await next(created)
+        assert sum(launch.done() for launch in launches) == 2
         assert len(bench.pods()) == 2
     await asyncio.gather(*launches)
     assert len(bench.pods()) == 4
