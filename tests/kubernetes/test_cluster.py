@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +30,16 @@ thread.start()
 thread.join()
 print(daemon.pid, daemon.runs(), flush=True)
 threading.Event().wait()
+"""
+PARENT_THAT_ENDS_AT_ONCE = """
+import os, signal, sys
+from pathlib import Path
+from control_plane import Daemon
+daemon = Daemon(["sleep", "1000"], Path(sys.argv[1]), {"PATH": "/usr/bin:/bin"})
+daemon.start()
+daemon.signal(signal.SIGSTOP)
+os.write(1, str(daemon.pid).encode())
+os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -247,3 +259,13 @@ def test_its_processes_end_with_the_test_process_even_when_that_is_killed(tmp_pa
         assert runs == "True"  # although the thread that asked for it has ended
         parent.kill()
     until(lambda: not alive(int(pid)), "the process has ended")
+
+
+def test_a_process_ends_although_its_parent_was_killed_before_it_had_begun(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PARENT_THAT_ENDS_AT_ONCE, str(tmp_path / "log")]
+    env = {**os.environ, "PYTHONPATH": str(SUPPORT)}
+    pids = [int(subprocess.run(command, env=env, stdout=subprocess.PIPE, check=False).stdout) for _ in range(5)]
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    until(lambda: not any(map(alive, pids)), "the processes have ended")

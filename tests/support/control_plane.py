@@ -31,6 +31,8 @@ NODE_GRACE_S = 12
 GOGC = "400"  # more memory, less processor time: these programs share the processor with the tested code
 ONE_THREAD = {"GOMAXPROCS": "1"}
 """For tests, of which none asks for much: several threads take more processor time to find work for each other."""
+_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"')
+"""End with the parent, whose process ID comes next; a parent that ended before the first word sends no signal."""
 _ALL_IS_WELL = re.compile(r"I\d{4} |W\d{4} .*(Skipping API|grpc: addrConn)")
 
 
@@ -63,7 +65,7 @@ class Daemon:
     def __init__(self, command: Sequence[str | Path], log: Path, env: Mapping[str, str]) -> None:
         self.name = Path(command[0]).name
         self.log = log
-        self._command = ["setpriv", "--pdeathsig", "KILL", *map(str, command)]
+        self._command = [*_WITH_PARENT, str(os.getpid()), *map(str, command)]
         self._env = dict(env)
         self._process: subprocess.Popen[bytes] | None = None
 
