@@ -35,7 +35,7 @@ from plain_pods import PlainPods, PodBody, pod_of_job, smallest_pod, stages
 
 from springtide.scheduler import model
 from springtide.scheduler.engine import Engine, EngineSettings, large_buffers, open_engine
-from springtide.scheduler.engine.garbage import short_full_collections
+from springtide.scheduler.engine.garbage import short_collections
 from springtide.scheduler.engine.thread_switches import short_interval
 from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptSpec, AttemptStatus, Observation
 from springtide.scheduler.executors.kubernetes.executor import KubernetesExecutor
@@ -399,7 +399,7 @@ def main() -> None:
     parser.add_argument("--gang", type=int, default=512)
     parser.add_argument("--idle", type=float, default=60, help="seconds before, and of, the idle service")
     large_buffers.return_when_freed()
-    with short_full_collections(time.monotonic), short_interval():
+    with short_collections(time.monotonic), short_interval():
         asyncio.run(measure(parser.parse_args()))
 
 

@@ -29,7 +29,7 @@ from bench_policy import carry_out, settle
 from machine import describe, percentile
 from msgspec import structs
 
-from springtide.scheduler.engine.garbage import loading, short_full_collections
+from springtide.scheduler.engine.garbage import loading, short_collections
 from springtide.scheduler.model import Change, Job, JobChanged, JobRemoved, Phase, Settings, Snapshot
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.scenario import read
@@ -228,7 +228,7 @@ def main(types: int, profile: Path | None, *, plans_only: bool) -> None:
             bench_command(file)
         with loading():
             snapshot = opening(read(file))
-        with short_full_collections(time.monotonic):
+        with short_collections(time.monotonic):
             bench_plans(snapshot, profile)
 
 

@@ -189,7 +189,7 @@ async def serve_pool(state: Path) -> None:
         large_buffers.return_when_freed()
         with garbage.loading():
             engine, executor = await started(state, store)
-        stack.enter_context(garbage.short_full_collections(time.monotonic))
+        stack.enter_context(garbage.short_collections(time.monotonic))
         stack.enter_context(thread_switches.short_interval())
         stack.push_async_callback(engine.stop)
         buckets = Buckets(PERSONAL_RATE, BURST, asyncio.get_running_loop().time)

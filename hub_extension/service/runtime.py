@@ -296,7 +296,7 @@ class Runtime:
             engine = await open_engine(
                 store, executor, setup.engine_settings, projects=setup.projects, clock=Clock(self._clock)
             )
-        self._stack.enter_context(garbage.short_full_collections(time.monotonic))
+        self._stack.enter_context(garbage.short_collections(time.monotonic))
         self._stack.enter_context(thread_switches.short_interval())
         self._stack.push_async_callback(engine.stop)
         if cluster is not None and setup.train_jobs:

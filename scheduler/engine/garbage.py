@@ -9,6 +9,11 @@ from typing import Any, Final
 
 COMPLETE_INTERVAL: Final = 600.0
 """Minimum time between two collections of everything, in seconds."""
+YOUNG_OBJECTS: Final = 10_000
+"""Number of new objects that starts a collection of the youngest; Python's own is 700, from 3.13 on 2,000.
+
+A collection looks at what requests and launches under way refer to: most of that is freed soon, without it.
+"""
 OLDEST: Final = 2
 """The generation that a full collection collects, with all younger ones."""
 
@@ -31,14 +36,14 @@ def loading() -> Iterator[None]:
 
 
 @contextmanager
-def short_full_collections(clock: Callable[[], float]) -> Iterator[None]:
-    """Have full collections in this context look only at objects that are newer than the full collection before.
+def short_collections(clock: Callable[[], float]) -> Iterator[None]:
+    """Collect young objects rarely in this context, and leave out of full collections what one has left before.
 
-    What a full collection leaves lives long, so it is left out of later ones. Reference cycles that become garbage
-    later are found by a collection of everything, which replaces a full one every `COMPLETE_INTERVAL` seconds of
-    ``clock``.
+    What a full collection leaves lives long. Reference cycles that become garbage later are found by a collection
+    of everything, which replaces a full one every `COMPLETE_INTERVAL` seconds of ``clock``.
     """
     complete_at = clock() + COMPLETE_INTERVAL
+    thresholds = gc.get_threshold()
 
     def collected(phase: str, info: Mapping[str, Any]) -> None:
         nonlocal complete_at
@@ -51,7 +56,9 @@ def short_full_collections(clock: Callable[[], float]) -> Iterator[None]:
             gc.unfreeze()
 
     gc.callbacks.append(collected)
+    gc.set_threshold(YOUNG_OBJECTS, *thresholds[1:])
     try:
         yield
     finally:
+        gc.set_threshold(*thresholds)
         gc.callbacks.remove(collected)

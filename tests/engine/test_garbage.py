@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from springtide.scheduler.engine.garbage import COMPLETE_INTERVAL, loading, short_full_collections
+from springtide.scheduler.engine.garbage import COMPLETE_INTERVAL, loading, short_collections
 from springtide.scheduler.engine.state.transaction import Transaction
 
 
@@ -50,7 +50,7 @@ def test_collections_go_on_after_a_failed_load_and_stay_off_where_they_were_off(
 
 
 def test_a_full_collection_looks_only_at_what_is_newer_than_the_one_before() -> None:
-    with short_full_collections(lambda: 0.0):
+    with short_collections(lambda: 0.0):
         older = cycle()
         gc.collect()
         newer = cycle()
@@ -60,7 +60,7 @@ def test_a_full_collection_looks_only_at_what_is_newer_than_the_one_before() -> 
 
 def test_garbage_in_cycles_is_found_at_once_when_new_and_later_when_old() -> None:
     now = 0.0
-    with short_full_collections(lambda: now):
+    with short_collections(lambda: now):
         young, old = cycle(), cycle()
         was_young, was_old = weakref.ref(young), weakref.ref(old)
         del young
@@ -73,6 +73,21 @@ def test_garbage_in_cycles_is_found_at_once_when_new_and_later_when_old() -> Non
         gc.collect()
         assert was_old() is None
     assert cycle_is_found_as_before()
+
+
+def test_a_request_with_thousands_of_objects_starts_no_collection() -> None:
+    before = gc.get_threshold()
+    with short_collections(lambda: 0.0):
+        gc.collect()
+        collections = counted()
+        of_a_request = [Loaded() for _ in range(5000)]
+        assert counted() == collections
+    assert gc.get_threshold() == before
+    assert of_a_request
+
+
+def counted() -> int:
+    return sum(each["collections"] for each in gc.get_stats())
 
 
 def cycle() -> Loaded:
