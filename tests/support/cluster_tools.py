@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+from build_lock import alone
 from commands import run, step
 
 MODULES = Path(__file__).parents[1] / "cluster"
@@ -63,7 +62,7 @@ def build(environment: Mapping[str, str] = os.environ) -> Path:
     if environment.get("KUBEBUILDER_ASSETS") or not _missing(directory, environment):
         return tools(environment)
     directory.mkdir(parents=True, exist_ok=True)
-    with _alone(directory.parent / "building"):
+    with alone(directory.parent / "building", "the test cluster's programs"):
         for unfinished in directory.glob(".*"):
             unfinished.unlink()
         missing = _missing(directory, environment)
@@ -93,17 +92,6 @@ def _missing(directory: Path, environment: Mapping[str, str]) -> list[str]:
     """Return the required programs that are missing; with ``KUBECONFIG`` only Helm is required."""
     needed = ["helm"] if environment.get("KUBECONFIG") else list(PROGRAMS)
     return [name for name in needed if not os.access(directory / name, os.X_OK)]
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("Waiting for another build of the test cluster's programs", flush=True)
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _compile(name: str, directory: Path, environment: Mapping[str, str]) -> None:

@@ -7,7 +7,6 @@ real thing.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -18,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import system_packages
+from build_lock import alone
 from cluster_tools import ToolsMissingError, cache
 from commands import run, step
 
@@ -93,8 +93,7 @@ def build(environment: Mapping[str, str] = os.environ) -> Path:
     """
     directory = _directory(environment)
     directory.parent.mkdir(parents=True, exist_ok=True)
-    with (directory.parent / "frameworks.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(directory.parent / "frameworks.lock", "the frameworks"):
         if not (directory / COMPLETE).exists():
             with step("frameworks of the jobs, 2 GB"):
                 _install(directory)
@@ -109,8 +108,7 @@ def build_further(environment: Mapping[str, str] = os.environ) -> Path:
     missing = [package for name, package in programs if system_packages.find_program(name, environment) is None]
     system_packages.install(missing, environment)
     directory = _further_directory(environment)
-    with (directory.parent / "frameworks.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(directory.parent / "frameworks.lock", "the frameworks"):
         if not (directory / COMPLETE).exists():
             with step("further frameworks of the jobs, 1.5 GB"):
                 _install_further(directory, base)

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import cluster_tools
+from build_lock import alone
 from cluster_tools import ToolsMissingError
 from commands import run, step
 from control_plane import Daemon, until
@@ -80,7 +81,7 @@ def build(programs: Path, environment: Mapping[str, str] = os.environ) -> None:
     if ready.exists():
         os.utime(ready)
         return
-    with _locked(cache / "images.lock"):
+    with alone(cache / "images.lock", "the nodes' images"):
         for unfinished in cache.glob("images-building-*-*"):
             if not Path(f"/proc/{unfinished.name.split('-')[2]}").exists():
                 shutil.rmtree(unfinished)
@@ -105,7 +106,8 @@ def images(programs: Path, environment: Mapping[str, str] = os.environ) -> Itera
     ready = _unpacked_for(programs, environment)
     with contextlib.ExitStack() as held:
         with contextlib.suppress(FileNotFoundError):
-            held.enter_context(_locked(ready / "lock", shared=True))
+            lock = held.enter_context((ready / "lock").open("w"))
+            fcntl.flock(lock, fcntl.LOCK_SH)
         if not (ready / "containerd").exists():
             raise ToolsMissingError(
                 f"There are no images of the nodes built from this tree ({ready}): run `make tools`"
@@ -121,9 +123,9 @@ def _unpacked_for(programs: Path, environment: Mapping[str, str]) -> Path:
 def _remove_unused(cache: Path) -> None:
     """Remove all images except those of the source trees used last, and those in use."""
     for older in _unpacked(cache)[KEPT:]:
-        with _locked(older / "lock", wait=False) as unused:
-            if unused:
-                shutil.rmtree(older)
+        with (older / "lock").open("w") as lock, contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(older)
 
 
 def copy_images(unpacked: Path, target: Path) -> None:
@@ -158,18 +160,6 @@ def start_containerd(enclosure: Enclosure) -> Daemon:
 
     until(serves, "containerd serves", timeout_s=CONTAINERD_TIMEOUT_S)
     return daemon
-
-
-@contextlib.contextmanager
-def _locked(path: Path, *, shared: bool = False, wait: bool = True) -> Iterator[bool]:
-    """Hold a lock; yield whether it is held, which is always true with ``wait``."""
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
 
 
 def _digest(programs: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -11,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from build_lock import alone
 from cluster_tools import ToolsMissingError, cache
 from commands import run, step
 
@@ -42,8 +42,7 @@ class PinnedEnvironment:
         """
         directory = self._directory(environment)
         directory.parent.mkdir(parents=True, exist_ok=True)
-        with (directory.parent / f"{self.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with alone(directory.parent / f"{self.name}.lock", self.what):
             if not (directory / COMPLETE).exists():
                 with step(f"{self.what}, {self.size}"):
                     self._install(directory)
