@@ -25,7 +25,7 @@ from springtide.scheduler.policy.phases.reservations import (
     reserve_elsewhere,
 )
 from springtide.scheduler.policy.phases.starting import FreeGpus
-from springtide.scheduler.policy.plan_builder import ALL, PlanBuilder, Selection
+from springtide.scheduler.policy.plan_builder import PlanBuilder, Selection
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 
 
@@ -57,9 +57,9 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
         fulfil_reservations(builder)
         repair_gangs(builder)
     reserve_elsewhere(builders)
-    sharing = [builder for builder in builders if builder.state.shares_jobs]
-    if sharing:
-        _serve_guaranteed(sharing)
+    quotas_first = [each for each in builders if each.state.shares_jobs or each.state.tree.oversubscribed]
+    if quotas_first:
+        _serve_guaranteed(quotas_first)
     free: list[FreeGpus] = []
     for builder in _in_turn(builders):
         free.append(FreeGpus(builder))
@@ -88,7 +88,10 @@ def _make_room(builder: PlanBuilder) -> None:
 
 
 def _serve_guaranteed(builders: Sequence[PlanBuilder]) -> None:
-    """Serve requests within quota, so that no job borrows one type while another owes it GPUs."""
+    """Serve requests within quota, so that no job borrows GPUs of one type while another owes it GPUs.
+
+    Nor does a job borrow what its parent is entitled to and owes to another child, where quotas do not add up.
+    """
     for builder in _in_turn(builders, guaranteed=True):
         FreeGpus(builder).serve()
     for builder in builders:
@@ -112,7 +115,7 @@ def _in_turn(builders: Sequence[PlanBuilder], *, guaranteed: bool = False) -> It
     for rank in range(1 + max(map(max, ranks.values()))):
         for builder in builders:
             if rank in ranks[builder]:
-                builder.selection = Selection(rank, guaranteed) if sharing else ALL
+                builder.selection = Selection(rank if sharing else None, guaranteed)
                 yield builder
 
 

@@ -53,8 +53,8 @@ class ProjectNode:
 class ProjectTree:
     """All projects. Jobs belong to leaves; a project with children has an additional leaf for its own jobs.
 
-    ``changed`` are the leaves with usage that is not committed yet, ``dirty`` tells that shares are out of date.
-    Usage is recorded in ``undo``.
+    ``changed`` are the leaves with usage that is not committed yet, ``dirty`` tells that shares are out of date,
+    ``oversubscribed`` that a project is. Usage is recorded in ``undo``.
     """
 
     def __init__(self, projects: Iterable[Project], surplus: Surplus, undo: UndoLog) -> None:
@@ -70,6 +70,7 @@ class ProjectTree:
             project_node.parent = self.project_nodes.get(self.projects[name].parent or "")
             (self.roots if project_node.parent is None else project_node.parent.children).append(project_node)
         self.leaves = {name: _leaf_of(project_node) for name, project_node in self.project_nodes.items()}
+        self.oversubscribed = any(each.oversubscribed for each in self.project_nodes.values())
         for project_node in (*self.project_nodes.values(), *self.leaves.values()):
             project_node.path = _path(project_node)
             project_node.entitled = project_node.quota
