@@ -47,6 +47,27 @@ class TestReclaimingThroughAFullParent:
         assert len([job for kind, job in kinds(decided) if kind == "Pause" and job.startswith("g")]) == 1
 
 
+def test_no_child_borrows_what_the_parent_has_to_take_back_at_once_for_another_whose_quota_does_not_add_up():
+    projects = (
+        Project("other", quota=9, weight=0.0),
+        Project("team", quota=7, age=1),
+        Project("owner", "team", quota=18, age=2),
+        Project("guest", "team", quota=4, age=3),
+    )
+    decided = plan(
+        running("o1", "other", on("big", 0, 1, 2, 3, 4, 5, 6, 7)),
+        running("o2", "other", on("four", 0, 1, 2, 3), started=NOW - 100),
+        running("g", "guest", on("team", 0, 1, 2, 3)),
+        running("w", "owner", on("team", 4, 5, 6)),
+        waiting("owned", "owner", 4),
+        waiting("lent", "guest", 2),
+        nodes=(Node("big", 8), Node("four", 4), Node("team", 7), Node("free", 2)),
+        projects=projects,
+    )
+
+    assert kinds(decided) == [("Pause", "o2"), ("Reserve", "owned")]
+
+
 class TestReservationsOfBorrowers:
     """GPUs that are becoming free are reserved for jobs that would borrow them."""
 

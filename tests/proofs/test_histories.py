@@ -92,8 +92,8 @@ FOUND_BY_SOAKING = (
 """Seeds of histories in which a promise was broken once, and whose branches others here take too; for `--soak`."""
 
 NEWEST_OF_THEM = (
-    "1391 3259 4850 4963 5294 6210 31141 31407 500001 600438 26000330 26000583 26000698 30000588 "
-    "31000645 40005742 50004699"
+    "1391 3259 4850 4963 5294 6210 31141 31407 500001 600438 26000330 26000583 26000698 30000362 30000588 "
+    "31000645 40005742 45000245 50004699"
 )
 """Seeds of the histories in which a promise was broken last."""
 

@@ -2,12 +2,13 @@
 
 A job that has waited for long although its project is entitled to it gets a delayed reservation: GPUs of jobs
 that were not asked to stop. As these end, no other job gets the GPUs. There is one delayed reservation at a time,
-as GPUs that wait for the last one are idle.
+as GPUs that wait for the last one are idle. Beside it, jobs that others keep waiting by priority alone get GPUs
+that one job frees all at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from springtide.scheduler.model import Job, Placement
@@ -28,7 +29,7 @@ from springtide.scheduler.policy.plan_builder import PlanBuilder, Proposal
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.job_queues import SchedulingClass, scheduling_class_of
 from springtide.scheduler.policy.state.nodes import NodeState, bits, mask_of, workers_of
-from springtide.scheduler.policy.state.projects import ProjectNode
+from springtide.scheduler.policy.state.projects import ProjectNode, sides
 from springtide.scheduler.policy.state.service import waiting_since
 
 RESERVE_AFTER = 3600.0
@@ -150,11 +151,13 @@ def improve_reservations(builder: PlanBuilder, means: Sequence[Means]) -> None:
 def reserve_ahead(builder: PlanBuilder) -> None:
     """Give a delayed reservation to a job that has waited too long, unless there is one already.
 
-    The project whose first job has waited longest is served first: the others wait until that has started.
+    The project whose first job has waited longest is served first: the others wait until that has started, except
+    for GPUs that priority alone keeps from being reclaimed.
     """
     state = builder.state
     delayed = list(delayed_reservations(state))
-    waits = [] if delayed else _overdue_projects(builder)
+    protected = _protected_by_priority(builder, delayed)
+    waits = _overdue_projects(builder) if protected or not delayed else []
     if not delayed and not waits:
         return
     owed = guarantee_pending(builder)
@@ -163,7 +166,44 @@ def reserve_ahead(builder: PlanBuilder) -> None:
             builder.drop_reservation(job, "reservation-outranked")
         elif owed and not admission.guaranteed(leaf, 0):
             builder.drop_reservation(job, "reservation-refused")
-    within = admission.guaranteed if owed else admission.within_entitlement
+    for request in _overdue_requests(
+        builder, waits, admission.guaranteed if owed else admission.within_entitlement
+    ):
+        leaf, job = request.leaf, request.job
+        placement = _drain(builder, job) if not delayed else _behind_one(builder, leaf, job, protected)
+        if placement is not None:
+            holders = [state.jobs[job_id] for job_id in state.pool.holders(placement)]
+            why = reasons.set_aside("promised", job, holders)
+            builder.accept(leaf, Proposal(job, placement, why, later=True))
+            if not delayed:
+                return
+
+
+def _protected_by_priority(builder: PlanBuilder, delayed: Iterable[Job]) -> list[tuple[ProjectNode, Job]]:
+    """Return the jobs that these reservations await and that priority may keep from being reclaimed."""
+    state = builder.state
+    holders = {job_id for job in delayed for job_id in state.pool.holders(job.reserved)}
+    return [
+        (leaf, holder)
+        for leaf, holder in builder.undecided(state.jobs[job_id] for job_id in sorted(holders))
+        if any(project.claimed > project.entitled and _outranks_a_sibling(state, project) for project in leaf.path)
+    ]
+
+
+def _outranks_a_sibling(state: ClusterState, project: ProjectNode) -> bool:
+    """Tell whether the project has a higher priority than another one of the same parent."""
+    siblings = state.tree.roots if project.parent is None else project.parent.children
+    return any(sibling.priority < project.priority for sibling in siblings)
+
+
+def _overdue_requests(
+    builder: PlanBuilder, waits: Iterable[ProjectNode], within: Callable[[ProjectNode, int], bool]
+) -> Iterator[PendingRequest]:
+    """Yield the requests of projects that have waited too long, as far as they are ``within`` what is due.
+
+    Note when the others will have waited too long.
+    """
+    state = builder.state
 
     def promising(leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         return builder.considers(leaf, scheduling_class) and within(leaf, scheduling_class.need)
@@ -177,13 +217,10 @@ def reserve_ahead(builder: PlanBuilder) -> None:
                 _due(job) <= builder.now
                 and not outranked(state, job, builder.now - RESERVE_AFTER)
                 and admission.refusal(leaf, job, request.need) is None
-                and (placement := _drain(builder, job)) is not None
             ):
-                holders = [state.jobs[job_id] for job_id in state.pool.holders(placement)]
-                why = reasons.set_aside("promised", job, holders)
-                builder.accept(leaf, Proposal(job, placement, why, later=True))
-                return
-            cursor.skip(request)
+                yield request
+            if job.id not in builder.decided:
+                cursor.skip(request)
 
 
 def _overdue_projects(builder: PlanBuilder) -> list[ProjectNode]:
@@ -224,6 +261,29 @@ def _drain(builder: PlanBuilder, job: Job) -> Placement | None:
                 break
         drained = {node.index: node.free for node, _ in parts or ()}
     return None if parts is None else workers_of(_free_first(parts, drained))
+
+
+def _behind_one(
+    builder: PlanBuilder, leaf: ProjectNode, job: Job, protected: Iterable[tuple[ProjectNode, Job]]
+) -> Placement | None:
+    """Return GPUs that the job can have once one of the ``protected`` jobs has ended, all at once; or None.
+
+    That one is a job of a project of higher priority, which has to hold more than it is entitled to.
+    """
+    state, pool = builder.state, builder.state.pool
+    for holding, holder in protected:
+        pair = sides(leaf, holding)
+        if pair is None or pair[1].priority <= pair[0].priority or pair[1].claimed <= pair[1].entitled:
+            continue
+        if builder.is_shrunk(holder):
+            continue
+        with state.undo.trial():
+            pool.reserve(workers_of((node, node.free) for node, _ in pool.known(holder.placement)))
+            pool.vacate(holder.id, holder.placement)
+            parts = gang_placement.place_gang(pool, job, job.min_workers, pool.nodes_of(holder.placement))
+        if parts is not None:
+            return workers_of(parts)
+    return None
 
 
 def _candidates(state: ClusterState, job: Job) -> list[NodeState]:
