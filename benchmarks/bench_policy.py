@@ -121,7 +121,9 @@ def carry_out(planner: Planner, plan: Plan, jobs: dict[str, Job], now: float) ->
         elif isinstance(decision, Reserve):
             job = replace(job, reserved=decision.placement)
         else:
-            job = replace(job, phase=Phase.WAITING, placement=(), started=None, served=job.served_by(now))
+            job = replace(
+                job, phase=Phase.WAITING, placement=(), reserved=(), started=None, served=job.served_by(now)
+            )
         jobs[decision.job] = job
         planner.apply(JobChanged(job))
 

@@ -45,11 +45,11 @@ def _reason(memo: Memo, job: Job, now: float) -> Reason:
 
 
 def _awaits(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason:
+    gpus = len(job.reserved) * job.gpus
     holders = [state.jobs[job_id] for job_id in state.pool.holders(job.reserved)]
     if not holders:
-        return _starts(leaf, len(job.reserved) * job.gpus)
+        return _starts(leaf, gpus)
     pausing = int(all(each.id in state.pausing for each in holders))
-    gpus = len(job.reserved) * job.gpus
     return Reason("awaits-pause", {"gpus": gpus, "pausing": pausing, **of_holders(holders)})
 
 
@@ -99,16 +99,16 @@ def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
     if over is not None:
         about["whole"] = int(over.entitled >= state.pool.total)
         beyond = _beyond_share(state, leaf, need)
-        if beyond is None and position == 1:
-            beyond = _helpful(state, job, over)
-        return Reason("share-used", {**about, **(beyond or {})})
+        helpful = _helpful(state, job, over) if beyond is None and position == 1 else {}
+        return Reason("share-used", {**about, **(beyond or helpful)})
     if position > 1:
         return Reason("no-room", about)
     about |= _helpful(state, job, over)
-    soonest = _soonest(memo, job, leaf, now)
-    if soonest == inf:
+    search = VictimSearch(PlanBuilder(memo, now), leaf, job, ReclaimRule(state, leaf, need))
+    search.solve()
+    if search.retry_at == inf:
         return Reason("no-room", about)
-    return Reason("too-soon", {**about, "seconds": ceil(soonest - now), "until": soonest})
+    return Reason("too-soon", {**about, "seconds": ceil(search.retry_at - now), "until": search.retry_at})
 
 
 def _about_room(state: ClusterState, job: Job, project_node: ProjectNode, position: int) -> dict[str, Param]:
@@ -166,49 +166,28 @@ def _beyond_share(state: ClusterState, leaf: ProjectNode, need: int) -> dict[str
     return {"may_hold": leaf.entitled, "wanted": wanted if wanted + kept <= room else None}
 
 
-def _soonest(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> float:
-    """Return when the minimum run time of a job ends that could be evicted, in seconds, or infinity."""
-    builder = PlanBuilder(memo, now)
-    search = VictimSearch(builder, leaf, job, ReclaimRule(memo.state, leaf, job.gpus * job.min_workers))
-    search.solve()
-    return search.retry_at
-
-
 def _helpful(state: ClusterState, job: Job, over: ProjectNode | None) -> dict[str, Param]:
     """The running job whose end would free enough on one node for a job of one worker, if there is one.
 
     ``over`` is the project whose share the job would exceed: then only a job of this project helps.
     """
-    if job.min_workers > 1:
-        return {}
     pool = state.pool
-    nodes = islice(pool.roomiest_first(pool.suitable(job.gpu_types, job.per_gpu)), MAX_NODES)
-    enough = (
-        (mask.bit_count(), not _borrows(state, other), -int(other.started or 0), other.id)
-        for node in nodes
-        for other, mask in ((state.jobs[job_id], mask) for job_id, mask in node.jobs.items())
-        if (over is None or _makes_up(state, other, job, over))
-        and (node.free | (mask & node.allocatable & ~node.reserved)).bit_count() >= job.gpus
-    )
-    best = min(enough, default=None)
-    if best is None:
+    found: list[tuple[int, bool, int, str]] = []
+    suitable = pool.suitable(job.gpu_types, job.per_gpu) if job.min_workers == 1 else 0
+    for node in islice(pool.roomiest_first(suitable), MAX_NODES):
+        for job_id, mask in node.jobs.items():
+            other = state.jobs[job_id]
+            leaf = state.tree.leaves.get(other.project)
+            room = node.free | (mask & node.allocatable & ~node.reserved)
+            if leaf is None or room.bit_count() < job.gpus:
+                continue
+            given = other.held_gpus if other.phase is Phase.RUNNING else 0
+            if over is None or (over in leaf.path and over.claimed - given + job.gpus <= over.entitled):
+                within_quota = leaf.claimed <= leaf.quota
+                found.append((mask.bit_count(), within_quota, -int(other.started or 0), job_id))
+    if not found:
         return {}
-    other = state.jobs[best[-1]]
-    return {
-        "if_job": other.id,
-        "if_name": label(other),
-        "if_project": other.project,
-        "if_borrowed": int(_borrows(state, other)),
-    }
-
-
-def _makes_up(state: ClusterState, other: Job, job: Job, over: ProjectNode) -> bool:
-    """Whether the project would hold no more than its share if the job took the place of the other."""
-    leaf = state.tree.leaves.get(other.project)
-    claimed = other.held_gpus if other.phase is Phase.RUNNING else 0
-    return leaf is not None and over in leaf.path and over.claimed - claimed + job.gpus <= over.entitled
-
-
-def _borrows(state: ClusterState, job: Job) -> bool:
-    project_node = state.tree.project_nodes.get(job.project)
-    return project_node is not None and project_node.claimed > project_node.quota
+    _, within_quota, _, best = min(found)
+    other = state.jobs[best]
+    about: dict[str, Param] = {"if_job": best, "if_name": label(other), "if_project": other.project}
+    return {**about, "if_borrowed": int(not within_quota)}

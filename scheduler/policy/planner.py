@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from springtide.scheduler.gpu_types import accepted_types, pool_types, project_of_type, summed
 from springtide.scheduler.model import (
@@ -10,14 +10,11 @@ from springtide.scheduler.model import (
     Job,
     JobChanged,
     JobRemoved,
-    Node,
     NodesChanged,
     Phase,
     Plan,
-    Project,
     ProjectsChanged,
     Reason,
-    Settings,
     SettingsChanged,
     Snapshot,
     Standing,
@@ -36,18 +33,17 @@ class Planner:
 
     def __init__(self, snapshot: Snapshot, make_memo: Callable[[ClusterState], Memo] = Memo) -> None:
         self._make_memo = make_memo
-        self._index(snapshot.nodes, snapshot.projects, snapshot.jobs, snapshot.settings)
+        self._nodes, self._projects = snapshot.nodes, snapshot.projects
+        self._settings = snapshot.settings
+        self._jobs = {job.id: job for job in snapshot.jobs}
+        self._index()
 
-    def _index(
-        self, nodes: Iterable[Node], projects: Iterable[Project], jobs: Iterable[Job], settings: Settings
-    ) -> None:
-        self._nodes, self._projects, self._settings = tuple(nodes), tuple(projects), settings
-        self.types = pool_types(self._nodes, settings.gpu_types)
+    def _index(self) -> None:
+        self.types = pool_types(self._nodes, self._settings.gpu_types)
         self._type_of = {node.name: node.gpu_type for node in self._nodes}
         self._states = {gpu_type: self._state(gpu_type) for gpu_type in (*self.types, None)}
-        self._jobs: dict[str, Job] = {}
         self._places: dict[str, tuple[str | None, ...]] = {}
-        for job in jobs:
+        for job in self._jobs.values():
             self._upsert(job)
         self._memos = {gpu_type: self._make_memo(state) for gpu_type, state in self._states.items()}
 
@@ -61,18 +57,20 @@ class Planner:
 
     def apply(self, change: Change) -> None:
         """Take note of a change. A changed job costs the same however many jobs wait."""
-        jobs = self._jobs.values()
         match change:
             case JobChanged(job):
                 self._upsert(job)
+                return
             case JobRemoved(job_id):
                 self._remove(job_id)
+                return
             case ProjectsChanged(projects):
-                self._index(self._nodes, projects, jobs, self._settings)
+                self._projects = projects
             case NodesChanged(nodes):
-                self._index(nodes, self._projects, jobs, self._settings)
+                self._nodes = nodes
             case SettingsChanged(settings):
-                self._index(self._nodes, self._projects, jobs, settings)
+                self._settings = settings
+        self._index()
 
     def _upsert(self, job: Job) -> None:
         places = self._types_for(job)

@@ -7,7 +7,7 @@ Sets of GPUs of a node and sets of nodes are bit masks: bit ``i`` stands for GPU
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from springtide.scheduler.model import WITHIN_NODES, Node, Placement, Worker
@@ -160,17 +160,13 @@ class NodePool:
 
     def are_allocatable(self, placement: Placement) -> bool:
         """Whether all of these GPUs exist on available nodes and nothing outside the pool uses them."""
-        return self._all(placement, lambda node, mask: not mask & ~node.allocatable)
+        parts = list(self.known(placement))
+        return len(parts) == len(placement) and not any(mask & ~node.allocatable for node, mask in parts)
 
     def can_stay(self, placement: Placement) -> bool:
         """Whether who sits on these GPUs may go on there: all are usable, and none is promised to another."""
-        return self._all(placement, lambda node, mask: not mask & (~node.allocatable | node.reserved))
-
-    def _all(self, placement: Placement, suits: Callable[[NodeState, int], bool]) -> bool:
-        return all(
-            (node := self.by_name.get(worker.node)) is not None and suits(node, mask_of(worker.gpus))
-            for worker in placement
-        )
+        unreserved = not any(mask & node.reserved for node, mask in self.known(placement))
+        return unreserved and self.are_allocatable(placement)
 
     def nodes_of(self, placement: Iterable[Worker]) -> int:
         """The nodes that these workers sit on."""
