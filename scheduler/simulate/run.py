@@ -69,10 +69,13 @@ def simulate(
     policy: Policy = Policy.GUARANTEED,
     settings: Settings = DEFAULTS,
     costs: Costs = FREE,
+    *,
     clock: Callable[[], float] = time.monotonic,
+    run_times: RunTimes | None = None,
 ) -> Result:
     """Run a load through virtual time. ``clock`` measures the real time that this takes, in seconds.
 
+    ``run_times`` estimate how long jobs take, by default from those that have ended in the simulation.
     ``settings`` that name no GPU types take those of the load. Under `Policy.STATIC`, jobs larger than their
     project's quota are left out, because they could never run.
     """
@@ -101,7 +104,7 @@ def simulate(
         costs=costs,
         witness=watch,
         running=[Course(job, duration, first_start=start) for job, duration in running],
-        run_times=RunTimes(),
+        run_times=RunTimes() if run_times is None else run_times,
     )
     for job, duration in arriving:
         pool.submit(job, duration)
