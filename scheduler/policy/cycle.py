@@ -12,20 +12,19 @@ from math import inf
 
 from springtide.scheduler.model import Drop, Plan
 from springtide.scheduler.policy.memo.memo import Memo
-from springtide.scheduler.policy.phases.backfill import backfill
 from springtide.scheduler.policy.phases.elastic import repair_gangs
 from springtide.scheduler.policy.phases.limits import enforce_limits
 from springtide.scheduler.policy.phases.moving import MoveJobs
 from springtide.scheduler.policy.phases.preempting import PreemptJobs
 from springtide.scheduler.policy.phases.reclaiming import GrowIntoQuota, ReclaimGpus
 from springtide.scheduler.policy.phases.reservations import (
+    ReserveAhead,
+    backfill,
     fulfil_reservations,
-    improve_reservations,
-    reserve_ahead,
-    reserve_elsewhere,
+    replace_reservations,
 )
 from springtide.scheduler.policy.phases.starting import FreeGpus
-from springtide.scheduler.policy.plan_builder import PlanBuilder, Selection
+from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 
 
@@ -43,11 +42,8 @@ def plan(memos: Iterable[Memo], now: float) -> Plan:
         for builder in builders:
             trials.enter_context(builder.state.undo.trial())
         _run_phases(builders)
-    for builder in builders:
-        builder.retry(builder.state.next_back_off_end())
-        builder.retry(builder.state.next_level())
     decisions = [decision for builder in builders for decision in builder.decisions()]
-    retry_at = min(builder.retry_at for builder in builders)
+    retry_at = min(min(builder.retry_at, builder.state.next_due()) for builder in builders)
     decisions.sort(key=lambda decision: not isinstance(decision, Drop))
     return Plan(tuple(decisions), retry_at if retry_at < inf else None)
 
@@ -56,35 +52,28 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
     for builder in builders:
         fulfil_reservations(builder)
         repair_gangs(builder)
-    reserve_elsewhere(builders)
-    quotas_first = [each for each in builders if each.state.shares_jobs or each.state.tree.oversubscribed]
-    if quotas_first:
-        _serve_guaranteed(quotas_first)
-    free: list[FreeGpus] = []
+    replace_reservations(builders, FreeGpus)
+    if any(max(each.state.ranks) or each.state.tree.oversubscribed for each in builders):
+        _serve_guaranteed(builders)
     for builder in _in_turn(builders):
-        free.append(FreeGpus(builder))
-        free[-1].serve()
+        FreeGpus(builder).serve()
     for builder in builders:
         backfill(builder)
         _free_pausing(builder.state)
         enforce_limits(builder)
     for builder in _in_turn(builders):
-        _make_room(builder)
-    for each in free:
-        each.serve_postponed()
+        MoveJobs(builder).serve()
+    replace_reservations(builders, MoveJobs, ReclaimGpus)
     for builder in _in_turn(builders):
-        reserve_ahead(builder)
-
-
-def _make_room(builder: PlanBuilder) -> None:
-    move, reclaim = MoveJobs(builder), ReclaimGpus(builder)
-    move.serve()
-    if not builder.selection.rank:
-        improve_reservations(builder, (move, reclaim))
-    reclaim.serve()
-    if not builder.selection.rank:
-        GrowIntoQuota(builder).serve()
-    PreemptJobs(builder).serve()
+        ReclaimGpus(builder).serve()
+        if not builder.rank:
+            GrowIntoQuota(builder).serve()
+        PreemptJobs(builder).serve()
+    for builder in _in_turn(builders):
+        if builder.is_calm:
+            FreeGpus(builder, borrowing=True).serve()
+    for builder in _in_turn(builders):
+        ReserveAhead(builder).serve()
 
 
 def _serve_guaranteed(builders: Sequence[PlanBuilder]) -> None:
@@ -110,12 +99,12 @@ def _in_turn(builders: Sequence[PlanBuilder], *, guaranteed: bool = False) -> It
     Where jobs accept several types, a builder has a turn for each rank of its type among those that waiting jobs
     accept, first ranks first.
     """
-    sharing = any(builder.state.shares_jobs for builder in builders)
-    ranks = {builder: {0, *builder.state.ranks} if sharing else {0} for builder in builders}
-    for rank in range(1 + max(map(max, ranks.values()))):
+    ranks = {builder: builder.state.ranks for builder in builders}
+    last = max(map(max, ranks.values()))
+    for rank in range(1 + last):
         for builder in builders:
             if rank in ranks[builder]:
-                builder.selection = Selection(rank if sharing else None, guaranteed)
+                builder.rank, builder.guaranteed = rank if last else None, guaranteed
                 yield builder
 
 

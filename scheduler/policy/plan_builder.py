@@ -43,9 +43,9 @@ class Proposal:
     """GPUs for a job, and what has to happen before it gets them.
 
     ``grows`` tells that ``placement`` are more workers of a job that runs or is being started. The GPUs are free
-    now, or become free ``later``: then they are reserved. ``why`` is the reason, None for room made by other jobs.
-    ``set_aside`` are evicted GPUs that nobody else may get in this plan, ``dropped`` jobs that lose their
-    reservations.
+    now, or become free ``later``: then they are reserved. ``why`` is the reason, None for a start on free GPUs or
+    for room made by other jobs. ``set_aside`` are evicted GPUs that nobody else may get in this plan, ``dropped``
+    jobs that lose their reservations.
     """
 
     job: Job
@@ -58,6 +58,11 @@ class Proposal:
     set_aside: Placement = ()
     dropped: tuple[Job, ...] = ()
 
+    @property
+    def disturbed(self) -> tuple[Eviction | Relocation, ...]:
+        """What becomes of the running jobs that make room."""
+        return (*self.evictions, *self.relocations)
+
 
 class Answer(NamedTuple):
     """A proposal or None, and the time after which time alone may give another answer (infinity: never)."""
@@ -66,66 +71,57 @@ class Answer(NamedTuple):
     retry_at: float = inf
 
 
+RESUMED_RUNTIME = 1.0
+"""Minimum run time of a resumed job, in seconds, if the setting is less.
+
+Requests that are served one after the other at one instant do not stop the same job again and again.
+"""
+
 NO = Answer(None)
 """Nothing can be done for a request until something happens."""
-
-
-class Selection(NamedTuple):
-    """Which waiting jobs are considered.
-
-    ``rank`` selects the jobs that have this GPU type at that position among those that they accept; None selects
-    all. ``guaranteed`` selects jobs within the quota of their project only.
-    """
-
-    rank: int | None = None
-    guaranteed: bool = False
-
-
-ALL = Selection()
 
 
 class PlanBuilder:
     """The decisions made so far for one GPU type, and the state as it will be once they are carried out.
 
-    ``selection`` are the waiting jobs that are considered at present. ``decided`` are the jobs about which nothing
-    more is decided in this plan, by id, with their projects; the builders of all types share it.
-    ``elastic_starts`` are the started jobs that may get more workers; ``changed_nodes`` the nodes where jobs that
-    run or have a reservation lose GPUs; ``awaited`` the running jobs that a guaranteed request may evict once
-    their extended minimum run time is over; ``reclaiming`` the projects that get GPUs of others, with all above
-    them; ``retry_at`` is the earliest time at which time alone may change the plan.
+    At present the waiting jobs are considered that have this GPU type at position ``rank`` among those that they
+    accept, all for None; only jobs within the quota of their project where ``guaranteed``. ``decided`` are the
+    jobs about which nothing more is decided in this plan, except that they may get more workers, by id, with their
+    projects; the builders of all types share it. ``changed_nodes`` are the nodes where jobs that run or have a
+    reservation lose GPUs; ``awaited`` the running jobs that a guaranteed request may evict once their extended
+    minimum run time is over; ``guarantee_pending`` tells that a request waits that fits the pool and its project's
+    quota; ``reclaiming`` are the projects that get GPUs of others, with all above them; ``retry_at`` is the
+    earliest time at which time alone may change the plan.
     """
 
     def __init__(self, memo: Memo, now: float, decided: dict[str, str] | None = None) -> None:
         self.state = memo.state
         self.memo = memo
         self.now = now
-        self.selection = ALL
+        self.rank: int | None = None
+        self.guaranteed = False
         self.decided = {} if decided is None else decided
-        self.elastic_starts: list[tuple[ProjectNode, Job]] = []
         self.changed_nodes = 0
         self.awaited: set[str] = set()
         self.reclaiming: set[ProjectNode] = set()
-        self.guarantee_delayed = False
+        self.guarantee_pending = False
         self.retry_at = inf
         self._drops: list[Drop] = []
-        self._placed: dict[str, Start | Move] = {}
-        self._shrunk: dict[str, Move] = {}
-        self._others: list[Decision] = []
-        self._left: dict[str, Placement] = {}
+        self._decisions: dict[str, Start | Pause | Move | Reserve] = {}
+        self._workers: dict[str, Placement] = {}
 
     # ---------- asking
 
     @property
-    def frees_gpus(self) -> bool:
-        """Whether any job has to give up GPUs, or a reservation was made or dropped."""
-        return bool(self._others or self._drops or self._shrunk)
+    def is_calm(self) -> bool:
+        """Whether no job gives up GPUs, and none waits that its project's quota guarantees."""
+        return not (self.changed_nodes or self.state.pausing or self.guarantee_pending)
 
     def considers(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        """Tell whether the waiting jobs of a class are selected."""
-        rank, guaranteed = self.selection
-        if guaranteed and leaf.claimed + scheduling_class.need > leaf.quota:
+        """Tell whether the waiting jobs of a class are considered."""
+        if self.guaranteed and leaf.claimed + scheduling_class.need > leaf.quota:
             return False
-        return rank is None or rank == self.state.rank_of(scheduling_class.constraints.gpu_types)
+        return self.rank is None or self.rank == self.state.rank_of(scheduling_class.constraints.gpu_types)
 
     def undecided(self, jobs: Iterable[Job]) -> Iterator[tuple[ProjectNode, Job]]:
         """Yield those of the jobs about which nothing is decided, with their projects; none of unknown ones."""
@@ -140,21 +136,18 @@ class PlanBuilder:
             project in self.reclaiming and project.claimed + need > project.entitled for project in leaf.path
         )
 
-    def is_starting(self, job: Job) -> bool:
-        """Tell whether the job is started by this plan."""
-        return isinstance(self._placed.get(job.id), Start)
-
     def is_shrunk(self, job: Job) -> bool:
         """Tell whether the plan takes some of the job's workers."""
-        return job.id in self._shrunk
+        return job.id in self._decisions and job.id not in self.decided
 
     def workers_left(self, job: Job) -> Placement:
-        """Return the workers that a running job keeps."""
-        return self._left.get(job.id, job.placement)
+        """Return the workers that a job has after this plan, on the GPUs that it has now where it is moved."""
+        return self._workers.get(job.id, job.placement)
 
-    def workers_planned(self, job: Job) -> Placement:
-        """Return the workers that a job has after this plan, growth included."""
-        return self._placed[job.id].placement if job.id in self._placed else job.placement
+    def enlarged(self) -> list[tuple[ProjectNode, Job]]:
+        """Return the jobs that get workers by this plan, with their projects."""
+        jobs = (self.state.jobs[job_id] for job_id in self._workers)
+        return [(self.state.leaf_of(job), job) for job in jobs if len(self.workers_left(job)) > len(job.placement)]
 
     def may_stop(self, job: Job) -> bool:
         """Tell whether the attempt can be paused or moved, its minimum run time aside."""
@@ -166,9 +159,9 @@ class PlanBuilder:
         )
 
     def protected_until(self, job: Job) -> float:
-        """Return the end of the job's minimum run time if that is still to come, else minus infinity."""
-        over = (job.started or 0.0) + self.state.settings.min_runtime
-        return over if over > self.now and self.state.settings.min_runtime > 0 else -inf
+        """Return the end of the job's minimum run time, in seconds."""
+        least = self.state.settings.min_runtime
+        return (job.started or 0.0) + (max(least, RESUMED_RUNTIME) if job.attempts > 1 else least)
 
     # ---------- deciding
 
@@ -179,106 +172,107 @@ class PlanBuilder:
 
     def accept(self, leaf: ProjectNode, proposal: Proposal) -> list[ProjectNode]:
         """Decide what is proposed for a job of ``leaf``; return the projects that lose GPUs."""
-        pool, job, placement = self.state.pool, proposal.job, proposal.placement
-        for each in proposal.dropped:
-            self.state.release(each)
-            self.drop_reservation(each, "reservation-refused")
+        pool, job = self.state.pool, proposal.job
+        for waiting in proposal.dropped:
+            self.drop_reservation(waiting, "reservation-refused")
         for eviction in proposal.evictions:
             self.take(eviction.job, eviction.taken, eviction.left)
         for eviction in proposal.evictions:
-            victim, keeps = eviction.job, len(eviction.left)
-            theirs = self.state.leaf_of(victim)
-            why = reasons.made_way(victim, theirs, job, leaf, kind=eviction.code, keeps=keeps)
-            self.decide_eviction(victim, job.id, why)
+            theirs = self.state.leaf_of(eviction.job)
+            keeps = len(eviction.left)
+            why = reasons.made_way(eviction.job, theirs, job, leaf, kind=eviction.code, keeps=keeps)
+            self.decide_eviction(eviction.job, job.id, why)
         for moved in proposal.relocations:
             pool.vacate(moved.job.id, moved.taken)
             pool.reserve(moved.landed)
             self.changed_nodes |= pool.nodes_of(moved.job.placement)
-            shrunk = self._shrunk.get(moved.job.id)
-            why = reasons.makes_room(moved.job, job) if shrunk is None else shrunk.reason
+            shrunk = self._decisions.get(moved.job.id)
+            why = (
+                reasons.of("moved", moved.job, **reasons.of_beneficiary(job)) if shrunk is None else shrunk.reason
+            )
             self.decide(moved.job, Move(moved.job.id, moved.placement, job.id, why))
-        if proposal.later:
-            pool.reserve(placement)
-        else:
-            pool.occupy(job.id, placement)
-        gpus = len(placement) * job.gpus
-        self.state.tree.add_usage(leaf, gpus, preemptible=job.preemptible, held=0 if proposal.later else gpus)
+        self._decide_placement(leaf, proposal)
         pool.reserve(proposal.set_aside)
-        if self.selection.guaranteed:
-            pool.reserve(worker for each in proposal.evictions for worker in each.taken)
-            pool.reserve(worker for each in proposal.relocations for worker in each.taken)
-        self._decide_placement(proposal)
+        if self.guaranteed:
+            for each in proposal.disturbed:
+                pool.reserve(each.taken)
         losing = (*proposal.dropped, *(eviction.job for eviction in proposal.evictions))
-        return [self.state.leaf_of(each) for each in losing]
+        return [self.state.leaf_of(loser) for loser in losing]
 
     def take(self, job: Job, taken: Placement, left: Placement) -> None:
         """Take GPUs from a running job, which keeps those of ``left``; the log of the state can take it back."""
         self.state.pool.vacate(job.id, taken)
-        self._keep(job, left, -len(taken) * job.gpus)
+        self._set_workers(job, left)
 
     def give_back(self, job: Job, taken: Placement) -> None:
         """Give a running job GPUs back that were taken from it."""
         self.state.pool.occupy(job.id, taken)
-        self._keep(job, self.workers_left(job) + taken, len(taken) * job.gpus)
+        self._set_workers(job, self.workers_left(job) + taken)
 
-    def _keep(self, job: Job, left: Placement, gpus: int) -> None:
+    def _set_workers(self, job: Job, workers: Placement) -> None:
+        before = self.workers_left(job)
+        gpus = (len(workers) - len(before)) * job.gpus
         self.state.tree.add_usage(self.state.leaf_of(job), gpus, preemptible=job.preemptible)
-        self.state.undo.record(self._left.__setitem__, job.id, self.workers_left(job))
-        self._left[job.id] = left
+        self.state.undo.record(self._workers.__setitem__, job.id, before)
+        self._workers[job.id] = workers
 
     def decide_eviction(self, job: Job, beneficiary: str | None, why: Reason) -> None:
         """Decide that a job of which GPUs were taken is paused, or goes on with the others, for another job."""
         left = self.workers_left(job)
         self.changed_nodes |= self.state.pool.nodes_of(job.placement)
         if left:
-            self._shrunk[job.id] = Move(job.id, ranked(left), beneficiary, why)
+            self._decisions[job.id] = Move(job.id, ranked(left), beneficiary, why)
         else:
             self.decide(job, Pause(job.id, beneficiary, why))
 
-    def decide(self, job: Job, decision: Pause | Move) -> None:
-        """Decide about a running job; nothing more is decided about it in this plan."""
-        self._shrunk.pop(job.id, None)
-        self._others.append(decision)
+    def decide(self, job: Job, decision: Start | Pause | Move | Reserve) -> None:
+        """Decide about a job; all that may be decided about it later is that it gets more workers."""
+        self._decisions[job.id] = decision
         self.decided[job.id] = job.project
 
     def drop_reservation(self, job: Job, code: str) -> None:
-        """Decide that the job's reservation, which the state has released, ends; for the reason with this code."""
+        """Decide that the job's reservation ends, for the reason with this code."""
         self._drops.append(Drop(job.id, reasons.of_reservation(code, job)))
         self.decided[job.id] = job.project
-        self.reservation_released(job)
+        self.release_reservation(job)
 
-    def reservation_released(self, job: Job) -> None:
-        """Take note that GPUs reserved for the job can be used by other jobs, or freed for them."""
+    def release_reservation(self, job: Job) -> None:
+        """Release GPUs reserved for the job, which can be used by other jobs, or freed for them."""
+        self.state.release(job)
         self.changed_nodes |= self.state.pool.nodes_of(job.reserved)
         self.memo.reservation_released(job)
 
     def decisions(self) -> tuple[Decision, ...]:
-        """Return all decisions: what is given up, what starts, what makes room."""
-        return (
-            *self._drops,
-            *sorted(self._placed.values(), key=lambda each: isinstance(each, Move)),
-            *self._shrunk.values(),
-            *self._others,
-        )
+        """Return all decisions, those first that drop reservations."""
+        return (*self._drops, *self._decisions.values())
 
-    def _decide_placement(self, proposal: Proposal) -> None:
-        job, placement, why = proposal.job, proposal.placement, proposal.why
-        if why is None:
-            evicted = [each.job for each in proposal.evictions]
-            why = reasons.set_aside("room-made", job, [*evicted, *(each.job for each in proposal.relocations)])
-        self.decided[job.id] = job.project
-        before = self._placed.get(job.id)
-        if proposal.grows:
-            workers = ranked(self.workers_planned(self.state.jobs[job.id]) + placement)
-            if isinstance(before, Start):
-                why = reasons.with_workers(before.reason, job, len(workers))
-                self._placed[job.id] = replace(before, placement=workers, reason=why)
-            else:
-                self._placed[job.id] = Move(job.id, workers, None, why)
-        elif proposal.later:
-            self._others.append(Reserve(job.id, placement, why))
+    def _decide_placement(self, leaf: ProjectNode, proposal: Proposal) -> None:
+        """Decide that the job gets its GPUs: now, or by a reservation if they become free later."""
+        job, placement, why, later = proposal.job, proposal.placement, proposal.why, proposal.later
+        if later:
+            self.state.pool.reserve(placement)
         else:
-            self._placed[job.id] = Start(job.id, placement, why)
+            self.state.pool.occupy(job.id, placement)
+        gpus = len(placement) * job.gpus
+        self.state.tree.add_usage(leaf, gpus, preemptible=job.preemptible, held=0 if later else gpus)
+        before = self._decisions.get(job.id)
+        if proposal.grows:
+            placement = ranked(self.workers_left(self.state.jobs[job.id]) + placement)
+        if proposal.grows or not later:
+            self._workers[job.id] = placement
+        if isinstance(before, Start):
+            why = None if before.reason.code in reasons.STARTED else before.reason
+        if why is None and later:
+            holders = reasons.of_holders([each.job for each in proposal.disturbed])
+            why = reasons.of("room-made", job, gpus=gpus, **holders)
+        elif why is None:
+            why = reasons.started(job, leaf, len(placement))
+        if proposal.grows and not isinstance(before, Start):
+            self.decide(job, Move(job.id, placement, None, why))
+        elif later:
+            self.decide(job, Reserve(job.id, placement, why))
+        else:
+            self.decide(job, Start(job.id, placement, why))
 
 
 def ranked(workers: Placement) -> Placement:

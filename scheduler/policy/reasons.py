@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from springtide.scheduler.model import Job, Placement, Reason
 from springtide.scheduler.policy.state.cluster_state import ClusterState
@@ -23,8 +22,9 @@ def label(job: Job) -> str:
     return job.name or job.id
 
 
-def _about(job: Job, **more: Param) -> dict[str, Param]:
-    return {"job": job.id, "name": label(job), "project": job.project, **more}
+def of(code: str, job: Job, **more: Param) -> Reason:
+    """Return the reason with this code for what becomes of a job."""
+    return Reason(code, {"job": job.id, "name": label(job), "project": job.project, **more})
 
 
 def of_type(state: ClusterState) -> dict[str, Param]:
@@ -37,55 +37,27 @@ def quota_of(project: ProjectNode) -> int | None:
     return None if project.quota == UNLIMITED else project.quota
 
 
-def started(job: Job, leaf: ProjectNode) -> Reason:
-    """The job fits on free GPUs, within quota or borrowed."""
-    need = job.gpus * job.min_workers
-    code = STARTED[leaf.claimed + need > leaf.quota]
-    return Reason(code, _about(job, gpus=need, quota=quota_of(leaf), held=leaf.claimed))
-
-
-def with_workers(why: Reason, job: Job, workers: int) -> Reason:
-    """Return the reason of a start that got more workers, in the same plan, than it was decided with."""
-    held, quota = why.params.get("held"), why.params.get("quota")
-    if why.code not in STARTED or not isinstance(held, int):
-        return why
+def started(job: Job, leaf: ProjectNode, workers: int) -> Reason:
+    """The job starts with these workers on free GPUs, which count as claimed: within quota, or borrowed."""
     gpus = job.gpus * workers
-    within = not isinstance(quota, int) or held + gpus <= quota
-    return replace(why, code=STARTED[not within], params={**why.params, "gpus": gpus})
+    code = STARTED[leaf.claimed > leaf.quota]
+    return of(code, job, gpus=gpus, quota=quota_of(leaf), held=leaf.claimed - gpus)
 
 
 def of_reservation(code: str, job: Job) -> Reason:
-    """What becomes of GPUs that are reserved for the job; or which nodes they are on, one of which is lost."""
-    if code == "reservation-lost":
-        return Reason(code, _about(job, nodes=tuple(sorted({worker.node for worker in job.reserved}))))
-    return Reason(code, _about(job, gpus=len(job.reserved) * job.gpus))
-
-
-def lent(job: Job, promised: Job) -> Reason:
-    """The job ends before another can start for which its GPUs are set aside."""
-    gpus = job.gpus * job.min_workers
-    return Reason("started-before", _about(job, gpus=gpus, for_job=promised.id, for_name=label(promised)))
+    """What becomes of GPUs that are reserved for the job, on these nodes."""
+    nodes = tuple(sorted({worker.node for worker in job.reserved}))
+    return of(code, job, gpus=len(job.reserved) * job.gpus, nodes=nodes)
 
 
 def gets_workers(code: str, job: Job, placed: Placement) -> Reason:
     """A running job has other workers than before: more, or new ones for those that it lost."""
-    return Reason(code, _about(job, workers=len(placed), before=len(job.placement)))
+    return of(code, job, workers=len(placed), before=len(job.placement))
 
 
-def broken(job: Job) -> Reason:
-    """The gang has fewer workers than it needs."""
-    return Reason("gang-broken", _about(job, workers=len(job.placement), min_workers=job.min_workers))
-
-
-def makes_room(job: Job, beneficiary: Job) -> Reason:
-    """The job is moved to other GPUs so that another fits."""
-    for_job, for_name, for_project = beneficiary.id, label(beneficiary), beneficiary.project
-    return Reason("moved", _about(job, for_job=for_job, for_name=for_name, for_project=for_project))
-
-
-def set_aside(code: str, job: Job, holders: Sequence[Job]) -> Reason:
-    """GPUs are set aside until those who hold them have stopped or ended."""
-    return Reason(code, _about(job, gpus=job.gpus * job.min_workers, **of_holders(holders)))
+def of_beneficiary(job: Job) -> dict[str, Param]:
+    """Return the parameters that name the job for which another one makes room or has to end."""
+    return {"for_job": job.id, "for_name": label(job), "for_project": job.project}
 
 
 def of_holders(holders: Sequence[Job]) -> dict[str, Param]:
@@ -99,18 +71,17 @@ def of_holders(holders: Sequence[Job]) -> dict[str, Param]:
 
 def above_limit(state: ClusterState, victim: Job, project: ProjectNode, *, held: int, keeps: int) -> Reason:
     """The limit of the job's project, or of one above it, was lowered below what it holds."""
-    about = _about(victim, at=project.name, limit=project.limit, held=held, keeps=keeps, **of_type(state))
-    return Reason("limit-lowered", about)
+    limit = project.limit
+    return of("limit-lowered", victim, at=project.name, limit=limit, held=held, keeps=keeps, **of_type(state))
 
 
 def made_way(victim: Job, theirs: ProjectNode, job: Job, mine: ProjectNode, *, kind: str, keeps: int) -> Reason:
     """The job is paused, or gives up workers and keeps some, for another."""
     gpus = job.gpus * job.min_workers
-    about = _about(
+    return of(
+        kind,
         victim,
-        for_job=job.id,
-        for_name=label(job),
-        for_project=job.project,
+        **of_beneficiary(job),
         for_user=job.user,
         gpus=gpus,
         within=int(mine.claimed + gpus <= mine.quota),
@@ -118,4 +89,3 @@ def made_way(victim: Job, theirs: ProjectNode, job: Job, mine: ProjectNode, *, k
         quota=quota_of(theirs),
         keeps=keeps,
     )
-    return Reason(kind, about)

@@ -48,7 +48,10 @@ def opening(scenario: Scenario) -> Snapshot:
 
 
 def settle(snapshot: Snapshot) -> Rest:
-    """Apply the policy repeatedly, carrying out its plans at once, until a plan is empty."""
+    """Apply the policy repeatedly, carrying out its plans at once, until a plan is empty.
+
+    Attempts are not counted, so that none is protected for having been resumed.
+    """
     planner = Planner(snapshot)
     jobs = {job.id: job for job in snapshot.jobs}
     gpu_types = {node.name: node.gpu_type for node in snapshot.nodes}
@@ -62,7 +65,7 @@ def settle(snapshot: Snapshot) -> Rest:
 
 
 def _carry_out(planner: Planner, job: Job, decision: Decision, now: float) -> Job:
-    after = carried_out(job, decision, now)
+    after = structs.replace(carried_out(job, decision, now), attempts=0)
     planner.apply(JobChanged(after))
     return after
 

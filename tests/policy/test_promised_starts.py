@@ -52,10 +52,10 @@ class TestSeveralThatWaitForOneJob:
     def plan(self, *jobs: Job) -> Plan:
         return plan(*self.FULL, *jobs, projects=self.PROJECTS)
 
-    def test_the_first_one_awaits_any_job(self) -> None:
+    def test_the_first_one_awaits_any_job_and_the_second_one_the_rest_of_its_gpus(self) -> None:
         both = (waiting("w1", "b", 2, submitted=self.LONG), waiting("w2", "c", 2, submitted=self.LONG + 1))
 
-        assert kinds(self.plan(*both)) == [("Reserve", "w1")]
+        assert kinds(self.plan(*both)) == [("Reserve", "w1"), ("Reserve", "w2")]
 
     @pytest.mark.parametrize(("gpus", "reserved"), [(2, (4, 5)), (3, None)])
     def test_the_others_get_gpus_of_the_job_that_it_awaits(

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from springtide.scheduler.model import Job, JobChanged, JobRemoved, Node, Pause, Phase, Project, Settings, Snapshot
+from springtide.scheduler.model import (
+    Job,
+    JobChanged,
+    JobRemoved,
+    Node,
+    Pause,
+    Phase,
+    Project,
+    Settings,
+    Snapshot,
+    Worker,
+)
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.simulate.carry_out import carried_out
 
@@ -73,3 +84,27 @@ def test_a_job_that_stays_starts_within_one_minimum_run_time_however_often_the_b
         pool.wait(MIN_RUNTIME)
         assert pool.jobs[f"short{at}"].phase is Phase.RUNNING
         pool.cancel(f"short{at}")
+
+
+def resumed(attempts: int) -> Planner:
+    """A job that was started at 100 s for this time, and one that claims its GPUs."""
+    held = (Worker(0, "n0", (0, 1)),)
+    long = Job("long", "borrower", gpus=2, phase=Phase.RUNNING, placement=held, started=100.0, attempts=attempts)
+    short = Job("short", "owner", gpus=2, submitted=100.0)
+    return Planner(Snapshot(100.0, (Node("n0", 2),), PROJECTS, (long, short), Settings(min_runtime=0.0)))
+
+
+def paused(planner: Planner, now: float) -> list[str]:
+    return [each.job for each in planner.plan(now).decisions if isinstance(each, Pause)]
+
+
+def test_a_job_that_was_resumed_runs_for_a_second_before_it_makes_way_again():
+    planner = resumed(attempts=2)
+
+    assert planner.plan(100.0).wake_at == 101.0
+    assert paused(planner, 100.0) == []
+    assert paused(planner, 101.0) == ["long"]
+
+
+def test_a_job_in_its_first_attempt_makes_way_at_once_without_minimum_run_time():
+    assert paused(resumed(attempts=1), 100.0) == ["long"]

@@ -93,7 +93,7 @@ FOUND_BY_SOAKING = (
 
 NEWEST_OF_THEM = (
     "1391 3259 4850 4963 5294 6210 31141 31407 500001 600438 26000330 26000583 26000698 30000362 30000588 "
-    "31000645 40005742 45000245 50004699"
+    "31000645 40005742 45000245 50004699 72000339"
 )
 """Seeds of the histories in which a promise was broken last."""
 
@@ -111,6 +111,13 @@ def test_no_promise_is_broken_in_the_histories_that_are_worth_repeating(seeds, s
 @pytest.mark.parametrize("seed", [28000096, 32000329, 32000575])
 def test_no_promise_is_broken_in_typed_histories_in_which_one_was_once(seed):
     prove(seed, typed=True)
+
+
+@pytest.mark.parametrize(
+    ("seed", "kind"), [(71000049, "grouped"), (74000095, "grouped"), (85000237, "shared")], ids=str
+)
+def test_no_promise_is_broken_in_other_histories_in_which_one_was_once(seed, kind):
+    prove(seed, **{kind: True})
 
 
 def test_no_promise_is_broken_in_a_history_of_the_least_served_in_which_one_was_once():

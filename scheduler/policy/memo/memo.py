@@ -1,11 +1,10 @@
-"""All that is remembered from plan to plan: fair orders, entitled and idle projects, and failed searches."""
+"""All that is remembered from plan to plan: fair orders, entitled and idle projects."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
 from springtide.scheduler.model import Job
-from springtide.scheduler.policy.memo.failed_searches import FailedSearches
 from springtide.scheduler.policy.ordering.fair_order import FairOrder, NextRequest
 from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.nodes import bits
@@ -31,7 +30,6 @@ class Memo:
     def _forget(self) -> None:
         self.state.changed_jobs.clear()
         self.state.changed_projects.clear()
-        self.failures = FailedSearches(self.state)
         self._orders: dict[Hashable, FairOrder] = {}
         self._place = {leaf: at for at, leaf in enumerate(self.state.tree.leaves.values())}
         self._entitled = set(filter(self._is_entitled, self._place))
@@ -55,7 +53,6 @@ class Memo:
     def _expire(self, job: Job) -> None:
         """Expire what depends on the job, its project and its nodes."""
         nodes = self.state.pool.nodes_of((*job.placement, *job.reserved))
-        self.failures.record_changes(nodes)
         self._changed_nodes |= nodes
         self._activate(job.project)
         if nodes and not job.preemptible:

@@ -8,10 +8,7 @@ from springtide.scheduler.policy.state.projects import ProjectNode
 
 def over_limit(leaf: ProjectNode, need: int) -> ProjectNode | None:
     """The lowest project whose limit would be exceeded by ``need`` more GPUs."""
-    for project in leaf.path:
-        if project.claimed + need > project.limit:
-            return project
-    return None
+    return next((project for project in leaf.path if project.claimed + need > project.limit), None)
 
 
 def held_within_limit(leaf: ProjectNode, need: int) -> bool:
@@ -29,17 +26,16 @@ def within_entitlement(leaf: ProjectNode, need: int) -> bool:
     return all(project.claimed + need <= project.entitled for project in leaf.path)
 
 
-def guaranteed(leaf: ProjectNode, need: int, released: int = 0) -> bool:
-    """Whether the quota of the project guarantees ``need`` more GPUs once it gives up the ``released`` ones.
+def guaranteed(leaf: ProjectNode, need: int) -> bool:
+    """Whether the quota of the project guarantees ``need`` more GPUs.
 
     Quotas of children that add up to more than their parent's guarantee no more than that. What siblings hold
     beyond their quotas does not count, as it can be reclaimed.
     """
-    more = need - released
-    return leaf.claimed + more <= leaf.quota and all(
-        project.claimed + more <= project.quota
+    return leaf.claimed + need <= leaf.quota and all(
+        project.claimed + need <= project.quota
         if project.oversubscribed
-        else min(project.claimed + more, project.quota) <= project.entitled
+        else min(project.claimed + need, project.quota) <= project.entitled
         for project in leaf.path
     )
 
@@ -48,10 +44,7 @@ def beyond_quota(leaf: ProjectNode, job: Job, need: int) -> ProjectNode | None:
     """The lowest project whose quota cannot hold a job that is not preemptible, beside the others like it."""
     if job.preemptible:
         return None
-    for project in leaf.path:
-        if project.non_preemptible + need > project.quota:
-            return project
-    return None
+    return next((project for project in leaf.path if project.non_preemptible + need > project.quota), None)
 
 
 def refusal(leaf: ProjectNode, job: Job, need: int) -> ProjectNode | None:

@@ -25,9 +25,10 @@ def growing_jobs(
     waits, nor within its minimum run time.
     """
     state = builder.state
-    for leaf, job in builder.undecided(sorted(state.growing.values(), key=lambda each: each.project)):
+    for leaf, job in builder.undecided(sorted(state.partial.values(), key=lambda each: each.project)):
         if (
-            suitable(leaf, job)
+            job.preemptible
+            and suitable(leaf, job)
             and not outranked(state, job)
             and not builder.is_shrunk(job)
             and state.pool.can_stay(job.placement)
@@ -57,16 +58,16 @@ def one_more_worker(builder: PlanBuilder, job: Job, workers: Placement) -> tuple
 def repair_gangs(builder: PlanBuilder) -> None:
     """Give a gang that has lost workers others, or pause it: it runs with enough workers or not at all."""
     state = builder.state
-    for job in sorted(state.incomplete.values(), key=lambda each: each.id):
+    incomplete = (each for each in state.partial.values() if len(each.placement) < each.min_workers)
+    for job in sorted(incomplete, key=lambda each: each.id):
         leaf = state.tree.leaves.get(job.project)
         missing = job.min_workers - len(job.placement)
-        allocation = None
+        allocation = gang_placement.place_more(state.pool, job, job.placement, missing)
         allowed = leaf is not None and admission.may_start(leaf, job, missing * job.gpus)
-        if allowed and state.pool.can_stay(job.placement):
-            allocation = gang_placement.place_more(state.pool, job, job.placement, missing)
-        if allocation is None or leaf is None:
-            builder.decide(job, Pause(job.id, None, reasons.broken(job)))
-            continue
-        more = workers_of(allocation, len(job.placement))
-        why = reasons.gets_workers("gang-mended", job, job.placement + more)
-        builder.accept(leaf, Proposal(job, more, why, grows=True))
+        if leaf is not None and allowed and allocation is not None and state.pool.can_stay(job.placement):
+            more = workers_of(allocation, len(job.placement))
+            why = reasons.gets_workers("gang-mended", job, job.placement + more)
+            builder.accept(leaf, Proposal(job, more, why, grows=True))
+        else:
+            why = reasons.of("gang-broken", job, workers=len(job.placement), min_workers=job.min_workers)
+            builder.decide(job, Pause(job.id, None, why))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.plan_builder import PlanBuilder
-from springtide.scheduler.policy.preemption.candidates import SearchCache, VictimCandidates
+from springtide.scheduler.policy.preemption.candidates import VictimCandidates
 from springtide.scheduler.policy.preemption.rules import LimitRule
 
 
@@ -16,11 +16,13 @@ def enforce_limits(builder: PlanBuilder) -> None:
         if held <= project.limit:
             continue
         victims: dict[str, Job] = {}
-        candidates = VictimCandidates(builder, None, LimitRule(project), SearchCache())
-        while project.claimed > project.limit and (unit := candidates.next_unit()) is not None:
+        candidates = VictimCandidates(builder, None, LimitRule(project))
+        for unit in candidates.units_in_order():
             builder.take(unit.job, unit.taken, unit.left)
             candidates.usage_changed()
             victims[unit.job.id] = unit.job
+            if project.claimed <= project.limit:
+                break
         for job in victims.values():
             keeps = len(builder.workers_left(job))
             why = reasons.above_limit(builder.state, job, project, held=held, keeps=keeps)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
-from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest
-from springtide.scheduler.policy.ordering.queue_cursor import QueueCursor
-from springtide.scheduler.policy.plan_builder import ALL, Answer, PlanBuilder, Proposal
+from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest, QueueCursor
+from springtide.scheduler.policy.plan_builder import Answer, PlanBuilder, Proposal
 from springtide.scheduler.policy.state.job_queues import SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
 
@@ -18,8 +17,7 @@ class Means(ABC):
     def __init__(self, builder: PlanBuilder) -> None:
         self.builder = builder
         self.state = builder.state
-        considered = self.promising if builder.selection == ALL else self._considered
-        self.cursor = QueueCursor(builder.state, builder.decided, considered)
+        self.cursor = QueueCursor(builder.state, builder.decided, self._considered)
 
     def leaves(self) -> Iterable[ProjectNode]:
         """Return the projects that may have a request for this means."""

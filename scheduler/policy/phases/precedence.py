@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from math import inf
 
 from springtide.scheduler.model import Job, Order
 from springtide.scheduler.policy.ordering import admission
-from springtide.scheduler.policy.ordering.queue_cursor import QueueCursor
-from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.state.cluster_state import ClusterState
-from springtide.scheduler.policy.state.job_queues import SchedulingClass
-from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.service import level_of, waiting_since
 
 
@@ -24,25 +19,6 @@ def is_delayed(state: ClusterState, job: Job) -> bool:
 def delayed_reservations(state: ClusterState) -> Iterator[Job]:
     """Yield the jobs with a delayed reservation, in the order of their ids."""
     return (job for _, job in sorted(state.awaiting.items()) if is_delayed(state, job))
-
-
-def guarantee_pending(builder: PlanBuilder) -> bool:
-    """Tell whether a job waits that its project's quota guarantees; until it starts, no job grows to borrow.
-
-    Delayed reservations do not count as held. A quota that the ancestors cannot honour does not count.
-    """
-    state = builder.state
-    reserved = Counter[str]()
-    for job in delayed_reservations(state):
-        reserved[job.project] += len(job.reserved) * job.gpus
-
-    def owed(leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        return admission.guaranteed(leaf, scheduling_class.need, reserved[leaf.name])
-
-    cursor = QueueCursor(state, builder.decided, owed)
-    reserving = (state.tree.leaves[name] for name in reserved if name in state.tree.leaves)
-    leaves = (*builder.memo.entitled_projects(), *reserving)
-    return any(cursor.next_request(leaf) is not None for leaf in leaves)
 
 
 def outranked(state: ClusterState, job: Job, since: float = -inf) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from math import inf
@@ -32,29 +31,29 @@ class PreemptJobs(Means):
 
     def __init__(self, builder: PlanBuilder) -> None:
         super().__init__(builder)
-        self._max_free = self.state.pool.max_free
         self._leaves: list[ProjectNode] = []
         self._retry_at: dict[str, float] = {}
         self._stays_active: set[str] = set()
-        self._slots: dict[PlacementConstraints, int] = {}
-        self._failed: defaultdict[str, list[tuple[int, SchedulingClass]]] = defaultdict(list)
         self._rotated = 0
 
     def leaves(self) -> Iterable[ProjectNode]:
-        """Return the projects in which a running job may have to give way to a waiting one."""
-        names = self.builder.memo.projects_to_search(self.builder.changed_nodes)
-        leaves = [self.state.tree.leaves[name] for name in names]
-        self._leaves = [leaf for leaf in leaves if self._has_candidates(leaf)]
+        """Return the projects in which a running job may have to give way to a waiting one; others are idle."""
+        for name in self.builder.memo.projects_to_search(self.builder.changed_nodes):
+            leaf = self.state.tree.leaves[name]
+            if any(self.promising(leaf, each) for _, each in self.state.queues[name].heads()):
+                self._leaves.append(leaf)
+            else:
+                self._mark_idle(leaf)
         return self._leaves
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Tell whether a job of the project is less urgent than the first of this class, or had more service."""
+        running, level = self.state.running[leaf.name], scheduling_class.service_level
         priority = -self.state.queues[leaf.name].by_class[scheduling_class][0][0]
-        return (
-            self._might_fit(leaf, scheduling_class.constraints)
-            and not any(_fails_too(*each, priority, scheduling_class) for each in self._failed[leaf.name])
-            and self._may_yield(leaf, priority, scheduling_class.service_level)
-        )
+        less_urgent = running.by_priority.first() < priority
+        rotates = self.state.settings.order is Order.LEAST_SERVED
+        had_more = rotates and running.ripe_times(level).first() <= self.builder.now
+        return (less_urgent or had_more) and self._might_fit(leaf, scheduling_class.constraints)
 
     def propose(self, request: PendingRequest) -> Answer:
         """Propose evictions within the project."""
@@ -65,10 +64,8 @@ class PreemptJobs(Means):
         rule = PreemptRule(self.state, leaf, job, self.builder.now, rotates=rotates)
         search = VictimSearch(self.builder, leaf, job, rule)
         found = search.solve() if rule.candidate_ids else None
-        if not search.is_general or not rotates:
+        if found is not None or search.extended or not rotates:
             self._stays_active.add(leaf.name)
-        if not search.fits and rule.candidate_ids:
-            self._failed[leaf.name].append((job.priority, request.scheduling_class))
         retry_at = search.retry_at if rotates else min(search.retry_at, self.builder.now + ROTATION_INTERVAL)
         self._retry_at[leaf.name] = min(retry_at, self._retry_at.get(leaf.name, inf))
         if found is None or not found.evictions:
@@ -84,26 +81,10 @@ class PreemptJobs(Means):
         """Serve the requests; mark projects idle in which nothing can be done until a known time or an event."""
         super().serve()
         for leaf in self._leaves:
-            until = min(self._retry_at.get(leaf.name, inf), self._next_rotation(leaf))
-            heads = self.state.queues[leaf.name].heads()
-            fits = any(self._slots_for(each.constraints) >= each.constraints.min_workers for _, each in heads)
-            if leaf.name in self._stays_active or fits:
-                self.builder.retry(until)
-            else:
-                self._mark_idle(leaf, until)
+            self._mark_idle(leaf)
         self.builder.retry(self.builder.memo.next_activation())
 
-    def _has_candidates(self, leaf: ProjectNode) -> bool:
-        """Return whether a running job may have to give way to a waiting one; if not, mark the project idle."""
-        heads = self.state.queues[leaf.name].heads()
-        fitting = [head for head in heads if self._might_fit(leaf, head[1].constraints)]
-        least_served = min((each.service_level for _, each in fitting), default=0)
-        if fitting and self._may_yield(leaf, -fitting[0][0][0], least_served):
-            return True
-        self._mark_idle(leaf, self._next_rotation(leaf))
-        return False
-
-    def _mark_idle(self, leaf: ProjectNode, until: float) -> None:
+    def _mark_idle(self, leaf: ProjectNode) -> None:
         """Mark the project idle, except near a limit, where other projects' jobs count too.
 
         It depends on others if one of its jobs needs quota, or GPUs that its own jobs cannot free. Jobs that
@@ -111,10 +92,10 @@ class PreemptJobs(Means):
         """
         heads = [each for _, each in self.state.queues[leaf.name].heads()]
         several = any(self.state.accepts_several(each.constraints.gpu_types) for each in heads)
-        if several or self.builder.selection.rank:
+        until = min(self._retry_at.get(leaf.name, inf), self._next_rotation(leaf))
+        if leaf.name in self._stays_active or several or self.builder.rank:
             self.builder.retry(until)
-            return
-        if admission.over_limit(leaf, max((each.need for each in heads), default=0)) is None:
+        elif admission.over_limit(leaf, max((each.need for each in heads), default=0)) is None:
             depends = any(
                 each.constraints.min_workers > 1
                 or not each.preemptible
@@ -122,14 +103,6 @@ class PreemptJobs(Means):
                 for each in heads
             )
             self.builder.memo.mark_idle(leaf.name, until, depends=depends)
-
-    def _may_yield(self, leaf: ProjectNode, priority: int, service_level: int) -> bool:
-        """Tell whether a running job is less urgent, or can be rotated for a job with this level of service."""
-        running = self.state.running[leaf.name]
-        if running.by_priority.first() < priority:
-            return True
-        rotates = self.state.settings.order is Order.LEAST_SERVED
-        return rotates and running.ripe_times(service_level).first() <= self.builder.now
 
     def _next_rotation(self, leaf: ProjectNode) -> float:
         """Return when the next running job can be rotated, in seconds, or infinity."""
@@ -141,28 +114,6 @@ class PreemptJobs(Means):
 
     def _might_fit(self, leaf: ProjectNode, constraints: PlacementConstraints) -> bool:
         """Tell whether such a job might fit if all preemptible jobs of the project ended."""
-        instead = self.state.running[leaf.name].slots(constraints.gpus, self._max_free)
-        return instead > 0 and instead + self._slots_for(constraints) >= constraints.min_workers
-
-    def _slots_for(self, constraints: PlacementConstraints) -> int:
-        """Return how many workers fit on free GPUs, those of stopping attempts included."""
-        if constraints not in self._slots:
-            self._slots[constraints] = self.state.pool.slots(constraints.gpus, self.state.pool.all)
-        return self._slots[constraints]
-
-
-def _fails_too(failed_priority: int, failed: SchedulingClass, priority: int, other: SchedulingClass) -> bool:
-    """Tell whether no job of the project can give way to the other request, as none could to the one that failed.
-
-    A job of one worker that asks for as many GPUs or more has no more to choose from, if it is not more urgent and
-    had no less service.
-    """
-    one, two = failed.constraints, other.constraints
-    return (
-        one.min_workers == 1
-        and one.gpus <= two.gpus
-        and one._replace(gpus=two.gpus) == two
-        and failed.preemptible == other.preemptible
-        and failed_priority >= priority
-        and failed.service_level <= other.service_level
-    )
+        pool = self.state.pool
+        instead = self.state.running[leaf.name].slots(constraints.gpus, pool.max_free)
+        return instead > 0 and instead + pool.slots(constraints.gpus, pool.all) >= constraints.min_workers

@@ -1,34 +1,28 @@
 """Reservations: GPUs set aside for a waiting job, some of them still in use (DESIGN §3, no starvation).
 
 A job that has waited for long although its project is entitled to it gets a delayed reservation: GPUs of jobs
-that were not asked to stop. As these end, no other job gets the GPUs. There is one delayed reservation at a time,
-as GPUs that wait for the last one are idle. Beside it, jobs that others keep waiting by priority alone get GPUs
-that one job frees all at once.
+that were not asked to stop. As these end, no other job gets the GPUs, except by backfill. There is one delayed
+reservation at a time, as GPUs that wait for the last one are idle. Beside it, jobs that others keep waiting by
+priority alone get GPUs that one job frees all at once. The job starts elsewhere if it can.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from math import inf
 
 from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.fair_order import PendingRequest
-from springtide.scheduler.policy.ordering.queue_cursor import QueueCursor
 from springtide.scheduler.policy.phases.means import Means
-from springtide.scheduler.policy.phases.precedence import (
-    delayed_reservations,
-    guarantee_pending,
-    is_delayed,
-    outranked,
-)
+from springtide.scheduler.policy.phases.precedence import delayed_reservations, is_delayed, outranked
 from springtide.scheduler.policy.placement import gang_placement
-from springtide.scheduler.policy.placement.gang_placement import Allocation
-from springtide.scheduler.policy.plan_builder import PlanBuilder, Proposal
-from springtide.scheduler.policy.state.cluster_state import ClusterState
+from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
 from springtide.scheduler.policy.state.job_queues import SchedulingClass, scheduling_class_of
-from springtide.scheduler.policy.state.nodes import NodeState, bits, mask_of, workers_of
+from springtide.scheduler.policy.state.nodes import workers_of
 from springtide.scheduler.policy.state.projects import ProjectNode, sides
 from springtide.scheduler.policy.state.service import waiting_since
 
@@ -42,272 +36,181 @@ together.
 MAX_NODES = 64
 """Maximum number of nodes considered per worker of a job that gets a delayed reservation."""
 
+MAX_BACKFILL = 64
+"""Maximum number of waiting jobs tried by backfill, those with the shortest time limits first."""
+
 
 def fulfil_reservations(builder: PlanBuilder) -> None:
-    """Start the jobs whose reserved GPUs are free; drop reservations that cannot be met."""
+    """Drop the reservations that cannot be met, last ones first; start the jobs whose reserved GPUs are free."""
     state = builder.state
-    _drop_excess(builder)
-    for job in sorted(state.awaiting.values(), key=lambda each: each.id):
-        leaf = state.tree.leaves.get(job.project)
-        if job.id in builder.decided:
-            continue
-        if not state.pool.are_allocatable(job.reserved):
-            state.release(job)
-            builder.drop_reservation(job, "reservation-lost")
-        elif job.not_before > builder.now:
-            builder.retry(job.not_before)
-        elif leaf is not None:
-            _fulfil(builder, leaf, job)
-
-
-def _drop_excess(builder: PlanBuilder) -> None:
-    """Drop reservations of projects that have been given a lower limit or quota, the last ones in order first."""
-    state = builder.state
-    jobs = sorted(
+    in_order = sorted(
         state.awaiting.values(),
         key=lambda job: (is_delayed(state, job), -job.priority, job.submitted, job.id),
     )
-    excess = [each for each in builder.undecided(jobs) if admission.refusal(*each, 0) is not None]
-    for _, job in excess:
-        state.release(job)
-    for leaf, job in excess:
-        if admission.refusal(leaf, job, len(job.reserved) * job.gpus) is not None:
+    for leaf, job in builder.undecided(reversed(in_order)):
+        excess = is_delayed(state, job) and not admission.within_entitlement(leaf, 0)
+        if not state.pool.are_allocatable(job.reserved):
+            builder.drop_reservation(job, "reservation-lost")
+        elif excess or admission.refusal(leaf, job, 0) is not None:
             builder.drop_reservation(job, "reservation-refused")
-        else:
-            state.restore(job)
-
-
-def _fulfil(builder: PlanBuilder, leaf: ProjectNode, job: Job) -> None:
-    """Start the job on its reserved GPUs, or elsewhere if its reservation is delayed."""
-    state = builder.state
-    vacant = not state.pool.holders(job.reserved)
-    if not vacant and not is_delayed(state, job):
-        return
-    gpus = len(job.reserved) * job.gpus
-    refused = not vacant and not admission.within_entitlement(leaf, 0)
-    mark = state.undo.mark()
-    state.release(job)
-    if refused or admission.refusal(leaf, job, gpus) is not None:
-        builder.drop_reservation(job, "reservation-refused")
-        return
-    if admission.held_within_limit(leaf, gpus):
-        if vacant:
+    for leaf, job in builder.undecided(in_order):
+        gpus = len(job.reserved) * job.gpus
+        if job.not_before > builder.now:
+            builder.retry(job.not_before)
+        elif not state.pool.holders(job.reserved) and admission.held_within_limit(leaf, gpus):
+            state.release(job)
             builder.accept(leaf, Proposal(job, job.reserved, reasons.of_reservation("reservation-fulfilled", job)))
-            return
-        allocation = gang_placement.place_gang(state.pool, job, job.min_workers)
-        if allocation is not None:
-            builder.accept(leaf, Proposal(job, workers_of(allocation), reasons.started(job, leaf)))
-            builder.reservation_released(job)
-            return
-    state.undo.roll_back(mark)
 
 
-def reserve_elsewhere(builders: Sequence[PlanBuilder]) -> None:
-    """Replace delayed reservations by free GPUs of another type that the job accepts.
-
-    A reservation beyond the quota is dropped for a job within its quota of another type.
-    """
+def replace_reservations(builders: Sequence[PlanBuilder], *kinds: Callable[[PlanBuilder], Means]) -> None:
+    """Give jobs with a delayed reservation GPUs by these means, of any type that they accept, in its stead."""
     for builder in builders:
-        state = builder.state
-        others = {other.state.gpu_type: other for other in builders if other is not builder}
-        delayed = delayed_reservations(state) if len(state.types) > 1 else ()
-        for leaf, job in builder.undecided(delayed):
-            for gpu_type in job.gpu_types or state.types:
-                if gpu_type in others and _change_type(builder, others[gpu_type], leaf, job):
-                    break
+        for _, job in builder.undecided(delayed_reservations(builder.state)):
+            if job.not_before <= builder.now:
+                means = (kind(each) for each in _accepting(builders, job) for kind in kinds)
+                any(_replace(builder, job, each) for each in means)
 
 
-def _change_type(builder: PlanBuilder, other: PlanBuilder, leaf: ProjectNode, job: Job) -> bool:
-    """Reserve free GPUs of another type, or drop the reservation for it; return whether either was done."""
-    there, need = other.state.tree.leaves[job.project], job.gpus * job.min_workers
-    if job.not_before > builder.now or admission.refusal(there, job, need) is not None:
+def _accepting(builders: Sequence[PlanBuilder], job: Job) -> list[PlanBuilder]:
+    """Return the builders of the GPU types that the job accepts, in its order."""
+    suitable = (each for each in builders if each.state.pool.suitable(job.gpu_types, job.per_gpu))
+    return sorted(suitable, key=lambda each: each.state.rank_of(job.gpu_types))
+
+
+def _replace(builder: PlanBuilder, job: Job, means: Means) -> bool:
+    """Get the job GPUs by these means; those of another type are reserved, as its state has no such job yet."""
+    leaf = means.state.leaf_of(job)
+    request = PendingRequest(leaf, (0, 0, job.submitted, job.id), job, scheduling_class_of(job))
+    with builder.state.undo.trial():
+        builder.state.release(job)
+        proposal, retry_at = means.propose(request)
+        over = admission.over_limit(leaf, 0)
+    means.builder.retry(retry_at)
+    if proposal is None or over is not None:
         return False
-    allocation = gang_placement.place_gang(other.state.pool, job, job.min_workers)
-    fits = allocation is not None and admission.held_within_limit(there, need)
-    borrows = any(project.claimed > project.quota for project in leaf.path)
-    if not fits and (there.claimed + need > there.quota or not borrows):
-        return False
-    builder.state.release(job)
-    builder.drop_reservation(job, "reservation-replaced")
-    if fits:
-        why = reasons.of_reservation("reservation-replaced", job)
-        other.accept(there, Proposal(job, workers_of(allocation or ()), why, later=True))
+    if means.builder is not builder:
+        proposal = replace(proposal, later=True, why=reasons.of_reservation("reservation-replaced", job))
+    if proposal.later:
+        builder.drop_reservation(job, "reservation-replaced")
+    else:
+        builder.release_reservation(job)
+    means.builder.accept(leaf, proposal)
+    means.accepted(request, proposal)
     return True
 
 
-def improve_reservations(builder: PlanBuilder, means: Sequence[Means]) -> None:
-    """Replace delayed reservations where a means can make room now."""
-    state = builder.state
-    for leaf, job in builder.undecided(delayed_reservations(state)):
-        mark = state.undo.mark()
-        state.release(job)
-        request = PendingRequest(leaf, (0, 0, job.submitted, job.id), job, scheduling_class_of(job))
-        if admission.over_limit(leaf, 0) is None and any(each.serve_one(request) is not None for each in means):
-            builder.drop_reservation(job, "reservation-replaced")
-        else:
-            state.undo.roll_back(mark)
+class ReserveAhead(Means):
+    """Delayed reservations for jobs that have waited too long for what their projects are entitled to.
 
-
-def reserve_ahead(builder: PlanBuilder) -> None:
-    """Give a delayed reservation to a job that has waited too long, unless there is one already.
-
-    The project whose first job has waited longest is served first: the others wait until that has started, except
-    for GPUs that priority alone keeps from being reclaimed.
+    The first is on GPUs that become free one after another. While there is one, other jobs only get GPUs that one
+    job frees all at once, which belongs to a project of higher priority and holds GPUs of a delayed reservation.
+    While a job waits that its project's quota guarantees, none borrows by a delayed reservation.
     """
-    state = builder.state
-    delayed = list(delayed_reservations(state))
-    protected = _protected_by_priority(builder, delayed)
-    waits = _overdue_projects(builder) if protected or not delayed else []
-    if not delayed and not waits:
-        return
-    owed = guarantee_pending(builder)
-    for leaf, job in builder.undecided(delayed):
-        if outranked(state, job, builder.now - RESERVE_AFTER):
-            builder.drop_reservation(job, "reservation-outranked")
-        elif owed and not admission.guaranteed(leaf, 0):
-            builder.drop_reservation(job, "reservation-refused")
-    for request in _overdue_requests(
-        builder, waits, admission.guaranteed if owed else admission.within_entitlement
-    ):
+
+    def __init__(self, builder: PlanBuilder) -> None:
+        super().__init__(builder)
+        holders = (self.state.pool.holders(job.reserved) for job in delayed_reservations(self.state))
+        self._awaited = dict.fromkeys(chain.from_iterable(holders))
+
+    def serve(self) -> None:
+        """Serve the projects in the order of the longest waits of their overdue jobs, each in that of its queues.
+
+        Delayed reservations that have to give way are dropped before.
+        """
+        for leaf, job in self.builder.undecided(delayed_reservations(self.state)):
+            if outranked(self.state, job, self.builder.now - RESERVE_AFTER):
+                self.builder.drop_reservation(job, "reservation-outranked")
+            elif self.builder.guarantee_pending and not admission.guaranteed(leaf, 0):
+                self.builder.drop_reservation(job, "reservation-refused")
+        found = [overdue for leaf in self.builder.memo.entitled_projects() if (overdue := self._overdue(leaf))]
+        for overdue in sorted(found, key=lambda requests: min(waiting_since(each.job) for each in requests)):
+            for request in overdue:
+                self.serve_one(request)
+
+    def _overdue(self, leaf: ProjectNode) -> list[PendingRequest]:
+        """Return the requests that have waited too long; note when the others of the project will have."""
+        found: list[PendingRequest] = []
+        now = self.builder.now
+        while (request := self.cursor.next_request(leaf)) is not None:
+            self.cursor.skip(request)
+            job, due = request.job, waiting_since(request.job) + RESERVE_AFTER
+            self.builder.retry(due)
+            refused = admission.beyond_quota(leaf, job, request.need) is not None
+            if due <= now and not refused and not outranked(self.state, job, now - RESERVE_AFTER):
+                found.append(request)
+        return found
+
+    def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
+        """Tell whether the project is entitled to such a job, and no job is owed GPUs before it."""
+        need = scheduling_class.need
+        owed = self.builder.guarantee_pending and not admission.guaranteed(leaf, need)
+        return not owed and admission.within_entitlement(leaf, need)
+
+    def propose(self, request: PendingRequest) -> Answer:
+        """Propose GPUs that the job can have once the jobs that hold them have ended."""
         leaf, job = request.leaf, request.job
-        placement = _drain(builder, job) if not delayed else _behind_one(builder, leaf, job, protected)
-        if placement is not None:
-            holders = [state.jobs[job_id] for job_id in state.pool.holders(placement)]
-            why = reasons.set_aside("promised", job, holders)
-            builder.accept(leaf, Proposal(job, placement, why, later=True))
-            if not delayed:
-                return
+        refused = admission.beyond_quota(leaf, job, request.need) is not None
+        if refused or not self.promising(leaf, request.scheduling_class):
+            return NO
+        placement = self._behind_one(leaf, job) if self._awaited else self._behind_several(job)
+        if placement is None:
+            return NO
+        holders = [self.state.jobs[job_id] for job_id in self.state.pool.holders(placement)]
+        why = reasons.of("promised", job, gpus=request.need, **reasons.of_holders(holders))
+        return Answer(Proposal(job, placement, why, later=True))
 
+    def accepted(self, request: PendingRequest, proposal: Proposal) -> None:
+        """Take note of the jobs whose GPUs are reserved."""
+        self._awaited.update(dict.fromkeys(self.state.pool.holders(proposal.placement)))
 
-def _protected_by_priority(builder: PlanBuilder, delayed: Iterable[Job]) -> list[tuple[ProjectNode, Job]]:
-    """Return the jobs that these reservations await and that priority may keep from being reclaimed."""
-    state = builder.state
-    holders = {job_id for job in delayed for job_id in state.pool.holders(job.reserved)}
-    return [
-        (leaf, holder)
-        for leaf, holder in builder.undecided(state.jobs[job_id] for job_id in sorted(holders))
-        if any(project.claimed > project.entitled and _outranks_a_sibling(state, project) for project in leaf.path)
-    ]
+    def _behind_several(self, job: Job) -> Placement | None:
+        """Return GPUs on the roomiest nodes."""
+        pool = self.state.pool
+        suitable = pool.roomiest_first(pool.suitable(job.gpu_types, job.per_gpu))
+        with pool.undo.trial():
+            for node in list(islice(suitable, MAX_NODES * job.min_workers)):
+                for _, holder in self._holders(sorted(node.jobs)):
+                    pool.vacate(holder.id, (each for each in holder.placement if each.node == node.name))
+                    parts = gang_placement.place_gang(pool, job, job.min_workers)
+                    if parts is not None:
+                        return workers_of(parts)
+        return None
 
-
-def _outranks_a_sibling(state: ClusterState, project: ProjectNode) -> bool:
-    """Tell whether the project has a higher priority than another one of the same parent."""
-    siblings = state.tree.roots if project.parent is None else project.parent.children
-    return any(sibling.priority < project.priority for sibling in siblings)
-
-
-def _overdue_requests(
-    builder: PlanBuilder, waits: Iterable[ProjectNode], within: Callable[[ProjectNode, int], bool]
-) -> Iterator[PendingRequest]:
-    """Yield the requests of projects that have waited too long, as far as they are ``within`` what is due.
-
-    Note when the others will have waited too long.
-    """
-    state = builder.state
-
-    def promising(leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
-        return builder.considers(leaf, scheduling_class) and within(leaf, scheduling_class.need)
-
-    cursor = QueueCursor(state, builder.decided, promising)
-    for leaf in waits:
-        while (request := cursor.next_request(leaf)) is not None:
-            job = request.job
-            builder.retry(_due(job))
-            if (
-                _due(job) <= builder.now
-                and not outranked(state, job, builder.now - RESERVE_AFTER)
-                and admission.refusal(leaf, job, request.need) is None
-            ):
-                yield request
-            if job.id not in builder.decided:
-                cursor.skip(request)
-
-
-def _overdue_projects(builder: PlanBuilder) -> list[ProjectNode]:
-    """Return the projects that are entitled to a first job that has waited too long, the longest wait first.
-
-    Note when the others will have waited too long.
-    """
-    state = builder.state
-    first_due: dict[ProjectNode, float] = {}
-    for leaf in builder.memo.entitled_projects():
-        for key, scheduling_class in state.queues[leaf.name].heads():
-            job, need = state.jobs[key[3]], scheduling_class.need
-            due = _due(job)
-            builder.retry(due)
-            entitled = leaf.claimed + need <= leaf.entitled
-            if due <= builder.now and entitled and not admission.refusal(leaf, job, need):
-                first_due[leaf] = min(due, first_due.get(leaf, due))
-    return sorted(first_due, key=first_due.__getitem__)
-
-
-def _due(job: Job) -> float:
-    """Return when the job has waited too long."""
-    return waiting_since(job) + RESERVE_AFTER
-
-
-def _drain(builder: PlanBuilder, job: Job) -> Placement | None:
-    """Return GPUs that the job can have once the jobs that hold them have ended: where the fewest are held."""
-    state, pool = builder.state, builder.state.pool
-    parts: Allocation | None = None
-    with state.undo.trial():
-        for node in _candidates(state, job):
-            if (node.allocatable & ~node.reserved).bit_count() < job.gpus:
+    def _behind_one(self, leaf: ProjectNode, job: Job) -> Placement | None:
+        """Return GPUs of an awaited job, whose project has higher priority and more than it is entitled to."""
+        pool = self.state.pool
+        for holding, holder in self._holders(self._awaited):
+            pair = sides(leaf, holding)
+            if pair is None or pair[1].priority <= pair[0].priority or pair[1].claimed <= pair[1].entitled:
                 continue
-            for job_id in sorted(node.jobs.keys() - builder.decided):
-                if not builder.is_shrunk(state.jobs[job_id]):
-                    pool.vacate(job_id, (each for each in state.jobs[job_id].placement if each.node == node.name))
-            if (parts := gang_placement.place_gang(pool, job, job.min_workers)) is not None:
-                break
-        drained = {node.index: node.free for node, _ in parts or ()}
-    return None if parts is None else workers_of(_free_first(parts, drained))
+            with pool.undo.trial():
+                pool.reserve(workers_of((node, node.free) for node, _ in pool.known(holder.placement)))
+                pool.vacate(holder.id, holder.placement)
+                parts = gang_placement.place_gang(pool, job, job.min_workers, pool.nodes_of(holder.placement))
+            if parts is not None:
+                return workers_of(parts)
+        return None
+
+    def _holders(self, job_ids: Iterable[str]) -> list[tuple[ProjectNode, Job]]:
+        """Return those of the jobs, with their projects, about which this plan has decided nothing."""
+        jobs = self.builder.undecided(self.state.jobs[job_id] for job_id in job_ids)
+        return [(leaf, job) for leaf, job in jobs if not self.builder.is_shrunk(job)]
 
 
-def _behind_one(
-    builder: PlanBuilder, leaf: ProjectNode, job: Job, protected: Iterable[tuple[ProjectNode, Job]]
-) -> Placement | None:
-    """Return GPUs that the job can have once one of the ``protected`` jobs has ended, all at once; or None.
-
-    That one is a job of a project of higher priority, which has to hold more than it is entitled to.
-    """
+def backfill(builder: PlanBuilder) -> None:
+    """Lend idle GPUs of delayed reservations to jobs whose time limits end before the others are free."""
     state, pool = builder.state, builder.state.pool
-    for holding, holder in protected:
-        pair = sides(leaf, holding)
-        if pair is None or pair[1].priority <= pair[0].priority or pair[1].claimed <= pair[1].entitled:
-            continue
-        if builder.is_shrunk(holder):
-            continue
-        with state.undo.trial():
-            pool.reserve(workers_of((node, node.free) for node, _ in pool.known(holder.placement)))
-            pool.vacate(holder.id, holder.placement)
-            parts = gang_placement.place_gang(pool, job, job.min_workers, pool.nodes_of(holder.placement))
-        if parts is not None:
-            return workers_of(parts)
-    return None
-
-
-def _candidates(state: ClusterState, job: Job) -> list[NodeState]:
-    """Return nodes with many free GPUs, those with the fewest held by non-preemptible jobs first."""
-
-    def cost(node: NodeState) -> tuple[int, int, int]:
-        firm = (mask for job_id, mask in node.jobs.items() if not state.jobs[job_id].preemptible)
-        return (sum(mask.bit_count() for mask in firm), -node.free.bit_count(), node.index)
-
-    by_room = state.pool.roomiest_first(state.pool.suitable(job.gpu_types, job.per_gpu))
-    return sorted(islice(by_room, MAX_NODES * job.min_workers), key=cost)
-
-
-def _free_first(parts: Allocation, drained: dict[int, int]) -> Allocation:
-    """Return the same workers on the same nodes, on GPUs that are free now where links do not matter.
-
-    ``drained`` are the GPUs of each node that are free in the end.
-    """
-    better: Allocation = []
-    for node, mask in parts:
-        chosen = mask
-        if not node.groups:
-            free_first = sorted(bits(drained[node.index]), key=lambda each: (not node.free >> each & 1, each))
-            chosen = mask_of(free_first[: mask.bit_count()])
-        drained[node.index] &= ~chosen
-        better.append((node, chosen))
-    return better
+    shortest = [state.jobs[job_id] for job_id in state.time_limits.lowest(MAX_BACKFILL)]
+    for _, reserving in builder.undecided(delayed_reservations(state)):
+        holders = [state.jobs[job_id] for job_id in pool.holders(reserving.reserved)]
+        until = max(holder.latest_end(builder.now) for holder in holders)
+        for leaf, job in builder.undecided(shortest if until < inf else ()):
+            need = job.gpus * job.min_workers
+            if job.latest_end(builder.now) > until or not admission.may_start(leaf, job, need):
+                continue
+            with pool.undo.trial():
+                pool.unreserve(reserving.reserved)
+                parts = gang_placement.place_gang(pool, job, job.min_workers)
+            if parts is not None and not builder.reclaims_too_much(leaf, need):
+                why = reasons.of("started-before", job, gpus=need, **reasons.of_beneficiary(reserving))
+                builder.accept(leaf, Proposal(job, workers_of(parts), why))

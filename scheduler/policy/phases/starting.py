@@ -5,10 +5,10 @@ from __future__ import annotations
 from springtide.scheduler.model import Job
 from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.ordering import admission
-from springtide.scheduler.policy.ordering.fair_order import FairOrder, PendingRequest
+from springtide.scheduler.policy.ordering.fair_order import PendingRequest
 from springtide.scheduler.policy.phases.elastic import growing_jobs
 from springtide.scheduler.policy.phases.means import Means
-from springtide.scheduler.policy.phases.precedence import guarantee_pending, invites_rotation
+from springtide.scheduler.policy.phases.precedence import invites_rotation
 from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
 from springtide.scheduler.policy.state.job_queues import PlacementConstraints, SchedulingClass
@@ -19,39 +19,27 @@ from springtide.scheduler.policy.state.projects import ProjectNode
 class FreeGpus(Means):
     """Place requests on free GPUs.
 
-    A running job that would be restarted only to borrow more is postponed while a guaranteed job waits.
+    Running jobs grow within the quotas of their projects; those that would be restarted only to borrow more do so
+    where ``borrowing`` is permitted.
     """
 
-    def __init__(self, builder: PlanBuilder) -> None:
+    def __init__(self, builder: PlanBuilder, *, borrowing: bool = False) -> None:
         super().__init__(builder)
-        self._postponed: list[tuple[ProjectNode, Job]] = []
+        self._borrowing = borrowing
         self._fitting = {each for each in self.state.constraint_counts if self._has_room(each)}
-        self._guarantee_pending: bool | None = None
 
     def serve(self) -> None:
         """Serve the requests that may fit."""
-        if not self.builder.selection.guaranteed and not self.builder.selection.rank:
-            max_free = self.state.pool.max_free
-            growing = growing_jobs(self.builder, lambda _, job: job.gpus <= max_free)
-            for leaf, job in (*growing, *self.builder.elastic_starts):
+        if not self.builder.guaranteed and not self.builder.rank:
+            for leaf, job in (*growing_jobs(self.builder, self._may_grow), *self.builder.enlarged()):
                 self.cursor.offer_growth(leaf, job)
         if self.exhausted():
             return
         leaves = self.state.tree.leaves
         decided = (leaves[name] for name in self.builder.decided.values() if name in leaves)
-        key, changed = (frozenset(self._fitting), self.builder.selection), (*self.cursor.growing, *decided)
+        key = (frozenset(self._fitting), self.builder.rank, self.builder.guaranteed)
+        changed = (*self.cursor.growing, *decided)
         self.serve_in(self.builder.memo.order_of_waiting(key, self.cursor.next_request, changed))
-
-    def serve_postponed(self) -> None:
-        """Serve what was postponed, if no job makes room for a guaranteed one now or after a minimum run time."""
-        if self.builder.frees_gpus or self.state.pausing or self.builder.guarantee_delayed:
-            return
-        self._fitting.clear()
-        self._guarantee_pending = False
-        for leaf, job in self._postponed:
-            if job.id not in self.builder.decided:
-                self.cursor.offer_growth(leaf, job)
-        self.serve_in(FairOrder(self.cursor.growing, self.cursor.next_request))
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Tell whether a job of this class may fit."""
@@ -64,9 +52,9 @@ class FreeGpus(Means):
     def propose(self, request: PendingRequest) -> Answer:
         """Propose to start a job, or one more worker of a job that runs or starts."""
         leaf, job = request.leaf, request.job
-        if (request.grows and self._postpone(leaf, job)) or self.builder.reclaims_too_much(leaf, request.need):
+        if request.grows and not self._may_grow(leaf, job):
             return NO
-        if not admission.may_start(leaf, job, request.need):
+        if self.builder.reclaims_too_much(leaf, request.need) or not admission.may_start(leaf, job, request.need):
             return NO
         if request.grows:
             return self._propose_growth(job)
@@ -74,20 +62,22 @@ class FreeGpus(Means):
         if allocation is None:
             self._fitting.discard(request.scheduling_class.constraints)
             return NO
-        return Answer(Proposal(job, workers_of(allocation), reasons.started(job, leaf)))
+        return Answer(Proposal(job, workers_of(allocation)))
 
     def accepted(self, request: PendingRequest, proposal: Proposal) -> None:
-        """Offer an elastic job that starts more workers."""
+        """Offer an elastic job that starts more workers, unless jobs beyond quotas are not considered yet."""
         max_free = self.state.pool.max_free
         self._fitting = {each for each in self._fitting if each.gpus <= max_free}
-        if not request.grows and request.job.workers > request.job.min_workers:
-            if self.builder.selection.guaranteed:
-                self.builder.elastic_starts.append((request.leaf, request.job))
-            else:
-                self.cursor.offer_growth(request.leaf, request.job)
+        elastic = not request.grows and request.job.workers > request.job.min_workers
+        if elastic and not self.builder.guaranteed:
+            self.cursor.offer_growth(request.leaf, request.job)
+
+    def _may_grow(self, leaf: ProjectNode, job: Job) -> bool:
+        within = self._borrowing or leaf.claimed + job.gpus <= leaf.quota
+        return job.gpus <= self.state.pool.max_free and (within or not job.placement)
 
     def _propose_growth(self, job: Job) -> Answer:
-        workers = self.builder.workers_planned(job)
+        workers = self.builder.workers_left(job)
         after = (len(workers) + 1) * job.gpus
         if len(workers) == job.workers or invites_rotation(self.state, job, after):
             return NO
@@ -96,16 +86,6 @@ class FreeGpus(Means):
             return NO
         more = workers_of(allocation, len(workers))
         return Answer(Proposal(job, more, reasons.gets_workers("grows", job, workers + more), grows=True))
-
-    def _postpone(self, leaf: ProjectNode, job: Job) -> bool:
-        """Postpone the growth of a running job beyond its project's quota while a guaranteed job waits."""
-        if self.builder.is_starting(job) or leaf.claimed + job.gpus <= leaf.quota:
-            return False
-        if self._guarantee_pending is None:
-            self._guarantee_pending = guarantee_pending(self.builder)
-        if self._guarantee_pending:
-            self._postponed.append((leaf, job))
-        return self._guarantee_pending
 
     def _has_room(self, constraints: PlacementConstraints) -> bool:
         pool = self.state.pool

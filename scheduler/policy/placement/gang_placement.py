@@ -28,11 +28,11 @@ def place_gang(pool: NodePool, job: Job, workers: int, within: int = EVERYWHERE)
     if job.prefer is None and (parts := _as_ran_fastest(pool, job, workers, nodes)) is not None:
         return parts
     above = by_tightness(pool.levels)
-    tried = (job.prefer, *above) if workers > 1 else ()
-    for level in (job.prefer if job.prefer in WITHIN_NODES else None, NODE, *tried):
+    first = (job.prefer, NODE) if job.prefer in WITHIN_NODES else (NODE, job.prefer)
+    for level in (*first, *above):
         if level is not None and (parts := _at_level(pool, job, workers, nodes, level)) is not None:
             return parts
-    return _fill(pool, job.gpus, workers, nodes, above) if workers > 1 else None
+    return _fill(pool, job.gpus, workers, nodes, above)
 
 
 def by_tightness(domains: Mapping[str, Collection[object]]) -> list[str]:
@@ -158,7 +158,10 @@ def place_more(
     """Free GPUs for more workers of a job that sits on ``held`` already, as near to them as it demands."""
     first = pool.by_name.get(held[0].node)
     if first is not None and job.require in first.groups:
-        return _in_group_of(first, job, held, workers) if within >> first.index & 1 else None
+        mine = mask_of(held[0].gpus)
+        free = next((group & first.free for group in first.groups[job.require] if group & mine), 0)
+        fits = within >> first.index & 1 and free.bit_count() >= job.gpus * workers
+        return _on_node(first, job.gpus, workers, free) if fits else None
     nodes = nodes_for_growth(pool, job, held) & within
     mine = pool.nodes_of(held)
     parts: Allocation = []
@@ -170,13 +173,6 @@ def place_more(
             parts += _on_node(node, job.gpus, 1)
             pool.reserve(workers_of(parts[-1:]))
     return parts
-
-
-def _in_group_of(node: NodeState, job: Job, held: Placement, workers: int) -> Allocation | None:
-    """Free GPUs of the group that those sit in already, of the level within nodes that the job requires."""
-    mine = mask_of(held[0].gpus)
-    free = next((group & node.free for group in node.groups[str(job.require)] if group & mine), 0)
-    return _on_node(node, job.gpus, workers, free) if free.bit_count() >= job.gpus * workers else None
 
 
 def nodes_for_growth(pool: NodePool, job: Job, held: Placement) -> int:

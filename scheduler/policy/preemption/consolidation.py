@@ -81,12 +81,8 @@ class MoveSearch:
     def _consider(self, job: Job, node: NodeState) -> bool:
         """Return whether the job can be moved; if only its minimum run time prevents it, keep its end."""
         stay = tuple(worker for worker in job.placement if worker.node != node.name)
-        if (
-            not self._builder.may_stop(job)
-            or self._builder.is_shrunk(job)
-            or not _gpus_on(job, node)
-            or not self._pool.can_stay(stay)
-        ):
+        may_move = self._builder.may_stop(job) and not self._builder.is_shrunk(job)
+        if not may_move or not _gpus_on(job, node) or not self._pool.can_stay(stay):
             return False
         protected = self._builder.protected_until(job)
         if protected > self._builder.now:
@@ -95,27 +91,26 @@ class MoveSearch:
         return True
 
     def _clear(self, node: NodeState, short: int, movable: list[Job], cleared: int) -> list[Relocation] | None:
-        """Return moves that free ``short`` GPUs of the node; a job that does not fit elsewhere stays."""
-        while (chosen := _choose(node, short, movable)) is not None:
-            moves = self._land(chosen, node, cleared)
-            if not isinstance(moves, Job):
-                return moves
-            movable = [job for job in movable if job is not moves]
-        return None
+        """Return moves that free ``short`` GPUs of the node, the job that fits most closely first.
 
-    def _land(self, chosen: list[Job], node: NodeState, cleared: int) -> list[Relocation] | Job:
-        """Find GPUs elsewhere for the workers on the node, largest job first; return the job that finds none."""
-        pool = self._pool
+        A job that does not fit elsewhere stays.
+        """
         moves: list[Relocation] = []
-        within = pool.all & ~cleared
-        with pool.undo.trial():
-            for job in sorted(chosen, key=lambda each: (-each.held_gpus, each.id)):
-                relocation = self._relocate(job, node, within)
-                if relocation is None:
-                    return job
-                moves.append(relocation)
-                pool.reserve(relocation.landed)
-        return moves
+
+        def closeness(job: Job) -> tuple[object, ...]:
+            here = _gpus_on(job, node)
+            return (here < short, abs(here - short), _order(job))
+
+        with self._pool.undo.trial():
+            while short > 0 and movable:
+                job = min(movable, key=closeness)
+                movable.remove(job)
+                relocation = self._relocate(job, node, self._pool.all & ~cleared)
+                if relocation is not None:
+                    moves.append(relocation)
+                    self._pool.reserve(relocation.landed)
+                    short -= _gpus_on(job, node)
+        return None if short > 0 else moves
 
     def _relocate(self, job: Job, node: NodeState, within: int) -> Relocation | None:
         """Find GPUs elsewhere for the workers on the node, or for all workers in another required domain."""
@@ -145,23 +140,6 @@ def _clearable(pool: NodePool, job: Job, cleared: int) -> Iterator[NodeState]:
     for node in pool.with_free(counts, within):
         if (node.free.bit_count() // job.gpus + 1) * job.gpus <= node.allocatable.bit_count():
             yield node
-
-
-def _choose(node: NodeState, short: int, movable: list[Job]) -> list[Job] | None:
-    """Choose jobs that hold at least ``short`` GPUs of the node together: the closest fits first."""
-    left = {job.id: (_gpus_on(job, node), job) for job in movable}
-    chosen: list[Job] = []
-    while short > 0:
-        if not left:
-            return None
-        missing = short
-        here, best = min(
-            left.values(), key=lambda each: (each[0] < missing, abs(each[0] - missing), _order(each[1]))
-        )
-        del left[best.id]
-        chosen.append(best)
-        short -= here
-    return chosen
 
 
 def _gpus_on(job: Job, node: NodeState) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import takewhile
 
 from springtide.scheduler.model import Job, Order
@@ -21,20 +21,17 @@ class Rule(ABC):
     """Whether the request stays within its project's quota."""
     barrier: ProjectNode | None = None
     """The lowest project above which no other project may be asked."""
-    code = "reclaimed"
-    """Code of the reason why a victim is evicted."""
 
     @abstractmethod
-    def open_leaves(self) -> Iterator[tuple[ProjectNode, int]]:
-        """Yield the leaves that may lose GPUs, each with its slack."""
+    def slack(self, project: ProjectNode) -> int:
+        """Return how many GPUs the project may lose; its last job may take it beyond.
 
-    @abstractmethod
-    def slack(self, leaf: ProjectNode) -> int:
-        """Return how many GPUs the project may lose; its last job may take it beyond."""
+        No project below may lose more than that, below an ancestor of the requesting project neither.
+        """
 
     def reason_code(self, victim: Job) -> str:
         """Return the code of the reason why this victim is evicted."""
-        return self.code
+        return "reclaimed"
 
     def refresh_barrier(self) -> bool:
         """Compute the barrier for the present usage; return whether it has changed."""
@@ -44,8 +41,8 @@ class Rule(ABC):
         """Tell whether all victims are on this side of the barrier."""
         return True
 
-    def permits(self, victims: Iterable[Job]) -> bool:
-        """Tell whether no borrower is helped at the cost of a project that could claim the GPUs back at once."""
+    def permits(self, victim: Job, gpus: int = 0) -> bool:
+        """Tell whether the victim, after the eviction of ``gpus`` more, could not claim GPUs back at once."""
         return True
 
 
@@ -79,32 +76,23 @@ class ReclaimRule(Rule):
         pairs = (sides(self._leaf, self._state.leaf_of(job)) for job in victims)
         return all(pair is not None and pair[0] in self._helped for pair in pairs)
 
-    def open_leaves(self) -> Iterator[tuple[ProjectNode, int]]:
-        """Yield the leaves below siblings that hold more than their due."""
-        for project in self._helped:
-            siblings = project.parent.children if project.parent is not None else self._state.tree.roots
-            for sibling in siblings:
-                if sibling is not project:
-                    yield from _leaves_below(sibling, self._overdrawn(project, sibling))
-
-    def slack(self, leaf: ProjectNode) -> int:
+    def slack(self, project: ProjectNode) -> int:
         """Return what its side has to give, above the quotas on its path."""
-        pair = sides(self._leaf, leaf)
-        if pair is None or pair[0] not in self._helped:
+        pair = sides(self._leaf, project)
+        if pair is None:
+            return UNLIMITED if project.children else 0
+        if pair[0] not in self._helped:
             return 0
-        return min(self._overdrawn(*pair), _above_quotas(leaf, pair[1]))
+        return min(self._overdrawn(*pair), _above_quotas(project, pair[1]))
 
-    def permits(self, victims: Iterable[Job]) -> bool:
-        """Tell whether no victim could claim the GPUs back at once, unless the request is within quota."""
-        for job in victims:
-            leaf = self._state.leaf_of(job)
-            pair = sides(self._leaf, leaf)
-            if pair is not None:
-                mine, theirs = pair
-                back = min(job.gpus * job.min_workers, self._state.queues[leaf.name].smallest or UNLIMITED)
-                if mine.claimed + self._need > mine.quota and theirs.claimed + back <= theirs.quota:
-                    return False
-        return True
+    def permits(self, victim: Job, gpus: int = 0) -> bool:
+        """Tell whether the request is within quota, or the victim's side could not claim the GPUs back."""
+        leaf = self._state.leaf_of(victim)
+        pair = sides(self._leaf, leaf)
+        if pair is None or pair[0].claimed + self._need <= pair[0].quota:
+            return True
+        back = min(victim.gpus * victim.min_workers, self._state.queues[leaf.name].smallest or UNLIMITED)
+        return pair[1].claimed - gpus + back > pair[1].quota
 
     def _overdrawn(self, mine: ProjectNode, theirs: ProjectNode) -> int:
         """Return how many GPUs their side has to give to mine.
@@ -139,13 +127,9 @@ class PreemptRule(Rule):
             found += [each for each in ripe if state.jobs[each].priority == job.priority]
         self.candidate_ids = frozenset(found)
 
-    def open_leaves(self) -> Iterator[tuple[ProjectNode, int]]:
-        """Yield the job's own project."""
-        yield self._leaf, self.slack(self._leaf)
-
-    def slack(self, leaf: ProjectNode) -> int:
+    def slack(self, project: ProjectNode) -> int:
         """Return all that the job's own project holds."""
-        return leaf.claimed if leaf is self._leaf else 0
+        return project.claimed if project in self._leaf.path else 0
 
     def reason_code(self, victim: Job) -> str:
         """Return whether the victim is less urgent, had more service, or will usually need more of it."""
@@ -158,50 +142,30 @@ class PreemptRule(Rule):
 class LimitRule(Rule):
     """Take GPUs from jobs of a project beyond its limit; from borrowed ones only, where quotas hold."""
 
-    code = "limit-lowered"
-
     def __init__(self, project: ProjectNode) -> None:
         self._project = project
 
-    def open_leaves(self) -> Iterator[tuple[ProjectNode, int]]:
-        """Yield the leaves of the project."""
-        project, excess = self._project, self._project.claimed - self._project.limit
-        if not project.children:
-            yield project, excess
-        for child in project.children:
-            yield from _leaves_below(child, excess, _not_honoured(project, project.limit))
-
-    def slack(self, leaf: ProjectNode) -> int:
+    def slack(self, project: ProjectNode) -> int:
         """Return what it holds beyond the limit, and beyond its own quota."""
-        excess = max(0, self._project.claimed - self._project.limit)
-        if leaf is self._project:
+        limited = self._project
+        if project in limited.path[1:]:
+            return UNLIMITED
+        if limited not in project.path:
+            return 0
+        excess = max(0, limited.claimed - limited.limit)
+        if project is limited:
             return excess
-        top = leaf.path[leaf.path.index(self._project) - 1]
-        return min(excess, _above_quotas(leaf, top, _not_honoured(self._project, self._project.limit)))
+        top = project.path[project.path.index(limited) - 1]
+        return min(excess, _above_quotas(project, top, _not_honoured(limited, limited.limit)))
 
 
-def _leaves_below(project: ProjectNode, slack: int, lost: int = 0) -> Iterator[tuple[ProjectNode, int]]:
-    """Yield the leaves below a project that may lose GPUs, each with how many: ``slack`` at most.
-
-    No project loses more of its quota than in `_above_quotas`.
-    """
-    slack = min(slack, max(0, project.claimed - project.quota) + lost)
-    if slack > 0 and not project.children:
-        yield project, slack
-    if slack > 0:
-        lost = _not_honoured(project, project.quota - lost)
-        for child in project.children:
-            if child.claimed:
-                yield from _leaves_below(child, slack, lost)
-
-
-def _above_quotas(leaf: ProjectNode, top: ProjectNode, lost: int = 0) -> int:
-    """Return how many GPUs can be taken before a project between ``leaf`` and ``top`` is within its own quota.
+def _above_quotas(below: ProjectNode, top: ProjectNode, lost: int = 0) -> int:
+    """Return how many GPUs can be taken before a project from ``below`` up to ``top`` is within its own quota.
 
     It may lose as many GPUs of its quota as quotas are not honoured beside it: ``lost`` at the top.
     """
     least = UNLIMITED
-    for project in reversed(leaf.path[: leaf.path.index(top) + 1]):
+    for project in reversed(below.path[: below.path.index(top) + 1]):
         least = min(least, max(0, project.claimed - project.quota) + lost)
         lost = _not_honoured(project, project.quota - lost)
     return least

@@ -2,178 +2,161 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from heapq import heappop, heappush
 
 from springtide.scheduler.model import Job, Placement
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.placement import gang_placement
-from springtide.scheduler.policy.placement.gang_placement import Allocation
-from springtide.scheduler.policy.plan_builder import Eviction, PlanBuilder, Proposal, Relocation
-from springtide.scheduler.policy.preemption.candidates import SearchCache, VictimCandidates
+from springtide.scheduler.policy.plan_builder import Eviction, PlanBuilder, Proposal
+from springtide.scheduler.policy.preemption.candidates import EvictionUnit, Key, VictimCandidates
 from springtide.scheduler.policy.preemption.consolidation import MoveSearch
-from springtide.scheduler.policy.preemption.eviction_units import (
-    EvictionUnit,
-    NodeOption,
-    closeness,
-    gpus_freed_on,
-    option_of,
-    without_surplus,
-)
 from springtide.scheduler.policy.preemption.rules import Rule
 from springtide.scheduler.policy.state.nodes import NodeState, bits, gpus_of, workers_of
 from springtide.scheduler.policy.state.projects import ProjectNode
+from springtide.scheduler.policy.state.running_jobs import work_lost
 
 MAX_NODES = 48
-"""Maximum number of further nodes compared once one is known to do; more gives closer fits and takes longer."""
-
-FEW_NODES = 8
-"""Number of nodes up to which all are looked at, whatever the order of victims."""
-
-MAX_FRUITLESS_NODES = 24
-"""Number of nodes without an option after which the promising nodes are computed."""
+"""Maximum number of nodes compared, if one of them is known to do; more gives closer fits and takes longer."""
 
 MAX_VICTIMS = 256
-"""Maximum number of evictions that make room for jobs to be moved."""
-
-MAX_REFUSED = 16
-"""Maximum number of victims that the rule does not permit before a search ends without a result."""
+"""Maximum number of evictions for each worker."""
 
 TRY_EACH_UNTIL = 8
 """Number of evictions up to which moves are tried after each one; then after each growth by this fraction."""
 
+MAX_FRUITLESS_NODES = 24
+"""Number of nodes without an option after which the promising nodes are computed."""
+
+Score = tuple[int, float, list[Key], int]
+"""GPUs at work paused beyond the need, work lost in GPU-seconds, the victims' order, and the node's index."""
+
+Option = tuple[Score, list[EvictionUnit]]
+"""Units that free enough GPUs of one node for one more worker; the smaller the score the better."""
+
 
 class VictimSearch:
-    """A search for victims on behalf of one waiting job, on ``nodes``. It leaves the state as it was.
+    """A search for victims on behalf of one waiting job, on ``nodes``. It leaves the state as it was."""
 
-    ``fits`` tells whether a placement was found, even if the rule does not permit it; ``retry_at`` when a minimum
-    run time ends that prevented an eviction, in seconds.
-    """
-
-    def __init__(
-        self, builder: PlanBuilder, leaf: ProjectNode, job: Job, rule: Rule, cache: SearchCache | None = None
-    ) -> None:
+    def __init__(self, builder: PlanBuilder, leaf: ProjectNode, job: Job, rule: Rule) -> None:
         self.builder = builder
         self.state = builder.state
         self.leaf = leaf
         self.job = job
         self.rule = rule
         self.nodes = self.state.pool.suitable(job.gpu_types, job.per_gpu)
-        self.fits = False
         self._need = job.gpus * job.min_workers
-        self._candidates = VictimCandidates(builder, job, rule, cache or SearchCache())
+        self._candidates = VictimCandidates(builder, job, rule)
         self._units: list[EvictionUnit] = []
         self._dropped: list[Job] = []
-        self._within = 0
-        self._narrowed = False
-        self._options: list[NodeOption] = []
-        self._seen = 0
-        self._last: NodeState | None = None
-
-    @property
-    def slack(self) -> dict[str, int]:
-        """How many GPUs the open projects may lose."""
-        return self._candidates.open_projects()
+        self._unseen = 0
+        self._options: list[Option] = []
+        self._victims: Iterator[Job] = iter(())
 
     @property
     def retry_at(self) -> float:
-        """The earliest end of a minimum run time that was in the way."""
+        """The earliest end of a minimum run time that was in the way, in seconds."""
         return self._candidates.retry_at
 
     @property
-    def is_general(self) -> bool:
-        """Whether a failure holds for all jobs of this kind, whatever their waiting time."""
-        return not self.fits and not self._candidates.extended
+    def extended(self) -> bool:
+        """Whether a failure may be due to the waiting time of this job or of another one."""
+        return self._candidates.extended
 
     # ---------- the search
 
     def solve(self) -> Proposal | None:
-        """Find the cheapest evictions that make the job fit."""
+        """Find the cheapest evictions that make the job fit, in one of the domains that it requires."""
         pool, job = self.state.pool, self.job
         if job.gpus > max(pool.sizes(job.per_gpu), default=0):
             return None
         required = pool.levels.get(job.require or "", {"": pool.all})
         domains = [nodes & self.nodes for _, nodes in sorted(required.items())]
-        with self.state.undo.trial():
-            for nodes in sorted(domains, key=lambda each: -pool.slots(job.gpus, each)):
-                if (proposal := self._solve_within(nodes)) is not None:
-                    return proposal
-                self._start_anew()
+        for nodes in sorted(domains, key=lambda each: -pool.slots(job.gpus, each)):
+            if (proposal := self._evict_until(self._placed, self._take_best, nodes)) is not None:
+                return proposal
         return None
 
     def solve_with_moves(self) -> Proposal | None:
         """Find evictions in the victims' order, on any node, that make the job fit once other jobs have moved."""
-        count, next_try = 0, 1
+        return self._evict_until(self._placed_by_moves, self._take_cheapest, self.nodes)
+
+    def _evict_until(
+        self, placed: Callable[[int], Proposal | None], take: Callable[[], bool], nodes: int
+    ) -> Proposal | None:
+        """Evict until the job is placed on these nodes, within the limits of its project."""
         with self.state.undo.trial():
-            while count < MAX_VICTIMS and (self._take_cheapest() or self._take_behind_barrier()):
-                count += 1
-                if count < next_try or self.state.pool.free < self._need or self._exceeds_limit():
-                    continue
-                search = MoveSearch(self.builder, self.job)
-                found = search.solve()
-                self._candidates.retry_at = min(self._candidates.retry_at, search.retry_at)
-                if found is None:
-                    next_try = count + max(1, count // TRY_EACH_UNTIL * TRY_EACH_UNTIL)
-                    continue
-                landed = (worker for each in found.relocations for worker in each.landed)
-                self._give_back((*found.placement, *landed), {each.job.id for each in found.relocations})
-                if (proposal := self._propose(found.placement, found.relocations)) is not None:
-                    return proposal
+            self._units, self._dropped = [], []
+            self._start_looking(nodes)
+            while len(self._units) <= MAX_VICTIMS * self.job.min_workers:
+                over = admission.over_limit(self.leaf, self._need)
+                found = placed(nodes)
+                if found is not None and over is None:
+                    return self._finish(found)
+                taken = take() if found is None else self._take_cheapest(over)
+                if not taken and not self._widen(nodes):
+                    break
         return None
 
-    def _solve_within(self, nodes: int) -> Proposal | None:
-        """Find evictions that make the job fit on these nodes, without victims that the rule does not permit."""
-        while True:
-            with self.state.undo.trial():
-                allocation = self._evict_past_barrier(nodes)
-                if allocation is None:
-                    return None
-                proposal = self._propose(workers_of(allocation))
-                refused = frozenset(each.job.id for each in self._units if not self.rule.permits((each.job,)))
-            self._candidates.excluded |= refused
-            if proposal is not None or not refused or len(self._candidates.excluded) > MAX_REFUSED:
-                return proposal
-            self._start_anew()
+    def _placed(self, nodes: int) -> Proposal | None:
+        allocation = gang_placement.place_gang(self.state.pool, self.job, self.job.min_workers, nodes)
+        return None if allocation is None else Proposal(self.job, workers_of(allocation), later=True)
 
-    def _start_anew(self) -> None:
-        """Start again once what was tried is taken back."""
-        self._units, self._dropped = [], []
-        self.rule.refresh_barrier()
-        self._candidates.restart()
+    def _placed_by_moves(self, nodes: int) -> Proposal | None:
+        """Place the job by moving others, after each of the first evictions and then after several more."""
+        count = len(self._units)
+        if not count or count % (1 + count // TRY_EACH_UNTIL) or self.state.pool.free < self._need:
+            return None
+        search = MoveSearch(self.builder, self.job)
+        found = search.solve()
+        self._candidates.retry_at = min(self._candidates.retry_at, search.retry_at)
+        return found
 
-    def _evict_past_barrier(self, nodes: int) -> Allocation | None:
-        while True:
-            self._within, self._narrowed = nodes & self._candidates.nodes(), False
-            self._options, self._seen, self._last = [], 0, None
-            allocation = self._evict_until_it_fits(nodes)
-            if allocation is not None or not self._lift_barrier():
-                return allocation
-
-    def _propose(self, placement: Placement, relocations: tuple[Relocation, ...] = ()) -> Proposal | None:
-        """Return the proposal if the rule and the limits permit it."""
+    def _finish(self, found: Proposal) -> Proposal | None:
+        """Complete a proposal by what has to be evicted for it; None if the rule does not permit that."""
+        landed = [worker for each in found.relocations for worker in each.landed]
+        self._give_back(gpus_of((*found.placement, *landed)), {each.job.id for each in found.relocations})
         taken: dict[str, Placement] = {}
         for unit in self._units:
             taken[unit.job.id] = taken.get(unit.job.id, ()) + unit.taken
         victims = [self.state.jobs[job_id] for job_id in taken]
-        if not self.rule.permits(victims) or self._exceeds_limit():
+        if not all(self.rule.permits(victim) for victim in victims):
             return None
         left, code = self.builder.workers_left, self.rule.reason_code
-        evictions = tuple(Eviction(job, taken[job.id], left(job), code(job)) for job in victims)
-        dropped = tuple(self._dropped)
-        return Proposal(
-            self.job, placement, later=True, evictions=evictions, relocations=relocations, dropped=dropped
-        )
+        evictions = tuple(Eviction(each, taken[each.id], left(each), code(each)) for each in victims)
+        return replace(found, evictions=evictions, dropped=tuple(self._dropped))
 
-    def _evict_until_it_fits(self, nodes: int) -> Allocation | None:
-        while True:
-            limited = admission.over_limit(self.leaf, self._need)
-            allocation = gang_placement.place_gang(self.state.pool, self.job, self.job.min_workers, nodes)
-            if allocation is not None and limited is None:
-                self.fits = True
-                self._give_back(workers_of(allocation))
-                return allocation
-            if not (self._take_best() if allocation is None else self._take_cheapest(below=limited)):
-                return None
+    def _give_back(self, used: set[tuple[str, int]], moved: set[str]) -> None:
+        """Undo the evictions that the used GPUs, limits and barrier do not need, the most expensive first.
+
+        Of a job the last eviction is undone first; those of jobs that are ``moved`` stay. Restore the reservations
+        that are not in the way.
+        """
+        bound = set(moved)
+        for unit in reversed(tuple(self._units)):
+            if unit.job.id not in bound and used.isdisjoint(gpus_of(unit.taken)):
+                mark = self.state.undo.mark()
+                self.builder.give_back(unit.job, unit.taken)
+                others = [each for each in self._units if each is not unit]
+                if self._is_allowed(others):
+                    self._units = others
+                    continue
+                self.state.undo.roll_back(mark)
+            bound.add(unit.job.id)
+        for job in [each for each in self._dropped if used.isdisjoint(gpus_of(each.reserved))]:
+            self.state.restore(job)
+            if self._is_allowed(self._units):
+                self._dropped.remove(job)
+            else:
+                self.state.release(job)
+
+    def _is_allowed(self, units: list[EvictionUnit]) -> bool:
+        """Tell whether these evictions are enough for the limits, and permitted on both sides of the barrier."""
+        within = admission.over_limit(self.leaf, self._need) is None
+        return within and self.rule.covers(unit.job for unit in units)
+
+    # ---------- evicting
 
     def _take(self, unit: EvictionUnit) -> None:
         self.builder.take(unit.job, unit.taken, unit.left)
@@ -182,25 +165,15 @@ class VictimSearch:
 
     def _take_cheapest(self, below: ProjectNode | None = None) -> bool:
         """Evict the next unit in the victims' order, ``below`` a project if given; return whether there is one."""
-        unit = self._candidates.next_unit(below)
+        unit = next(self._candidates.units_in_order(below), None)
         if unit is not None:
             self._take(unit)
         return unit is not None
 
-    def _take_behind_barrier(self) -> bool:
-        """Evict the next unit if the evictions so far have moved the barrier; return whether there is one."""
-        if not self.rule.guaranteed or not self.rule.refresh_barrier():
-            return False
-        self._candidates.restart()
-        return self._take_cheapest()
+    def _widen(self, nodes: int) -> bool:
+        """Let a guaranteed request ask further projects; return False if it may not, or nobody has more to give.
 
-    def _exceeds_limit(self) -> bool:
-        return admission.over_limit(self.leaf, self._need) is not None
-
-    def _lift_barrier(self) -> bool:
-        """Evict below the barrier until it is lifted, although these GPUs may be of no use to the job.
-
-        A guaranteed request may claim GPUs from all projects, reserved ones too. Return False without a candidate.
+        Evictions on this side of the barrier lift it in the end, although the GPUs may be of no use to the job.
         """
         if not self.rule.guaranteed:
             return False
@@ -208,15 +181,15 @@ class VictimSearch:
             if not self._drop_one() and (self.rule.barrier is None or not self._take_cheapest()):
                 return False
             self.rule.refresh_barrier()
-        self._candidates.restart()
+        self._start_looking(nodes)
         return True
 
     def _drop_one(self) -> bool:
         """Release the last reservation of a project that has to give up GPUs; return False if there is none."""
         awaiting = [
             job
-            for _, job in self.builder.undecided(self.state.awaiting.values())
-            if job.preemptible and job not in self._dropped and self._candidates.is_open(job.project)
+            for leaf, job in self.builder.undecided(self.state.awaiting.values())
+            if job.preemptible and job not in self._dropped and self._candidates.is_open(leaf)
         ]
         if not awaiting:
             return False
@@ -226,153 +199,109 @@ class VictimSearch:
         self._dropped.append(last)
         return True
 
-    def _give_back(self, needed: Placement, moved: Collection[str] = ()) -> None:
-        """Undo the evictions that GPUs, limits and barrier do not need, the most expensive first.
+    # ---------- choosing nodes
 
-        Of a job the last eviction is undone first; those of jobs that are ``moved`` stay. Restore the reservations
-        that are not in the way.
-        """
-        used = gpus_of(needed)
-        bound = set(moved)
-        for unit in reversed(tuple(self._units)):
-            if unit.job.id not in bound and used.isdisjoint(gpus_of(unit.taken)):
-                mark = self.state.undo.mark()
-                self.builder.give_back(unit.job, unit.taken)
-                others = (each.job for each in self._units if each is not unit)
-                if not self._exceeds_limit() and self.rule.covers(others):
-                    self._units.remove(unit)
-                    continue
-                self.state.undo.roll_back(mark)
-            bound.add(unit.job.id)
-        for job in [each for each in self._dropped if used.isdisjoint(gpus_of(each.reserved))]:
-            self.state.restore(job)
-            self.rule.refresh_barrier()
-            if self._exceeds_limit() or self.rule.barrier is not None:
-                self.state.release(job)
-            else:
-                self._dropped.remove(job)
+    def _start_looking(self, nodes: int) -> None:
+        """Forget the nodes that were looked at, and start again with the cheapest candidates."""
+        self.rule.refresh_barrier()
         self._candidates.usage_changed()
-
-    # ---------- choosing units
+        self._unseen = nodes if self.job.min_workers == 1 else self._promising(nodes)
+        self._options = []
+        self._victims = self._candidates.in_order()
 
     def _take_best(self) -> bool:
         """Evict the best units that free GPUs for one more worker, among the nodes looked at, if there are any."""
-        if self._last is not None:
-            self._see(self._last)
         self._look()
         while self._options:
-            option = heappop(self._options)
-            self._last = self.state.pool.node_states[option.node_index]
-            again = self._option_on(self._last)
-            if again is None:
-                continue
-            if again.score <= option.score or not self._options or again.score <= self._options[0].score:
-                for unit in again.units:
+            score, _ = heappop(self._options)
+            node = self.state.pool.node_states[score[-1]]
+            again = self._option_on(node)
+            if again is not None and self._options and again[0] > max(score, self._options[0][0]):
+                heappush(self._options, again)
+            elif again is not None:
+                for unit in again[1]:
                     self._take(unit)
+                if self.job.min_workers > 1 or self.job.require is not None:
+                    self._see(node)
                 return True
-            heappush(self._options, again)
         return False
 
     def _look(self) -> None:
         """Look at nodes until the best option cannot be beaten, or enough were seen.
 
-        Look at all that may do if they are few, else at those of the cheapest victims first.
+        Look at all if they are few, else at those of the cheapest victims first.
         """
-        if self._look_at_few(FEW_NODES):
-            return
-        few = 2 * self._within.bit_count() < self.state.pool.all.bit_count()
-        if (self.job.min_workers > 1 or few) and self._narrow():
-            return
         found = vain = 0
-        for lost, job in self._candidates.in_eviction_order(self._unseen):
-            if self._options and (found >= MAX_NODES or self._options[0].score[:2] <= (0, lost)):
+        narrowed = self._need == 1 or self.job.min_workers > 1
+        least = max(1, self.job.gpus - self.state.pool.max_free)
+        while self._unseen.bit_count() > MAX_NODES:
+            job = next(self._victims, None)
+            if job is None:
                 return
-            for node in self._unseen(job):
-                if self._see(node):
-                    found += 1
-                else:
-                    vain += 1
-            if vain >= MAX_FRUITLESS_NODES and not self._narrowed and self._narrow():
+            for node, _ in self.state.pool.known(self.builder.workers_left(job)):
+                if self._unseen >> node.index & 1:
+                    seen = self._see(node)
+                    found += seen
+                    vain += not seen
+            unbeaten = (0, least * work_lost(job, self.builder.now))
+            if self._options and (found >= MAX_NODES or self._options[0][0][:2] <= unbeaten):
                 return
-
-    def _narrow(self) -> bool:
-        """Leave out the nodes that cannot hold a worker; look at the others if they are few."""
-        if not self._narrowed and self._need > 1:
-            self._narrowed = True
-            self._within = self._candidates.promising_nodes(self._within)
-        return self._look_at_few()
-
-    def _look_at_few(self, few: int = MAX_NODES) -> bool:
-        """Look at all nodes that are left, if they are few; return whether they were."""
-        unseen = self._within & ~self._seen
-        if unseen.bit_count() > few or (self.job.min_workers > 1 and not self._narrowed):
-            return False
-        for index in bits(unseen):
+            if vain >= MAX_FRUITLESS_NODES and not narrowed:
+                narrowed = True
+                self._unseen = self._promising(self._unseen)
+        for index in bits(self._unseen):
             self._see(self.state.pool.node_states[index])
-        return True
 
-    def _unseen(self, job: Job) -> Collection[NodeState]:
-        """Return the nodes of the job that are still to be looked at."""
-        names, unseen = self.state.pool.by_name, self._within & ~self._seen
-        nodes = (names.get(worker.node) for worker in self.builder.workers_left(job))
-        return dict.fromkeys(node for node in nodes if node is not None and unseen >> node.index & 1)
+    def _promising(self, nodes: int) -> int:
+        return self._candidates.promising_nodes(self.job.gpus, self.job.min_workers, nodes)
 
     def _see(self, node: NodeState) -> bool:
         """Keep the option that the node offers; return whether there is one."""
-        self._seen |= 1 << node.index
+        self._unseen &= ~(1 << node.index)
         option = self._option_on(node)
         if option is not None:
             heappush(self._options, option)
         return option is not None
 
-    def _option_on(self, node: NodeState) -> NodeOption | None:
-        gpus = self.job.gpus
+    def _option_on(self, node: NodeState) -> Option | None:
+        """Return the best units found: the cheapest ones, or those that fit most closely."""
         free = node.free.bit_count()
-        short = gpus - free % gpus
+        short = self.job.gpus - free % self.job.gpus
         if free + short > node.allocatable.bit_count():
             return None
-        units = self._units_on(node, short)
-        if units is None:
-            return None
-        best = self._gather(node, short, list(units), by_size=False)
-        if best is not None and best.score[0] == 0:
-            return best
+        units = self._candidates.units_on(node, short)
+        cheapest = self._gather(node, short, list(units), by_size=False)
+        if cheapest is not None and cheapest[0][0] == 0:
+            return cheapest
         closest = self._gather(node, short, units, by_size=True)
-        return min((option for option in (best, closest) if option is not None), default=None)
+        return min((option for option in (cheapest, closest) if option is not None), default=None)
 
-    def _units_on(self, node: NodeState, short: int) -> list[EvictionUnit] | None:
-        """Return the first unit of each job on the node; None if all of them do not free enough GPUs."""
-        usable = node.allocatable & ~node.reserved
-        masks = {job_id: mask & usable for job_id, mask in node.jobs.items() if self._candidates.may_give(job_id)}
-        if sum(mask.bit_count() for mask in masks.values()) < short:
-            return None
-        found = [unit for job_id in masks if (unit := self._candidates.unit(job_id, node.name)) is not None]
-        most = sum(masks[unit.job.id].bit_count() for unit in found)
-        return found if most >= short else None
-
-    def _gather(
-        self, node: NodeState, short: int, units: list[EvictionUnit], *, by_size: bool
-    ) -> NodeOption | None:
+    def _gather(self, node: NodeState, short: int, units: list[EvictionUnit], *, by_size: bool) -> Option | None:
         """Return units that free ``short`` GPUs of a node, in the victims' order or by how closely they fit."""
-        mark = self.state.undo.mark()
         chosen: list[EvictionUnit] = []
-        freed = 0
-        while freed < short and units:
-            missing = short - freed
-            unit = min(units, key=lambda each: closeness(each, node, missing)) if by_size else min(units)
-            units.remove(unit)
-            if not self._candidates.is_open(unit.job.project):
-                continue
-            chosen.append(unit)
-            freed += gpus_freed_on(unit, node)
-            if freed < short:
-                self.builder.take(unit.job, unit.taken, unit.left)
-                self._candidates.usage_changed(briefly=True)
-                if (more := self._candidates.unit(unit.job.id, node.name)) is not None:
-                    units.append(more)
-        if self.state.undo.mark() > mark:
-            self.state.undo.roll_back(mark)
+        missing = short
+
+        def closeness(unit: EvictionUnit) -> tuple[object, ...]:
+            here = unit.frees_on(node)
+            return (here < missing, abs(here - missing), unit)
+
+        with self.state.undo.trial():
+            while missing > 0 and units:
+                unit = min(units, key=closeness) if by_size else min(units)
+                units.remove(unit)
+                if not self._candidates.is_open(self.state.leaf_of(unit.job)):
+                    continue
+                chosen.append(unit)
+                missing -= unit.frees_on(node)
+                if missing > 0:
+                    self.builder.take(unit.job, unit.taken, unit.left)
+                    self._candidates.usage_changed(briefly=True)
+                    if (more := self._candidates.unit(unit.job, node.name)) is not None:
+                        units.append(more)
+        if len(chosen) > 1 or missing > 0:
             self._candidates.usage_changed(briefly=True)
-        if freed < short:
+        if missing > 0:
             return None
-        return option_of(node, short, without_surplus(chosen, node, freed - short))
+        beyond = max(0, sum(unit.gpus_at_work for unit in chosen) - short)
+        lost = float(sum(unit.lost for unit in chosen))
+        return (beyond, lost, [unit.key for unit in chosen], node.index), chosen

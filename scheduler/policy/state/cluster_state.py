@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from math import inf
 
 from msgspec.structs import replace
-from sortedcontainers import SortedList
 
 from springtide.scheduler.gpu_types import accepted_types
 from springtide.scheduler.model import Job, Node, Order, Phase, Project, Settings, Surplus
@@ -27,7 +25,6 @@ from springtide.scheduler.policy.state.service import (
     aged,
     beyond,
     level_of,
-    moved_up_at_start,
     service_rank_of,
     waiting_since,
 )
@@ -43,11 +40,11 @@ class ClusterState:
     do not know them.
 
     ``queues`` and ``running`` hold the waiting and the preemptible running jobs by project. ``pausing``,
-    ``awaiting``, ``incomplete`` and ``growing`` are the jobs that are stopping, that wait for reserved GPUs, that
-    run with fewer than their minimum of workers, and that may be restarted with more. ``time_limited`` are the
-    queued jobs with a time limit, ordered by limit, submission and id. ``changed_jobs`` were added or removed, and
-    the queues, usage or shares of ``changed_projects`` have changed, since the memo took note of them. ``now`` is
-    the time of the indexes, in seconds. Changes of usage and GPUs are recorded in ``undo``.
+    ``awaiting`` and ``partial`` are the jobs that are stopping, that wait for reserved GPUs, and that run with
+    fewer workers than they want; ``time_limits`` those of the waiting jobs, in seconds. ``changed_jobs`` were
+    added or removed, and the queues, usage or shares of ``changed_projects`` have changed, since the memo took
+    note of them. ``now`` is the time of the indexes, in seconds. Changes of usage and GPUs are recorded in
+    ``undo``.
     """
 
     def __init__(
@@ -72,70 +69,52 @@ class ClusterState:
         self.running = {name: RunningJobs(self.pool.by_name, settings.min_runtime) for name in self.tree.leaves}
         self.pausing: dict[str, Job] = {}
         self.awaiting: dict[str, Job] = {}
-        self.incomplete: dict[str, Job] = {}
-        self.growing: dict[str, Job] = {}
-        self.time_limited: SortedList = SortedList()
+        self.partial: dict[str, Job] = {}
         self.changed_jobs: list[Job] = []
         self.changed_projects: set[ProjectNode] = set()
         self._by_service = settings.surplus is Surplus.LEAST_SERVED
         self._levels: dict[str, int] = {}
         self._queue_keys: dict[str, QueueKey] = {}
-        self._back_off_ends = SortedIndex()
-        self._ageing = SortedIndex()
-        self._level_ends = SortedIndex()
+        self._due = SortedIndex()
+        self.time_limits = SortedIndex()
 
     # ---------- learning
 
     def upsert_job(self, job: Job) -> None:
         """Add a job, or replace it."""
-        if job.id in self.jobs:
-            self.remove_job(job.id)
+        self.remove_job(job.id)
         if self._by_service and job.usual_runtime is not None:
             job = replace(job, usual_runtime=None)
         self.jobs[job.id] = job
-        self.changed_jobs.append(job)
         self.pool.occupy(job.id, job.placement)
         self.pool.reserve(job.reserved)
-        moved_up = self._moved_up(job) if job.phase is Phase.WAITING else 0
+        moved_up = self._moved_up(job)
         if self._by_service:
-            self._levels[job.id] = self._level(job, moved_up or moved_up_at_start(job))
-        self._count(job, 1)
+            self._levels[job.id] = self._level(job, moved_up)
         if (group := self._group_of(job)) is not None:
             group[job.id] = job
-        if job.phase is Phase.RUNNING and job.preemptible and job.project in self.running:
-            self.running[job.project].add(job)
-        elif self._is_queued(job) and job.project in self.queues:
-            self._enqueue(job, moved_up)
-        self.undo.commit()
-        self.tree.changed.clear()
+        if job.project in self.tree.leaves:
+            if job.phase is Phase.RUNNING and job.preemptible:
+                self.running[job.project].add(job)
+            elif job.phase is Phase.WAITING and not job.reserved and job.not_before <= self.now:
+                self._enqueue(job, moved_up)
+        self._count(job, 1)
 
     def remove_job(self, job_id: str) -> None:
         """Remove a job, if it is known."""
         job = self.jobs.pop(job_id, None)
         if job is None:
             return
-        self.changed_jobs.append(job)
         self._count(job, -1)
         self.pool.vacate(job.id, job.placement)
         self.pool.unreserve(job.reserved)
-        if job.phase is Phase.RUNNING and job.preemptible and job.project in self.running:
+        if job.id in self._queue_keys:
+            self._dequeue(job)
+        elif job.phase is Phase.RUNNING and job.preemptible and job.project in self.running:
             self.running[job.project].remove(job)
-        key = self._queue_keys.pop(job_id, None)
-        if key is not None:
-            scheduling_class = scheduling_class_of(job)
-            self.queues[job.project].remove(scheduling_class, key)
-            self.constraint_counts[scheduling_class.constraints] -= 1
-            if not self.constraint_counts[scheduling_class.constraints]:
-                del self.constraint_counts[scheduling_class.constraints]
-            if job.time_limit is not None:
-                self.time_limited.remove((job.time_limit, job.submitted, job.id))
-        for group in (self.pausing, self.awaiting, self.incomplete, self.growing):
-            group.pop(job_id, None)
-        for index in (self._back_off_ends, self._ageing, self._level_ends):
-            index.discard(job_id)
-        self._levels.pop(job_id, None)
-        self.undo.commit()
-        self.tree.changed.clear()
+        for by_id in (self.pausing, self.awaiting, self.partial, self._levels):
+            by_id.pop(job_id, None)
+        self._due.discard(job_id)
 
     def pass_time(self, now: float) -> None:
         """Bring up to date the jobs that time has changed, in seconds.
@@ -144,9 +123,12 @@ class ClusterState:
         jobs that reach a later level of service.
         """
         self.now = now
-        for index in (self._level_ends, self._back_off_ends, self._ageing):
-            for job_id in index.take_up_to(now):
-                self.upsert_job(self.jobs[job_id])
+        for job_id in self._due.take_up_to(now):
+            self.upsert_job(self.jobs[job_id])
+
+    def next_due(self) -> float:
+        """Return when time changes a job next, or infinity."""
+        return self._due.first()
 
     def _group_of(self, job: Job) -> dict[str, Job] | None:
         """Return which of the groups of jobs the job is in, or None."""
@@ -154,55 +136,58 @@ class ClusterState:
             return self.pausing
         if job.phase is Phase.WAITING and job.reserved:
             return self.awaiting
-        if job.phase is not Phase.RUNNING:
-            return None
-        if len(job.placement) < job.min_workers:
-            return self.incomplete
-        return self.growing if job.preemptible and len(job.placement) < job.workers else None
-
-    def _is_queued(self, job: Job) -> bool:
-        """Tell whether the job is in a queue at present."""
-        return job.phase is Phase.WAITING and not job.reserved and job.not_before <= self.now
+        return self.partial if job.phase is Phase.RUNNING and len(job.placement) < job.workers else None
 
     def _count(self, job: Job, sign: int) -> None:
+        """Add what the job holds and requests to its project, or take it away; the change is permanent."""
         leaf = self.tree.leaves.get(job.project)
-        if leaf is None or job.phase is Phase.HELD:
-            return
-        held = job.held_gpus
-        claimed = held if job.phase is Phase.RUNNING else len(job.reserved) * job.gpus
-        if held or claimed:
-            self.tree.add_usage(leaf, sign * claimed, preemptible=job.preemptible, held=sign * held)
-        requested = 0
-        if held or job.reserved or not self.rank_of(job.gpu_types):
-            requested = max(held, job.workers * job.gpus)
-        self.tree.add_request(leaf, sign * requested, self._levels.get(job.id, 0))
-        self.changed_projects.add(leaf)
+        if leaf is not None and job.phase is not Phase.HELD:
+            held = job.held_gpus
+            claimed = held if job.phase is Phase.RUNNING else len(job.reserved) * job.gpus
+            if held or claimed:
+                self.tree.add_usage(leaf, sign * claimed, preemptible=job.preemptible, held=sign * held)
+            if held or job.reserved or not self.rank_of(job.gpu_types):
+                requested = max(held, job.workers * job.gpus)
+                self.tree.add_request(leaf, sign * requested, self._levels.get(job.id, 0))
+            self.changed_projects.add(leaf)
+        self.changed_jobs.append(job)
+        self.undo.commit()
+        self.tree.changed.clear()
 
     # ---------- order and service
 
     def _enqueue(self, job: Job, moved_up: int) -> None:
         least_served = self.settings.order is Order.LEAST_SERVED
-        key = _queue_key(job, service_rank_of(job, moved_up) if least_served else 0)
-        self._queue_keys[job.id] = key
+        key = self._queue_keys[job.id] = _queue_key(job, service_rank_of(job, moved_up) if least_served else 0)
         scheduling_class = scheduling_class_of(job)
         self.queues[job.project].add(scheduling_class, key)
         self.constraint_counts[scheduling_class.constraints] += 1
         if job.time_limit is not None:
-            self.time_limited.add((job.time_limit, job.submitted, job.id))
+            self.time_limits.set(job.id, job.time_limit)
+
+    def _dequeue(self, job: Job) -> None:
+        scheduling_class = scheduling_class_of(job)
+        self.queues[job.project].remove(scheduling_class, self._queue_keys.pop(job.id))
+        self.constraint_counts[scheduling_class.constraints] -= 1
+        if not self.constraint_counts[scheduling_class.constraints]:
+            del self.constraint_counts[scheduling_class.constraints]
+        self.time_limits.discard(job.id)
 
     def _moved_up(self, job: Job) -> int:
         """Return how many levels of service the waiting of a job makes up for; note when that changes.
 
-        It makes up for none during a back-off.
+        It makes up for none during a back-off, and remains the same while the job runs.
         """
+        if job.phase is not Phase.WAITING:
+            return aged(job, job.started)
         if job.not_before > self.now and not job.reserved:
-            self._back_off_ends.set(job.id, job.not_before)
+            self._due.set(job.id, job.not_before)
             return 0
         if not self._by_service if job.reserved else self.settings.order is Order.FIRST_COME:
             return 0
         moved_up = aged(job, self.now + ROUNDING)
         if service_rank_of(job, moved_up):
-            self._ageing.set(job.id, waiting_since(job) + (moved_up + 1) * AGEING_PER_LEVEL)
+            self._due.set(job.id, waiting_since(job) + (moved_up + 1) * AGEING_PER_LEVEL)
         return moved_up
 
     def _level(self, job: Job, moved_up: int) -> int:
@@ -211,17 +196,8 @@ class ClusterState:
         if job.started is not None and job.placement:
             while (end := beyond(job, level)) <= self.now:
                 level += 1
-            self._level_ends.set(job.id, end)
+            self._due.set(job.id, end)
         return level
-
-    def next_level(self) -> float:
-        """Return when a running job has so much service that it may have to give way to others, or infinity."""
-        waits = any(queues.by_class for queues in self.queues.values())
-        return self._level_ends.first() if waits else inf
-
-    def next_back_off_end(self) -> float:
-        """Return the end of the next back-off, or infinity."""
-        return self._back_off_ends.first()
 
     def queue_position(self, job: Job) -> int:
         """Return the job's position among the waiting jobs of its project, counted from 1."""
@@ -240,17 +216,12 @@ class ClusterState:
 
     @property
     def ranks(self) -> set[int]:
-        """The positions of this GPU type among those that waiting jobs accept."""
-        return {self.rank_of(gpu_types) for gpu_types in {each.gpu_types for each in self.constraint_counts}}
-
-    @property
-    def shares_jobs(self) -> bool:
-        """Whether a waiting job accepts other types of the pool, too."""
-        return any(map(self.accepts_several, {each.gpu_types for each in self.constraint_counts}))
+        """The positions of this GPU type among those that waiting jobs accept, the first one always included."""
+        return {0, *(self.rank_of(each.gpu_types) for each in self.constraint_counts)}
 
     def accepts_several(self, gpu_types: tuple[str, ...]) -> bool:
         """Tell whether a job with these accepted types can run on several types of the pool."""
-        return len(self.types) > 1 and len(accepted_types(gpu_types, self.types)) > 1
+        return len(accepted_types(gpu_types, self.types)) > 1
 
     def leaf_of(self, job: Job) -> ProjectNode:
         """Return the project that the job counts for. Raises `KeyError` if it is unknown."""
@@ -266,19 +237,14 @@ class ClusterState:
     # ---------- trying things out
 
     def release(self, job: Job) -> None:
-        """Free the GPUs reserved for the job."""
+        """Free the GPUs reserved for the job of a known project."""
         self.pool.unreserve(job.reserved)
-        self._count_reserved(job, -1)
+        self.tree.add_usage(self.leaf_of(job), -len(job.reserved) * job.gpus, preemptible=job.preemptible)
 
     def restore(self, job: Job) -> None:
         """Reserve the GPUs again that `release` has freed."""
         self.pool.reserve(job.reserved)
-        self._count_reserved(job, 1)
-
-    def _count_reserved(self, job: Job, sign: int) -> None:
-        if job.project in self.tree.leaves:
-            gpus = len(job.reserved) * job.gpus
-            self.tree.add_usage(self.leaf_of(job), sign * gpus, preemptible=job.preemptible)
+        self.tree.add_usage(self.leaf_of(job), len(job.reserved) * job.gpus, preemptible=job.preemptible)
 
 
 def _queue_key(job: Job, rank: int) -> QueueKey:

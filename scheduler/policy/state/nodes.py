@@ -14,6 +14,9 @@ from springtide.scheduler.model import WITHIN_NODES, Node, Placement, Worker
 from springtide.scheduler.policy.state.undo import UndoLog
 from springtide.scheduler.resources.per_gpu import UNSPECIFIED, PerGpu
 
+NOBODY = ""
+"""Stands for a job that holds no GPU."""
+
 
 def bits(mask: int) -> Iterator[int]:
     """The positions of the set bits, lowest first."""
@@ -134,22 +137,22 @@ class NodePool:
     def occupy(self, job_id: str, placement: Iterable[Worker]) -> None:
         """The job's attempt holds these GPUs now, on top of what it held."""
         for node, mask in self.known(placement):
-            self._set_held(node, job_id, node.jobs.get(job_id, 0) | mask)
+            self._set(node, job_id, node.jobs.get(job_id, 0) | mask, node.reserved)
 
     def vacate(self, job_id: str, placement: Iterable[Worker]) -> None:
         """The job's attempt holds these GPUs no longer."""
         for node, mask in self.known(placement):
-            self._set_held(node, job_id, node.jobs.get(job_id, 0) & ~mask)
+            self._set(node, job_id, node.jobs.get(job_id, 0) & ~mask, node.reserved)
 
     def reserve(self, placement: Iterable[Worker]) -> None:
         """Set these GPUs aside."""
         for node, mask in self.known(placement):
-            self._set_reserved(node, node.reserved | mask)
+            self._set(node, NOBODY, 0, node.reserved | mask)
 
     def unreserve(self, placement: Iterable[Worker]) -> None:
         """These GPUs are set aside no longer."""
         for node, mask in self.known(placement):
-            self._set_reserved(node, node.reserved & ~mask)
+            self._set(node, NOBODY, 0, node.reserved & ~mask)
 
     def known(self, placement: Iterable[Worker]) -> Iterator[tuple[NodeState, int]]:
         """The nodes of a placement that the pool has, each with the mask of the GPUs."""
@@ -179,30 +182,21 @@ class NodePool:
             found.update((job_id, None) for job_id, held in sorted(node.jobs.items()) if held & mask)
         return list(found)
 
-    def _set_held(self, node: NodeState, job_id: str, mask: int) -> None:
+    def _set(self, node: NodeState, job_id: str, mask: int, reserved: int) -> None:
+        """Set which GPUs of the node the job holds, and which are reserved."""
         before = node.jobs.get(job_id, 0)
-        self.undo.record(self._set_held, node, job_id, before)
+        self.undo.record(self._set, node, job_id, before, node.reserved)
+        self.reserved += reserved.bit_count() - node.reserved.bit_count()
+        node.reserved = reserved
         node.held = (node.held & ~before) | mask
         if mask:
             node.jobs[job_id] = mask
         else:
             node.jobs.pop(job_id, None)
-        self._refresh(node)
-
-    def _set_reserved(self, node: NodeState, mask: int) -> None:
-        self.undo.record(self._set_reserved, node, node.reserved)
-        self.reserved += mask.bit_count() - node.reserved.bit_count()
-        node.reserved = mask
-        self._refresh(node)
-
-    def _refresh(self, node: NodeState) -> None:
-        free = node.allocatable & ~node.held & ~node.reserved
-        before, after = node.free.bit_count(), free.bit_count()
+        free = node.allocatable & ~node.held & ~reserved
+        self.buckets[node.free.bit_count()] ^= 1 << node.index
+        self.buckets[free.bit_count()] ^= 1 << node.index
         node.free = free
-        if before != after:
-            bit = 1 << node.index
-            self.buckets[before] ^= bit
-            self.buckets[after] ^= bit
 
 
 def _node_state(index: int, node: Node) -> NodeState:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from sortedcontainers import SortedList
 
@@ -13,41 +13,29 @@ from springtide.scheduler.policy.state.service import beyond
 from springtide.scheduler.policy.state.sorted_index import SortedIndex
 
 EvictionKey = tuple[float, int, float, float, str]
-"""Among jobs with equally many GPUs: last saved, priority, start, submission, id; the smallest gives way first."""
+"""When a job has saved last, in steps, its priority, start, submission and id; the smallest gives way first."""
 
-LOST_WORK_STEP = 120.0
+LOST_WORK_STEP = 300.0
 """Seconds in whose steps lost work is compared: what jobs save in less than that of each other is the same."""
 
 
 def _fresh_since(job: Job) -> float:
-    """Since when the job has done work that a pause would lose."""
+    """Return since when the job has done work that a pause would lose."""
     return max(job.started or 0.0, job.saved or 0.0)
 
 
-def _fresh_step(job: Job) -> float:
-    return _fresh_since(job) // LOST_WORK_STEP * LOST_WORK_STEP
-
-
-def eviction_key(job: Job) -> EvictionKey:
-    """The job's rank among those with equally many GPUs: the least work to lose, whatever the time, first."""
-    return (-_fresh_step(job), job.priority, -(job.started or 0.0), -job.submitted, job.id)
-
-
-def least_lost(key: EvictionKey, gpus: int, now: float) -> float:
-    """`work_lost` by a job of this rank, or a little less."""
-    fresh_for = now + key[0]
-    return gpus * fresh_for if fresh_for >= 2 * LOST_WORK_STEP else 0.0
-
-
 def work_lost(job: Job, now: float) -> float:
-    """GPU-seconds of work that a pause at ``now`` would lose, in coarse steps: none if it is saved or new."""
-    if now - _fresh_since(job) < LOST_WORK_STEP:
-        return 0.0
-    return job.held_gpus * (now - _fresh_step(job))
+    """Return the seconds of work that a pause at ``now`` would lose, in steps: none if it is saved or new."""
+    fresh_since = _fresh_since(job)
+    return 0.0 if now - fresh_since < LOST_WORK_STEP else now - fresh_since // LOST_WORK_STEP * LOST_WORK_STEP
+
+
+def _eviction_key(job: Job) -> EvictionKey:
+    return (-(_fresh_since(job) // LOST_WORK_STEP), job.priority, -(job.started or 0.0), -job.submitted, job.id)
 
 
 class RunningJobs:
-    """The preemptible running jobs of one project, by how many GPUs they hold and by priority.
+    """The preemptible running jobs of one project, in the victims' order and by priority.
 
     ``on_node`` tells how many GPUs they hold on each node, by its rank among all ``node_states``. A job that can
     be rotated is ripe for a step of service once its own service is beyond that step and its minimum run time, in
@@ -57,15 +45,15 @@ class RunningJobs:
     def __init__(self, node_states: Mapping[str, NodeState], min_runtime: float) -> None:
         self._node_states = node_states
         self._min_runtime = min_runtime
-        self.by_gpus: defaultdict[int, SortedList] = defaultdict(SortedList)
+        self._victims: SortedList = SortedList()
         self.by_priority = SortedIndex()
-        self.on_node: dict[int, int] = {}
+        self.on_node = Counter[int]()
         self._rotating: dict[str, Job] = {}
         self._ripe_times: dict[int, SortedIndex] = {}
 
     def add(self, job: Job) -> None:
         """Add a job that runs."""
-        self.by_gpus[job.held_gpus].add(eviction_key(job))
+        self._victims.add(_eviction_key(job))
         self.by_priority.set(job.id, job.priority)
         if job.rotate and job.started is not None and job.placement:
             self._rotating[job.id] = job
@@ -75,14 +63,15 @@ class RunningJobs:
 
     def remove(self, job: Job) -> None:
         """Remove a job."""
-        keys = self.by_gpus[job.held_gpus]
-        keys.remove(eviction_key(job))
-        if not keys:
-            del self.by_gpus[job.held_gpus]
+        self._victims.remove(_eviction_key(job))
         for index in (self.by_priority, *self._ripe_times.values()):
             index.discard(job.id)
         self._rotating.pop(job.id, None)
         self._count(job, -1)
+
+    def in_order(self) -> Iterator[str]:
+        """Yield the ids of the jobs: the least work to lose first, then lower priority, then most recent start."""
+        return (key[4] for key in self._victims)
 
     def ripe_times(self, level: int) -> SortedIndex:
         """Return when each job that can be rotated is ripe for a step of service."""
@@ -100,10 +89,8 @@ class RunningJobs:
 
     def _count(self, job: Job, sign: int) -> None:
         for worker in job.placement:
-            node = self._node_states.get(worker.node)
-            if node is not None:
-                held = self.on_node.get(node.index, 0) + sign * len(worker.gpus)
-                if held:
-                    self.on_node[node.index] = held
-                else:
-                    del self.on_node[node.index]
+            if worker.node in self._node_states:
+                index = self._node_states[worker.node].index
+                self.on_node[index] += sign * len(worker.gpus)
+                if not self.on_node[index]:
+                    del self.on_node[index]

@@ -83,27 +83,20 @@ def service_until(service_level: int) -> float:
 
 
 def waiting_since(job: Job) -> float:
-    """Return since when the job would have waited, had it waited all the time that it has not run at once."""
-    return job.submitted + job.served / (job.gpus * job.min_workers)
-
-
-def has_waited_since(job: Job) -> float:
-    """Return the earliest time since which the job may have waited, had it always run with all its workers."""
+    """Return since when the job would have waited, had it always run with all its workers."""
     return job.submitted + job.served / (job.gpus * job.workers)
 
 
-def aged(job: Job, at: float) -> int:
-    """Return how many steps of service the job's waiting makes up for, had it waited until then."""
-    return max(0, int((at - waiting_since(job)) // AGEING_PER_LEVEL))
+def aged(job: Job, at: float | None) -> int:
+    """Return how many steps of service the job's waiting until then makes up for: none until None.
 
-
-def moved_up_at_start(job: Job) -> int:
-    """Return how many steps of service the waiting before its start makes up for as long as a job runs."""
-    return 0 if job.started is None else aged(job, job.started)
+    The waiting before its start counts as long as a job runs.
+    """
+    return 0 if at is None else max(0, int((at - waiting_since(job)) // AGEING_PER_LEVEL))
 
 
 def beyond(job: Job, service_level: int) -> float:
     """Return when a running job has more service than the level, beside what its waiting made up for."""
-    until = service_until(service_level + moved_up_at_start(job))
+    until = service_until(service_level + aged(job, job.started))
     missing = 0.0 if usual_service(job) + ROUNDING >= until else until - job.attained
     return (job.started or 0.0) + max(0.0, missing) / job.held_gpus

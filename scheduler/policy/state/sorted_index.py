@@ -32,6 +32,10 @@ class SortedIndex:
         at = self._end(above)
         return self._sorted[at][0] if at < len(self._sorted) else inf
 
+    def lowest(self, count: int) -> list[str]:
+        """Return the keys with the lowest numbers."""
+        return [key for _, key in self._sorted[:count]]
+
     def up_to(self, bound: float) -> list[str]:
         """Return the keys with numbers up to a bound, the lowest first."""
         return [key for _, key in self._sorted[: self._end(bound)]]
