@@ -46,13 +46,15 @@ class ReclaimGpus(Means):
     def propose(self, request: PendingRequest) -> Answer:
         """Propose evictions of other projects' jobs."""
         leaf, job, need = request.leaf, request.job, request.need
-        if not self.promising(leaf, request.scheduling_class) or admission.beyond_quota(leaf, job, need):
+        if not self.promising(leaf, request.scheduling_class):
             return NO
         over = leaf.claimed + need > leaf.entitled
         delayed = tuple(self._delayed[leaf.name]) if over else ()
         with self.state.undo.trial():
             for each in delayed:
                 self.state.release(each)
+            if admission.beyond_quota(leaf, job, need) is not None:
+                return NO
             search = self._victim_search(leaf, job, need)
             found = search.solve()
             if found is None and search.rule.guaranteed:
