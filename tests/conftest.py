@@ -20,8 +20,13 @@ import failures
 import group_fixtures
 import pytest
 from group_fixtures import group_of
+from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
+
+# Tests assert behaviour, never time: a busy machine takes long for an example.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 # A test that uses the fixture, directly or through another one, needs what the marker names.
 MARKER_OF_FIXTURE = {"browser": "browser", "hub": "hub", "cluster": "cluster", "postgres": "database"}

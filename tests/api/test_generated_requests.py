@@ -84,7 +84,6 @@ async def test_no_request_breaks_the_service_and_every_answer_is_as_documented(
 ) -> None:
     @settings(
         max_examples=EXAMPLES,
-        deadline=None,
         database=None,
         phases=[Phase.generate],
         derandomize=EXAMPLES < 100,

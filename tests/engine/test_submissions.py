@@ -172,7 +172,7 @@ def test_what_one_domain_holds_is_accepted(fields):
     st.dictionaries(st.text(max_size=10), st.text(max_size=10), max_size=3),
     st.text(max_size=20),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_whatever_is_sent_is_accepted_or_refused_and_files_stay_inside(files, argv, env, name):
     try:
         spec = checked(files=files, argv=argv, env=env, name=name)

@@ -47,7 +47,7 @@ def test_without_root_there_are_no_accounts(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.root
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1)))
 def test_different_users_never_share_an_account_or_a_home(accounts: Accounts, names: list[str]) -> None:
     strangers = {name for name in names if not any(entry.pw_name == name for entry in pwd.getpwall())}

@@ -88,7 +88,7 @@ NODES = st.lists(st.tuples(st.integers(1, 8), st.integers(0, 12)), min_size=1, m
 JOBS = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3), st.booleans()), max_size=8)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(NODES, JOBS)
 def test_no_node_ever_has_more_workers_with_rdma_than_devices(
     of_nodes: list[tuple[int, int]], of_jobs: list[tuple[int, int, bool]]

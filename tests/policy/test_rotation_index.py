@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from springtide.scheduler.model import Job, Phase, Worker
@@ -44,7 +44,6 @@ def ripe_time(job: Job, step: int) -> float:
     return max(served, job.started + MIN_RUNTIME)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(events)
 def test_the_ripe_jobs_are_those_whose_service_and_run_time_say_so(
     history: list[tuple[Job, bool, int]],

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from histories.living import TwicePlanned, live_through
 from histories.random_pools import some_world
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
@@ -186,9 +186,7 @@ def test_no_promise_is_broken_whatever_happens_next(soak):
         settings=settings(
             max_examples=10 * (soak or 1),
             stateful_step_count=40,
-            deadline=None,
             derandomize=not soak,
-            suppress_health_check=[HealthCheck.too_slow],
             print_blob=True,
         ),
     )

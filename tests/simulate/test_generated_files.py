@@ -109,20 +109,20 @@ def read(raw: bytes, *, as_yaml: bool) -> None:
         assert "scenario" in str(error)  # noqa: PT017 - either outcome is right
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(raw=st.binary(max_size=200) | st.text(max_size=200).map(str.encode), as_yaml=st.booleans())
 def test_a_scenario_of_any_bytes_is_read_or_refused(raw: bytes, as_yaml: bool) -> None:
     read(raw, as_yaml=as_yaml)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(document=SCENARIOS | NEARLY_RIGHT | VALUES, as_yaml=st.booleans())
 def test_a_scenario_of_any_values_is_read_or_refused(document: Any, as_yaml: bool) -> None:
     text = yaml.safe_dump(document) if as_yaml else json.dumps(document)
     read(text.encode(), as_yaml=as_yaml)
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(
     spec=SPECS | NEARLY_RIGHT_SPECS | VALUES,
     metadata=st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=2),
