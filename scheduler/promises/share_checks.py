@@ -101,15 +101,29 @@ class ShareCheck:
         )
 
     def _in_the_way(self, job: Job, helped: Job) -> bool:
-        """Return whether a bound above both keeps ``helped`` from starting: a limit, quota or entitlement."""
+        """Return whether a bound above both keeps ``helped`` from starting: a limit, quota or entitlement.
+
+        What other jobs get by the same plan counts.
+        """
         shared = set(self.books.paths.get(job.project, ())) & set(self.books.paths.get(helped.project, ()))
         bounded = any(self.account.limit(project) < math.inf for project in shared)
         need = helped.gpus * helped.min_workers
         full = any(
-            self.account.claimed[project] + need > self.account.entitled(project, self.standing)
+            self.account.claimed[project] + self._started_beside(helped, project) + need
+            > self.account.entitled(project, self.standing)
             for project in shared
         )
         return bounded or full or (bool(shared) and not helped.preemptible)
+
+    def _started_beside(self, helped: Job, project: str) -> int:
+        """Return how many GPUs other jobs of the project, or below it, get by the plan."""
+        return sum(
+            max(0, self._gain(job, decision))
+            for decision in self.known
+            if isinstance(decision, Start | Reserve) and decision.job != helped.id
+            for job in [self.books.jobs[decision.job]]
+            if project in self.books.paths.get(job.project, ())
+        )
 
     def _unjust_within(self, job: Job, helped: Job, decision: Pause | Move) -> Iterator[str]:
         """Check a pause within a project: for a higher priority, or for an equal job with less service."""
