@@ -14,6 +14,8 @@ from told_sentences import facts_of, sentences_in, truth
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.settings import Retries
+from springtide.scheduler.engine.sweeps.calls import trial_query
+from springtide.scheduler.engine.sweeps.controller import trial_name
 from springtide.scheduler.telemetry import discover
 
 QUOTAS = wire.ProjectEdit(quota={"t4": 2, "a100": 1}, build_quota={"t4": 1})
@@ -49,6 +51,7 @@ class BusyPool:
         self._blocked: Path | None = None
         self.service = Service(state, MACHINE, QUOTAS, Retries(first=3600.0))
         self.jobs: dict[str, wire.Job] = {}
+        self.trials: dict[str, wire.TrialRow] = {}
         self.pool: wire.PoolView
 
     def submit(self, user: str, name: str, *argv: str, until: str = "", **options: object) -> wire.Job:
@@ -100,6 +103,10 @@ class BusyPool:
         while (now := self._look()) != before:
             before = now
         self.pool = self.service.engine.pool()
+        engine, sweep = self.service.engine, self.jobs["sweep"]
+        query = trial_query(sweep.id, "trial", "running")
+        rows = self.service.run(engine.sweeps.trials(sweep.id, query, None, 100)).items
+        self.trials = {trial_name(sweep.name, row.trial): row for row in rows}
 
     def _look(self) -> object:
         for name, job in self.jobs.items():
@@ -146,7 +153,9 @@ def opened(window: Page, busy: BusyPool, path: str) -> Page:
 
 def check(busy: BusyPool, told: dict[str, str]) -> None:
     """Compare what a screen tells of jobs, by their ids, with the pool."""
-    true = truth(busy.pool, busy.jobs)
+    project = busy.jobs["sweep"].project
+    trials = {("named", name, project): row.state for name, row in busy.trials.items()}
+    true = truth(busy.pool, busy.jobs) | trials
     jobs = {job.id: job for job in busy.jobs.values()}
     wrong = [
         f"{jobs[job].name}: {sentence} claims {key} is {value}, and it is {true.get(key)}"
