@@ -14,7 +14,6 @@ from told_sentences import facts_of, sentences_in, truth
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.settings import Retries
-from springtide.scheduler.engine.sweeps.calls import trial_query
 from springtide.scheduler.engine.sweeps.controller import trial_name
 from springtide.scheduler.telemetry import discover
 
@@ -51,7 +50,6 @@ class BusyPool:
         self._blocked: Path | None = None
         self.service = Service(state, MACHINE, QUOTAS, Retries(first=3600.0))
         self.jobs: dict[str, wire.Job] = {}
-        self.trials: dict[str, wire.TrialRow] = {}
         self.pool: wire.PoolView
 
     def submit(self, user: str, name: str, *argv: str, until: str = "", **options: object) -> wire.Job:
@@ -103,10 +101,6 @@ class BusyPool:
         while (now := self._look()) != before:
             before = now
         self.pool = self.service.engine.pool()
-        engine, sweep = self.service.engine, self.jobs["sweep"]
-        query = trial_query(sweep.id, "trial", "running")
-        rows = self.service.run(engine.sweeps.trials(sweep.id, query, None, 100)).items
-        self.trials = {trial_name(sweep.name, row.trial): row for row in rows}
 
     def _look(self) -> object:
         for name, job in self.jobs.items():
@@ -153,8 +147,8 @@ def opened(window: Page, busy: BusyPool, path: str) -> Page:
 
 def check(busy: BusyPool, told: dict[str, str]) -> None:
     """Compare what a screen tells of jobs, by their ids, with the pool."""
-    project = busy.jobs["sweep"].project
-    trials = {("named", name, project): row.state for name, row in busy.trials.items()}
+    sweep = busy.jobs["sweep"]
+    trials = {("named", trial_name(sweep.name, at), sweep.project): "running" for at in range(12)}
     true = truth(busy.pool, busy.jobs) | trials
     jobs = {job.id: job for job in busy.jobs.values()}
     wrong = [
