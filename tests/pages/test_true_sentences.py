@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from pages_service import PERSON, Service, Windows
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
-from told_sentences import facts_of, sentences_in, truth
+from told_sentences import Key, facts_of, sentences_in, truth
 
 from springtide.scheduler import wire
 from springtide.scheduler.engine.settings import Retries
+from springtide.scheduler.engine.sweeps.calls import trial_query
 from springtide.scheduler.engine.sweeps.controller import trial_name
 from springtide.scheduler.telemetry import discover
 
@@ -50,6 +51,7 @@ class BusyPool:
         self._blocked: Path | None = None
         self.service = Service(state, MACHINE, QUOTAS, Retries(first=3600.0))
         self.jobs: dict[str, wire.Job] = {}
+        self.trials: dict[Key, object] = {}
         self.pool: wire.PoolView
 
     def submit(self, user: str, name: str, *argv: str, until: str = "", **options: object) -> wire.Job:
@@ -96,16 +98,25 @@ class BusyPool:
         service.edit_project("speech", limit={"t4": 3})
 
     def settle(self) -> None:
-        """Read all jobs and the pool, as they are when two looks in a row see the same."""
+        """Read all jobs and the pool, as they are when two looks in a row see the same and no trial starts."""
         before = None
-        while (now := self._look()) != before:
+        while (now := self._look()) != before or "starting" in self.trials.values():
             before = now
         self.pool = self.service.engine.pool()
 
     def _look(self) -> object:
         for name, job in self.jobs.items():
             self.jobs[name] = self.service.run(self.service.engine.job(job.id))
-        return [(job.state, job.place, job.held, job.reason and job.reason.text) for job in self.jobs.values()]
+        sweep = self.jobs["sweep"]
+        query = trial_query(sweep.id, "trial", "")
+        rows = self.service.run(self.service.engine.sweeps.trials(sweep.id, query, None, 100)).items
+        self.trials = {("named", trial_name(sweep.name, row.trial), sweep.project): row.state for row in rows}
+        jobs = self.jobs.values()
+        return self.trials, [(job.state, job.place, job.held, job.reason and job.reason.text) for job in jobs]
+
+    def truth(self) -> dict[Key, object]:
+        """Return what is so of the pool, its jobs and the trials of its sweep."""
+        return truth(self.pool, self.jobs) | self.trials
 
     def stop(self) -> None:
         """Let the jobs end that linger or cannot begin, and all others."""
@@ -147,9 +158,7 @@ def opened(window: Page, busy: BusyPool, path: str) -> Page:
 
 def check(busy: BusyPool, told: dict[str, str]) -> None:
     """Compare what a screen tells of jobs, by their ids, with the pool."""
-    sweep = busy.jobs["sweep"]
-    trials = {("named", trial_name(sweep.name, at), sweep.project): "running" for at in range(12)}
-    true = truth(busy.pool, busy.jobs) | trials
+    true = busy.truth()
     jobs = {job.id: job for job in busy.jobs.values()}
     wrong = [
         f"{jobs[job].name}: {sentence} claims {key} is {value}, and it is {true.get(key)}"
@@ -202,7 +211,7 @@ def test_the_table_of_jobs_tells_what_is_so(window: Page, busy: BusyPool) -> Non
         "(cards) => cards.map((card) => [card.dataset.job,"
         " card.querySelectorAll('[data-testid=held-gpu]').length])"
     )
-    true = truth(busy.pool, busy.jobs)
+    true = busy.truth()
     assert dict(cells) == {job: true["held", job] for job, _ in cells}
 
 
@@ -210,7 +219,7 @@ def test_the_queue_has_every_waiting_job_once_and_in_order(window: Page, busy: B
     page = opened(window, busy, "pool")
     expect(page.get_by_test_id("queue")).to_be_visible()
     rows = page.get_by_test_id("queue-row")
-    true = truth(busy.pool, busy.jobs)
+    true = busy.truth()
     waiting = {job.id for job in busy.jobs.values() if true["waits", job.id]}
     reasons = by_job(rows, "[data-label=reason]")
     assert set(reasons) == waiting
@@ -235,7 +244,7 @@ def test_the_queue_has_every_waiting_job_once_and_in_order(window: Page, busy: B
 
 def test_the_pool_bar_the_sums_and_the_tables_agree(window: Page, busy: BusyPool) -> None:
     page = opened(window, busy, "pool")
-    true = truth(busy.pool, busy.jobs)
+    true = busy.truth()
     section = page.get_by_test_id("section-glance")
     expect(section).to_contain_text("8 of 8 train t4 GPUs held, 4 of 4 train a100 GPUs held, none idle")
     expect(page.get_by_test_id("idle")).to_have_text("No train GPU is idle.")
