@@ -59,7 +59,7 @@ class Proposal:
     dropped: tuple[Job, ...] = ()
 
     @property
-    def disturbed(self) -> tuple[Eviction | Relocation, ...]:
+    def disruptions(self) -> tuple[Eviction | Relocation, ...]:
         """What becomes of the running jobs that make room."""
         return (*self.evictions, *self.relocations)
 
@@ -71,7 +71,7 @@ class Answer(NamedTuple):
     retry_at: float = inf
 
 
-RESUMED_RUNTIME = 1.0
+MIN_RESUMED_RUNTIME = 1.0
 """Minimum run time of a resumed job, in seconds, if the setting is less.
 
 Requests that are served one after the other at one instant do not stop the same job again and again.
@@ -140,14 +140,16 @@ class PlanBuilder:
         """Tell whether the plan takes some of the job's workers."""
         return job.id in self._decisions and job.id not in self.decided
 
-    def workers_left(self, job: Job) -> Placement:
+    def workers_planned(self, job: Job) -> Placement:
         """Return the workers that a job has after this plan, on the GPUs that it has now where it is moved."""
         return self._workers.get(job.id, job.placement)
 
     def enlarged(self) -> list[tuple[ProjectNode, Job]]:
         """Return the jobs that get workers by this plan, with their projects."""
         jobs = (self.state.jobs[job_id] for job_id in self._workers)
-        return [(self.state.leaf_of(job), job) for job in jobs if len(self.workers_left(job)) > len(job.placement)]
+        return [
+            (self.state.leaf_of(job), job) for job in jobs if len(self.workers_planned(job)) > len(job.placement)
+        ]
 
     def may_stop(self, job: Job) -> bool:
         """Tell whether the attempt can be paused or moved, its minimum run time aside."""
@@ -161,7 +163,7 @@ class PlanBuilder:
     def protected_until(self, job: Job) -> float:
         """Return the end of the job's minimum run time, in seconds."""
         least = self.state.settings.min_runtime
-        return (job.started or 0.0) + (max(least, RESUMED_RUNTIME) if job.attempts > 1 else least)
+        return (job.started or 0.0) + (max(least, MIN_RESUMED_RUNTIME) if job.attempts > 1 else least)
 
     # ---------- deciding
 
@@ -194,7 +196,7 @@ class PlanBuilder:
         self._decide_placement(leaf, proposal)
         pool.reserve(proposal.set_aside)
         if self.guaranteed:
-            for each in proposal.disturbed:
+            for each in proposal.disruptions:
                 pool.reserve(each.taken)
         losing = (*proposal.dropped, *(eviction.job for eviction in proposal.evictions))
         return [self.state.leaf_of(loser) for loser in losing]
@@ -207,10 +209,10 @@ class PlanBuilder:
     def give_back(self, job: Job, taken: Placement) -> None:
         """Give a running job GPUs back that were taken from it."""
         self.state.pool.occupy(job.id, taken)
-        self._set_workers(job, self.workers_left(job) + taken)
+        self._set_workers(job, self.workers_planned(job) + taken)
 
     def _set_workers(self, job: Job, workers: Placement) -> None:
-        before = self.workers_left(job)
+        before = self.workers_planned(job)
         gpus = (len(workers) - len(before)) * job.gpus
         self.state.tree.add_usage(self.state.leaf_of(job), gpus, preemptible=job.preemptible)
         self.state.undo.record(self._workers.__setitem__, job.id, before)
@@ -218,7 +220,7 @@ class PlanBuilder:
 
     def decide_eviction(self, job: Job, beneficiary: str | None, why: Reason) -> None:
         """Decide that a job of which GPUs were taken is paused, or goes on with the others, for another job."""
-        left = self.workers_left(job)
+        left = self.workers_planned(job)
         self.changed_nodes |= self.state.pool.nodes_of(job.placement)
         if left:
             self._decisions[job.id] = Move(job.id, ranked(left), beneficiary, why)
@@ -257,13 +259,13 @@ class PlanBuilder:
         self.state.tree.add_usage(leaf, gpus, preemptible=job.preemptible, held=0 if later else gpus)
         before = self._decisions.get(job.id)
         if proposal.grows:
-            placement = ranked(self.workers_left(self.state.jobs[job.id]) + placement)
+            placement = ranked(self.workers_planned(self.state.jobs[job.id]) + placement)
         if proposal.grows or not later:
             self._workers[job.id] = placement
         if isinstance(before, Start):
             why = None if before.reason.code in reasons.STARTED else before.reason
         if why is None and later:
-            holders = reasons.of_holders([each.job for each in proposal.disturbed])
+            holders = reasons.of_holders([each.job for each in proposal.disruptions])
             why = reasons.of("room-made", job, gpus=gpus, **holders)
         elif why is None:
             why = reasons.started(job, leaf, len(placement))

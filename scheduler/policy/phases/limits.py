@@ -24,7 +24,7 @@ def enforce_limits(builder: PlanBuilder) -> None:
             if project.claimed <= project.limit:
                 break
         for job in victims.values():
-            keeps = len(builder.workers_left(job))
+            keeps = len(builder.workers_planned(job))
             why = reasons.above_limit(builder.state, job, project, held=held, keeps=keeps)
             builder.decide_eviction(job, None, why)
         builder.retry(candidates.retry_at)

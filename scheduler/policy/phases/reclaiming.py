@@ -105,7 +105,7 @@ class GrowIntoQuota(ReclaimGpus):
     def propose(self, request: PendingRequest) -> Answer:
         """Propose evictions for one more worker."""
         builder, leaf, job = self.builder, request.leaf, request.job
-        workers = builder.workers_left(job)
+        workers = builder.workers_planned(job)
         paused = builder.is_shrunk(job) or (job.id in builder.decided and len(workers) <= len(job.placement))
         refused = not admission.guaranteed(leaf, job.gpus) or admission.over_limit(leaf, job.gpus) is not None
         if paused or refused or len(workers) == job.workers:

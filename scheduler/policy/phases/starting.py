@@ -77,7 +77,7 @@ class FreeGpus(Means):
         return job.gpus <= self.state.pool.max_free and (within or not job.placement)
 
     def _propose_growth(self, job: Job) -> Answer:
-        workers = self.builder.workers_left(job)
+        workers = self.builder.workers_planned(job)
         after = (len(workers) + 1) * job.gpus
         if len(workers) == job.workers or invites_rotation(self.state, job, after):
             return NO

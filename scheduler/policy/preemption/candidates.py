@@ -76,14 +76,14 @@ class VictimCandidates:
     # ---------- who
 
     def is_open(self, project: ProjectNode) -> bool:
-        """Tell whether the project, or one below it, has to give up anything."""
+        """Tell whether the project, or one below it, may lose GPUs."""
         if project not in self._open:
             self._open[project] = project.claimed > 0 and self._rule.slack(project) > 0
         return self._open[project]
 
     def _open_leaves(self) -> Iterator[ProjectNode]:
-        """Yield all projects with jobs that have to give up anything."""
-        projects = list(self._state.tree.roots)
+        """Yield all projects with jobs that may lose GPUs."""
+        projects = list(self._rule.subtrees())
         for project in projects:
             if self.is_open(project):
                 projects.extend(project.children)
@@ -98,7 +98,7 @@ class VictimCandidates:
 
     def unit(self, job: Job, node: str | None = None) -> EvictionUnit | None:
         """Return the next unit of a job, on this node or any; None if there is none."""
-        held = self._builder.workers_left(job)
+        held = self._builder.workers_planned(job)
         if not held or not self._consider(job):
             return None
         given: Placement = held

@@ -75,7 +75,7 @@ class MoveSearch:
     def _with_workers_left(self, job_id: str) -> Job:
         """Return a running job with the workers that it keeps."""
         job = self._state.jobs[job_id]
-        left = self._builder.workers_left(job)
+        left = self._builder.workers_planned(job)
         return job if left is job.placement else replace(job, placement=left)
 
     def _consider(self, job: Job, node: NodeState) -> bool:

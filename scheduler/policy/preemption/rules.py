@@ -20,13 +20,17 @@ class Rule(ABC):
     guaranteed = False
     """Whether the request stays within its project's quota."""
     barrier: ProjectNode | None = None
-    """The lowest project above which no other project may be asked."""
+    """The lowest project above which no project may lose GPUs."""
+
+    @abstractmethod
+    def subtrees(self) -> Iterable[ProjectNode]:
+        """Return the projects that, with all below them, are the only ones that may lose GPUs."""
 
     @abstractmethod
     def slack(self, project: ProjectNode) -> int:
-        """Return how many GPUs the project may lose; its last job may take it beyond.
+        """Return how many GPUs the project may lose, 0 outside of `subtrees`.
 
-        No project below may lose more than that, below an ancestor of the requesting project neither.
+        Its last job may take it beyond. No project below it may lose more.
         """
 
     def reason_code(self, victim: Job) -> str:
@@ -49,8 +53,9 @@ class Rule(ABC):
 class ReclaimRule(Rule):
     """Take GPUs back from other projects that hold more than their due.
 
-    Projects may be asked as far up the tree as all projects on the way stay within what they are entitled to:
-    ``helped``. The barrier is the project above them, if any. Evictions below the barrier change that.
+    Siblings of the project and of its ancestors may lose GPUs as far up the tree as all of these stay within what
+    they are entitled to: ``helped``. The barrier is the project above them, if any. Evictions below the barrier
+    change that.
     """
 
     def __init__(self, state: ClusterState, leaf: ProjectNode, need: int) -> None:
@@ -76,12 +81,16 @@ class ReclaimRule(Rule):
         pairs = (sides(self._leaf, self._state.leaf_of(job)) for job in victims)
         return all(pair is not None and pair[0] in self._helped for pair in pairs)
 
+    def subtrees(self) -> Iterable[ProjectNode]:
+        """Return the siblings of the projects that are helped."""
+        for project in self._helped:
+            siblings = self._state.tree.roots if project.parent is None else project.parent.children
+            yield from (sibling for sibling in siblings if sibling is not project)
+
     def slack(self, project: ProjectNode) -> int:
-        """Return what its side has to give, above the quotas on its path."""
+        """Return what its side may lose to the other, above the quotas on its path."""
         pair = sides(self._leaf, project)
-        if pair is None:
-            return UNLIMITED if project.children else 0
-        if pair[0] not in self._helped:
+        if pair is None or pair[0] not in self._helped:
             return 0
         return min(self._overdrawn(*pair), _above_quotas(project, pair[1]))
 
@@ -95,7 +104,7 @@ class ReclaimRule(Rule):
         return pair[1].claimed - gpus + back > pair[1].quota
 
     def _overdrawn(self, mine: ProjectNode, theirs: ProjectNode) -> int:
-        """Return how many GPUs their side has to give to mine.
+        """Return how many GPUs their side may lose to mine.
 
         What it holds beyond its quota if mine stays within its own; else what it holds beyond what it is entitled
         to. But nobody borrows at the expense of a project of higher priority that is within its limit, unless the
@@ -111,9 +120,8 @@ class ReclaimRule(Rule):
 class PreemptRule(Rule):
     """Take GPUs from jobs of the same project with a lower priority, or an equal one and more service.
 
-    Service is what they had, or usually need where that is more.
-
-    The waiting time of the job does not count for that: the job would be rotated back at once.
+    Service is what they had, or usually need where that is more. The waiting time of the job does not count for
+    that: the job would be rotated back at once.
     """
 
     def __init__(self, state: ClusterState, leaf: ProjectNode, job: Job, now: float, *, rotates: bool) -> None:
@@ -127,9 +135,13 @@ class PreemptRule(Rule):
             found += [each for each in ripe if state.jobs[each].priority == job.priority]
         self.candidate_ids = frozenset(found)
 
+    def subtrees(self) -> Iterable[ProjectNode]:
+        """Return the job's own project."""
+        return (self._leaf,)
+
     def slack(self, project: ProjectNode) -> int:
         """Return all that the job's own project holds."""
-        return project.claimed if project in self._leaf.path else 0
+        return project.claimed if project is self._leaf else 0
 
     def reason_code(self, victim: Job) -> str:
         """Return whether the victim is less urgent, had more service, or will usually need more of it."""
@@ -145,11 +157,13 @@ class LimitRule(Rule):
     def __init__(self, project: ProjectNode) -> None:
         self._project = project
 
+    def subtrees(self) -> Iterable[ProjectNode]:
+        """Return the project."""
+        return (self._project,)
+
     def slack(self, project: ProjectNode) -> int:
         """Return what it holds beyond the limit, and beyond its own quota."""
         limited = self._project
-        if project in limited.path[1:]:
-            return UNLIMITED
         if limited not in project.path:
             return 0
         excess = max(0, limited.claimed - limited.limit)

@@ -123,7 +123,7 @@ class VictimSearch:
         victims = [self.state.jobs[job_id] for job_id in taken]
         if not all(self.rule.permits(victim) for victim in victims):
             return None
-        left, code = self.builder.workers_left, self.rule.reason_code
+        left, code = self.builder.workers_planned, self.rule.reason_code
         evictions = tuple(Eviction(each, taken[each.id], left(each), code(each)) for each in victims)
         return replace(found, evictions=evictions, dropped=tuple(self._dropped))
 
@@ -171,9 +171,9 @@ class VictimSearch:
         return unit is not None
 
     def _widen(self, nodes: int) -> bool:
-        """Let a guaranteed request ask further projects; return False if it may not, or nobody has more to give.
+        """Extend the search of a guaranteed request to further projects; return whether it can go on.
 
-        Evictions on this side of the barrier lift it in the end, although the GPUs may be of no use to the job.
+        Evictions below the barrier remove it in the end, although the job may not be able to use these GPUs.
         """
         if not self.rule.guaranteed:
             return False
@@ -185,7 +185,7 @@ class VictimSearch:
         return True
 
     def _drop_one(self) -> bool:
-        """Release the last reservation of a project that has to give up GPUs; return False if there is none."""
+        """Release the last reservation of a project that may lose GPUs; return False if there is none."""
         awaiting = [
             job
             for leaf, job in self.builder.undecided(self.state.awaiting.values())
@@ -238,7 +238,7 @@ class VictimSearch:
             job = next(self._victims, None)
             if job is None:
                 return
-            for node, _ in self.state.pool.known(self.builder.workers_left(job)):
+            for node, _ in self.state.pool.known(self.builder.workers_planned(job)):
                 if self._unseen >> node.index & 1:
                     seen = self._see(node)
                     found += seen
