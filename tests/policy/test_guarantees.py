@@ -125,6 +125,15 @@ class TestGrowing:
 
         assert kinds(decided) == [("Pause", "e"), ("Reserve", "w")]
 
+    def test_nor_by_a_plan_in_which_another_borrower_gives_up_its_gpus(self):
+        pools: dict[str, Any] = {"nodes": (Node("n0", 4), Node("n1", 2)), "quotas": {"a": 4, "b": 0, "c": 0}}
+        elastic = running("e", "b", on("n1", 0), workers=2, min_workers=1)
+        borrower = running("r", "c", on("n0", 0, 1, 2, 3))
+
+        assert kinds(plan(elastic, borrower, **pools)) == [("Move", "e")]
+        decided = plan(elastic, borrower, waiting("w", "a", 4), **pools)
+        assert kinds(decided) == [("Pause", "r"), ("Reserve", "w")]
+
     def test_nor_while_the_owner_waits_for_the_end_of_a_minimum_run_time(self):
         """It would be protected from then on itself."""
         pools: dict[str, Any] = {
