@@ -1,7 +1,8 @@
 """What it is worth to know how long jobs take, and where the waits of a month arise.
 
-    python benchmarks/bench_estimates.py                # all pools, about 8 minutes on two cores
+    python benchmarks/bench_estimates.py                # all pools, about 9 minutes on two cores
     python benchmarks/bench_estimates.py --pool 704
+    python benchmarks/bench_estimates.py --pool 520 --estimate usual --leave-out 1
 
 Each row is the month of `bench_simulate.py` on one pool, with the default settings and one estimate of run times:
 
@@ -13,6 +14,8 @@ Each row is the month of `bench_simulate.py` on one pool, with the default setti
 The columns are seconds per job, averaged over all jobs of the month: the completion time, the run time (the best
 possible completion time of any scheduler), the wait before the first start, and the part of this wait that belongs
 to the jobs that one project submits within six hours: to the project and the hours with the largest sum of waits.
+With ``--leave-out K`` the month lacks every 23rd job, from the K-th one on: a similar month, which tells whether
+a difference between two rules is one of this month only.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean, median
@@ -38,6 +42,8 @@ from springtide.scheduler.simulate.virtual import Course
 ESTIMATES = ("none", "usual", "together", "true")
 TOGETHER = 60.0
 """Longest time between two submissions that count as made together, in seconds."""
+EACH = 23
+"""One job of so many is left out for a similar month."""
 EPISODE = 6 * 3600.0
 """Length of the intervals of submission whose waits are added up, in seconds."""
 
@@ -94,10 +100,11 @@ def largest_episode(courses: Sequence[Course]) -> tuple[float, int, str]:
     return sum(largest), len(largest), project
 
 
-def measure(pool: int, estimate: str, source: str, jobs: int) -> str:
+def measure(pool: int, estimate: str, source: str, jobs: int, left_out: int | None) -> str:
     """Run one row, and return it as text."""
     case = Case(pool, Policy.GUARANTEED, Order.LEAST_SERVED, Costs(60.0), Settings().min_runtime, source, jobs)
     load = projects_load_of(case)
+    load = replace(load, jobs=tuple(each for at, each in enumerate(load.jobs) if at % EACH != left_out))
     result = simulate(load, costs=case.costs, run_times=run_times_of(estimate, load.jobs))
     count = len(result.courses)
     mean, waited = result.report.total.mean_jct_s or 0.0, fmean(map(first_wait, result.courses))
@@ -112,16 +119,21 @@ def measure(pool: int, estimate: str, source: str, jobs: int) -> str:
 @click.command()
 @click.option("--pool", "pools", type=int, multiple=True, default=POOLS, help="GPUs of the pool.")
 @click.option("--estimate", "estimates", type=click.Choice(ESTIMATES), multiple=True, default=ESTIMATES)
+@click.option(
+    "--leave-out", "left_out", type=click.IntRange(0, EACH - 1), help="Leave out each 23rd job from it on."
+)
 @click.option("--jobs", type=int, default=47_192, show_default=True, help="Jobs of the made-up month.")
 @click.option("--processes", type=int, default=os.cpu_count(), show_default=True)
-def main(pools: tuple[int, ...], estimates: tuple[str, ...], jobs: int, processes: int) -> None:
+def main(
+    pools: tuple[int, ...], estimates: tuple[str, ...], left_out: int | None, jobs: int, processes: int
+) -> None:
     """Print the table."""
     source = str(TRACE) if TRACE.is_file() else "mostly-short"
     print(describe())
     print(Path(source).stem)
     print("pool  estimate  completion  run time  first wait  largest episode  jobs of it     breaches")
     with ProcessPoolExecutor(processes) as workers:
-        rows = [workers.submit(measure, *each, source, jobs) for each in product(pools, estimates)]
+        rows = [workers.submit(measure, *each, source, jobs, left_out) for each in product(pools, estimates)]
         for row in rows:
             print(row.result(), flush=True)
 
