@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from math import inf
+from operator import le
 
 from springtide.scheduler.model import Order
 from springtide.scheduler.policy.ordering import admission
@@ -26,12 +28,17 @@ ROTATION_INTERVAL = 1.0
 """Time until the next plan if more jobs are to be rotated, in seconds."""
 
 
+Difficulty = tuple[int, int, int]
+"""GPUs of a worker, service level, negative priority: a search fails that is harder than one that has failed."""
+
+
 class PreemptJobs(Means):
     """Make room within a project. Projects without result are marked idle in the memo."""
 
     def __init__(self, builder: PlanBuilder) -> None:
         super().__init__(builder)
         self._leaves: list[ProjectNode] = []
+        self._failed: defaultdict[tuple[str, SchedulingClass], list[Difficulty]] = defaultdict(list)
         self._retry_at: dict[str, float] = {}
         self._stays_active: set[str] = set()
         self._rotated = 0
@@ -53,7 +60,11 @@ class PreemptJobs(Means):
         less_urgent = running.by_priority.first() < priority
         rotates = self.state.settings.order is Order.LEAST_SERVED
         had_more = rotates and running.ripe_times(level).first() <= self.builder.now
-        return (less_urgent or had_more) and self._might_fit(leaf, scheduling_class.constraints)
+        if not (less_urgent or had_more) or not self._might_fit(leaf, scheduling_class.constraints):
+            return False
+        difficulty = (scheduling_class.constraints.gpus, level, -priority)
+        failed = self._failed.get(_apart_from_difficulty(leaf, scheduling_class), ()) if self._failed else ()
+        return not any(all(map(le, easier, difficulty)) for easier in failed)
 
     def propose(self, request: PendingRequest) -> Answer:
         """Propose evictions within the project."""
@@ -68,13 +79,17 @@ class PreemptJobs(Means):
             self._stays_active.add(leaf.name)
         retry_at = search.retry_at if rotates else min(search.retry_at, self.builder.now + ROTATION_INTERVAL)
         self._retry_at[leaf.name] = min(retry_at, self._retry_at.get(leaf.name, inf))
+        if found is None:
+            failed = self._failed[_apart_from_difficulty(leaf, request.scheduling_class)]
+            failed.append((job.gpus, request.scheduling_class.service_level, -job.priority))
         if found is None or not found.evictions:
             return Answer(None, retry_at)
         taken = tuple(worker for each in found.evictions for worker in each.taken)
         return Answer(replace(found, set_aside=taken), retry_at)
 
     def accepted(self, request: PendingRequest, proposal: Proposal) -> None:
-        """Count the rotated jobs."""
+        """Count the rotated jobs; usage has changed, so that searches that failed may succeed."""
+        self._failed.clear()
         self._rotated += sum(eviction.code in ROTATIONS for eviction in proposal.evictions)
 
     def serve(self) -> None:
@@ -117,3 +132,9 @@ class PreemptJobs(Means):
         pool = self.state.pool
         instead = self.state.running[leaf.name].slots(constraints.gpus, pool.max_free)
         return instead > 0 and instead + pool.slots(constraints.gpus, pool.all) >= constraints.min_workers
+
+
+def _apart_from_difficulty(leaf: ProjectNode, scheduling_class: SchedulingClass) -> tuple[str, SchedulingClass]:
+    """Return what has to be equal for the difficulties of two searches to be compared."""
+    constraints = scheduling_class.constraints._replace(gpus=0)
+    return leaf.name, scheduling_class._replace(constraints=constraints, service_level=0)
