@@ -19,6 +19,7 @@ from springtide.scheduler.policy.phases.preempting import PreemptJobs
 from springtide.scheduler.policy.phases.reclaiming import GrowIntoQuota, ReclaimGpus
 from springtide.scheduler.policy.phases.reservations import (
     ReserveAhead,
+    ReserveGuaranteed,
     backfill,
     fulfil_reservations,
     replace_reservations,
@@ -73,6 +74,7 @@ def _run_phases(builders: Sequence[PlanBuilder]) -> None:
         if builder.is_calm:
             FreeGpus(builder, borrowing=True).serve()
     for builder in _in_turn(builders):
+        ReserveGuaranteed(builder).serve()
         ReserveAhead(builder).serve()
 
 

@@ -9,6 +9,7 @@ from math import ceil, inf
 from springtide.scheduler.model import Job, Phase, Reason
 from springtide.scheduler.policy.memo.memo import Memo
 from springtide.scheduler.policy.ordering import admission
+from springtide.scheduler.policy.phases.precedence import runtimes_awaited_until
 from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.preemption.rules import ReclaimRule
@@ -38,19 +39,22 @@ def _reason(memo: Memo, job: Job, now: float) -> Reason:
     if leaf is None:
         return Reason("unknown-project", {"project": job.project})
     if job.reserved:
-        return _awaits(state, job, leaf)
+        return _awaits(PlanBuilder(memo, now), job, leaf)
     if job.not_before > now:
         return Reason("back-off", {"seconds": ceil(job.not_before - now), "until": job.not_before})
     return _refused(state, job, leaf) or _lacks_room(memo, job, leaf, now)
 
 
-def _awaits(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason:
+def _awaits(builder: PlanBuilder, job: Job, leaf: ProjectNode) -> Reason:
+    state = builder.state
     gpus = len(job.reserved) * job.gpus
     holders = [state.jobs[job_id] for job_id in state.pool.holders(job.reserved)]
     if not holders:
         return _starts(leaf, gpus)
     pausing = int(all(each.id in state.pausing for each in holders))
-    return Reason("awaits-pause", {"gpus": gpus, "pausing": pausing, **of_holders(holders)})
+    until = runtimes_awaited_until(builder, leaf, job)
+    rest: dict[str, Param] = {"seconds": ceil(until - builder.now), "until": until} if until > builder.now else {}
+    return Reason("awaits-pause", {"gpus": gpus, "pausing": pausing, **of_holders(holders), **rest})
 
 
 def _starts(leaf: ProjectNode, need: int) -> Reason:

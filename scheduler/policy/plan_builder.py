@@ -12,6 +12,7 @@ from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.memo.memo import Memo
 from springtide.scheduler.policy.state.job_queues import SchedulingClass
 from springtide.scheduler.policy.state.projects import ProjectNode
+from springtide.scheduler.policy.state.service import waiting_since
 
 
 class Eviction(NamedTuple):
@@ -77,6 +78,9 @@ MIN_RESUMED_RUNTIME = 1.0
 Requests that are served one after the other at one instant do not stop the same job again and again.
 """
 
+MAX_DOUBLINGS = 16
+"""Maximum number of times that a job's minimum run time doubles."""
+
 NO = Answer(None)
 """Nothing can be done for a request until something happens."""
 
@@ -88,8 +92,7 @@ class PlanBuilder:
     accept, all for None; only jobs within the quota of their project where ``guaranteed``. ``decided`` are the
     jobs about which nothing more is decided in this plan, except that they may get more workers, by id, with their
     projects; the builders of all types share it. ``changed_nodes`` are the nodes where jobs that run or have a
-    reservation lose GPUs; ``awaited`` the running jobs that a guaranteed request may evict once their extended
-    minimum run time is over; ``guarantee_pending`` tells that a request waits that fits the pool and its project's
+    reservation lose GPUs; ``guarantee_pending`` tells that a request waits that fits the pool and its project's
     quota; ``reclaiming`` are the projects that get GPUs of others, with all above them; ``retry_at`` is the
     earliest time at which time alone may change the plan.
     """
@@ -102,7 +105,6 @@ class PlanBuilder:
         self.guaranteed = False
         self.decided = {} if decided is None else decided
         self.changed_nodes = 0
-        self.awaited: set[str] = set()
         self.reclaiming: set[ProjectNode] = set()
         self.guarantee_pending = False
         self.retry_at = inf
@@ -160,10 +162,19 @@ class PlanBuilder:
             and job.project in self.state.tree.leaves
         )
 
-    def protected_until(self, job: Job) -> float:
-        """Return the end of the job's minimum run time, in seconds."""
-        least = self.state.settings.min_runtime
-        return (job.started or 0.0) + (max(least, MIN_RESUMED_RUNTIME) if job.attempts > 1 else least)
+    def protected_until(self, job: Job, guaranteed: Job | None = None) -> float:
+        """Return the end of the job's minimum run time, in seconds.
+
+        For a ``guaranteed`` job it doubles with each attempt, so that short requests that are withdrawn again and
+        again do not keep pausing the same job. The guarantee's deadline stays: the guaranteed job waits one
+        minimum run time at most.
+        """
+        started, least = job.started or 0.0, self.state.settings.min_runtime
+        usual = started + (max(least, MIN_RESUMED_RUNTIME) if job.attempts > 1 else least)
+        if guaranteed is None or least <= 0:
+            return usual
+        doubled = started + least * 2.0 ** min(job.attempts - 1, MAX_DOUBLINGS)
+        return max(usual, min(doubled, waiting_since(guaranteed) + least))
 
     # ---------- deciding
 

@@ -140,6 +140,11 @@ def _promised(p: Params) -> Sentences:
     yield from reserved(p, "ended")
 
 
+def _reserved_ahead(p: Params) -> Sentences:
+    yield cause("These GPUs are its project's own.")
+    yield from reserved(p, "ended or can be paused")
+
+
 def _made_way(p: Params) -> Sentences:
     if kept := number(p, "keeps"):
         yield follows(f"It goes on with {count(kept, 'worker')}.")
@@ -189,6 +194,7 @@ DECISIONS: Table = {
     "moved": _moved,
     "room-made": _made_room,
     "promised": _promised,
+    "reserved-ahead": _reserved_ahead,
     "reclaimed": _reclaimed,
     "limit-lowered": _limit_lowered,
     "preempted": _preempted,

@@ -152,7 +152,12 @@ def _gpus(p: Params) -> str:
 
 
 def _awaits(p: Params) -> Sentences:
-    return reserved(p, "stopped" if p.get("pausing", 1) else "ended")
+    if p.get("seconds") is None:
+        yield from reserved(p, "stopped" if p.get("pausing", 1) else "ended")
+        return
+    yield from reserved(p, "ended or can be paused")
+    those = plural(len(names(p, "names")), "This job", "These jobs")
+    yield follows(f"{those} can be paused in {duration(max(1.0, real(p, 'seconds')))}.")
 
 
 def _next(_: Params) -> Sentences:

@@ -116,7 +116,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         "plan_builder": ("state", "reasons", "memo"),
         "preemption": ("state", "reasons", "memo", "ordering", "placement", "plan_builder"),
         "phases": ("state", "reasons", "memo", "ordering", "placement", "plan_builder", "preemption"),
-        "diagnosis": ("state", "reasons", "memo", "ordering", "placement", "plan_builder", "preemption"),
+        "diagnosis": ("state", "reasons", "memo", "ordering", "placement", "plan_builder", "preemption", "phases"),
         "cycle": ("state", "reasons", "memo", "plan_builder", "phases"),
         "planner": ("state", "memo", "cycle", "diagnosis"),
     },

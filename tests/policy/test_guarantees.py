@@ -147,7 +147,7 @@ class TestGrowing:
 
         decided = plan(new, elastic, owner, **pools)
 
-        assert not decided.decisions
+        assert kinds(decided) == [("Reserve", "w")]
         assert decided.wake_at == NOW + 100
         assert kinds(plan(new, elastic, **pools)) == [("Move", "e")]
 
@@ -295,5 +295,8 @@ class TestWaitingForAMinimumRunTime:
         low, high = running("low", "b", on("n0", 0, 1, 2, 3)), waiting("high", "b", 4, priority=75)
         assert kinds(self.plan_for(low, high)) == [("Pause", "low"), ("Reserve", "high")]
 
-        decided = self.plan_for(low, high, waiting("w", "a", submitted=NOW - 100))
+        owner = waiting("w", "a", submitted=NOW - 100)
+        decided = self.plan_for(low, owner)
+        assert (kinds(decided), decided.wake_at) == ([("Reserve", "w")], NOW + 200)
+        decided = self.plan_for(low, high, structs.replace(owner, reserved=on("n0", 0)))
         assert (kinds(decided), decided.wake_at) == ([], NOW + 200)

@@ -52,13 +52,13 @@ class TestSeveralThatWaitForOneJob:
     def plan(self, *jobs: Job) -> Plan:
         return plan(*self.FULL, *jobs, projects=self.PROJECTS)
 
-    def test_the_first_one_awaits_any_job_and_the_second_one_the_rest_of_its_gpus(self) -> None:
+    def test_the_first_one_awaits_any_jobs_and_the_second_one_a_single_job(self) -> None:
         both = (waiting("w1", "b", 2, submitted=self.LONG), waiting("w2", "c", 2, submitted=self.LONG + 1))
 
         assert kinds(self.plan(*both)) == [("Reserve", "w1"), ("Reserve", "w2")]
 
-    @pytest.mark.parametrize(("gpus", "reserved"), [(2, (4, 5)), (3, None)])
-    def test_the_others_get_gpus_of_the_job_that_it_awaits(
+    @pytest.mark.parametrize(("gpus", "reserved"), [(2, (0, 1)), (3, (0, 1, 2)), (5, None)])
+    def test_the_others_get_gpus_that_one_job_frees_all_at_once(
         self, gpus: int, reserved: tuple[int, ...] | None
     ) -> None:
         first = waiting("w1", "b", 2, submitted=self.LONG, reserved=on("dgx", 6, 7))

@@ -61,7 +61,7 @@ class TestReclaiming:
 
         decided = plan(young, waiting("w", "a", 4), settings=settings)
 
-        assert not decided.decisions
+        assert kinds(decided) == [("Reserve", "w")]
         assert decided.wake_at == NOW + 500
         assert kinds(plan(young, waiting("w", "a", 4), settings=settings, now=NOW + 500))[0] == ("Pause", "r")
 

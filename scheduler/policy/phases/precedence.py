@@ -7,7 +7,9 @@ from math import inf
 
 from springtide.scheduler.model import Job, Order
 from springtide.scheduler.policy.ordering import admission
+from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.state.cluster_state import ClusterState
+from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.service import level_of, waiting_since
 
 
@@ -19,6 +21,18 @@ def is_delayed(state: ClusterState, job: Job) -> bool:
 def delayed_reservations(state: ClusterState) -> Iterator[Job]:
     """Yield the jobs with a delayed reservation, in the order of their ids."""
     return (job for _, job in sorted(state.awaiting.items()) if is_delayed(state, job))
+
+
+def runtimes_awaited_until(builder: PlanBuilder, leaf: ProjectNode, job: Job) -> float:
+    """Return when the minimum run times are over that alone keep a guaranteed job from its reserved GPUs.
+
+    In seconds; minus infinity if no quota guarantees the job, or no minimum run time keeps it waiting.
+    """
+    if not admission.guaranteed(leaf, 0):
+        return -inf
+    holders = (builder.state.jobs[job_id] for job_id in builder.state.pool.holders(job.reserved))
+    until = max((builder.protected_until(holder, job) for holder in holders), default=-inf)
+    return until if until > builder.now else -inf
 
 
 def outranked(state: ClusterState, job: Job, since: float = -inf) -> bool:

@@ -75,7 +75,7 @@ class PreemptJobs(Means):
         rule = PreemptRule(self.state, leaf, job, self.builder.now, rotates=rotates)
         search = VictimSearch(self.builder, leaf, job, rule)
         found = search.solve() if rule.candidate_ids else None
-        if found is not None or search.extended or not rotates:
+        if found is not None or not rotates:
             self._stays_active.add(leaf.name)
         retry_at = search.retry_at if rotates else min(search.retry_at, self.builder.now + ROTATION_INTERVAL)
         self._retry_at[leaf.name] = min(retry_at, self._retry_at.get(leaf.name, inf))

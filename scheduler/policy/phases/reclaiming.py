@@ -11,7 +11,7 @@ from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.fair_order import PendingRequest
 from springtide.scheduler.policy.phases.elastic import growing_jobs, one_more_worker
 from springtide.scheduler.policy.phases.means import Means
-from springtide.scheduler.policy.phases.precedence import delayed_reservations
+from springtide.scheduler.policy.phases.precedence import delayed_reservations, runtimes_awaited_until
 from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
 from springtide.scheduler.policy.preemption.rules import ReclaimRule
 from springtide.scheduler.policy.preemption.search import VictimSearch
@@ -31,6 +31,8 @@ class ReclaimGpus(Means):
         """Return the projects with a waiting job that they are entitled to."""
         leaves = set(self.builder.memo.entitled_projects())
         for leaf, job in self.builder.undecided(delayed_reservations(self.state)):
+            if runtimes_awaited_until(self.builder, leaf, job) > self.builder.now:
+                continue
             self._delayed.setdefault(job.project, []).append(job)
             smallest = self.state.queues[leaf.name].smallest
             if smallest and self._is_guaranteed(leaf, smallest):
@@ -55,7 +57,7 @@ class ReclaimGpus(Means):
                 self.state.release(each)
             if admission.beyond_quota(leaf, job, need) is not None:
                 return NO
-            search = self._victim_search(leaf, job, need)
+            search = self.victim_search(leaf, job, need)
             found = search.solve()
             if found is None and search.rule.guaranteed:
                 found = search.solve_with_moves()
@@ -82,8 +84,9 @@ class ReclaimGpus(Means):
         """Return how many GPUs the delayed reservations of a project have."""
         return sum(len(job.reserved) * job.gpus for job in self._delayed.get(leaf.name, ()))
 
-    def _victim_search(self, leaf: ProjectNode, job: Job, need: int) -> VictimSearch:
-        return VictimSearch(self.builder, leaf, job, ReclaimRule(self.state, leaf, need))
+    def victim_search(self, leaf: ProjectNode, job: Job, need: int, *, ahead: bool = False) -> VictimSearch:
+        """Return a search for jobs that have to make room for ``need`` GPUs, now or ``ahead``."""
+        return VictimSearch(self.builder, leaf, job, ReclaimRule(self.state, leaf, need), ahead=ahead)
 
 
 class GrowIntoQuota(ReclaimGpus):
@@ -111,7 +114,7 @@ class GrowIntoQuota(ReclaimGpus):
         if paused or refused or len(workers) == job.workers:
             return NO
         asks, nodes = one_more_worker(builder, job, workers)
-        search = self._victim_search(leaf, asks, job.gpus)
+        search = self.victim_search(leaf, asks, job.gpus)
         search.nodes &= nodes
         found = search.solve()
         if found is None:

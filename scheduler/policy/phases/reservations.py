@@ -1,15 +1,18 @@
 """Reservations: GPUs set aside for a waiting job, some of them still in use (DESIGN §3, no starvation).
 
-A job that has waited for long although its project is entitled to it gets a delayed reservation: GPUs of jobs
-that were not asked to stop. As these end, no other job gets the GPUs, except by backfill. There is one delayed
-reservation at a time, as GPUs that wait for the last one are idle. Beside it, jobs that others keep waiting by
-priority alone get GPUs that one job frees all at once. The job starts elsewhere if it can.
+A delayed reservation is one of GPUs of jobs that were not asked to stop. As these end, no other job gets the
+GPUs, except by backfill. The job starts elsewhere if it can. Two kinds of jobs get one: those that a quota
+guarantees and only minimum run times keep waiting, so that other jobs do not start on these GPUs meanwhile; and
+those that have waited for long although their projects are entitled to them. Of the latter there is one at a time,
+as GPUs that wait for the last one are idle. Beside it, jobs that others keep waiting by priority alone get GPUs
+that one job frees all at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain, islice
 from math import inf
 
@@ -18,9 +21,16 @@ from springtide.scheduler.policy import reasons
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.ordering.fair_order import PendingRequest
 from springtide.scheduler.policy.phases.means import Means
-from springtide.scheduler.policy.phases.precedence import delayed_reservations, is_delayed, outranked
+from springtide.scheduler.policy.phases.precedence import (
+    delayed_reservations,
+    is_delayed,
+    outranked,
+    runtimes_awaited_until,
+)
+from springtide.scheduler.policy.phases.reclaiming import ReclaimGpus
 from springtide.scheduler.policy.placement import gang_placement
 from springtide.scheduler.policy.plan_builder import NO, Answer, PlanBuilder, Proposal
+from springtide.scheduler.policy.state.cluster_state import ClusterState
 from springtide.scheduler.policy.state.job_queues import SchedulingClass, scheduling_class_of
 from springtide.scheduler.policy.state.nodes import workers_of
 from springtide.scheduler.policy.state.projects import ProjectNode, sides
@@ -48,7 +58,8 @@ def fulfil_reservations(builder: PlanBuilder) -> None:
         key=lambda job: (is_delayed(state, job), -job.priority, job.submitted, job.id),
     )
     for leaf, job in builder.undecided(reversed(in_order)):
-        excess = is_delayed(state, job) and not admission.within_entitlement(leaf, 0)
+        due = admission.guaranteed(leaf, 0) or admission.within_entitlement(leaf, 0)
+        excess = is_delayed(state, job) and not due
         if not state.pool.are_allocatable(job.reserved):
             builder.drop_reservation(job, "reservation-lost")
         elif excess or admission.refusal(leaf, job, 0) is not None:
@@ -99,25 +110,56 @@ def _replace(builder: PlanBuilder, job: Job, means: Means) -> bool:
     return True
 
 
+class ReserveGuaranteed(ReclaimGpus):
+    """Delayed reservations of the GPUs that guaranteed jobs get once the minimum run times of others are over."""
+
+    def leaves(self) -> Iterable[ProjectNode]:
+        """Return the projects with a waiting job that they are entitled to, if jobs have a minimum run time."""
+        pending = self.builder.guarantee_pending and self.state.settings.min_runtime > 0
+        return super().leaves() if pending else ()
+
+    def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
+        """Tell whether the quota guarantees such a job within all limits."""
+        need = scheduling_class.need
+        within = admission.guaranteed(leaf, need) and admission.over_limit(leaf, need) is None
+        return within and super().promising(leaf, scheduling_class)
+
+    def propose(self, request: PendingRequest) -> Answer:
+        """Propose the GPUs of jobs that may be evicted, their minimum run times aside."""
+        leaf, job = request.leaf, request.job
+        if not self.promising(leaf, request.scheduling_class):
+            return NO
+        if outranked(self.state, job, self.builder.now - RESERVE_AFTER):
+            return NO
+        search = self.victim_search(leaf, job, request.need, ahead=True)
+        found = search.solve() or search.solve_with_moves()
+        if found is None:
+            return NO
+        return Answer(_ahead(self.state, job, found.placement, "reserved-ahead", found.dropped))
+
+
 class ReserveAhead(Means):
     """Delayed reservations for jobs that have waited too long for what their projects are entitled to.
 
     The first is on GPUs that become free one after another. While there is one, other jobs only get GPUs that one
-    job frees all at once, which belongs to a project of higher priority and holds GPUs of a delayed reservation.
+    job frees all at once, which belongs to a project that nothing but its higher priority protects.
     While a job waits that its project's quota guarantees, none borrows by a delayed reservation.
     """
 
     def __init__(self, builder: PlanBuilder) -> None:
         super().__init__(builder)
-        holders = (self.state.pool.holders(job.reserved) for job in delayed_reservations(self.state))
-        self._awaited = dict.fromkeys(chain.from_iterable(holders))
+        delayed = builder.undecided(delayed_reservations(self.state))
+        self._awaits = any(runtimes_awaited_until(builder, leaf, job) <= builder.now for leaf, job in delayed)
 
     def serve(self) -> None:
         """Serve the projects in the order of the longest waits of their overdue jobs, each in that of its queues.
 
-        Delayed reservations that have to give way are dropped before.
+        Delayed reservations that have to give way are dropped before: not those for the end of minimum run times,
+        whose deadline counts from the first job of the project that waits.
         """
         for leaf, job in self.builder.undecided(delayed_reservations(self.state)):
+            if runtimes_awaited_until(self.builder, leaf, job) > self.builder.now:
+                continue
             if outranked(self.state, job, self.builder.now - RESERVE_AFTER):
                 self.builder.drop_reservation(job, "reservation-outranked")
             elif self.builder.guarantee_pending and not admission.guaranteed(leaf, 0):
@@ -152,16 +194,12 @@ class ReserveAhead(Means):
         refused = admission.beyond_quota(leaf, job, request.need) is not None
         if refused or not self.promising(leaf, request.scheduling_class):
             return NO
-        placement = self._behind_one(leaf, job) if self._awaited else self._behind_several(job)
-        if placement is None:
-            return NO
-        holders = [self.state.jobs[job_id] for job_id in self.state.pool.holders(placement)]
-        why = reasons.of("promised", job, gpus=request.need, **reasons.of_holders(holders))
-        return Answer(Proposal(job, placement, why, later=True))
+        placement = self._behind_one(leaf, job) if self._awaits else self._behind_several(job)
+        return NO if placement is None else Answer(_ahead(self.state, job, placement, "promised"))
 
     def accepted(self, request: PendingRequest, proposal: Proposal) -> None:
-        """Take note of the jobs whose GPUs are reserved."""
-        self._awaited.update(dict.fromkeys(self.state.pool.holders(proposal.placement)))
+        """Take note that there is a delayed reservation."""
+        self._awaits = True
 
     def _behind_several(self, job: Job) -> Placement | None:
         """Return GPUs on the roomiest nodes."""
@@ -169,7 +207,7 @@ class ReserveAhead(Means):
         suitable = pool.roomiest_first(pool.suitable(job.gpu_types, job.per_gpu))
         with pool.undo.trial():
             for node in list(islice(suitable, MAX_NODES * job.min_workers)):
-                for _, holder in self._holders(sorted(node.jobs)):
+                for holder in self._holders(sorted(node.jobs)):
                     pool.vacate(holder.id, (each for each in holder.placement if each.node == node.name))
                     parts = gang_placement.place_gang(pool, job, job.min_workers)
                     if parts is not None:
@@ -177,12 +215,12 @@ class ReserveAhead(Means):
         return None
 
     def _behind_one(self, leaf: ProjectNode, job: Job) -> Placement | None:
-        """Return GPUs of an awaited job, whose project has higher priority and more than it is entitled to."""
-        pool = self.state.pool
-        for holding, holder in self._holders(self._awaited):
-            pair = sides(leaf, holding)
-            if pair is None or pair[1].priority <= pair[0].priority or pair[1].claimed <= pair[1].entitled:
-                continue
+        """Return GPUs of a job whose project has higher priority and more than it is entitled to."""
+        pool, need = self.state.pool, job.gpus * job.min_workers
+        protected = (each for each in self._overdrawn if _by_priority(leaf, each))
+        running = chain.from_iterable(self.state.running[each.name].in_order() for each in protected)
+        holders = (holder for holder in self._holders(running) if holder.held_gpus >= need)
+        for holder in islice(holders, MAX_NODES):
             with pool.undo.trial():
                 pool.reserve(workers_of((node, node.free) for node, _ in pool.known(holder.placement)))
                 pool.vacate(holder.id, holder.placement)
@@ -191,19 +229,49 @@ class ReserveAhead(Means):
                 return workers_of(parts)
         return None
 
-    def _holders(self, job_ids: Iterable[str]) -> list[tuple[ProjectNode, Job]]:
-        """Return those of the jobs, with their projects, about which this plan has decided nothing."""
+    @cached_property
+    def _overdrawn(self) -> list[ProjectNode]:
+        """The projects above the lowest priority that exceed what they are entitled to, and those below them."""
+        lowest = self.state.tree.lowest_priority
+        return [
+            leaf
+            for leaf in self.state.tree.leaves.values()
+            if any(each.priority > lowest and each.claimed > each.entitled for each in leaf.path)
+        ]
+
+    def _holders(self, job_ids: Iterable[str]) -> Iterator[Job]:
+        """Yield those of the jobs about which this plan has decided nothing."""
         jobs = self.builder.undecided(self.state.jobs[job_id] for job_id in job_ids)
-        return [(leaf, job) for leaf, job in jobs if not self.builder.is_shrunk(job)]
+        return (job for _, job in jobs if not self.builder.is_shrunk(job))
+
+
+def _by_priority(leaf: ProjectNode, other: ProjectNode) -> bool:
+    """Tell whether nothing but its higher priority keeps GPUs of the other project from this one."""
+    pair = sides(leaf, other)
+    return pair is not None and pair[1].priority > pair[0].priority and pair[1].claimed > pair[1].entitled
+
+
+def _ahead(
+    state: ClusterState, job: Job, placement: Placement, code: str, dropped: tuple[Job, ...] = ()
+) -> Proposal:
+    """Return a delayed reservation for the reason with this code, which names the jobs that hold the GPUs."""
+    holders = [state.jobs[job_id] for job_id in state.pool.holders(placement)]
+    why = reasons.of(code, job, gpus=len(placement) * job.gpus, **reasons.of_holders(holders))
+    return Proposal(job, placement, why, later=True, dropped=dropped)
 
 
 def backfill(builder: PlanBuilder) -> None:
-    """Lend idle GPUs of delayed reservations to jobs whose time limits end before the others are free."""
+    """Lend idle GPUs of delayed reservations to jobs whose time limits end before the others are free.
+
+    Not those of jobs that get them as soon as minimum run times are over.
+    """
     state, pool = builder.state, builder.state.pool
     shortest = [state.jobs[job_id] for job_id in state.time_limits.lowest(MAX_BACKFILL)]
-    for _, reserving in builder.undecided(delayed_reservations(state)):
+    for owner, reserving in builder.undecided(delayed_reservations(state)):
         holders = [state.jobs[job_id] for job_id in pool.holders(reserving.reserved)]
         until = max(holder.latest_end(builder.now) for holder in holders)
+        if runtimes_awaited_until(builder, owner, reserving) > builder.now:
+            continue
         for leaf, job in builder.undecided(shortest if until < inf else ()):
             need = job.gpus * job.min_workers
             if job.latest_end(builder.now) > until or not admission.may_start(leaf, job, need):

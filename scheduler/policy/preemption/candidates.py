@@ -14,16 +14,12 @@ from springtide.scheduler.policy.preemption.rules import Rule
 from springtide.scheduler.policy.state.nodes import NodeState, mask_of
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.running_jobs import work_lost
-from springtide.scheduler.policy.state.service import waiting_since
 
 Key = tuple[object, ...]
 """Position of a job among the victims: seconds of work lost, project, priority, most recent start."""
 
 NOTHING_LOST = 1.0
 """Service in GPU-seconds below which the pause of an attempt costs nothing."""
-
-MAX_DOUBLINGS = 16
-"""Maximum number of times that a job's minimum run time doubles."""
 
 
 class EvictionUnit(NamedTuple):
@@ -50,20 +46,19 @@ class EvictionUnit(NamedTuple):
 
 
 class VictimCandidates:
-    """The jobs that a rule allows to evict. Changes of usage have to be reported.
+    """The jobs that a rule allows to evict for the job that ``asks``. Changes of usage have to be reported.
 
-    ``retry_at`` is the earliest end of a minimum run time that prevented an eviction so far, in seconds;
-    ``extended`` tells that one was extended, for the job that ``asks`` or for another one, which depends on their
-    waiting times.
+    ``retry_at`` is the earliest end of a minimum run time that prevented an eviction so far, in seconds. None does
+    where they are ``ahead``: evictions that may have to wait for the end of minimum run times.
     """
 
-    def __init__(self, builder: PlanBuilder, asks: Job | None, rule: Rule) -> None:
+    def __init__(self, builder: PlanBuilder, asks: Job | None, rule: Rule, *, ahead: bool = False) -> None:
         self.retry_at = inf
-        self.extended = False
         self._builder = builder
         self._state = builder.state
         self._asks = asks
         self._rule = rule
+        self._ahead = ahead
         self._open: dict[ProjectNode, bool] = {}
         self._orders: dict[ProjectNode, Key] = {}
 
@@ -127,39 +122,16 @@ class VictimCandidates:
         return [unit for unit in units if unit is not None]
 
     def _consider(self, job: Job) -> bool:
-        """Return whether the job may be evicted now; if only its minimum run time prevents it, keep its end.
-
-        What a guaranteed request waits for is not evicted for others before.
-        """
+        """Return whether the job may be evicted; if only its minimum run time prevents it, keep its end."""
         if not self.may_give(job.id):
             return False
-        protected = self._protected_until(job)
+        if self._ahead or (self._asks is not None and not self._asks.preemptible):
+            return True
+        protected = self._builder.protected_until(job, self._asks if self._rule.guaranteed else None)
         if protected > self._builder.now:
             self.retry_at = min(self.retry_at, protected)
             return False
-        if not self._rule.guaranteed and job.id in self._builder.awaited:
-            self.extended = True
-            return False
         return True
-
-    def _protected_until(self, job: Job) -> float:
-        """Return until when the job must not be evicted, in seconds; minus infinity if it may be.
-
-        The minimum run time doubles with each attempt of the job, so that short requests that are withdrawn again
-        and again do not keep pausing it. The guarantee's deadline stays: a job waits one minimum run time at
-        most.
-        """
-        if self._asks is not None and not self._asks.preemptible:
-            return -inf
-        usual, least = self._builder.protected_until(job), self._state.settings.min_runtime
-        if self._asks is None or least <= 0 or not self._rule.guaranteed:
-            return usual
-        doubled = (job.started or 0.0) + least * 2.0 ** min(job.attempts - 1, MAX_DOUBLINGS)
-        extended = min(doubled, waiting_since(self._asks) + least)
-        if extended > max(usual, self._builder.now):
-            self.extended = True
-            self._builder.awaited.add(job.id)
-        return max(usual, extended)
 
     # ---------- where
 

@@ -37,9 +37,14 @@ Option = tuple[Score, list[EvictionUnit]]
 
 
 class VictimSearch:
-    """A search for victims on behalf of one waiting job, on ``nodes``. It leaves the state as it was."""
+    """A search for victims on behalf of one waiting job, on ``nodes``. It leaves the state as it was.
 
-    def __init__(self, builder: PlanBuilder, leaf: ProjectNode, job: Job, rule: Rule) -> None:
+    ``ahead`` it finds those that can be evicted once their minimum run times are over.
+    """
+
+    def __init__(
+        self, builder: PlanBuilder, leaf: ProjectNode, job: Job, rule: Rule, *, ahead: bool = False
+    ) -> None:
         self.builder = builder
         self.state = builder.state
         self.leaf = leaf
@@ -47,7 +52,7 @@ class VictimSearch:
         self.rule = rule
         self.nodes = self.state.pool.suitable(job.gpu_types, job.per_gpu)
         self._need = job.gpus * job.min_workers
-        self._candidates = VictimCandidates(builder, job, rule)
+        self._candidates = VictimCandidates(builder, job, rule, ahead=ahead)
         self._units: list[EvictionUnit] = []
         self._dropped: list[Job] = []
         self._unseen = 0
@@ -58,11 +63,6 @@ class VictimSearch:
     def retry_at(self) -> float:
         """The earliest end of a minimum run time that was in the way, in seconds."""
         return self._candidates.retry_at
-
-    @property
-    def extended(self) -> bool:
-        """Whether a failure may be due to the waiting time of this job or of another one."""
-        return self._candidates.extended
 
     # ---------- the search
 

@@ -1,0 +1,100 @@
+"""A job within its project's quota waits for one minimum run time at most, whoever borrows meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from msgspec import structs
+from small_pools import CALM, NOW, kinds, on, plan, pool, running, waiting
+
+from springtide.scheduler.model import Job, Node, Plan, Project, Settings, Snapshot
+from springtide.scheduler.policy import Planner
+from springtide.scheduler.sentences import text
+from springtide.scheduler.simulate.virtual import VirtualPool
+
+MIN_RUNTIME = 300.0
+
+
+@pytest.mark.parametrize(("runs", "every"), [(100.0, 6.0), (280.0, 17.0), (500.0, 31.0), (1000.0, 62.0)])
+def test_jobs_that_borrow_one_after_another_do_not_keep_the_owner_waiting(runs: float, every: float) -> None:
+    projects = (Project("owner", quota=8), Project("borrower", age=1))
+    nodes = (Node("n0", 8), Node("n1", 8))
+    virtual = VirtualPool(Planner(Snapshot(0.0, nodes, projects, (), Settings(min_runtime=MIN_RUNTIME))), now=0.0)
+    for number in range(int(6000.0 / every)):
+        virtual.submit(Job(f"b{number}", "borrower", submitted=number * every), runs)
+    virtual.submit(Job("o", "owner", gpus=8, submitted=2000.0), 500.0)
+    virtual.run()
+
+    started = virtual.courses["o"].first_start
+    assert started is not None
+    assert started - 2000.0 <= MIN_RUNTIME
+
+
+class TestReservation:
+    """Two jobs borrow a node, one of which has just started; the owner of its GPUs needs all of them."""
+
+    OWNER = waiting("w", "a", 4)
+    RESERVED = structs.replace(OWNER, reserved=on("n0", 0, 1, 2, 3))
+    NEW = running("new", "b", on("n0", 0, 1), started=NOW - 100)
+    OLD = running("old", "b", on("n0", 2, 3))
+
+    def snapshot(self, *jobs: Job) -> Snapshot:
+        settings = replace(CALM, min_runtime=MIN_RUNTIME)
+        return pool(*jobs, nodes=(Node("n0", 4),), quotas={"a": 4, "b": 0}, settings=settings)
+
+    def plan_for(self, *jobs: Job, now: float = NOW) -> Plan:
+        return Planner(self.snapshot(*jobs)).plan(now)
+
+    def test_the_job_gets_one_until_the_minimum_run_time_is_over(self) -> None:
+        decided = self.plan_for(self.NEW, self.OLD, self.OWNER)
+
+        assert kinds(decided) == [("Reserve", "w")]
+        assert decided.decisions[0].reason.code == "reserved-ahead"
+        assert decided.wake_at == NOW + 200
+
+    def test_then_the_borrowers_make_room(self) -> None:
+        decided = self.plan_for(self.NEW, self.OLD, self.RESERVED, now=NOW + 200)
+
+        assert set(kinds(decided)) == {("Drop", "w"), ("Pause", "new"), ("Pause", "old"), ("Reserve", "w")}
+
+    def test_it_starts_before_if_they_end(self) -> None:
+        assert kinds(self.plan_for(self.RESERVED)) == [("Start", "w")]
+
+    @pytest.mark.parametrize("limit", [None, 60.0], ids=["unlimited", "with a time limit"])
+    def test_nobody_borrows_meanwhile_what_becomes_free(self, limit: float | None) -> None:
+        new = structs.replace(self.NEW, time_limit=3600.0)
+        other = waiting("x", "b", 2, time_limit=limit)
+
+        assert not self.plan_for(new, self.RESERVED, other).decisions
+        assert kinds(self.plan_for(new, other)) == [("Start", "x")]
+
+    def test_nor_does_another_job_of_the_owner_take_its_place(self) -> None:
+        small = waiting("small", "a", 2, submitted=NOW + 1)
+
+        assert not self.plan_for(self.NEW, self.OLD, self.RESERVED, small).decisions
+
+    def test_a_more_urgent_job_of_the_owner_does_not_put_off_the_deadline(self) -> None:
+        urgent = waiting("urgent", "a", 4, priority=75)
+
+        assert not self.plan_for(self.NEW, self.OLD, self.RESERVED, urgent).decisions
+
+    def test_the_job_tells_what_it_waits_for_and_for_how_long_at_most(self) -> None:
+        planner = Planner(self.snapshot(self.NEW, self.OLD, self.RESERVED))
+
+        assert text(planner.reason("w", NOW)) == (
+            "It has a reservation for 4 GPUs. It starts as soon as the jobs new and old of b have ended or can be "
+            "paused. These jobs can be paused in 3 min."
+        )
+
+    def test_nothing_is_reserved_for_a_job_that_borrows_itself(self) -> None:
+        decided = plan(
+            self.NEW,
+            self.OLD,
+            self.OWNER,
+            nodes=(Node("n0", 4),),
+            quotas={"a": 0, "b": 0},
+            settings=replace(CALM, min_runtime=MIN_RUNTIME),
+        )
+
+        assert not decided.decisions
