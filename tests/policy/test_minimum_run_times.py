@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 from small_pools import CALM, NOW, kinds, on, plan, pool, running, waiting
 
-from springtide.scheduler.model import Job, Node, Plan, Project, Settings, Snapshot
+from springtide.scheduler.model import Job, Node, Plan, Project, Settings, Snapshot, Worker
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.sentences import text
 from springtide.scheduler.simulate.virtual import VirtualPool
@@ -98,3 +98,17 @@ class TestReservation:
         )
 
         assert not decided.decisions
+
+    def test_no_gpus_of_a_job_that_shrinks_in_the_same_plan_are_reserved(self) -> None:
+        spread = (Worker(0, "n0", (0,)), Worker(1, "n0", (1,)))
+        elastic = running("new", "b", spread, started=NOW - 100, min_workers=1)
+        decided = plan(
+            elastic,
+            waiting("firm", "c", preemptible=False),
+            waiting("w", "a"),
+            nodes=(Node("n0", 2),),
+            quotas={"a": 2, "b": 0, "c": 1},
+            settings=replace(CALM, min_runtime=MIN_RUNTIME),
+        )
+
+        assert kinds(decided) == [("Move", "new"), ("Reserve", "firm")]

@@ -125,7 +125,7 @@ class ReserveGuaranteed(ReclaimGpus):
         return within and super().promising(leaf, scheduling_class)
 
     def propose(self, request: PendingRequest) -> Answer:
-        """Propose the GPUs of jobs that may be evicted, their minimum run times aside."""
+        """Propose GPUs of jobs that can be evicted after their minimum run times, and that do not shrink now."""
         leaf, job = request.leaf, request.job
         if not self.promising(leaf, request.scheduling_class):
             return NO
@@ -133,7 +133,8 @@ class ReserveGuaranteed(ReclaimGpus):
             return NO
         search = self.victim_search(leaf, job, request.need, ahead=True)
         found = search.solve() or search.solve_with_moves()
-        if found is None:
+        holders = [] if found is None else self.state.pool.holders(found.placement)
+        if found is None or any(self.builder.is_shrunk(self.state.jobs[job_id]) for job_id in holders):
             return NO
         return Answer(_ahead(self.state, job, found.placement, "reserved-ahead", found.dropped))
 
