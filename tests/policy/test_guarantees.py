@@ -134,6 +134,16 @@ class TestGrowing:
         decided = plan(elastic, borrower, waiting("w", "a", 4), **pools)
         assert kinds(decided) == [("Pause", "r"), ("Reserve", "w")]
 
+    def test_a_borrower_that_restarts_to_grow_gives_way_before_it_has_started(self):
+        elastic = running("e", "b", on("n0", 0), workers=2, min_workers=1)
+        restarting = structs.replace(elastic, phase=Phase.PAUSING, reserved=(*on("n0", 0), *on("n0", 1, rank=1)))
+
+        decided = plan(
+            restarting, waiting("w", "a", 2), nodes=(Node("n0", 2),), quotas={"a": 2, "b": 0}, settings=CALM
+        )
+
+        assert kinds(decided) == [("Drop", "e"), ("Reserve", "w")]
+
     def test_nor_while_the_owner_waits_for_the_end_of_a_minimum_run_time(self):
         """It would be protected from then on itself."""
         pools: dict[str, Any] = {

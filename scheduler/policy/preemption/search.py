@@ -185,15 +185,19 @@ class VictimSearch:
         return True
 
     def _drop_one(self) -> bool:
-        """Release the last reservation of a project that may lose GPUs; return False if there is none."""
-        awaiting = [
+        """Release the last reservation of a project that may lose GPUs; return False if there is none.
+
+        That may be one of a job which is being stopped in order to go on with other workers.
+        """
+        jobs = (*self.state.awaiting.values(), *self.state.pausing.values())
+        reserved = [
             job
-            for leaf, job in self.builder.undecided(self.state.awaiting.values())
-            if job.preemptible and job not in self._dropped and self._candidates.is_open(leaf)
+            for leaf, job in self.builder.undecided(each for each in jobs if each.reserved and each.preemptible)
+            if job not in self._dropped and self._candidates.is_open(leaf)
         ]
-        if not awaiting:
+        if not reserved:
             return False
-        last = max(awaiting, key=lambda job: (-job.priority, job.submitted, job.id))
+        last = max(reserved, key=lambda job: (-job.priority, job.submitted, job.id))
         self.state.release(last)
         self._candidates.usage_changed()
         self._dropped.append(last)
