@@ -26,9 +26,9 @@ def delayed_reservations(state: ClusterState) -> Iterator[Job]:
 def runtimes_awaited_until(builder: PlanBuilder, leaf: ProjectNode, job: Job) -> float:
     """Return when the minimum run times are over that alone keep a guaranteed job from its reserved GPUs.
 
-    In seconds; minus infinity if no quota guarantees the job, or no minimum run time keeps it waiting.
+    In seconds; minus infinity if no quota guarantees the job, or no minimum run time is in the way or set.
     """
-    if not admission.guaranteed(leaf, 0):
+    if builder.state.settings.min_runtime <= 0 or not admission.guaranteed(leaf, 0):
         return -inf
     holders = (builder.state.jobs[job_id] for job_id in builder.state.pool.holders(job.reserved))
     until = max((builder.protected_until(holder, job) for holder in holders), default=-inf)

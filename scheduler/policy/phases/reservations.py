@@ -115,8 +115,8 @@ class ReserveGuaranteed(ReclaimGpus):
 
     def leaves(self) -> Iterable[ProjectNode]:
         """Return the projects with a waiting job that they are entitled to, if jobs have a minimum run time."""
-        pending = self.builder.guarantee_pending and self.state.settings.min_runtime > 0
-        return super().leaves() if pending else ()
+        lasting = self.state.settings.min_runtime > 0
+        return super().leaves() if lasting and self.builder.guarantee_pending else ()
 
     def promising(self, leaf: ProjectNode, scheduling_class: SchedulingClass) -> bool:
         """Tell whether the quota guarantees such a job within all limits."""
@@ -149,8 +149,9 @@ class ReserveAhead(Means):
 
     def __init__(self, builder: PlanBuilder) -> None:
         super().__init__(builder)
+        overdue = builder.now - RESERVE_AFTER
         delayed = builder.undecided(delayed_reservations(self.state))
-        self._awaits = any(runtimes_awaited_until(builder, leaf, job) <= builder.now for leaf, job in delayed)
+        self._awaits = any(waiting_since(job) <= overdue for _, job in delayed)
 
     def serve(self) -> None:
         """Serve the projects in the order of the longest waits of their overdue jobs, each in that of its queues.
