@@ -52,7 +52,7 @@ def _awaits(builder: PlanBuilder, job: Job, leaf: ProjectNode) -> Reason:
     if not holders:
         return _starts(leaf, gpus)
     pausing = int(all(each.id in state.pausing for each in holders))
-    until = runtimes_awaited_until(builder, leaf, job)
+    until = runtimes_awaited_until(builder, job)
     rest: dict[str, Param] = {"seconds": ceil(until - builder.now), "until": until} if until > builder.now else {}
     return Reason("awaits-pause", {"gpus": gpus, "pausing": pausing, **of_holders(holders), **rest})
 

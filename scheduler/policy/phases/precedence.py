@@ -9,7 +9,6 @@ from springtide.scheduler.model import Job, Order
 from springtide.scheduler.policy.ordering import admission
 from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.state.cluster_state import ClusterState
-from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.policy.state.service import level_of, waiting_since
 
 
@@ -23,12 +22,13 @@ def delayed_reservations(state: ClusterState) -> Iterator[Job]:
     return (job for _, job in sorted(state.awaiting.items()) if is_delayed(state, job))
 
 
-def runtimes_awaited_until(builder: PlanBuilder, leaf: ProjectNode, job: Job) -> float:
+def runtimes_awaited_until(builder: PlanBuilder, job: Job) -> float:
     """Return when the minimum run times are over that alone keep a guaranteed job from its reserved GPUs.
 
     In seconds; minus infinity if no quota guarantees the job, or no minimum run time is in the way or set.
     """
-    if builder.state.settings.min_runtime <= 0 or not admission.guaranteed(leaf, 0):
+    leaf = builder.state.tree.leaves.get(job.project)
+    if leaf is None or builder.state.settings.min_runtime <= 0 or not admission.guaranteed(leaf, 0):
         return -inf
     holders = (builder.state.jobs[job_id] for job_id in builder.state.pool.holders(job.reserved))
     until = max((builder.protected_until(holder, job) for holder in holders), default=-inf)

@@ -149,9 +149,8 @@ class ReserveAhead(Means):
 
     def __init__(self, builder: PlanBuilder) -> None:
         super().__init__(builder)
-        overdue = builder.now - RESERVE_AFTER
-        delayed = builder.undecided(delayed_reservations(self.state))
-        self._awaits = any(waiting_since(job) <= overdue for _, job in delayed)
+        delayed = delayed_reservations(self.state)
+        self._awaits = any(runtimes_awaited_until(builder, job) <= builder.now for job in delayed)
 
     def serve(self) -> None:
         """Serve the projects in the order of the longest waits of their overdue jobs, each in that of its queues.
@@ -160,7 +159,7 @@ class ReserveAhead(Means):
         whose deadline counts from the first job of the project that waits.
         """
         for leaf, job in self.builder.undecided(delayed_reservations(self.state)):
-            if runtimes_awaited_until(self.builder, leaf, job) > self.builder.now:
+            if runtimes_awaited_until(self.builder, job) > self.builder.now:
                 continue
             if outranked(self.state, job, self.builder.now - RESERVE_AFTER):
                 self.builder.drop_reservation(job, "reservation-outranked")
@@ -269,10 +268,10 @@ def backfill(builder: PlanBuilder) -> None:
     """
     state, pool = builder.state, builder.state.pool
     shortest = [state.jobs[job_id] for job_id in state.time_limits.lowest(MAX_BACKFILL)]
-    for owner, reserving in builder.undecided(delayed_reservations(state)):
+    for _, reserving in builder.undecided(delayed_reservations(state)):
         holders = [state.jobs[job_id] for job_id in pool.holders(reserving.reserved)]
         until = max(holder.latest_end(builder.now) for holder in holders)
-        if runtimes_awaited_until(builder, owner, reserving) > builder.now:
+        if runtimes_awaited_until(builder, reserving) > builder.now:
             continue
         for leaf, job in builder.undecided(shortest if until < inf else ()):
             need = job.gpus * job.min_workers
