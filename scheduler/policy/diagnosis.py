@@ -53,8 +53,15 @@ def _awaits(builder: PlanBuilder, job: Job, leaf: ProjectNode) -> Reason:
         return _starts(leaf, gpus)
     pausing = int(all(each.id in state.pausing for each in holders))
     until = runtimes_awaited_until(builder, job)
-    rest: dict[str, Param] = {"seconds": ceil(until - builder.now), "until": until} if until > builder.now else {}
+    borrowed = all(each.preemptible and _exceeds_quota(state, each) for each in holders)
+    known = borrowed and until > builder.now
+    rest: dict[str, Param] = {"seconds": ceil(until - builder.now), "until": until} if known else {}
     return Reason("awaits-pause", {"gpus": gpus, "pausing": pausing, **of_holders(holders), **rest})
+
+
+def _exceeds_quota(state: ClusterState, job: Job) -> bool:
+    leaf = state.tree.leaves.get(job.project)
+    return leaf is not None and leaf.claimed > leaf.quota
 
 
 def _starts(leaf: ProjectNode, need: int) -> Reason:

@@ -1,4 +1,4 @@
-"""A job within its project's quota waits for one minimum run time at most, whoever borrows meanwhile."""
+"""A job within its quota waits for one minimum run time at most, even while other jobs keep borrowing."""
 
 from __future__ import annotations
 
@@ -112,3 +112,8 @@ class TestReservation:
         )
 
         assert kinds(decided) == [("Move", "new"), ("Reserve", "firm")]
+
+    def test_it_does_not_tell_that_a_job_can_be_paused_which_is_not_preemptible(self) -> None:
+        firm = structs.replace(self.NEW, preemptible=False)
+
+        assert "can be paused" not in text(Planner(self.snapshot(firm, self.OLD, self.RESERVED)).reason("w", NOW))
