@@ -54,7 +54,7 @@ class Supervisor:
         self.leftovers = False
         self.deadline: float | None = None
         self.record_at: float | None = None
-        self.disk = DiskCap(spec.get("disk"))
+        self.disk = DiskCap(spec.get("disk"), lambda: [each.pid for each in descendants(os.getpid())])
         self.over_disk: str | None = None
         self.rescan = RESCAN
         self.poll = select.poll()
