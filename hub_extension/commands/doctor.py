@@ -76,6 +76,7 @@ def findings_of(state_dir: Path | None, config: Path | None, url: str | None) ->
     if setup.state_dir.is_dir():
         yield from machine.disk(setup.state_dir)
     yield from _store(setup)
+    yield from machine.hub_database(setup.state_dir)
     yield from machine.descriptors()
     yield from machine.clock()
     if setup.cluster is None:

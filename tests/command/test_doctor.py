@@ -120,6 +120,14 @@ def test_a_store_that_was_removed_while_the_service_runs_is_said(state: Path, na
     assert f"{state / name} was removed while the service runs" in found["store"]["said"]
 
 
+def test_a_damaged_database_of_the_hub_is_found(state: Path) -> None:
+    (state / "hub" / "jupyterhub.sqlite").write_bytes(b"no database " * 100)
+    code, found = examined(state)
+    assert code == 1
+    assert "The hub's database is damaged" in found["hub"]["said"]
+    assert "springtide restore" in found["hub"]["remedy"]
+
+
 @pytest.mark.parametrize("rescued", [False, True])
 def test_a_lost_store_is_told_from_one_that_is_still_to_be_made(state: Path, rescued: bool) -> None:
     database = state / "springtide.sqlite"
