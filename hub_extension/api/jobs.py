@@ -40,6 +40,8 @@ from springtide.scheduler.wire import (
 )
 from springtide.scheduler.wording import given
 
+READING_S = 3600
+"""Time in which a person's readings of a job's log, or of its files, are one entry of the audit trail, in s."""
 LOG_PIECE = 64 * 1024
 LONGEST_LOG_PIECE = 1024 * 1024
 LONGEST_WAIT_S = 30
@@ -186,6 +188,25 @@ async def _owned(call: Call[object, object]) -> Job:
     return job
 
 
+async def _record(call: Call[object, object], job: Job, what: str) -> None:
+    """Record in the audit trail what the caller did with another person's job."""
+    if not permissions.owns(call.caller, job.user):
+        before = {"user": job.user, "name": job.name}
+        await call.pool.engine.record(call.caller.name, what, job.id, before, {})
+
+
+async def _record_reading(call: Call[object, object], job: Job, what: str) -> None:
+    """Record that somebody who is not of the project reads what a job wrote, at most once in `READING_S`."""
+    caller, now = call.caller, call.pool.clock()
+    if permissions.owns(caller, job.user) or (job.project in caller.groups and not caller.service):
+        return
+    key = (caller.name, job.id, what)
+    last = call.pool.readings.get(key)
+    if last is None or now - last >= READING_S:
+        call.pool.readings.put(key, now)
+        await _record(call, job, what)
+
+
 async def job(call: Call[NoQuery, None]) -> Job:
     """Return one job, with its expected start if it waits."""
     found = await seen(call)
@@ -233,6 +254,7 @@ async def retry(call: Call[NoQuery, None]) -> Job:
     """Put the failed trials of a sweep in again."""
     found = await _owned(call)
     await call.pool.engine.sweeps.retry(found.id)
+    await _record(call, found, "job.retry")
     return await call.pool.engine.job(found.id)
 
 
@@ -240,6 +262,7 @@ async def edit_trials(call: Call[NoQuery, TrialsEdit]) -> Job:
     """Change the number or the bounds of a sweep's trials."""
     found = await _owned(call)
     await call.pool.engine.sweeps.edit(found.id, call.body)
+    await _record(call, found, "job.edit_trials")
     return await call.pool.engine.job(found.id)
 
 
@@ -263,6 +286,7 @@ async def act_on_many(call: Call[NoQuery, JobsAction]) -> JobsActed:
 async def log(call: Call[LogQuery, None]) -> LogChunk:
     """Return a part of a worker's log."""
     query, found = call.query, await seen(call)
+    await _record_reading(call, found, "job.read_log")
     return await call.pool.engine.log(found.id, query.rank, query.offset, query.limit, query.wait)
 
 
@@ -292,12 +316,15 @@ async def usage(call: Call[UsageQuery, None]) -> UsageSeries:
 
 async def outputs(call: Call[NoQuery, None]) -> OutputList:
     """Return the files that the job left so far."""
-    return await call.pool.engine.outputs((await seen(call)).id)
+    found = await seen(call)
+    await _record_reading(call, found, "job.read_outputs")
+    return await call.pool.engine.outputs(found.id)
 
 
 async def output(call: Call[NoQuery, None]) -> File:
     """Return a file of the job's output directory."""
     name, found = call.path["name"], await seen(call)
+    await _record_reading(call, found, "job.read_outputs")
     return File(name.rpartition("/")[2], await call.pool.engine.output(found.id, name))
 
 

@@ -33,11 +33,12 @@ from springtide.scheduler.wire import PoolView
 CONFIG = """\
 # Written by `springtide up` at every start. Yours goes into a file of its own: springtide up --config FILE
 from springtide.hub_extension import configure
-from springtide.hub_extension.local_hub.single import prepare
+from springtide.hub_extension.local_hub.single import give_hosts, prepare
 
 c = get_config()  # noqa: F821
 prepare(c, **{prepared!r})
-{theirs}configure(c, **{settings!r})
+{theirs}give_hosts(c, port={port!r})
+configure(c, **{settings!r})
 """
 LARGEST_LOG = 10_000_000
 """Size from which the hub's log is shortened, in bytes; one older file of that size is kept."""
@@ -100,7 +101,8 @@ class Hub(JupyterHub):
         super().init_proxy()
         command = getattr(self.proxy, "command", [])
         if PROXY in command:
-            self.proxy.command = [*command, *(f"--allowed-host={name}" for name in self._allowed_hosts)]
+            names = (f"--allowed-host={name}" for name in self._allowed_hosts)
+            self.proxy.command = [*command, *names, f"--public-url={address_of(self)}"]
 
     def init_tornado_settings(self) -> None:
         """Show the demonstration's users on the login page, as long as they share a password."""
@@ -227,7 +229,7 @@ def running(hub: JupyterHub, state: StateDir, log: Path) -> Running:
     shared = isinstance(people, DummyAuthenticator)
     with Client(hub.config.BuildQuota.service_url, state.secret("service-token")) as client:
         return Running(
-            url=hub.proxy.public_url.rstrip("/"),
+            url=address_of(hub),
             state_dir=str(state.path),
             log=str(log),
             users=users_of(people),
@@ -237,6 +239,13 @@ def running(hub: JupyterHub, state: StateDir, log: Path) -> Running:
             accounts=_accounts(hub.config.Springtide.accounts),
             pool=client.pool(),
         )
+
+
+def address_of(hub: JupyterHub) -> str:
+    """Return the address at which people open the hub, without a slash at its end."""
+    base: str = hub.base_url
+    address: str = f"{hub.subdomain_host}{base}" if hub.subdomain_host else hub.proxy.public_url
+    return address.rstrip("/")
 
 
 def _accounts(mode: str) -> str:
@@ -292,7 +301,7 @@ def prepare(state: StateDir, options: Options) -> Path:
     settings = {**options.settings, "state_dir": str(state.path), "port": ports[SERVICE]}
     file = state.hub / "jupyterhub_config.py"
     file.touch(mode=0o600)
-    file.write_text(CONFIG.format(prepared=prepared, theirs=theirs, settings=settings))
+    file.write_text(CONFIG.format(prepared=prepared, theirs=theirs, port=options.port, settings=settings))
     return file
 
 

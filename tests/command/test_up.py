@@ -43,14 +43,15 @@ def refused(state_dir: Path, *words: str) -> Done:
 
 def test_it_says_who_can_log_in_and_what_to_click(hub: Hub) -> None:
     said = until("the last line", lambda: hub.log.read_text() if "Ctrl-C" in hub.log.read_text() else "")
-    assert f"Springtide is ready: {hub.url}" in said
+    address = f"http://localhost:{hub.port}"
+    assert f"Springtide is ready: {address}" in said
     assert "People        susan, joe, jemma\n" in said
     assert "Admin         admin: edits projects and quotas" in said
     assert f"Password      {hub.password}, the same for all\n" in said
     assert f"kept in {hub.state_dir}/password, which only you may read" in said
     assert said.index("Log in as susan, press Start") < said.index("Log in as joe in a private window")
     assert "11 simulated GPUs: 3 for build notebooks, 8 for train jobs" in said
-    assert f"{hub.url}/services/springtide/pool" in said
+    assert f"{address}/services/springtide/pool" in said
 
 
 @pytest.mark.parametrize(

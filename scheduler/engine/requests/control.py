@@ -130,6 +130,7 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
                 changes.cancel(transaction, job, by)
             else:
                 transaction.apply(lifecycle.cancel(job, by, transaction.now))
-            if by != job.spec.user:
-                before = {"user": job.spec.user, "name": job.spec.name}
-                transaction.add_audit_entry(by, "job.cancel", job.id, before, {})
+    if by != job.spec.user:
+        transaction.add_audit_entry(
+            by, f"job.{change}", job.id, {"user": job.spec.user, "name": job.spec.name}, {}
+        )
