@@ -17,6 +17,7 @@ from browser_people import Person
 from hostile_scripts import assert_no_token_was_made, script
 from hub_people import Hub
 from hub_people import Person as Program
+from hub_process import ONE_HOST_NAME
 from patience import PATIENCE_S
 from playwright.sync_api import Browser, StorageState, expect
 
@@ -33,7 +34,7 @@ SECRETS = re.compile(r'data-user="admin"|data-xsrf="[^"]|_xsrf=|"quota":\s?\d|ev
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    config = f"c.JupyterHub.subdomain_host = ''\nc.Spawner.cmd = [{sys.executable!r}, {str(SERVER)!r}]\n"
+    config = f"{ONE_HOST_NAME}c.Spawner.cmd = [{sys.executable!r}, {str(SERVER)!r}]\n"
     hub = Hub(tmp_path_factory.mktemp("hostile") / "state", config)
     try:
         hub.start()

@@ -36,6 +36,9 @@ c.Spawner.args.extend(["--ServerApp.jpserver_extensions={dict.fromkeys(PAGES, Fa
 """
 """Settings of a hub none of whose notebook servers' pages is opened: a server starts in half the time."""
 
+ONE_HOST_NAME = "c.JupyterHub.subdomain_host = ''\n"
+"""Setting of a hub whose pages and notebook servers share a host name, which programs can look up."""
+
 
 class HubProcess:
     """`springtide up` on a state directory; can be started, killed and started again on the same directory."""
