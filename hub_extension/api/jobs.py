@@ -38,7 +38,7 @@ from springtide.scheduler.wire import (
     TrialsEdit,
     UsageSeries,
 )
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import given, is_printable
 
 READING_S = 3600
 """Time in which a person's readings of a job's log, or of its files, are one entry of the audit trail, in s."""
@@ -148,6 +148,9 @@ async def jobs(call: Call[JobsQuery, None]) -> JobPage:
     if query.order.removeprefix("-") not in ORDERS:
         hint = f"Known are: {', '.join(ORDERS)}; a minus before one reverses it."
         raise Refusal(422, "invalid", f"{given(query.order, 40)} is no order of jobs.", field="order", hint=hint)
+    if not is_printable(query.search):
+        message = f"{given(query.search, 40)} has characters that no name has."
+        raise Refusal(422, "invalid", message, field="search", hint="Search for letters, digits and signs.")
     visible = permissions.visible_projects(caller)
     wanted = JobFilter(
         states=states,
@@ -182,7 +185,7 @@ async def _owned(call: Call[object, object]) -> Job:
     if not permissions.may(call.caller, Action.STOP, job.project, job.user):
         message = (
             f"The job is {job.user}'s; only {job.user} and administrators of {given(job.project)} may pause, "
-            "resume or cancel it."
+            "resume, cancel or finish it."
         )
         raise Refusal(403, "forbidden", message)
     return job
@@ -234,6 +237,11 @@ async def cancel(call: Call[NoQuery, None]) -> Job:
     return await call.pool.engine.cancel((await _owned(call)).id, call.caller.name)
 
 
+async def finish(call: Call[NoQuery, None]) -> Job:
+    """Mark a job that waits after an attempt as finished: it ends as succeeded."""
+    return await call.pool.engine.finish((await _owned(call)).id, call.caller.name)
+
+
 class TrialsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Query parameters: which trials of a sweep to list, in which order. ``state`` may name several states."""
 
@@ -266,7 +274,7 @@ async def edit_trials(call: Call[NoQuery, TrialsEdit]) -> Job:
     return await call.pool.engine.job(found.id)
 
 
-ACTIONS = {"pause": pause, "resume": resume, "cancel": cancel}
+ACTIONS = {"pause": pause, "resume": resume, "cancel": cancel, "finish": finish}
 
 
 async def act_on_many(call: Call[NoQuery, JobsAction]) -> JobsActed:
@@ -354,6 +362,7 @@ ROUTES = (
     Route("POST", "/jobs/{id}/pause", "Pause a job until it is resumed", Who.LOGGED_IN, pause, answers=Job),
     Route("POST", "/jobs/{id}/resume", "Resume a job its user paused", Who.LOGGED_IN, resume, answers=Job),
     Route("POST", "/jobs/{id}/cancel", "End a job for good", Who.LOGGED_IN, cancel, answers=Job),
+    Route("POST", "/jobs/{id}/finish", "Mark a waiting job as finished", Who.LOGGED_IN, finish, answers=Job),
     Route(
         "GET",
         "/jobs/{id}/trials",

@@ -37,7 +37,7 @@ from springtide.hub_extension.local_hub.single import give_hosts, prepare
 
 c = get_config()  # noqa: F821
 prepare(c, **{prepared!r})
-{theirs}give_hosts(c, port={port!r})
+{theirs}give_hosts(c, port={port})
 configure(c, **{settings!r})
 """
 LARGEST_LOG = 10_000_000

@@ -164,6 +164,10 @@ class Engine:
         """End a job for good. The returned job may still be ``pausing``, while its processes end."""
         return await self._change_job(job_id, JobChange.CANCEL, by)
 
+    async def finish(self, job_id: str, by: str) -> wire.Job:
+        """Mark a job that waits after an attempt as finished: it ends as succeeded."""
+        return await self._change_job(job_id, JobChange.FINISH, by)
+
     async def _change_job(self, job_id: str, change: JobChange, by: str) -> wire.Job:
         jobs = self._parts.jobs
         found = await jobs.get(job_id)

@@ -107,8 +107,8 @@ class Exit:
     """The end of an attempt, ``at`` in seconds since the epoch.
 
     ``paused`` says that a pause was requested before the end, ``killed`` that the attempt did not stop within its
-    grace period. ``ran`` is how long its processes ran, in seconds, measured by a clock that nobody sets; None if
-    only ``at`` tells.
+    grace period, ``complete`` that the job reported its work as complete. ``ran`` is how long its processes ran,
+    in seconds, measured by a clock that nobody sets; None if only ``at`` tells.
     """
 
     kind: ExitKind
@@ -119,6 +119,7 @@ class Exit:
     killed: bool = False
     detail: str = ""
     ran: float | None = None
+    complete: bool = False
 
 
 class AttemptStatus(msgspec.Struct, frozen=True):
@@ -150,6 +151,17 @@ class TrialReport:
     memo: str = ""
 
 
+class Milestone(StrEnum):
+    """What a job reports of itself beside its progress."""
+
+    PAUSE_SEEN = "pause-seen"
+    """The program has learnt that it has to pause."""
+    RETURNED = "returned"
+    """The function or notebook has returned, without having been told to stop by a signal of its own."""
+    DONE = "done"
+    """The program says that the work of the job is complete."""
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """One line that a job reported through `springtide.training`; ``saved`` marks a checkpoint."""
@@ -163,6 +175,7 @@ class Report:
     saved: bool = False
     unsaved: bool = False
     trial: TrialReport | None = None
+    milestone: Milestone | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from springtide.scheduler.sentences.sentence import (
     Table,
     cause,
     detail,
+    ease,
     follows,
     number,
     real,
@@ -54,12 +55,29 @@ def _succeeded(_: Params) -> Sentences:
     yield cause("It has finished.")
 
 
+def _finished(p: Params) -> Sentences:
+    yield cause(f"It was marked as finished by {quoted_name(p, 'by')}.")
+
+
+def _ended_cleanly(p: Params) -> Sentences:
+    where = "from its checkpoint" if p.get("saved") else "from its own checkpoint, or from the beginning"
+    yield follows(f"It ended with 0 when it was asked to pause; it runs again {where}.")
+    yield ease("If its work is complete, mark it as finished.")
+
+
+def _never_saved(_: Params) -> Sentences:
+    yield follows("It has reported no checkpoint: unless the program saves its work itself, it starts anew.")
+
+
 def _paused(_: Params) -> Sentences:
     yield cause("It was asked to pause.")
 
 
-def _again(_: Params) -> Sentences:
+def _again(p: Params) -> Sentences:
     yield cause("It made progress and asked to be run again (exit code 75).")
+    if p.get("quick"):
+        times = count(number(p, "quick"), "time")
+        yield follows(f"It did so {times} in a row within a minute of its start, so it waits longer each time.")
 
 
 NO_PROGRESS = "without progress, which is a later step or, in a job that reports no steps, a checkpoint"
@@ -130,6 +148,9 @@ ATTEMPTS: Table = {
     "engine-cancelled": _cancelled,
     "engine-time-limit": _time_limit,
     "engine-succeeded": _succeeded,
+    "engine-finished": _finished,
+    "engine-ended-cleanly": _ended_cleanly,
+    "engine-never-saved": _never_saved,
     "engine-paused": _paused,
     "engine-again": _again,
     "engine-again-in-vain": _again_in_vain,

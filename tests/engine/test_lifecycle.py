@@ -56,12 +56,14 @@ def observe(record, phase, **more: Any):
     return lifecycle.observed(record, AttemptStatus(key, phase, **more), 100.0, RETRIES)
 
 
-def gone(record, code=None, *, signal=None, kind=ExitKind.EXITED, at=200.0, paused=False, detail=""):
+def gone(
+    record, code=None, *, signal=None, kind=ExitKind.EXITED, at=200.0, paused=False, detail="", complete=False
+):
     return observe(
         record,
         AttemptPhase.GONE,
         started=record.live.started,
-        exit=Exit(kind, at, code, signal, paused, detail=detail),
+        exit=Exit(kind, at, code, signal, paused, detail=detail, complete=complete),
     )[0]
 
 
@@ -90,6 +92,8 @@ def report(record, *, step=None, saved=False, at=150.0):
 START = {"starting": starting, "running": running}
 ENDS: dict[str, dict[str, Any]] = {
     "exit 0": {"code": 0},
+    "exit 0 after the request": {"code": 0, "paused": True},
+    "exit 0, complete": {"code": 0, "paused": True, "complete": True},
     "exit 75": {"code": 75},
     "exit 1": {"code": 1},
     "signal 15": {"signal": 15},
@@ -113,7 +117,11 @@ OUTCOMES = {
     ("nothing", "lost"): ("paused", "lost"),
     ("nothing", "refused"): ("failed", "failed"),
     ("nothing", "over disk"): ("failed", "failed"),
+    ("nothing", "exit 0, complete"): ("succeeded", "succeeded"),
+    ("nothing", "exit 0 after the request"): ("paused", "paused"),
     ("asked to pause", "exit 0"): ("succeeded", "succeeded"),
+    ("asked to pause", "exit 0 after the request"): ("paused", "paused"),
+    ("asked to pause", "exit 0, complete"): ("succeeded", "succeeded"),
     ("asked to pause", "exit 75"): ("paused", "paused"),
     ("asked to pause", "exit 1"): ("paused", "paused"),
     ("asked to pause", "signal 15"): ("paused", "paused"),
@@ -121,6 +129,8 @@ OUTCOMES = {
     ("asked to pause", "refused"): ("paused", "paused"),
     ("asked to pause", "over disk"): ("paused", "paused"),
     ("held", "exit 0"): ("succeeded", "succeeded"),
+    ("held", "exit 0 after the request"): ("held", "paused"),
+    ("held", "exit 0, complete"): ("succeeded", "succeeded"),
     ("held", "exit 75"): ("held", "paused"),
     ("held", "exit 1"): ("held", "paused"),
     ("held", "signal 15"): ("held", "paused"),
@@ -130,7 +140,7 @@ OUTCOMES = {
     **{("cancelled", end): ("cancelled", "cancelled") for end in ENDS},
     **{("held, then cancelled", end): ("cancelled", "cancelled") for end in ENDS},
     **{("out of time", end): ("failed", "failed") for end in ENDS},
-    ("out of time", "exit 0"): ("succeeded", "succeeded"),
+    ("out of time", "exit 0, complete"): ("succeeded", "succeeded"),
 }
 
 
@@ -330,6 +340,45 @@ def test_every_change_of_an_ended_job_is_refused_by_doing_nothing():
     assert report(replace(ended), step=99.0) == ended
 
 
+def test_a_job_that_asks_to_be_run_again_at_once_waits_ever_longer_though_it_makes_progress():
+    record, waits = job(), []
+    for number in range(5):
+        record = report(running(record), step=float(number))
+        record = gone(record, code=75, at=101.0)
+        waits.append(record.standing.not_before - 101.0)
+    assert waits == [10.0, 20.0, 40.0, 40.0, 40.0]
+    assert "5 times in a row" in sentences.text(record.standing.reason)
+    record = gone(report(running(record), step=9.0), code=75, at=200.0)
+    assert record.standing.not_before == 210.0
+
+
+def test_a_pause_of_the_executors_own_is_a_pause_too():
+    """As when a cluster evicts a pod."""
+    assert gone(running(), code=0, paused=True).state is JobState.PAUSED
+    assert gone(running(), code=0, paused=True, complete=True).state is JobState.SUCCEEDED
+
+
+def test_a_job_that_ended_with_0_when_asked_says_so_until_it_starts_again():
+    record = gone(asked_to_pause(running()), code=0, paused=True)
+    assert (record.standing.ended_cleanly, record.standing.failures) == (True, 0)
+    assert not starting(record).standing.ended_cleanly
+    assert not gone(asked_to_pause(running()), code=75).standing.ended_cleanly
+
+
+@pytest.mark.parametrize("before", ["paused", "held"])
+def test_a_job_that_waits_after_an_attempt_is_marked_as_finished(before):
+    record = gone((held if before == "held" else asked_to_pause)(running()), code=0, paused=True)
+    finished, effects = lifecycle.finish(record, "susan", 300.0)
+    assert (finished.state, finished.standing.ended, finished.standing.held) == (JobState.SUCCEEDED, 300.0, False)
+    assert sentences.text(finished.standing.reason) == "It was marked as finished by susan."
+    assert effects == ()
+
+
+@pytest.mark.parametrize("record", [job(), starting(), running(), gone(running(), code=1)])
+def test_a_job_that_does_not_wait_after_an_attempt_is_not_marked_as_finished(record):
+    assert lifecycle.finish(record, "susan", 300.0) == (record, ())
+
+
 def test_every_reason_of_the_engine_has_a_sentence():
     reasons = [
         messages.held_by("susan"),
@@ -347,6 +396,10 @@ def test_every_reason_of_the_engine_has_a_sentence():
         messages.failed(Exit(ExitKind.EXITED, 0.0, signal=64)),
         messages.failed(Exit(ExitKind.REFUSED, 0.0, detail="No program of that name.")),
         messages.failed(Exit(ExitKind.OVER_DISK, 0.0, signal=15, detail="It keeps 2.0 GiB.")),
+        messages.finished_by("susan"),
+        messages.ended_cleanly(saved=True),
+        messages.ended_cleanly(saved=False),
+        messages.never_saved(),
     ]
     texts = [sentences.text(reason) for reason in reasons]
     assert all(text.endswith((".", "!")) for text in texts)

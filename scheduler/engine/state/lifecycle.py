@@ -1,8 +1,9 @@
 """The life cycle of a job, as pure functions from a record and an event to a new record and effects.
 
-How an attempt's end is judged: exit code 0 is success, also during a pause; exit code 75 asks to be run again; any
-other end of an attempt that was asked to pause is a pause; the rest are failures, which use up the job's retries.
-Pauses and lost attempts use up none.
+How an attempt's end is judged: exit code 0 is success, unless a request to stop reached the attempt before and the
+job has not reported that its work is complete; exit code 75 asks to be run again; any other end of an attempt that
+was asked to pause is a pause; the rest are failures, which use up the job's retries. Pauses and lost attempts use up
+none.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ LONGEST_WARNING = 900.0
 """Maximum time before the end of a time limit at which the job's user is warned, in seconds."""
 SHORTEST_WARNED = 300.0
 """Minimum time limit of a job whose user is warned, in seconds."""
+
+
+QUICK = 60.0
+"""Run time below which an attempt that asks to be run again is a quick one, in seconds."""
 
 
 class Action(StrEnum):
@@ -67,7 +72,14 @@ def start(job: JobRecord, placement: Placement, why: Reason, now: float, *, gpu_
         step_before=job.standing.best_step,
     )
     started = job.with_standing(
-        state=JobState.STARTING, attempt=number, reserved=(), not_before=0.0, unsaved=None, reason=why, error=""
+        state=JobState.STARTING,
+        attempt=number,
+        reserved=(),
+        not_before=0.0,
+        unsaved=None,
+        ended_cleanly=False,
+        reason=why,
+        error="",
     ).with_attempt(attempt)
     return started, (Effect(Action.LAUNCH, job.id, number),)
 
@@ -106,6 +118,16 @@ def cancel(job: JobRecord, by: str, now: float) -> Transition:
     if job.live is None:
         return _end(job, JobState.CANCELLED, now, why), ()
     return _ask(job.with_standing(stopping=messages.CANCEL, by=by, reserved=()), Asked.KILL, why, now)
+
+
+def finish(job: JobRecord, by: str, now: float) -> Transition:
+    """End a job that waits after an attempt as succeeded, because the user ``by`` says that its work is complete.
+
+    Nothing changes while the job has a live attempt, or before it has started.
+    """
+    if job.state in FINAL or job.live is not None or job.standing.started is None:
+        return job, ()
+    return _end(job.with_standing(by=by), JobState.SUCCEEDED, now, messages.finished_by(by)), ()
 
 
 def time_up(job: JobRecord, now: float) -> Transition:
@@ -311,7 +333,7 @@ def _verdict(
     if job.standing.stopping == messages.CANCEL:
         why = messages.cancelled_by(job.standing.by)
         return _end(job, JobState.CANCELLED, at, why), AttemptState.CANCELLED, why
-    if clean:
+    if clean and (ended.complete or not (ended.paused or job.standing.stopping)):
         why = messages.succeeded()
         return _end(job, JobState.SUCCEEDED, at, why), AttemptState.SUCCEEDED, why
     if job.standing.stopping == messages.TIME_LIMIT:
@@ -323,7 +345,7 @@ def _verdict(
         return _lost(job, attempt, ended, at, retries)
     if attempt.asked is Asked.PAUSE or ended.paused:
         why = _pause_reason(job, attempt)
-        return _wait(job.with_standing(losses=0), why), AttemptState.PAUSED, why
+        return _wait(job.with_standing(losses=0, quick=0, ended_cleanly=clean), why), AttemptState.PAUSED, why
     if ended.kind is ExitKind.EXITED and ended.signal is None and ended.code == RUN_AGAIN:
         return _again(job, attempt, at, retries)
     return _failed(job, ended, at, retries)
@@ -342,8 +364,11 @@ def _again(
     job: JobRecord, attempt: AttemptRecord, at: float, retries: Retries
 ) -> tuple[JobRecord, AttemptState, Reason]:
     if _has_progress(job, attempt):
-        why = messages.asked_again()
-        waiting = job.with_standing(fruitless=0, losses=0, not_before=at + retries.wait(1))
+        quick = job.standing.quick + 1 if attempt.started is None or at - attempt.started < QUICK else 0
+        why = messages.asked_again(quick)
+        waiting = job.with_standing(
+            fruitless=0, losses=0, quick=quick, not_before=at + retries.wait(max(1, quick))
+        )
         return _wait(waiting, why), AttemptState.PAUSED, why
     times = job.standing.fruitless + 1
     if times >= retries.fruitless_limit:

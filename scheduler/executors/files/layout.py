@@ -135,6 +135,7 @@ def read_exit(directory: Path) -> Exit | None:
             killed=bool(record.get("killed")),
             detail=str(record.get("detail", "")),
             ran=None if record.get("ran") is None else _duration(record["ran"]),
+            complete=record.get("complete") is True,
         )
     except (KeyError, ValueError, TypeError):
         return None
@@ -186,6 +187,7 @@ def record_exit(directory: Path, ended: Exit) -> Exit | None:
                         "killed": ended.killed,
                         "detail": ended.detail,
                         "ran": ended.ran,
+                        "complete": ended.complete,
                     },
                 )
             return recorded or ended

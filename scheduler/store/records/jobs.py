@@ -182,6 +182,8 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     that of the last ones in a row that were lost. ``ran`` is the run time of ended attempts, ``served`` their
     GPU-seconds. ``best_step`` is the highest step reported, ``saved_step`` that of the newest checkpoint;
     ``unsaved`` is when a later one did not fit on the disk; ``warned`` says that its time limit was near once.
+    ``quick`` is the number of the last attempts in a row that asked to be run again, with progress, after a short
+    time. ``ended_cleanly`` says that its last attempt ended with 0 when it was asked to pause.
     ``sweep`` is the standing of a sweep, ``outcome`` what a trial has reported of itself, ``sweep_served`` the
     GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
     """
@@ -210,6 +212,8 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     saved: float | None = None
     saved_step: float | None = None
     unsaved: float | None = None
+    quick: int = 0
+    ended_cleanly: bool = False
     warned: bool = False
     best_step: float | None = None
     sweep_served: float = 0.0

@@ -28,6 +28,7 @@ const WORDS = {
   "job.tags": "changed the tags of the job",
   "job.pause": "paused the job",
   "job.resume": "resumed the job",
+  "job.finish": "marked as finished the job",
   "job.retry": "retried failed trials of the sweep",
   "job.edit_trials": "changed the trials of the sweep",
   "job.read_log": "read the log of the job",
