@@ -1,9 +1,8 @@
 """The life cycle of a job, as pure functions from a record and an event to a new record and effects.
 
-How an attempt's end is judged: exit code 0 is success, unless a request to stop reached the attempt before and the
-job has not reported that its work is complete; exit code 75 asks to be run again; any other end of an attempt that
-was asked to pause is a pause; the rest are failures, which use up the job's retries. Pauses and lost attempts use up
-none.
+How an attempt's end is judged: exit code 0 is success, unless a request to stop reached the attempt before and
+the job has not reported that its work is complete; exit code 75 asks to be run again; any other end of an attempt
+asked to pause is a pause; the rest are failures, which use up retries. Pauses and lost attempts use up none.
 """
 
 from __future__ import annotations
