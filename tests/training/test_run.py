@@ -93,11 +93,6 @@ def test_a_result_that_only_cloudpickle_can_take_is_kept(place, call) -> None:
     assert pickle.loads((place.output / "result.pkl").read_bytes())() == 42
 
 
-def test_a_result_that_cannot_be_kept_is_an_error(place, call) -> None:
-    assert call(by_value("def f():\n    import threading\n    return threading.Lock()"))[0] == 1
-    assert json.loads((place.output / "error.json").read_text())["type"] == "TypeError"
-
-
 def test_a_function_pauses_through_the_training_library(place, call) -> None:
     text = """
 def f():
