@@ -61,7 +61,7 @@ class Who(StrEnum):
     PROJECT_ADMINS = "administrators of the pool, or of the project"
     SPAWNER = "the hub's spawner"
     SPAWNER_OR_PERSON = "the hub's spawner, the person, administrators"
-    LOGGED_IN_OR_LOCAL = "everyone logged in, and this machine"
+    LOGGED_IN_OR_OWN = "everyone logged in, and the service's own account on this machine"
 
 
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

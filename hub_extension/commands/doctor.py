@@ -101,7 +101,7 @@ def _setup(application: Springtide, state_dir: Path | None, config: Path | None)
 def _store(setup: Setup) -> Iterator[Finding]:
     url = parse_url(setup.database_url)
     if url.get_backend_name() == "sqlite":
-        yield from machine.store(Path(str(url.database)))
+        yield from machine.store(Path(str(url.database)), setup.state_dir)
         return
     from springtide.hub_extension.doctor import database  # noqa: PLC0415 - the driver is an extra
 

@@ -13,12 +13,15 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from springtide.scheduler.own_files import keep_from_others, make_own_directory
+
 LOOPBACK = "127.0.0.1"
 LOWEST_PORT, HIGHEST_PORT = 10_000, 65_535
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 """Letters and digits of passwords, without those that are easily confused."""
 GROUPS = 4
 """Number of groups of four characters in a password, which give 79 bits of randomness."""
+LOCK = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 OUTGOING_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
@@ -33,12 +36,10 @@ class StateDir:
         self.path = path.expanduser().resolve()
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.hub.mkdir(mode=0o700, exist_ok=True)
-            if self.hub.stat().st_mode & 0o077:
-                self.hub.chmod(0o700)
+            make_own_directory(self.hub, 0o700)
         except OSError as error:
             raise StateError(
-                f"The state directory {self.path} cannot be made: {error.strerror}. "
+                f"The state directory {error.filename} cannot be made: {error.strerror}. "
                 "Choose another with --state-dir (or c.Springtide.state_dir)."
             ) from error
 
@@ -60,7 +61,7 @@ class StateDir:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the lock of the state directory. Raises `StateError` if another hub holds it."""
-        with (self.hub / "up.lock").open("a+") as lock:
+        with os.fdopen(os.open(self.hub / "up.lock", LOCK, 0o600), "a+") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -107,6 +108,11 @@ class StateDir:
             with _written(file):
                 _replace(file, json.dumps(known))
         return known
+
+
+def write_for_all(file: Path, text: str) -> None:
+    """Write a file that all accounts may read, in the place of whatever is there. Raises `OSError`."""
+    _beside(file, text, 0o644).replace(file)
 
 
 def free_ports(number: int, *, avoid: Iterable[int] = ()) -> list[int]:
@@ -160,8 +166,7 @@ def _kept(file: Path, make: Callable[[], str]) -> str:
         with contextlib.suppress(FileExistsError), _written(file):
             _create(file, make(), 0o600)
     try:
-        if file.stat().st_mode & 0o077:
-            file.chmod(0o600)
+        keep_from_others(file)
         text = file.read_text().strip()
     except OSError as error:
         raise StateError(f"The secret in {file} cannot be read: {error.strerror}.") from error

@@ -57,7 +57,7 @@ from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.executors.base import AttemptKey, AttemptStatus, Executor
 from springtide.scheduler.model import FINAL
 from springtide.scheduler.policy.planner import Planner
-from springtide.scheduler.store import Store
+from springtide.scheduler.store import Store, StoreError
 from springtide.scheduler.store.records import JobQuery, JobRecord
 
 logger = logging.getLogger(__name__)
@@ -98,9 +98,12 @@ async def open_engine(
         state = State.from_store(loaded, settings.types)
         await executor.start(mailbox.post)
         newest = await executor.newest_epoch()
+        if loaded.fresh:
+            _check_new(newest, store.url)
         if newest >= store.epoch:
             logger.warning("The store is a copy from before epoch %d: its epoch is raised above that.", newest)
             await threads.write(store.raise_epoch, newest)
+        await executor.take_over(store.epoch)
         nodes = ObservedNodes(await executor.inventory(), groups=await executor.node_groups())
         await _follow_types(state, nodes, threads, clock.wall())
         if loaded.fresh:
@@ -126,6 +129,17 @@ async def open_engine(
         await executor.stop()
         threads.shutdown()
         raise
+
+
+def _check_new(newest: int, store: str) -> None:
+    """Raise `StoreError` if an empty store is that of a pool that has been at work, up to the epoch ``newest``."""
+    if newest:
+        raise StoreError(
+            f"The store {store} is empty, but this state directory is that of a pool: its store was removed, or "
+            "is somewhere else. Put it back: the file beside it whose name ends in .rescued-N, if there is one, "
+            "or a backup (springtide restore). To begin with an empty pool all the same, remove jobs/.epoch "
+            "in the state directory; attempts that still run keep their GPUs until they end."
+        )
 
 
 async def _follow_types(state: State, nodes: ObservedNodes, threads: StoreThreads, now: float) -> None:

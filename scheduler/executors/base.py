@@ -308,6 +308,10 @@ class Executor(ABC):
         """Return the newest epoch that a request came with, also before a restart; 0 if there was none."""
 
     @abstractmethod
+    async def take_over(self, epoch: int) -> None:
+        """Refuse requests of older epochs from now on, also after a restart, as far as that can be recorded."""
+
+    @abstractmethod
     async def attempts(self) -> tuple[AttemptStatus, ...]:
         """Return every attempt that is not discarded."""
 

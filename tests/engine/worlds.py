@@ -109,6 +109,9 @@ class MemoryExecutor(Executor):
     async def newest_epoch(self):
         return self.epoch
 
+    async def take_over(self, epoch):
+        self.epoch = max(self.epoch, epoch)
+
     async def attempts(self):
         return tuple(self.world.values())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -65,11 +66,7 @@ class JobPlaces:
 
     def numbers(self) -> list[int]:
         """Return the numbers of the attempts, in order."""
-        try:
-            names = [path.name for path in self.attempts.iterdir()]
-        except FileNotFoundError:
-            return []
-        return sorted(int(name) for name in names if name.isdecimal() and name.isascii())
+        return sorted(int(name) for name in directories(self.attempts) if name.isdecimal() and name.isascii())
 
 
 @dataclass(frozen=True)
@@ -97,7 +94,18 @@ class Layout:
 
     def all_jobs(self) -> list[str]:
         """Return the ids of all jobs that have a directory."""
-        return sorted(path.name for path in self.jobs.iterdir() if _JOB.fullmatch(path.name))
+        return sorted(name for name in directories(self.jobs) if _JOB.fullmatch(name))
+
+
+def directories(path: Path) -> list[str]:
+    """Return the names of the directories in a directory; links and files are none, in its own place too."""
+    try:
+        with opened(path) as handle, os.scandir(handle) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError as error:
+        if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+            return []
+        raise
 
 
 @contextmanager

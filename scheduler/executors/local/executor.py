@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 import sys
@@ -47,7 +48,10 @@ from springtide.scheduler.executors.local.supervision import Supervision
 from springtide.scheduler.executors.local.tracked import Tracked, track
 from springtide.scheduler.executors.packages.steps import PackageSettings
 from springtide.scheduler.model import Environment, Node
+from springtide.scheduler.own_files import make_own_directory, make_root
 from springtide.scheduler.telemetry import Computing, GpuSample, Machine
+
+log = logging.getLogger(__name__)
 
 LOG_CAP = 64 << 20
 NOT_STARTED = "It was asked to stop before it started."
@@ -125,6 +129,13 @@ class LocalExecutor(Executor):
         """Return the newest epoch that launched an attempt here, 0 if there is none."""
         return await asyncio.to_thread(self._epoch.newest)
 
+    async def take_over(self, epoch: int) -> None:
+        """Record the epoch in the directory of jobs; on a full disk that waits for the first launch."""
+        try:
+            await asyncio.to_thread(self._epoch.check, epoch)
+        except OSError as error:
+            log.warning("The epoch %d cannot be recorded: %s", epoch, error.strerror)
+
     async def stop(self) -> None:
         """Stop following supervisors; they go on."""
         await self._started.aclose()
@@ -135,13 +146,12 @@ class LocalExecutor(Executor):
             if self._accounts is not None:
                 self._accounts.prepare()
                 return
-            for path in (self._layout.state, self._layout.jobs):
-                path.mkdir(parents=True, exist_ok=True, mode=0o700)
-                path.chmod(0o700)
+            make_root(self._layout.state, 0o700)
+            make_own_directory(self._layout.jobs, 0o700)
         except AccountError as error:
             raise ExecutorError(str(error)) from error
         except OSError as error:
-            raise ExecutorError(f"{self._layout.jobs} cannot be created: {error.strerror}.") from error
+            raise ExecutorError(f"{error.filename} cannot be made: {error.strerror}.") from error
 
     def _scan(self) -> list[Tracked]:
         jobs = ((job, self._layout.job(job)) for job in self._layout.all_jobs())

@@ -26,13 +26,14 @@ from springtide.scheduler.executors.environment import (
     working_directory,
 )
 from springtide.scheduler.executors.files.layout import JobPlaces, Layout, make_places, opened
-from springtide.scheduler.executors.files.plain import make_directory, sync
+from springtide.scheduler.executors.files.plain import sync
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.packages.steps import PackageSettings, in_environment, prepare_step
 from springtide.scheduler.executors.rendezvous import Rendezvous, template, worker_environment
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.executors.supervisor.records import write_record
 from springtide.scheduler.model import Environment, Gpu, Node, Worker
+from springtide.scheduler.own_files import make_own_directory
 from springtide.scheduler.wording import LONG_GIVEN, given
 
 PROGRAM = Path(supervisor.__file__).parent
@@ -65,8 +66,7 @@ class Launcher:
         directory = self.layout.attempt(spec.key)
         mode = 0o700 if self.accounts is None else 0o711
         for path in (places.root, places.attempts, directory):
-            make_directory(path, mode)
-            path.chmod(mode)
+            make_own_directory(path, mode)
         return directory
 
     def prepare(self, spec: AttemptSpec, directory: Path) -> None:
