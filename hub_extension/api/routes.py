@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 import msgspec
 
 from springtide.hub_extension.api.limits import Buckets, Slots
+from springtide.hub_extension.api.notebook_watch import NotebookWatch
 from springtide.hub_extension.api.views import NodeEncoder
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.tracking.tracker import Tracker
@@ -88,6 +89,7 @@ class Pool:
     channels: Channels = field(default_factory=Channels)
     trials: Buckets = field(default_factory=lambda: Buckets(TRIAL_RATE, TRIAL_BURST, time.monotonic))
     trackers: Sequence[Tracker] = ()
+    notebooks: NotebookWatch = field(default_factory=NotebookWatch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from typing import Any
 from traitlets.config import Config
 
 from springtide.hub_extension.local_hub import demo
+from springtide.hub_extension.local_hub.orphans import PROXY
 from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir
 from springtide.hub_extension.web.hosts import LOOPBACK_NAMES
 
-PROXY = "springtide.hub_extension.local_hub.proxy"
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parents[1] / "examples"
 """Directory of the examples, at the same relative path in a checkout and in an installation of the wheel."""

@@ -10,8 +10,11 @@ import os
 import secrets
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+from springtide.scheduler.executors.supervisor.table import process
 
 LOOPBACK = "127.0.0.1"
 LOWEST_PORT, HIGHEST_PORT = 10_000, 65_535
@@ -19,6 +22,8 @@ LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 """Letters and digits of passwords, without those that are easily confused."""
 GROUPS = 4
 """Number of groups of four characters in a password, which give 79 bits of randomness."""
+LOCK_PATIENCE_S = 5.0
+"""Time in which a process that a killed hub was starting runs its own program, in seconds."""
 OUTGOING_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
@@ -59,16 +64,21 @@ class StateDir:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of the state directory. Raises `StateError` if another hub holds it."""
+        """Hold the lock of the state directory. Raises `StateError` if another hub holds it.
+
+        The lock of a hub that was killed may be held by a child that it was starting, for `LOCK_PATIENCE_S`.
+        """
+        deadline = time.monotonic() + LOCK_PATIENCE_S
         with (self.hub / "up.lock").open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            while not _locked(lock.fileno()):
                 lock.seek(0)
-                raise StateError(
-                    f"Another `springtide up` (process {lock.read().strip() or 'unknown'}) uses the state "
-                    f"directory {self.path}. Stop that one, or choose another directory with --state-dir."
-                ) from None
+                holder = lock.read().strip()
+                if not _has_ended(holder) or time.monotonic() > deadline:
+                    raise StateError(
+                        f"Another `springtide up` (process {holder or 'unknown'}) uses the state "
+                        f"directory {self.path}. Stop that one, or choose another directory with --state-dir."
+                    )
+                time.sleep(0.1)
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
@@ -133,6 +143,20 @@ def _outgoing_ports() -> range:
     except (OSError, ValueError):
         return range(0)
     return range(first, last + 1) if first > LOWEST_PORT or last < HIGHEST_PORT else range(0)
+
+
+def _locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _has_ended(pid: str) -> bool:
+    """Return whether there is a pid and its process has ended."""
+    found = process(int(pid)) if pid.isdecimal() else None
+    return pid.isdecimal() and (found is None or found.state in {"Z", "X"})
 
 
 def port_is_free(port: int) -> bool:
