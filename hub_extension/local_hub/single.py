@@ -13,11 +13,11 @@ from typing import Any
 from traitlets.config import Config
 
 from springtide.hub_extension.local_hub import demo
+from springtide.hub_extension.local_hub.orphans import PROXY
 from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir, write_for_all
 from springtide.hub_extension.web.hosts import LOOPBACK_NAMES
 from springtide.scheduler.own_files import make_own_directory
 
-PROXY = "springtide.hub_extension.local_hub.proxy"
 HUB_HOST = "localhost"
 """Host name of a hub on this machine; those of services and notebook servers end with it."""
 HERE = Path(__file__).resolve().parent

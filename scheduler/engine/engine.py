@@ -22,6 +22,7 @@ from springtide.scheduler.engine.store_threads import store_refusal
 from springtide.scheduler.engine.sweeps.acceptance import validate_trials
 from springtide.scheduler.engine.views import history, job_view, pool_view
 from springtide.scheduler.engine.views.by_type import quota_sums
+from springtide.scheduler.executors.base import ExecutorError, RunningNotebook
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store import StoreError
 from springtide.scheduler.store.bundles import pack
@@ -385,6 +386,31 @@ class Engine:
     async def release_workspace(self, user: str, server: str, *, since: float | None = None) -> None:
         """Release a workspace's GPUs; with ``since``, only if they were reserved at that time."""
         await self._change(lambda transaction: workspaces.release(transaction, user, server, since))
+
+    async def running_notebooks(self) -> Sequence[RunningNotebook]:
+        """Return the notebook servers that run, as the executor sees them and whatever the hub knows of them.
+
+        Raises `Refusal` 503 while that is not known.
+        """
+        try:
+            return await self._parts.executor.notebooks()
+        except ExecutorError as error:
+            raise Refusal(503, "notebooks_unknown", str(error), hint="Try again in a moment.") from error
+
+    async def end_notebook(self, user: str, server: str) -> None:
+        """End a notebook server that the hub does not know. Raises `Refusal` 409 if it does not end."""
+        try:
+            await self._parts.executor.end_notebook(user, server)
+        except ExecutorError as error:
+            raise Refusal(409, "notebook", str(error)) from error
+
+    async def adopt_workspaces(self) -> Sequence[RunningNotebook]:
+        """Reserve the GPUs of running notebooks that have no reservation, as after the loss of the store.
+
+        Returns those whose GPUs cannot be reserved. Raises `Refusal` 503 while it is not known what runs.
+        """
+        running = await self.running_notebooks()
+        return await self._change(lambda transaction: workspaces.adopt(transaction, running)) if running else ()
 
     def workspaces(self) -> list[wire.Workspace]:
         """Return every workspace."""

@@ -24,6 +24,7 @@ import msgspec
 from springtide.scheduler.datasets.dataset import Dataset
 from springtide.scheduler.model import Node, Placement
 from springtide.scheduler.telemetry.sample import GpuSample
+from springtide.scheduler.wording import given
 
 HISTORY = "trials.json"
 """Name of the file with the earlier trials of a sweep, in the directory of a job's files."""
@@ -240,6 +241,20 @@ Observation: TypeAlias = AttemptStatus | Reported | LogGrew | InventoryChanged
 
 
 @dataclass(frozen=True, slots=True)
+class RunningNotebook:
+    """A notebook server that runs, or has left processes behind, whatever the hub knows of it.
+
+    ``uuids`` are its GPUs, as far as the executor knows them; ``place`` says where it runs, in words.
+    """
+
+    user: str
+    server: str
+    uuids: tuple[str, ...] = ()
+    gpu_type: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class OutputFile:
     """A file of a job's output directory: its path below that, its size in bytes, when it was written."""
 
@@ -302,6 +317,17 @@ class Executor(ABC):
         ``workspaces`` tell an executor that does not choose GPUs by itself whose the GPUs of notebooks are.
         """
         return ()
+
+    async def notebooks(self) -> Sequence[RunningNotebook]:
+        """Return the notebook servers that run. Their GPUs are not free, also if the hub knows nothing of them.
+
+        Raises `ExecutorError` while it is not known which run.
+        """
+        return ()
+
+    async def end_notebook(self, user: str, server: str) -> None:
+        """End a notebook server that the hub does not know. Raises `ExecutorError` if that is not possible."""
+        raise ExecutorError(f"The notebook server {given(server)} of {user} can be ended only where it runs.")
 
     @abstractmethod
     async def newest_epoch(self) -> int:

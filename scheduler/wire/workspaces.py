@@ -159,7 +159,7 @@ class WorkspaceView(Answer, frozen=True, kw_only=True):
     server: str
     """Name of the server, empty for the default one."""
     state: str
-    """``running``, ``starting`` or ``stopping``."""
+    """``running``, ``starting``, ``stopping``, or ``unknown`` of one that runs and that the hub does not know."""
     gpus: int
     gpu_type: str
     labels: list[str]
@@ -170,6 +170,8 @@ class WorkspaceView(Answer, frozen=True, kw_only=True):
     """Where it opens, as a path of the hub's origin."""
     idle: WorkspaceIdle | None = None
     """How its GPUs are used, None if it has none."""
+    place: str = ""
+    """Where one runs that the hub does not know: its processes or its pod."""
 
 
 class WorkspaceList(Answer, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from springtide.scheduler import wire, wording
 from springtide.scheduler.engine.idle import changes as idle
@@ -10,6 +10,7 @@ from springtide.scheduler.engine.requests import quotas
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State, WorkspaceKey
 from springtide.scheduler.engine.state.transaction import Transaction
+from springtide.scheduler.executors.base import RunningNotebook
 from springtide.scheduler.model import Node
 from springtide.scheduler.refusal import Refusal
 from springtide.scheduler.store.records import WorkspaceRecord
@@ -148,6 +149,36 @@ def quota_of(transaction: Transaction, user: str, projects: Sequence[str], gpu_t
     own_quota = None if own is None else own.build_quota
     records = transaction.policy_projects()
     return quotas.build_quota(projects, own_quota, records, gpu_type, transaction.types.build)
+
+
+def adopt(transaction: Transaction, running: Iterable[RunningNotebook]) -> list[RunningNotebook]:
+    """Reserve the GPUs of notebooks that run without a reservation, and return those for which that fails.
+
+    It fails for GPUs that are not those of one build node, or that another workspace has.
+    """
+    failed = []
+    for each in running:
+        workspaces = transaction.all_workspaces()
+        if not each.uuids or (each.user, each.server) in workspaces:
+            continue
+        node, indices = _place_of(each.uuids, transaction.nodes.build())
+        if node is None or not indices <= set(_free(node, workspaces)):
+            failed.append(each)
+            continue
+        record = WorkspaceRecord(
+            each.user, each.server, node.name, tuple(sorted(indices)), transaction.now, node.gpu_type
+        )
+        transaction.put_workspace((each.user, each.server), record)
+    return failed
+
+
+def _place_of(uuids: Sequence[str], nodes: Iterable[Node]) -> tuple[Node | None, set[int]]:
+    """Return the node that has all these GPUs and their indices there; None if no node has all of them."""
+    for node in nodes:
+        indices = {gpu.index for gpu in node.devices if gpu.uuid in uuids}
+        if len(indices) == len(set(uuids)):
+            return node, indices
+    return None, set()
 
 
 def release(transaction: Transaction, user: str, server: str, since: float | None = None) -> None:

@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
+from springtide.scheduler.executors import notebooks
 from springtide.scheduler.executors.accounts import AccountError, Accounts
 from springtide.scheduler.executors.base import (
     AttemptKey,
@@ -29,6 +30,7 @@ from springtide.scheduler.executors.base import (
     Observation,
     OutputFile,
     Report,
+    RunningNotebook,
     WorkspacePlaces,
 )
 from springtide.scheduler.executors.files.epoch import EpochGate
@@ -50,6 +52,7 @@ from springtide.scheduler.executors.packages.steps import PackageSettings
 from springtide.scheduler.model import Environment, Node
 from springtide.scheduler.own_files import make_own_directory, make_root
 from springtide.scheduler.telemetry import Computing, GpuSample, Machine
+from springtide.scheduler.wording import given, listed, plural
 
 log = logging.getLogger(__name__)
 
@@ -305,6 +308,30 @@ class LocalExecutor(Executor):
             ]
         )
 
+    async def notebooks(self) -> Sequence[RunningNotebook]:
+        """Return the notebook servers of this pool that are in the process table."""
+        try:
+            found = await asyncio.to_thread(notebooks.running, self._layout.state, self._uid_of)
+        except notebooks.NotebooksUnknownError as error:
+            raise ExecutorError(str(error)) from error
+        return [
+            RunningNotebook(each.mark.user, each.mark.server, each.mark.gpus, each.mark.gpu_type, _place(each))
+            for each in found
+        ]
+
+    async def end_notebook(self, user: str, server: str) -> None:
+        """End all processes of a notebook server."""
+        try:
+            left = await asyncio.to_thread(notebooks.end, self._layout.state, user, server, self._uid_of)
+        except notebooks.NotebooksUnknownError as error:
+            raise ExecutorError(str(error)) from error
+        if left:
+            pids = listed([str(each.pid) for each in left])
+            raise ExecutorError(f"The notebook server {given(server)} of {user} does not end (process {pids}).")
+
+    def _uid_of(self, user: str) -> int | None:
+        return None if self._accounts is None else self._accounts.known(user)
+
     async def attempts(self) -> tuple[AttemptStatus, ...]:
         """Return the attempts that are followed."""
         tracked = self._supervision.tracked
@@ -339,3 +366,8 @@ class LocalExecutor(Executor):
 
     def _lock(self, key: AttemptKey) -> asyncio.Lock:
         return self._locks.setdefault(key, asyncio.Lock())
+
+
+def _place(notebook: notebooks.Notebook) -> str:
+    pids = [str(each.pid) for each in notebook.processes]
+    return f"{plural(len(pids), 'process', 'processes')} {listed(pids)} of this machine"
