@@ -189,11 +189,19 @@ class BuildQuota(Spawner):
         return status
 
     async def _confirm(self) -> None:
-        """Repeat the reservation of a notebook that outlived the hub, in case the service has no record of it."""
+        """Repeat the reservation of a notebook that outlived the hub, in case the service has no record of it.
+
+        Where the spawner chose its GPUs, their UUIDs say which they are. A cluster chooses those of a pod.
+        """
         assert self._workspace is not None
+        runs_on = () if self._workspace.resource else self._workspace.uuids
         try:
             await self._reservations.reserve(
-                self._notebook, self._workspace.gpus, gpu_type=self._workspace.gpu_type, waits=lambda: None
+                self._notebook,
+                self._workspace.gpus,
+                gpu_type=self._workspace.gpu_type,
+                runs_on=runs_on,
+                waits=lambda: None,
             )
         except Superseded:
             self.log.debug("%s was stopped before its reservation was confirmed", self._log_name)
