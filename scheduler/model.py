@@ -146,11 +146,16 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """The placement of one worker: ``gpus`` are indices on ``node``."""
+    """The placement of one worker: ``gpus`` are indices on ``node``, as its GPUs are numbered at present.
+
+    ``uuids`` are these GPUs, in the same order, whatever they are numbered; empty where the node itself chooses
+    them, and in decisions, which are about places.
+    """
 
     rank: int
     node: str
     gpus: tuple[int, ...]
+    uuids: tuple[str, ...] = field(default=(), compare=False)
 
 
 Placement: TypeAlias = tuple[Worker, ...]

@@ -372,14 +372,24 @@ class Engine:
     # ---------- workspaces
 
     async def reserve_workspace(
-        self, user: str, server: str, gpus: int, projects: Sequence[str], *, gpu_type: str = ""
+        self,
+        user: str,
+        server: str,
+        gpus: int,
+        projects: Sequence[str],
+        *,
+        gpu_type: str = "",
+        runs_on: Sequence[str] = (),
     ) -> wire.Workspace:
         """Reserve build GPUs of a type for a workspace; a repeated request returns the same ones.
 
-        ``projects`` are the person's; an empty ``gpu_type`` means any. Raises `Refusal` beyond the build quota.
+        ``projects`` are the person's; an empty ``gpu_type`` means any. ``runs_on`` are the UUIDs of GPUs that the
+        workspace runs on already. Raises `Refusal` beyond the build quota.
         """
         record = await self._change(
-            lambda transaction: workspaces.reserve(transaction, user, server, gpus, projects, gpu_type=gpu_type)
+            lambda transaction: workspaces.reserve(
+                transaction, user, server, gpus, projects, gpu_type=gpu_type, runs_on=runs_on
+            )
         )
         return job_view.workspace(record, self._read_model.view_context().labels)
 

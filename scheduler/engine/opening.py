@@ -6,10 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
-
-from msgspec import structs
 
 from springtide.scheduler import wire
 from springtide.scheduler.backoff import Jitter, equal_jitter
@@ -27,6 +24,7 @@ from springtide.scheduler.engine.loop.actuator import Actuator
 from springtide.scheduler.engine.loop.inventory import InventoryReader
 from springtide.scheduler.engine.loop.loop import Loop, LoopParts
 from springtide.scheduler.engine.loop.mailbox import Mailbox
+from springtide.scheduler.engine.loop.matching import match_gpus
 from springtide.scheduler.engine.loop.pruning import Pruner
 from springtide.scheduler.engine.loop.tick import TickBuilder
 from springtide.scheduler.engine.node_groups.requests import NodeRequests
@@ -105,10 +103,10 @@ async def open_engine(
             await threads.write(store.raise_epoch, newest)
         await executor.take_over(store.epoch)
         nodes = ObservedNodes(await executor.inventory(), groups=await executor.node_groups())
-        await _follow_types(state, nodes, threads, clock.wall())
+        statuses = await _attempts(executor, state)
+        await _follow_inventory(state, nodes, statuses, threads, clock.wall())
         if loaded.fresh:
             await _create_projects(state, nodes, threads, projects or {}, clock.wall())
-        statuses = await _attempts(executor, state)
         snapshot = state.snapshot(nodes, clock.wall(), settings.policy)
         parts = _compose(
             state=state,
@@ -142,19 +140,13 @@ def _check_new(newest: int, store: str) -> None:
         )
 
 
-async def _follow_types(state: State, nodes: ObservedNodes, threads: StoreThreads, now: float) -> None:
-    """Take in the GPU types of the nodes, and those of the attempts that run on them."""
+async def _follow_inventory(
+    state: State, nodes: ObservedNodes, statuses: Sequence[AttemptStatus], threads: StoreThreads, now: float
+) -> None:
+    """Take in the GPU types of the nodes, and where the GPUs are now that are held, of which ``statuses`` tell."""
     transaction = Transaction(state, nodes, now)
     transaction.follow_types()
-    for job in state.live_jobs():
-        attempt = job.attempts[-1]
-        gpu_type = nodes.type_of(attempt.placement) or attempt.gpu_type
-        if gpu_type != attempt.gpu_type:
-            transaction.put_job(job.with_attempt(structs.replace(attempt, gpu_type=gpu_type)))
-    of_node = {node.name: node.gpu_type for node in nodes.build()}
-    for key, workspace in state.workspaces.items():
-        if workspace.gpus and of_node.get(workspace.node, workspace.gpu_type) != workspace.gpu_type:
-            transaction.put_workspace(key, replace(workspace, gpu_type=of_node[workspace.node]))
+    match_gpus(transaction, {each.key: each.placement for each in statuses})
     if transaction.must_commit:
         await threads.write(threads.store.commit, write_batch(transaction))
         transaction.apply_to_state()

@@ -351,12 +351,13 @@ def attempt(record: AttemptRecord, labels: GpuLabels, borrowed: int) -> wire.Att
 def workspace(record: WorkspaceRecord, labels: GpuLabels) -> wire.Workspace:
     """Return the view of a workspace."""
     node = labels.node(record.node)
+    gpus = labels.of_worker(record.node, record.gpus, record.uuids)
     return wire.Workspace(
         user=record.user,
         server=record.server,
         gpus=len(record.gpus),
-        uuids=[labels.uuid(record.node, index) for index in record.gpus],
-        labels=[labels.label(record.node, index) for index in record.gpus],
+        uuids=[gpu.uuid for gpu in gpus],
+        labels=[gpu.label for gpu in gpus],
         node=record.node,
         simulated=labels.simulated(record.node),
         since=record.since,

@@ -44,7 +44,7 @@ from springtide.scheduler.executors.files.layout import (
 )
 from springtide.scheduler.executors.files.reader import Reader
 from springtide.scheduler.executors.local.foreign import Foreign
-from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
+from springtide.scheduler.executors.local.launch import SYSTEM_PATH, GpusGoneError, Launcher, read_spec
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.local.supervision import Supervision
 from springtide.scheduler.executors.local.tracked import Tracked, track
@@ -202,7 +202,8 @@ class LocalExecutor(Executor):
             try:
                 self._launcher.prepare(spec, directory)
             except ExecutorError as refused:
-                record_exit(directory, Exit(ExitKind.REFUSED, self._now(), detail=str(refused)))
+                kind = ExitKind.LOST if isinstance(refused, GpusGoneError) else ExitKind.REFUSED
+                record_exit(directory, Exit(kind, self._now(), detail=str(refused)))
             tracked = self._load(spec.key)
             assert tracked is not None
         return tracked
