@@ -171,6 +171,29 @@ class Spread(NamedTuple):
     nodes: int
 
 
+class BlockScope(StrEnum):
+    """The jobs that a block concerns."""
+
+    POOL = "pool"
+    """All jobs: an admission policy, a quota of the namespace, a full disk."""
+    IMAGE = "image"
+    """Those that run in the image of the block's name."""
+    USER = "user"
+    """Those of the person of the block's name."""
+
+
+class Block(NamedTuple):
+    """An obstacle outside of jobs that keeps attempts from starting; equal for all that it keeps.
+
+    ``name`` distinguishes it from others of its scope. ``checkable`` says that the executor can find out whether
+    it would still keep a job, without starting that.
+    """
+
+    scope: BlockScope
+    name: str
+    checkable: bool = False
+
+
 class Phase(StrEnum):
     """The part of a job's state that the policy needs."""
 

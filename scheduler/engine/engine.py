@@ -80,6 +80,7 @@ class Engine:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await parts.actuator.stop()
+        await parts.start_checks.stop()
         await parts.loop.commit_reports()
         await parts.executor.stop()
         parts.store.shutdown()
@@ -96,8 +97,9 @@ class Engine:
         count, nor do forecasts and pruning.
         """
         await self._parts.run_history.loaded()
-        loop, actuator = self._parts.loop, self._parts.actuator
-        while not (loop.resting and actuator.idle):
+        loop, actuator, checks = self._parts.loop, self._parts.actuator, self._parts.start_checks
+        while not (loop.resting and actuator.idle and checks.idle):
+            await checks.finished()
             await actuator.finished()
             await loop.rested()
 

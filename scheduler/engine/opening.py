@@ -22,10 +22,12 @@ from springtide.scheduler.engine.idle.workspaces import IdleWorkspaces
 from springtide.scheduler.engine.loop import reconcile
 from springtide.scheduler.engine.loop.actuator import Actuator
 from springtide.scheduler.engine.loop.inventory import InventoryReader
+from springtide.scheduler.engine.loop.launch_probes import LaunchProbes
 from springtide.scheduler.engine.loop.loop import Loop, LoopParts
 from springtide.scheduler.engine.loop.mailbox import Mailbox
 from springtide.scheduler.engine.loop.matching import match_gpus
 from springtide.scheduler.engine.loop.pruning import Pruner
+from springtide.scheduler.engine.loop.start_checks import StartChecks
 from springtide.scheduler.engine.loop.tick import TickBuilder
 from springtide.scheduler.engine.node_groups.requests import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
@@ -223,6 +225,7 @@ def _compose(
         clock=clock.wall,
         jitter=jitter,
     )
+    checks = StartChecks(executor, launch_specs.preview, mailbox.post, asyncio.get_running_loop().time)
     loop = Loop(
         LoopParts(
             settings=settings,
@@ -236,6 +239,7 @@ def _compose(
                 planner,
                 settings,
                 stats,
+                checks=checks,
                 first=lambda transaction: drain_slow(transaction, node_speeds),
             ),
             inventory=InventoryReader(executor, mailbox.post, jitter=jitter),
@@ -307,6 +311,8 @@ def _compose(
         default_projects=DefaultProjects(state, mailbox.request),
         idle_workspaces=IdleWorkspaces(state, settings.idle, workspaces, clock.wall, mailbox.request),
         actuator=actuator,
+        start_checks=checks,
+        launch_probes=LaunchProbes(executor, state, nodes, launch_specs.preview, mailbox.request, jitter=jitter),
         loop=loop,
     )
 
@@ -334,6 +340,7 @@ def _run(parts: EngineParts) -> Engine:
             running.create_task(pruner.run(), name="pruner"),
             running.create_task(parts.run_history.load(ended_jobs), name="run history"),
             running.create_task(parts.usage.run(), name="use of GPUs"),
+            running.create_task(parts.launch_probes.run(), name="launch stops"),
             running.create_task(
                 parts.node_requests.run(parts.broadcast.publish_jobs, parts.broadcast.publish_pool),
                 name="requests for nodes",

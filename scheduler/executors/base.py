@@ -22,7 +22,7 @@ from typing import BinaryIO, TypeAlias
 import msgspec
 
 from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.model import Node, Placement
+from springtide.scheduler.model import Block, Node, Placement
 from springtide.scheduler.telemetry.sample import GpuSample
 from springtide.scheduler.wording import given
 
@@ -32,6 +32,17 @@ HISTORY = "trials.json"
 
 class ExecutorError(Exception):
     """The executor could not carry out a request; the message is shown to the job's user."""
+
+
+class BlockedError(ExecutorError):
+    """An attempt cannot start now, for a reason outside of the job.
+
+    ``block`` is that reason, None if it concerns this attempt alone.
+    """
+
+    def __init__(self, message: str, block: Block | None = None) -> None:
+        super().__init__(message)
+        self.block = block
 
 
 class StaleEpochError(ExecutorError):
@@ -96,11 +107,18 @@ class ExitKind(StrEnum):
     EXITED = "exited"
     """All workers ended; ``code`` or ``signal`` is that of the first that did not exit with 0."""
     REFUSED = "refused"
-    """The attempt never started, for instance for lack of the program or directory that ``detail`` names."""
+    """The attempt never started, for a reason in the job, such as a missing program that ``detail`` names."""
+    BLOCKED = "blocked"
+    """The attempt never started, for a reason outside of the job: an admission policy, a quota, a registry, a full
+    disk. ``detail`` has the words of cluster or machine. The same job may start later."""
     OVER_DISK = "over-disk"
     """It was ended because the job keeps more on the disk than it may; ``detail`` says what."""
     LOST = "lost"
     """Its node or supervisor vanished."""
+
+
+NEVER_STARTED = frozenset({ExitKind.REFUSED, ExitKind.BLOCKED})
+"""The kinds of ends of attempts of which no process of the job ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +127,8 @@ class Exit:
 
     ``paused`` says that a pause was requested before the end, ``killed`` that the attempt did not stop within its
     grace period, ``complete`` that the job reported its work as complete. ``ran`` is how long its processes ran,
-    in seconds, measured by a clock that nobody sets; None if only ``at`` tells.
+    in seconds, measured by a clock that nobody sets; None if only ``at`` tells. ``block`` is what kept an attempt
+    from starting, None if that concerns this attempt alone.
     """
 
     kind: ExitKind
@@ -121,6 +140,14 @@ class Exit:
     detail: str = ""
     ran: float | None = None
     complete: bool = False
+    block: Block | None = None
+
+
+def exit_of(error: ExecutorError, at: float) -> Exit:
+    """Return the end of an attempt that ``error`` keeps from starting."""
+    if isinstance(error, BlockedError):
+        return Exit(ExitKind.BLOCKED, at, detail=str(error), block=error.block)
+    return Exit(ExitKind.REFUSED, at, detail=str(error))
 
 
 class AttemptStatus(msgspec.Struct, frozen=True):
@@ -343,7 +370,17 @@ class Executor(ABC):
 
     @abstractmethod
     async def launch(self, spec: AttemptSpec) -> None:
-        """Start an attempt. A refusal, such as a missing program, is reported as an exit."""
+        """Start an attempt. One that cannot start, such as for lack of its program, is reported as an exit."""
+
+    checks_starts = False
+    """Whether `check` can find out more than that it cannot."""
+
+    async def check(self, spec: AttemptSpec) -> Exit | None:  # noqa: ARG002 - some need it
+        """Return how an attempt would end that could not start here now, None if it could; nothing is started.
+
+        Raises `ExecutorError` if that cannot be found out.
+        """
+        raise ExecutorError("Only a start shows whether an attempt can start here.")
 
     @abstractmethod
     async def pause(self, key: AttemptKey) -> None:

@@ -98,12 +98,24 @@ def _fruitless(p: Params) -> Sentences:
 
 
 def _lost(p: Params) -> Sentences:
-    yield cause("Its node or supervisor was lost.")
+    yield cause("It was interrupted.")
     yield from detail(p)
     if p.get("saved", 1):
         yield follows("It goes on from its last checkpoint.")
     else:
         yield follows("It starts anew, because it has not saved a checkpoint yet.")
+
+
+def _blocked(p: Params) -> Sentences:
+    yield cause("It could not be started, and not for a reason in the job.")
+    yield from detail(p)
+    yield follows("It is tried again by itself, ever less often.")
+
+
+def _withheld(p: Params) -> Sentences:
+    yield cause("Launching has stopped, because several jobs could not be started, and not for a reason in them.")
+    yield from detail(p)
+    yield follows("It is tried from time to time, and this job starts by itself once that works.")
 
 
 def _not_launched(p: Params) -> Sentences:
@@ -156,6 +168,8 @@ ATTEMPTS: Table = {
     "engine-again-in-vain": _again_in_vain,
     "engine-fruitless": _fruitless,
     "engine-lost": _lost,
+    "engine-blocked": _blocked,
+    "engine-withheld": _withheld,
     "engine-not-launched": _not_launched,
     "engine-failed": _failed,
 }

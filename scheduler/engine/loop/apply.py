@@ -40,7 +40,7 @@ def _record_borrowed(transaction: Transaction) -> None:
 
 
 def _apply(transaction: Transaction, job: JobRecord, decision: Decision, stats: Stats) -> bool:
-    waiting = job.state in WAITING and not job.standing.held
+    waiting = job.state in WAITING and not job.is_idle
     running = job.live is not None and job.live.asked is None
     match decision:
         case Start(placement=placement, reason=reason) if waiting and placement:

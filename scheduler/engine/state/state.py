@@ -14,6 +14,7 @@ from sortedcontainers import SortedKeyList
 from springtide.scheduler import model
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.engine.state import lifecycle
+from springtide.scheduler.engine.state.blocks import Blocks
 from springtide.scheduler.engine.state.borrowing import Borrowing, Bounds, filling_order, holds_the_same
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes
 from springtide.scheduler.engine.state.known_types import KnownTypes
@@ -77,7 +78,7 @@ def policy_job(job: JobRecord) -> model.Job | None:
         time_limit=spec.time_limit,
         fastest=spec.fastest,
         usual_runtime=spec.usual_runtime,
-        phase=Phase.HELD if phase is Phase.WAITING and standing.held else phase,
+        phase=Phase.HELD if phase is Phase.WAITING and job.is_idle else phase,
         placement=bare(live.placement) if live is not None else (),
         reserved=bare(standing.reserved),
         started=None if live is None else live.started if live.started is not None else live.created,
@@ -97,7 +98,7 @@ class State:
     attempt, in the order in which they fill the project's quota, ``reserved`` those for which GPUs are reserved.
     ``trials`` are the ids of the unfinished trials by sweep, ``parameters`` those of all trials of an unfinished
     sweep, each as JSON, where they are known beforehand.
-    ``without_gpus`` are the lines of the jobs without GPUs.
+    ``without_gpus`` are the lines of the jobs without GPUs, ``blocks`` what keeps jobs from starting.
     ``unmatched`` holds the jobs whose live attempt has no place in the present inventory.
     ``drains`` are the drained nodes by name, ``gpu_drains`` the GPUs that are drained one by one, by UUID,
     ``types`` the pool's GPU types. ``unsaved`` are ids of jobs whose latest reports are in memory only.
@@ -127,6 +128,7 @@ class State:
     waiting_by_project: dict[str, Counter[str]] = field(default_factory=dict)
     """Jobs that wait, of each project: how many by the id of the job, or of the sweep whose trials they are."""
     without_gpus: Line = field(default_factory=Line)
+    blocks: Blocks = field(default_factory=Blocks)
     bundle_sizes: BundleSizes = field(default_factory=BundleSizes)
     unsaved: set[str] = field(default_factory=set)
     types: KnownTypes = field(default_factory=KnownTypes)
@@ -173,6 +175,7 @@ class State:
         self._count_waiting(before, -1)
         self._count_waiting(job, 1)
         self.without_gpus.replace(before, job)
+        self.blocks.replace(before, job)
         if before is not None and before.live is not None:
             self.live_by_project[job.spec.project].remove(before)
         if job.live is not None:

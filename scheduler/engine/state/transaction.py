@@ -13,6 +13,7 @@ from msgspec import structs
 
 from springtide.scheduler.clock import ClockAnchor
 from springtide.scheduler.engine.state import known_types, lifecycle
+from springtide.scheduler.engine.state.blocks import LaunchStop
 from springtide.scheduler.engine.state.borrowing import Borrowing, Bounds, filling_order, holds_the_same
 from springtide.scheduler.engine.state.bundle_sizes import BundleSizes, Owner
 from springtide.scheduler.engine.state.known_types import KnownTypes, Quantities
@@ -59,6 +60,7 @@ class Transaction:
     it holds only progress reports, which are written with the next commit. ``effects`` are for the executor, after
     the commit. ``tagged`` are jobs with other tags, also ended ones. ``counted_trials`` are ids of trials whose
     end is counted by their sweep already, ``superseded`` those of failed ones that get another job.
+    ``launch_stops`` are those that begin.
     """
 
     state: State
@@ -82,6 +84,7 @@ class Transaction:
     audit: list[AuditRecord] = field(default_factory=list)
     undone_entries: list[int] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
+    launch_stops: list[LaunchStop] = field(default_factory=list)
     tagged: dict[str, JobRecord] = field(default_factory=dict)
     shifted: set[str] = field(default_factory=set)
     new_trials: dict[str, list[str]] = field(default_factory=dict)

@@ -80,6 +80,8 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
             each for why in (own, _what_a_pause_cost(job)) if why is not None for each in sentences.render(why)
         ]
         return None if own is None else _told(own, said)
+    if job.standing.withheld is not None:
+        return reason(messages.withheld(job.standing.withheld.detail))
     if job.is_sweep:
         return _sweep_reason(job, context)
     if job.standing.test_run is not None and job.awaits_test:
@@ -297,7 +299,7 @@ def _test_run(test: TestRun | None) -> wire.TestRun | None:
 
 
 def _in_line(record: JobRecord) -> bool:
-    return record.is_planned and not (record.state.final or record.state.holds_gpus or record.standing.held)
+    return record.is_planned and not (record.state.final or record.state.holds_gpus or record.is_idle)
 
 
 def _served(record: JobRecord, context: ViewContext, now: float) -> float:

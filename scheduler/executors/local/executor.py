@@ -21,6 +21,7 @@ from springtide.scheduler.executors.base import (
     AttemptKey,
     AttemptSpec,
     AttemptStatus,
+    BlockedError,
     Executor,
     ExecutorError,
     Exit,
@@ -32,6 +33,7 @@ from springtide.scheduler.executors.base import (
     Report,
     RunningNotebook,
     WorkspacePlaces,
+    exit_of,
 )
 from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.layout import (
@@ -202,20 +204,24 @@ class LocalExecutor(Executor):
             try:
                 self._launcher.prepare(spec, directory)
             except ExecutorError as refused:
-                kind = ExitKind.LOST if isinstance(refused, GpusGoneError) else ExitKind.REFUSED
-                record_exit(directory, Exit(kind, self._now(), detail=str(refused)))
+                gone = isinstance(refused, GpusGoneError)
+                at = self._now()
+                record_exit(
+                    directory,
+                    Exit(ExitKind.LOST, at, detail=str(refused)) if gone else exit_of(refused, at),
+                )
             tracked = self._load(spec.key)
             assert tracked is not None
         return tracked
 
     async def _is_taken(self, tracked: Tracked) -> bool:
-        """Return whether processes outside the pool use the attempt's GPUs; if so, record it as lost."""
+        """Return whether processes outside the pool use the attempt's GPUs; if so, record that they block it."""
         await self._foreign.check()
         pids = sorted({pid for uuid in tracked.uuids for pid in self._foreign.taken.get(uuid, ())})
         if not pids:
             return False
         detail = f"Something outside the pool uses its GPUs (process {', '.join(map(str, pids))})."
-        record_exit(tracked.directory, Exit(ExitKind.LOST, self._now(), detail=detail))
+        record_exit(tracked.directory, exit_of(BlockedError(detail), self._now()))
         self._supervision.refresh(tracked)
         return tracked.gone
 

@@ -16,7 +16,7 @@ from typing import Any
 from springtide.scheduler.executors import supervisor
 from springtide.scheduler.executors.accounts import Account, AccountError, Accounts
 from springtide.scheduler.executors.accounts.ownership import hand_over
-from springtide.scheduler.executors.base import AttemptSpec, ExecutorError
+from springtide.scheduler.executors.base import AttemptSpec, BlockedError, ExecutorError
 from springtide.scheduler.executors.environment import (
     check_datasets,
     command,
@@ -32,7 +32,7 @@ from springtide.scheduler.executors.packages.steps import PackageSettings, in_en
 from springtide.scheduler.executors.rendezvous import Rendezvous, template, worker_environment
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.executors.supervisor.records import write_record
-from springtide.scheduler.model import Environment, Node, Worker
+from springtide.scheduler.model import Block, BlockScope, Environment, Node, Worker
 from springtide.scheduler.own_files import make_own_directory
 from springtide.scheduler.wording import LONG_GIVEN, given
 
@@ -94,13 +94,13 @@ class Launcher:
         sync(self.layout.jobs)
 
     def _account(self, user: str) -> Account | None:
-        """Return the account of the job, None for the service's own. Raises `ExecutorError` if none is allowed."""
+        """Return the account of the job, None for the service's own. Raises `BlockedError` if none is allowed."""
         if self.accounts is None:
             return None
         try:
             return self.accounts.of(user)
         except AccountError as error:
-            raise ExecutorError(str(error)) from error
+            raise BlockedError(str(error), Block(BlockScope.USER, user)) from error
 
     def start(self, directory: Path) -> int:
         """Start the attempt's supervisor in a session of its own; return its pid."""
@@ -177,18 +177,18 @@ class Launcher:
             if node.name == worker.node:
                 if all(0 <= index < node.gpus for index in worker.gpus):
                     return [node.devices[index].uuid for index in worker.gpus]
-                raise ExecutorError(
+                raise BlockedError(
                     f"Node {given(node.name)} has {node.gpus} GPUs, not those numbered {worker.gpus}."
                 )
-        raise ExecutorError(f"There is no train node {given(worker.node)} on this machine.")
+        raise BlockedError(f"There is no train node {given(worker.node)} on this machine.")
 
 
 def _check_datasets(spec: AttemptSpec) -> None:
-    """Raise `ExecutorError` for a dataset that was withdrawn, or whose directory is not there."""
+    """Raise `ExecutorError` for a dataset that was withdrawn, `BlockedError` for a directory that is not there."""
     check_datasets(spec)
     for each in spec.datasets:
         if not Path(each.path).is_dir():
-            raise ExecutorError(
+            raise BlockedError(
                 f"The dataset {given(each.name)} is not there: {given(each.path, LONG_GIVEN)} is no directory of "
                 "this machine. An admin of the pool can mount it, or declare another directory."
             )
