@@ -13,6 +13,7 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.hub_extension.doctor import machine, network
 from springtide.hub_extension.doctor.datasets import datasets
 from springtide.hub_extension.doctor.findings import Finding, Status, ok, problem, wrong
+from springtide.hub_extension.doctor.notebooks import running_notebooks
 from springtide.hub_extension.service.runtime import Setup, StartError
 from springtide.hub_extension.service.service import Springtide
 from springtide.scheduler.executors.accounts import AccountError
@@ -115,6 +116,8 @@ def _one_machine(setup: Setup, application: Springtide) -> Iterator[Finding]:
     yield from machine.limits(setup.limits)
     yield from datasets(setup.datasets)
     yield from network.ports(setup.state_dir)
+    if setup.state_dir.is_dir():
+        yield from running_notebooks(setup.state_dir, setup.accounts)
     yield from network.subdomains(str(application.config.JupyterHub.get("subdomain_host", "")))
 
 

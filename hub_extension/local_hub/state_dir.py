@@ -10,9 +10,11 @@ import os
 import secrets
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from springtide.scheduler.executors.supervisor.table import process
 from springtide.scheduler.own_files import keep_from_others, make_own_directory
 
 LOOPBACK = "127.0.0.1"
@@ -22,6 +24,8 @@ LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 GROUPS = 4
 """Number of groups of four characters in a password, which give 79 bits of randomness."""
 LOCK = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+LOCK_PATIENCE_S = 5.0
+"""Time in which a process that a killed hub was starting runs its own program, in seconds."""
 OUTGOING_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
@@ -60,16 +64,21 @@ class StateDir:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock of the state directory. Raises `StateError` if another hub holds it."""
+        """Hold the lock of the state directory. Raises `StateError` if another hub holds it.
+
+        The lock of a hub that was killed may be held by a child that it was starting, for `LOCK_PATIENCE_S`.
+        """
+        deadline = time.monotonic() + LOCK_PATIENCE_S
         with os.fdopen(os.open(self.hub / "up.lock", LOCK, 0o600), "a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            while not _locked(lock.fileno()):
                 lock.seek(0)
-                raise StateError(
-                    f"Another `springtide up` (process {lock.read().strip() or 'unknown'}) uses the state "
-                    f"directory {self.path}. Stop that one, or choose another directory with --state-dir."
-                ) from None
+                holder = lock.read().strip()
+                if not _has_ended(holder) or time.monotonic() > deadline:
+                    raise StateError(
+                        f"Another `springtide up` (process {holder or 'unknown'}) uses the state "
+                        f"directory {self.path}. Stop that one, or choose another directory with --state-dir."
+                    )
+                time.sleep(0.1)
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
@@ -139,6 +148,20 @@ def _outgoing_ports() -> range:
     except (OSError, ValueError):
         return range(0)
     return range(first, last + 1) if first > LOWEST_PORT or last < HIGHEST_PORT else range(0)
+
+
+def _locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _has_ended(pid: str) -> bool:
+    """Return whether there is a pid and its process has ended."""
+    found = process(int(pid)) if pid.isdecimal() else None
+    return pid.isdecimal() and (found is None or found.state in {"Z", "X"})
 
 
 def port_is_free(port: int) -> bool:

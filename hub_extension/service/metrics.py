@@ -75,6 +75,16 @@ class PoolCollector(Collector):
             "1 if the last write to the store succeeded, 0 if it failed",
             value=float(not self._engine.health.failing),
         )
+        yield GaugeMetricFamily(
+            "springtide_launch_stops",
+            "Reasons outside of jobs because of which launching has stopped",
+            value=len(view.launch_stops),
+        )
+        yield GaugeMetricFamily(
+            "springtide_withheld_jobs",
+            "Waiting jobs that are not started because launching has stopped",
+            value=sum(stop.withheld for stop in view.launch_stops),
+        )
         yield from gpu_metrics(self._engine.usage.pool(), view)
         yield from self._counters()
 

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from hub_people import environment, notebook_pid, until
-from hub_process import WITHOUT_PAGES, HubProcess
+from hub_process import ONE_HOST_NAME, WITHOUT_PAGES, HubProcess
 from patience import PATIENCE_S
 
 from springtide.hub_extension.web.auth import ADMIN_SCOPE, PROJECT_ADMIN_SCOPE, READ_SCOPE
@@ -99,7 +99,8 @@ def xsrf(browser: httpx.Client) -> str:
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     settings: dict[str, object] = {"auth_cache": 1, "min_runtime": 0.0}
-    process = HubProcess(tmp_path_factory.mktemp("hub") / "state", settings=settings, config=ROLES + WITHOUT_PAGES)
+    config = f"{ROLES}{WITHOUT_PAGES}{ONE_HOST_NAME}"
+    process = HubProcess(tmp_path_factory.mktemp("hub") / "state", settings=settings, config=config)
     process.start()
     try:
         yield Hub(process, {name: process.token(name) for name in ("susan", "joe", "admin")})

@@ -26,6 +26,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "scheduler.wording",
         "scheduler.datasets",
         "scheduler.executors.accounts",
+        "scheduler.executors.notebooks",
         "scheduler.executors.supervisor.account",
     ),
     "widgets": (

@@ -87,6 +87,17 @@ class Accounts:
                 self._write({**known, user: uid})
         return self._numeric(user, uid)
 
+    def known(self, user: str) -> int | None:
+        """Return the uid of the user's account without making one; None if she has none."""
+        try:
+            uid = self._read().get(user)
+        except AccountError:
+            return None
+        if uid is None:
+            with suppress(KeyError):
+                return pwd.getpwnam(user).pw_uid
+        return uid
+
     # ---------- numeric accounts
 
     def _numeric(self, user: str, uid: int) -> Account:

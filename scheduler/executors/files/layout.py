@@ -14,9 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from springtide.scheduler.executors.base import HISTORY, AttemptKey, ExecutorError, Exit, ExitKind
 from springtide.scheduler.executors.files.plain import DIRECTORY, make_directory, replace_file, write_tree
 from springtide.scheduler.executors.supervisor.records import RUN_TIME, leave, take_lock, write_record
+from springtide.scheduler.model import Block
 from springtide.scheduler.wording import given
 
 _JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
@@ -143,8 +146,10 @@ def read_exit(directory: Path) -> Exit | None:
             killed=bool(record.get("killed")),
             detail=str(record.get("detail", "")),
             ran=None if record.get("ran") is None else _duration(record["ran"]),
+            complete=record.get("complete") is True,
+            block=msgspec.convert(record.get("block"), Block | None),
         )
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, msgspec.ValidationError):
         return None
 
 
@@ -194,6 +199,8 @@ def record_exit(directory: Path, ended: Exit) -> Exit | None:
                         "killed": ended.killed,
                         "detail": ended.detail,
                         "ran": ended.ran,
+                        "complete": ended.complete,
+                        "block": msgspec.to_builtins(ended.block),
                     },
                 )
             return recorded or ended

@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from springtide.scheduler.backoff import Backoff
@@ -94,6 +95,7 @@ class Supervision:
             self._watcher.unwatch(tracked.key)
             for observation in tracked.tail.read_rest(self._now()):
                 self._report(observation)
+            ended = replace(ended, complete=tracked.tail.complete)
             tracked.set_phase(AttemptPhase.GONE, started, ended)
         elif record is not None:
             if tracked.handle is None:
