@@ -36,7 +36,7 @@ from springtide.hub_extension.service.settings.packages import PackageTraits
 from springtide.hub_extension.service.settings.requests import RequestTraits
 from springtide.hub_extension.service.settings.tracking import TrackingTraits
 from springtide.scheduler.engine.requests import images
-from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts
+from springtide.scheduler.executors.accounts import DEFAULT_UIDS, MACHINE, AccountError, Accounts
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.local.limits import GIB, Limits
 from springtide.scheduler.gpu_models import DeclarationError, DeclaredTypes
@@ -157,8 +157,13 @@ class Springtide(
         Integer(),
         Integer(),
         default_value=DEFAULT_UIDS,
-        help="First and last uid of the accounts that users get who have none on this machine. Nothing else may "
-        "use these uids.",
+        help="First and last uid of the accounts that users get who have none on this machine. Nothing but pools "
+        "of Springtide may use these uids.",
+    ).tag(config=True)
+    uid_registry = Unicode(
+        str(MACHINE),
+        help="The file in which all pools of this machine record which of them has which uids. It has to outlive "
+        "a reboot, and to be the same for all pools.",
     ).tag(config=True)
     job_memory = Float(
         0.0,
@@ -314,7 +319,8 @@ class Springtide(
             mode = whose_accounts(self.accounts, root=os.geteuid() == 0)
         except AccountError as error:
             raise StartError(str(error), BAD_INPUT) from error
-        return Accounts(state_dir, self.account_uids) if mode == "own" else None
+        registry = Path(self.uid_registry).expanduser().absolute()
+        return Accounts(state_dir, self.account_uids, registry) if mode == "own" else None
 
     def _limits(self) -> Limits:
         """Return the resource limits of jobs on this machine.
