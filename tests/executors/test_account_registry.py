@@ -82,7 +82,12 @@ def test_a_uid_is_not_given_to_another_user_when_others_ask_at_the_same_time(tmp
 @pytest.mark.root
 def test_ids_that_this_machine_uses_are_passed_over(accounts: Accounts, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
-    monkeypatch.setattr(registry, "_exists", lambda number: taken.append(number) is None and len(taken) < 3)
+
+    def exists(number: int) -> bool:
+        taken.append(number)
+        return len(taken) < 3
+
+    monkeypatch.setattr(registry, "_exists", exists)
     assert accounts.of("susan").uid == taken[-1] == taken[0] + 2
 
 

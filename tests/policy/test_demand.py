@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -67,8 +68,8 @@ NEVER = {
 }
 
 
-def never(name: str, **more: object) -> Job:
-    fields = {"project": "a", **NEVER[name][0], **more}
+def never(name: str, **more: Any) -> Job:
+    fields: dict[str, Any] = {"project": "a", **NEVER[name][0], **more}
     return Job(id="never", min_workers=fields.get("workers", 1), **fields)
 
 
@@ -181,7 +182,7 @@ def _some_that_never_run(draw: random.Random, snapshot: Snapshot) -> tuple[Job, 
     )
 
 
-def _outcome(snapshot: Snapshot) -> tuple[dict[str, Job], dict[str, object], dict[str, tuple[object, ...]]]:
+def _outcome(snapshot: Snapshot) -> tuple[dict[str, Job], dict[str, Any], dict[str, tuple[Any, ...]]]:
     rest = settle(snapshot)
     standing = dict(rest.planner.standing())
     told = {
