@@ -47,7 +47,7 @@ PROJECTS = (
     Project("b", quota=8, age=2),
 )
 
-NEVER = {
+NEVER: dict[str, tuple[dict[str, Any], Cause, str, int]] = {
     "wider than any node": ({"gpus": 5}, Cause.WORKER, "", 4),
     "larger than the pool": ({"project": "b", "gpus": 4, "workers": 5}, Cause.GANG, "", 4),
     "above the limit of its project": ({"gpus": 4, "workers": 3}, Cause.LIMIT, "a", 8),
