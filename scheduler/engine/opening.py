@@ -103,12 +103,12 @@ async def open_engine(
         if newest >= store.epoch:
             logger.warning("The store is a copy from before epoch %d: its epoch is raised above that.", newest)
             await threads.write(store.raise_epoch, newest)
-        await executor.take_over(store.epoch)
         nodes = ObservedNodes(await executor.inventory(), groups=await executor.node_groups())
         statuses = await _attempts(executor, state)
         await _follow_inventory(state, nodes, statuses, threads, clock.wall())
         if loaded.fresh:
             await _create_projects(state, nodes, threads, projects or {}, clock.wall())
+        await executor.take_over(store.epoch)  # a crash before this leaves a new store that is known to be new
         snapshot = state.snapshot(nodes, clock.wall(), settings.policy)
         parts = _compose(
             state=state,
