@@ -22,7 +22,9 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from jupyterhub import roles
+from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.app import JupyterHub
+from jupyterhub.handlers.base import BaseHandler
 from jupyterhub.scopes import scope_definitions
 from jupyterhub.services.service import Service
 from traitlets.config import Config
@@ -70,6 +72,7 @@ def configure(c: Config, **overrides: object) -> None:
     settings = c.Springtide
     settings.update(overrides)
     _allow_subdomains(c)
+    _close_hub_pages(c)
     elsewhere = _running_by_itself(c)
     if elsewhere is None:
         state = StateDir(Path(str(settings.get("state_dir") or "springtide-state")))
@@ -259,6 +262,34 @@ def _of_notebooks(scopes: list[str]) -> list[str]:
                 "administer the pool. List the scopes that notebooks need instead."
             )
     return scopes
+
+
+def _close_hub_pages(c: Config) -> None:
+    """Keep the hub's own pages from scripts of other pages, also of a notebook server under the same host name.
+
+    No window that opened one of them keeps a reference to it, no script reads its ``_xsrf`` cookie, and none
+    fetches a page, which has the XSRF token in it.
+    """
+    settings = _value(c.JupyterHub, "tornado_settings", {})
+    headers = {"Cross-Origin-Opener-Policy": "same-origin", **settings.get("headers", {})}
+    xsrf = settings.get("xsrf_cookie_kwargs") or settings.get("cookie_options", {})
+    closed = {"headers": headers, "xsrf_cookie_kwargs": {**xsrf, "httponly": True}}
+    _extend(c.JupyterHub, "tornado_settings", closed)
+    BaseHandler.prepare = _prepare_for_page_views
+
+
+_prepare = BaseHandler.prepare
+
+
+async def _prepare_for_page_views(handler: BaseHandler) -> None:
+    """Answer page views of tabs, and calls of the API, which checks the XSRF token of those that are read."""
+    mode = handler.request.headers.get("Sec-Fetch-Mode", "navigate")
+    if mode == "navigate" or (mode != "no-cors" and isinstance(handler, APIHandler)):
+        await _prepare(handler)
+        return
+    handler.set_status(403)
+    handler.set_header("Content-Type", "text/plain; charset=utf-8")
+    handler.finish("A page of the hub opens in a tab only.\n")
 
 
 def _allow_subdomains(c: Config) -> None:

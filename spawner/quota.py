@@ -198,12 +198,19 @@ class BuildQuota(Spawner):
         return status
 
     async def _confirm(self) -> None:
-        """Repeat the reservation of a notebook that outlived the hub, in case the service has no record of it."""
+        """Repeat the reservation of a notebook that outlived the hub, in case the service has no record of it.
+
+        Where the spawner chose its GPUs, their UUIDs say which they are. A cluster chooses those of a pod.
+        """
         found = self._workspace
         assert found is not None
         try:
             reserved = await self._reservations.reserve(
-                self._notebook, found.gpus, gpu_type=found.gpu_type, waits=lambda: None
+                self._notebook,
+                found.gpus,
+                gpu_type=found.gpu_type,
+                runs_on=() if found.resource else found.uuids,
+                waits=lambda: None,
             )
         except Superseded:
             self.log.debug("%s was stopped before its reservation was confirmed", self._log_name)

@@ -53,7 +53,9 @@ async def reserve(call: Call[NoQuery, WorkspaceRequest]) -> Workspace:
 
     async def reserved() -> Workspace:
         wanted = *notebook, request.gpus, projects
-        workspace = await pool.engine.reserve_workspace(*wanted, gpu_type=request.gpu_type)
+        workspace = await pool.engine.reserve_workspace(
+            *wanted, gpu_type=request.gpu_type, runs_on=request.runs_on
+        )
         return structs.replace(workspace, datasets=_datasets(pool, projects))
 
     try:

@@ -77,6 +77,7 @@ def findings_of(state_dir: Path | None, config: Path | None, url: str | None) ->
     if setup.state_dir.is_dir():
         yield from machine.disk(setup.state_dir)
     yield from _store(setup)
+    yield from machine.hub_database(setup.state_dir)
     yield from machine.descriptors()
     yield from machine.clock()
     if setup.cluster is None:
@@ -102,7 +103,7 @@ def _setup(application: Springtide, state_dir: Path | None, config: Path | None)
 def _store(setup: Setup) -> Iterator[Finding]:
     url = parse_url(setup.database_url)
     if url.get_backend_name() == "sqlite":
-        yield from machine.store(Path(str(url.database)))
+        yield from machine.store(Path(str(url.database)), setup.state_dir)
         return
     from springtide.hub_extension.doctor import database  # noqa: PLC0415 - the driver is an extra
 

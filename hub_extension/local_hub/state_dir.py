@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from springtide.scheduler.executors.supervisor.table import process
+from springtide.scheduler.own_files import keep_from_others, make_own_directory
 
 LOOPBACK = "127.0.0.1"
 LOWEST_PORT, HIGHEST_PORT = 10_000, 65_535
@@ -22,6 +23,7 @@ LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 """Letters and digits of passwords, without those that are easily confused."""
 GROUPS = 4
 """Number of groups of four characters in a password, which give 79 bits of randomness."""
+LOCK = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 LOCK_PATIENCE_S = 5.0
 """Time in which a process that a killed hub was starting runs its own program, in seconds."""
 OUTGOING_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -38,12 +40,10 @@ class StateDir:
         self.path = path.expanduser().resolve()
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.hub.mkdir(mode=0o700, exist_ok=True)
-            if self.hub.stat().st_mode & 0o077:
-                self.hub.chmod(0o700)
+            make_own_directory(self.hub, 0o700)
         except OSError as error:
             raise StateError(
-                f"The state directory {self.path} cannot be made: {error.strerror}. "
+                f"The state directory {error.filename} cannot be made: {error.strerror}. "
                 "Choose another with --state-dir (or c.Springtide.state_dir)."
             ) from error
 
@@ -69,7 +69,7 @@ class StateDir:
         The lock of a hub that was killed may be held by a child that it was starting, for `LOCK_PATIENCE_S`.
         """
         deadline = time.monotonic() + LOCK_PATIENCE_S
-        with (self.hub / "up.lock").open("a+") as lock:
+        with os.fdopen(os.open(self.hub / "up.lock", LOCK, 0o600), "a+") as lock:
             while not _locked(lock.fileno()):
                 lock.seek(0)
                 holder = lock.read().strip()
@@ -117,6 +117,11 @@ class StateDir:
             with _written(file):
                 _replace(file, json.dumps(known))
         return known
+
+
+def write_for_all(file: Path, text: str) -> None:
+    """Write a file that all accounts may read, in the place of whatever is there. Raises `OSError`."""
+    _beside(file, text, 0o644).replace(file)
 
 
 def free_ports(number: int, *, avoid: Iterable[int] = ()) -> list[int]:
@@ -184,8 +189,7 @@ def _kept(file: Path, make: Callable[[], str]) -> str:
         with contextlib.suppress(FileExistsError), _written(file):
             _create(file, make(), 0o600)
     try:
-        if file.stat().st_mode & 0o077:
-            file.chmod(0o600)
+        keep_from_others(file)
         text = file.read_text().strip()
     except OSError as error:
         raise StateError(f"The secret in {file} cannot be read: {error.strerror}.") from error

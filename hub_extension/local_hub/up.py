@@ -27,16 +27,20 @@ from springtide.hub_extension.web.auth import SERVICE
 from springtide.hub_extension.web.hosts import guard
 from springtide.hub_extension.web.server import Server
 from springtide.scheduler.client import Client
+from springtide.scheduler.store import StoreDamagedError
+from springtide.scheduler.store.copying import check_copy
+from springtide.scheduler.store.opening import MAX_CHECKED_BYTES
 from springtide.scheduler.wire import PoolView
 
 CONFIG = """\
 # Written by `springtide up` at every start. Yours goes into a file of its own: springtide up --config FILE
 from springtide.hub_extension import configure
-from springtide.hub_extension.local_hub.single import prepare
+from springtide.hub_extension.local_hub.single import give_hosts, prepare
 
 c = get_config()  # noqa: F821
 prepare(c, **{prepared!r})
-{theirs}configure(c, **{settings!r})
+{theirs}give_hosts(c, port={port})
+configure(c, **{settings!r})
 """
 LARGEST_LOG = 10_000_000
 """Size from which the hub's log is shortened, in bytes; one older file of that size is kept."""
@@ -97,7 +101,8 @@ class Hub(JupyterHub):
         super().init_proxy()
         command = getattr(self.proxy, "command", [])
         if PROXY in command:
-            self.proxy.command = [*command, *(f"--allowed-host={name}" for name in self._allowed_hosts)]
+            names = (f"--allowed-host={name}" for name in self._allowed_hosts)
+            self.proxy.command = [*command, *names, f"--public-url={address_of(self)}"]
 
     def init_tornado_settings(self) -> None:
         """Show the demonstration's users on the login page, as long as they share a password."""
@@ -136,10 +141,12 @@ def up(options: Options, ready: Ready) -> int:
     """Run the hub until it is stopped, and return the exit code. Calls ``ready`` once users can log in.
 
     Notebooks and jobs continue to run when the hub stops, and the next hub on the same state directory finds them.
-    Raises `StateError` if the state directory or a port cannot be used, or if the hub does not start.
+    Raises `StateError` if the state directory, the hub's database or a port cannot be used, or if the hub does not
+    start.
     """
     state = StateDir(options.state_dir)
     with state.locked():
+        check_database(state.hub / "jupyterhub.sqlite")
         config = prepare(state, options)
         HTTPServer.configure(Server)
         os.environ[STATE_DIR] = str(state.path)
@@ -162,6 +169,19 @@ def up(options: Options, ready: Ready) -> int:
         if code and not came_up and not options.verbose:
             raise StateError(f"The hub did not come up. {last_words(log, written)}")
     return code
+
+
+def check_database(database: Path) -> None:
+    """Raise `StateError` if the hub's own database is damaged, which it would say in many lines of a traceback."""
+    if not database.exists() or database.stat().st_size > MAX_CHECKED_BYTES:
+        return
+    try:
+        check_copy(database, versioned=False)
+    except StoreDamagedError as error:
+        raise StateError(
+            f"The hub's database {database} is damaged. Keep a copy of it, and put a backup in its place "
+            "(springtide restore FILE); or move it away: users, groups and tokens are then made anew."
+        ) from error
 
 
 async def keep_small(log: Path) -> None:
@@ -224,7 +244,7 @@ def running(hub: JupyterHub, state: StateDir, log: Path) -> Running:
     shared = isinstance(people, DummyAuthenticator)
     with Client(hub.config.BuildQuota.service_url, state.secret("service-token")) as client:
         return Running(
-            url=hub.proxy.public_url.rstrip("/"),
+            url=address_of(hub),
             state_dir=str(state.path),
             log=str(log),
             users=users_of(people),
@@ -234,6 +254,13 @@ def running(hub: JupyterHub, state: StateDir, log: Path) -> Running:
             accounts=_accounts(hub.config.Springtide.accounts),
             pool=client.pool(),
         )
+
+
+def address_of(hub: JupyterHub) -> str:
+    """Return the address at which people open the hub, without a slash at its end."""
+    base: str = hub.base_url
+    address: str = f"{hub.subdomain_host}{base}" if hub.subdomain_host else hub.proxy.public_url
+    return address.rstrip("/")
 
 
 def _accounts(mode: str) -> str:
@@ -289,7 +316,7 @@ def prepare(state: StateDir, options: Options) -> Path:
     settings = {**options.settings, "state_dir": str(state.path), "port": ports[SERVICE]}
     file = state.hub / "jupyterhub_config.py"
     file.touch(mode=0o600)
-    file.write_text(CONFIG.format(prepared=prepared, theirs=theirs, settings=settings))
+    file.write_text(CONFIG.format(prepared=prepared, theirs=theirs, port=options.port, settings=settings))
     return file
 
 

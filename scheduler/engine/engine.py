@@ -80,6 +80,7 @@ class Engine:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await parts.actuator.stop()
+        await parts.start_checks.stop()
         await parts.loop.commit_reports()
         await parts.executor.stop()
         parts.store.shutdown()
@@ -96,8 +97,9 @@ class Engine:
         count, nor do forecasts and pruning.
         """
         await self._parts.run_history.loaded()
-        loop, actuator = self._parts.loop, self._parts.actuator
-        while not (loop.resting and actuator.idle):
+        loop, actuator, checks = self._parts.loop, self._parts.actuator, self._parts.start_checks
+        while not (loop.resting and actuator.idle and checks.idle):
+            await checks.finished()
             await actuator.finished()
             await loop.rested()
 
@@ -164,6 +166,10 @@ class Engine:
     async def cancel(self, job_id: str, by: str) -> wire.Job:
         """End a job for good. The returned job may still be ``pausing``, while its processes end."""
         return await self._change_job(job_id, JobChange.CANCEL, by)
+
+    async def finish(self, job_id: str, by: str) -> wire.Job:
+        """Mark a job that waits after an attempt as finished: it ends as succeeded."""
+        return await self._change_job(job_id, JobChange.FINISH, by)
 
     async def _change_job(self, job_id: str, change: JobChange, by: str) -> wire.Job:
         jobs = self._parts.jobs
@@ -368,14 +374,24 @@ class Engine:
     # ---------- workspaces
 
     async def reserve_workspace(
-        self, user: str, server: str, gpus: int, projects: Sequence[str], *, gpu_type: str = ""
+        self,
+        user: str,
+        server: str,
+        gpus: int,
+        projects: Sequence[str],
+        *,
+        gpu_type: str = "",
+        runs_on: Sequence[str] = (),
     ) -> wire.Workspace:
         """Reserve build GPUs of a type for a workspace; a repeated request returns the same ones.
 
-        ``projects`` are the person's; an empty ``gpu_type`` means any. Raises `Refusal` beyond the build quota.
+        ``projects`` are the person's; an empty ``gpu_type`` means any. ``runs_on`` are the UUIDs of GPUs that the
+        workspace runs on already. Raises `Refusal` beyond the build quota.
         """
         record = await self._change(
-            lambda transaction: workspaces.reserve(transaction, user, server, gpus, projects, gpu_type=gpu_type)
+            lambda transaction: workspaces.reserve(
+                transaction, user, server, gpus, projects, gpu_type=gpu_type, runs_on=runs_on
+            )
         )
         return job_view.workspace(record, self._read_model.view_context().labels)
 

@@ -17,12 +17,15 @@ class WorkspaceRequest(Request, frozen=True, kw_only=True):
     """GPUs for a build notebook. Only the hub's spawner may ask. 0 GPUs is a notebook without any.
 
     ``gpu_type`` is empty for the only type of build GPUs; of several, that is the first one with room.
+    ``runs_on`` are the UUIDs of the GPUs of a notebook that runs already, as its spawner knows them; they are
+    recorded as they are.
     """
 
     user: Annotated[str, Meta(min_length=1, max_length=255)]
     server: Annotated[str, Meta(max_length=255)] = ""
     gpus: Count = 1
     gpu_type: Word = ""
+    runs_on: Annotated[list[Word], Meta(max_length=1024)] = []
 
 
 class Workspace(Answer, frozen=True, kw_only=True):

@@ -38,14 +38,15 @@ def refused(state_dir: Path, *words: str) -> Done:
 
 def test_it_says_who_can_log_in_and_what_to_click(hub: Hub) -> None:
     said = until("the last line", lambda: hub.log.read_text() if "Ctrl-C" in hub.log.read_text() else "")
-    assert f"Springtide is ready: {hub.url}" in said
+    address = f"http://localhost:{hub.port}"
+    assert f"Springtide is ready: {address}" in said
     assert "People        susan, joe, jemma\n" in said
     assert "Admin         admin: edits projects and quotas" in said
     assert f"Password      {hub.password}, the same for all\n" in said
     assert f"kept in {hub.state_dir}/password, which only you may read" in said
     assert said.index("Log in as susan, press Start") < said.index("Log in as joe in a private window")
     assert "11 simulated GPUs: 3 for build notebooks, 8 for train jobs" in said
-    assert f"{hub.url}/services/springtide/pool" in said
+    assert f"{address}/services/springtide/pool" in said
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,26 @@ def test_a_port_in_use_is_a_plain_sentence(tmp_path: Path) -> None:
         done = refused(tmp_path / "state", "--port", str(port))
     assert done.code == 1
     assert done.err.startswith(f"Error: Port {port} is in use by another program. Choose another with --port")
+
+
+@pytest.mark.parametrize("content", [b"no database " * 100, None], ids=["another file", "torn pages"])
+def test_a_damaged_database_of_the_hub_is_a_plain_sentence(tmp_path: Path, content: bytes | None) -> None:
+    database = tmp_path / "state" / "hub" / "jupyterhub.sqlite"
+    database.parent.mkdir(parents=True, mode=0o700)
+    if content is None:
+        with sqlite3.connect(database) as made:
+            made.execute("CREATE TABLE users (name TEXT)")
+            made.executemany("INSERT INTO users VALUES (?)", [("susan" * 400,)] * 200)
+        made.close()
+        with database.open("r+b") as file:
+            file.seek(4096)
+            file.write(os.urandom(4096 * 20))
+    else:
+        database.write_bytes(content)
+    done = refused(tmp_path / "state")
+    assert done.code == 1
+    assert f"The hub's database {database} is damaged." in done.err
+    assert done.err.count("\n") == 1
 
 
 def test_a_state_directory_in_use_is_a_plain_sentence(hub: Hub) -> None:

@@ -18,6 +18,7 @@ from springtide.scheduler.executors.accounts.account import Account, AccountErro
 from springtide.scheduler.executors.accounts.ownership import make_private
 from springtide.scheduler.executors.accounts.reach import closed_ways, interpreter_places, may_enter, may_mount
 from springtide.scheduler.executors.accounts.uid_ranges import UidRanges, replace_durably
+from springtide.scheduler.own_files import make_own_directory, make_root
 
 DEFAULT_UIDS = (2_100_000_000, 2_100_065_535)
 """First and last uid of the pools' accounts: above the ranges of passwd, subuid, systemd and SSSD."""
@@ -28,6 +29,7 @@ LOWEST_UID = 1000
 SHELLS = ("/bin/bash", "/bin/sh")
 SUBORDINATE = (Path("/etc/subuid"), Path("/etc/subgid"))
 UID_MAP = Path("/proc/self/uid_map")
+LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 ENTERED = 0o711
 """Mode of directories that accounts pass through to their own files and cannot list."""
 
@@ -75,11 +77,12 @@ class Accounts:
         """
         self._check_rights()
         try:
-            for path in (self._state, self._homes, self._jobs):
-                path.mkdir(mode=ENTERED, parents=True, exist_ok=True)
-                path.chmod(ENTERED)
+            make_root(self._state, ENTERED)
+            for path in (self._homes, self._jobs):
+                make_own_directory(path, ENTERED)
         except OSError as error:
-            raise AccountError(f"The directories of accounts cannot be made: {error}.") from error
+            what = f"{error.filename} cannot be made: {error.strerror}"
+            raise AccountError(f"The directories of accounts cannot be used: {what}.") from error
         self._check_reach()
         with self._locked():
             self._ranges.claim(self._state, [entry.uid for entry in self._read().values()])
@@ -200,7 +203,7 @@ class Accounts:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         try:
-            file = os.open(self._state / "accounts.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = os.open(self._state / "accounts.lock", LOCK, 0o600)
         except OSError as error:
             raise AccountError(f"The accounts in {self._state} cannot be locked: {error.strerror}.") from error
         try:
