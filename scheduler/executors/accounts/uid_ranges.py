@@ -41,14 +41,15 @@ class UidRanges:
                 self._write({**known, str(pool): _joined([*mine, *((uid, uid) for uid in missing)])})
 
     def candidates(self, pool: Path, allowed: range, given: Collection[int]) -> Iterator[int]:
-        """Yield uids for the next user of a pool that has ``given`` some: of its own ranges, then of a new one.
+        """Yield uids for the next user of a pool that has ``given`` some: of its own blocks, then of a new one.
 
-        Each is above all that were given of its range, and no other pool has it. Raises `AccountError` if there
+        Each is above all that were given of its block, and no other pool has it. Raises `AccountError` if there
         are none left, or if the file cannot be used.
         """
-        for first, last in self._alone(pool):
+        alone = self._alone(pool)
+        for first, last in _blocks(allowed):
             used = max((uid for uid in given if first <= uid <= last), default=first - 1)
-            yield from (uid for uid in range(used + 1, last + 1) if uid in allowed)
+            yield from (uid for uid in range(used + 1, last + 1) if _within(uid, alone))
         while True:
             first, last = self._extend(pool, allowed)
             yield from range(first, last + 1)
@@ -141,9 +142,12 @@ def replace_durably(file: Path, text: str) -> None:
 
 def _free_blocks(known: Mapping[str, Sequence[tuple[int, int]]], allowed: range) -> list[tuple[int, int]]:
     taken = [each for ranges in known.values() for each in ranges]
+    return [block for block in _blocks(allowed) if not any(_overlap(block, other) for other in taken)]
+
+
+def _blocks(allowed: range) -> list[tuple[int, int]]:
     starts = range(allowed.start, allowed.stop, BLOCK)
-    blocks = [(start, min(start + BLOCK, allowed.stop) - 1) for start in starts]
-    return [block for block in blocks if not any(_overlap(block, other) for other in taken)]
+    return [(start, min(start + BLOCK, allowed.stop) - 1) for start in starts]
 
 
 def _within(uid: int, ranges: Iterable[tuple[int, int]]) -> bool:
