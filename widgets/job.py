@@ -103,7 +103,7 @@ class Job(Handle):
         return pickle.loads(kept)  # noqa: S301 - the caller's own, or trusted in so many words
 
     def _not_kept(self, error: NoResultError) -> NoResultError:
-        """Return the error for a result that could not be pickled, or the given one if that is not why it is missing."""
+        """Return the error for a result that could not be pickled; the given one for any other that is missing."""
         try:
             problem = json.loads(self.output(RESULT_PROBLEM))
             why, text = (phrases.clean(str(problem[name])) for name in ("message", "repr"))
