@@ -33,6 +33,7 @@ from traitlets.log import get_logger
 from traitlets.utils.importstring import import_item
 
 from springtide.hub_extension.accounts import shared_notice, whose_accounts
+from springtide.hub_extension.local_hub.orphans import HUB_PID, STATE_DIR
 from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir
 from springtide.hub_extension.web.auth import (
     ADMIN_SCOPE,
@@ -78,6 +79,7 @@ def configure(c: Config, **overrides: object) -> None:
         settings.state_dir = str(state.path)
         if settings.get("executor") != "kubernetes":
             _choose_accounts(c, state)
+            c.BuildQuota.state_dir = str(state.path)
         if not settings.get("port"):
             settings.port = state.ports([SERVICE])[SERVICE]
         address, token = f"http://{LOOPBACK}:{settings.port}", state.secret("service-token")
@@ -147,7 +149,11 @@ def _managed(c: Config, address: str, token: str) -> dict[str, Any]:
         "name": SERVICE,
         "url": address,
         "command": [sys.executable, "-m", "springtide.hub_extension"],
-        "environment": {"SPRINGTIDE_CONFIG": json.dumps(settings)},
+        "environment": {
+            "SPRINGTIDE_CONFIG": json.dumps(settings),
+            STATE_DIR: str(settings["state_dir"]),
+            HUB_PID: str(os.getpid()),
+        },
         "api_token": token,
     }
 

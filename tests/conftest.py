@@ -45,6 +45,7 @@ MARKER_OF_FOLDER = {
     "command/test_jobs_from_a_terminal.py": "process",
     "command/test_replay.py": "process",
     "command/test_single.py": "process",
+    "command/test_interrupted_up.py": "hub",
     "command/test_up.py": "hub",
     "docs/test_code_blocks.py": "process",
     "docs/test_generated_parts.py": "process",

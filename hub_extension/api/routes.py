@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 import msgspec
 
 from springtide.hub_extension.api.limits import Buckets, Slots
+from springtide.hub_extension.api.notebook_watch import NotebookWatch
 from springtide.hub_extension.api.views import NodeEncoder
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.tracking.tracker import Tracker
@@ -61,7 +62,7 @@ class Who(StrEnum):
     PROJECT_ADMINS = "administrators of the pool, or of the project"
     SPAWNER = "the hub's spawner"
     SPAWNER_OR_PERSON = "the hub's spawner, the person, administrators"
-    LOGGED_IN_OR_LOCAL = "everyone logged in, and this machine"
+    LOGGED_IN_OR_OWN = "everyone logged in, and the service's own account on this machine"
 
 
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,6 +94,7 @@ class Pool:
     trackers: Sequence[Tracker] = ()
     readings: LruCache[tuple[str, str, str], float] = field(default_factory=lambda: LruCache(READINGS))
     """Times of readings of other people's jobs in the audit trail, by reader, job and kind of entry."""
+    notebooks: NotebookWatch = field(default_factory=NotebookWatch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from springtide.hub_extension.commands.text import json_option, one_line, print_
 from springtide.hub_extension.doctor import machine, network
 from springtide.hub_extension.doctor.datasets import datasets
 from springtide.hub_extension.doctor.findings import Finding, Status, ok, problem, wrong
+from springtide.hub_extension.doctor.notebooks import running_notebooks
 from springtide.hub_extension.service.runtime import Setup, StartError
 from springtide.hub_extension.service.service import Springtide
 from springtide.scheduler.executors.accounts import AccountError
@@ -101,7 +102,7 @@ def _setup(application: Springtide, state_dir: Path | None, config: Path | None)
 def _store(setup: Setup) -> Iterator[Finding]:
     url = parse_url(setup.database_url)
     if url.get_backend_name() == "sqlite":
-        yield from machine.store(Path(str(url.database)))
+        yield from machine.store(Path(str(url.database)), setup.state_dir)
         return
     from springtide.hub_extension.doctor import database  # noqa: PLC0415 - the driver is an extra
 
@@ -114,6 +115,8 @@ def _one_machine(setup: Setup, application: Springtide) -> Iterator[Finding]:
     yield from machine.limits(setup.limits)
     yield from datasets(setup.datasets)
     yield from network.ports(setup.state_dir)
+    if setup.state_dir.is_dir():
+        yield from running_notebooks(setup.state_dir, setup.accounts)
     yield from network.subdomains(str(application.config.JupyterHub.get("subdomain_host", "")))
 
 

@@ -13,10 +13,11 @@ from typing import Any
 from traitlets.config import Config
 
 from springtide.hub_extension.local_hub import demo
-from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir
+from springtide.hub_extension.local_hub.orphans import PROXY
+from springtide.hub_extension.local_hub.state_dir import LOOPBACK, StateDir, write_for_all
 from springtide.hub_extension.web.hosts import LOOPBACK_NAMES
+from springtide.scheduler.own_files import make_own_directory
 
-PROXY = "springtide.hub_extension.local_hub.proxy"
 HUB_HOST = "localhost"
 """Host name of a hub on this machine; those of services and notebook servers end with it."""
 HERE = Path(__file__).resolve().parent
@@ -83,7 +84,7 @@ def give_hosts(c: Config, *, port: int) -> None:
 
 def _prepare_notebooks(c: Config, state: StateDir) -> None:
     logs = state.hub / "notebooks"
-    logs.mkdir(mode=0o700, exist_ok=True)
+    make_own_directory(logs, 0o700)
     c.LocalNotebook.log_dir = str(logs)
     c.SimpleLocalProcessSpawner.home_dir_template = str(state.homes / "{username}")
     c.Spawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
@@ -95,8 +96,7 @@ def _prepare_notebooks(c: Config, state: StateDir) -> None:
     settings = _for_all(state.path / "jupyter") / "labconfig"
     _for_all(settings)
     for name, content in (("default_setting_overrides.json", QUIET), ("page_config.json", AS_INSTALLED)):
-        (settings / name).write_text(json.dumps(content))
-        (settings / name).chmod(0o644)
+        write_for_all(settings / name, json.dumps(content))
     c.Spawner.environment = {
         "PATH": _first(str(Path(sys.executable).parent), "PATH"),
         "JUPYTER_CONFIG_PATH": _first(str(settings.parent), "JUPYTER_CONFIG_PATH"),
@@ -108,8 +108,7 @@ def _prepare_notebooks(c: Config, state: StateDir) -> None:
 
 def _for_all(directory: Path) -> Path:
     """Create a directory that all accounts may read, and return it."""
-    directory.mkdir(exist_ok=True)
-    directory.chmod(0o755)
+    make_own_directory(directory, 0o755)
     return directory
 
 

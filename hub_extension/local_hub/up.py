@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import select
 import shutil
 import signal
 import sys
@@ -22,7 +21,7 @@ from tornado.httpserver import HTTPServer
 
 from springtide.hub_extension.accounts import account_name
 from springtide.hub_extension.local_hub import demo
-from springtide.hub_extension.local_hub.single import PROXY
+from springtide.hub_extension.local_hub.orphans import PROXY, STATE_DIR, end_orphans
 from springtide.hub_extension.local_hub.state_dir import StateDir, StateError, port_is_free
 from springtide.hub_extension.web.auth import SERVICE
 from springtide.hub_extension.web.hosts import guard
@@ -47,10 +46,8 @@ LOG_CHECKED_EVERY = 10.0
 SAID_BY_SERVICE = "springtide: "
 START_AGAIN_AFTER = 1.0
 """Delay between the end of the service and its next start, in seconds."""
-ORPHANS_LEAVE_WITHIN = 20.0
-"""Maximum time in which a service whose hub was killed must free its port, in seconds."""
-PROXY_LEAVES_WITHIN = 5.0
-"""Maximum time to wait for the end of the proxy after SIGTERM, in seconds."""
+CHILDREN_APPEAR_WITHIN_S = 2.0
+"""Time in which a process that a former hub was starting shows what it runs, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +144,7 @@ def up(options: Options, ready: Ready) -> int:
     with state.locked():
         config = prepare(state, options)
         HTTPServer.configure(Server)
-        os.environ["SPRINGTIDE_STATE_DIR"] = str(state.path)
+        os.environ[STATE_DIR] = str(state.path)
         log = state.hub / "hub.log"
         written = log.stat().st_size if log.exists() else 0
         with contextlib.nullcontext(sys.stdout) if options.verbose else output_to(log) as terminal:
@@ -163,7 +160,7 @@ def up(options: Options, ready: Ready) -> int:
             try:
                 code = _run(["-f", str(config)])
             finally:
-                stop_orphaned_proxy(state.hub / "proxy.pid")
+                end_orphans(state.path, (PROXY,))
         if code and not came_up and not options.verbose:
             raise StateError(f"The hub did not come up. {last_words(log, written)}")
     return code
@@ -281,15 +278,15 @@ def prepare(state: StateDir, options: Options) -> Path:
 
     Raises `StateError` if a port is in use.
     """
-    stop_orphaned_proxy(state.hub / "proxy.pid")
+    end_orphans(state.path)
     ports = state.ports([SERVICE, "hub", "proxy"], taken=[options.port])
-    _need(options.port, "Choose another with --port, or stop the program that uses it.")
+    _need(state, options.port, "Choose another with --port, or stop the program that uses it.")
     for name in (SERVICE, "hub", "proxy"):
         way_out = (
             "Running notebooks know this port, so another is not chosen by itself: stop the program that uses "
             f"it, or remove {state.path / 'ports.json'} and restart the notebooks."
         )
-        _need(ports[name], way_out, patience=ORPHANS_LEAVE_WITHIN if name == SERVICE else 0)
+        _need(state, ports[name], way_out)
     prepared = {
         "state_dir": str(state.path),
         "port": options.port,
@@ -305,24 +302,14 @@ def prepare(state: StateDir, options: Options) -> Path:
     return file
 
 
-def _need(port: int, way_out: str, patience: float = 0) -> None:
-    until = time.monotonic() + patience
+def _need(state: StateDir, port: int, way_out: str) -> None:
+    """Wait for a port that a process of a former hub may still use. Raises `StateError` if it stays in use."""
+    until = time.monotonic() + CHILDREN_APPEAR_WITHIN_S
     while not port_is_free(port):
         if time.monotonic() >= until:
             raise StateError(f"Port {port} is in use by another program. {way_out}")
         time.sleep(0.1)
-
-
-def stop_orphaned_proxy(pid_file: Path) -> None:
-    """Stop a proxy that outlived its hub; a process of another program with the same pid is not stopped."""
-    with contextlib.suppress(OSError, ValueError), contextlib.ExitStack() as opened:
-        pid = int(pid_file.read_text())
-        pid_file.unlink()
-        handle = os.pidfd_open(pid)
-        opened.callback(os.close, handle)
-        if PROXY.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
-            signal.pidfd_send_signal(handle, signal.SIGTERM)
-            select.select([handle], [], [], PROXY_LEAVES_WITHIN)
+        end_orphans(state.path)
 
 
 @contextlib.contextmanager

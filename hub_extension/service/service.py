@@ -24,6 +24,7 @@ from springtide.hub_extension.accounts import whose_accounts
 from springtide.hub_extension.cluster.settings import ClusterSettingsError, cluster_settings
 from springtide.hub_extension.notifications.channels import Channels
 from springtide.hub_extension.service.logs import FORMATS, log_to_stderr
+from springtide.hub_extension.service.parent import hub_pid, when_hub_ends
 from springtide.hub_extension.service.runtime import BAD_INPUT, Runtime, Setup, StartError
 from springtide.hub_extension.service.settings.datasets import DatasetTraits
 from springtide.hub_extension.service.settings.faults import FaultTraits
@@ -385,6 +386,9 @@ async def _run(setup: Setup) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, leave.set)
     async with AsyncExitStack() as stack:
+        hub = hub_pid(os.environ)
+        if hub is not None:
+            stack.callback(when_hub_ends(hub, leave.set))
         starting = asyncio.ensure_future(stack.enter_async_context(Runtime(setup, clock=time.time)))
         left = asyncio.ensure_future(leave.wait())
         await asyncio.wait({starting, left}, return_when=asyncio.FIRST_COMPLETED)

@@ -128,6 +128,16 @@ def lost(detail: str, *, saved: bool) -> Reason:
     return Reason("engine-lost", {"detail": detail, "saved": int(saved)})
 
 
+def blocked(detail: str) -> Reason:
+    """Return something outside of the job kept the attempt from starting, as ``detail`` says."""
+    return Reason("engine-blocked", {"detail": detail})
+
+
+def withheld(detail: str) -> Reason:
+    """Return the job is not tried at present, because several others could not be started, as ``detail`` says."""
+    return Reason("engine-withheld", {"detail": detail})
+
+
 def not_launched(detail: str) -> Reason:
     """Return the executor could not start the attempt so far, and tries again."""
     return Reason(NOT_LAUNCHED, {"detail": detail})

@@ -108,6 +108,7 @@ class Stats:
     reclaims: int = 0
     ended: dict[str, int] = field(default_factory=lambda: {"succeeded": 0, "failed": 0, "cancelled": 0})
     lost_attempts: int = 0
+    blocked_attempts: int = 0
     act_errors: int = 0
     breaches: int = 0
     quarantined: int = 0

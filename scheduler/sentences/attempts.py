@@ -122,6 +122,18 @@ def _lost(p: Params) -> Sentences:
         yield follows(f"Nothing was saved: it starts from the beginning, {OWN_FILES}.")
 
 
+def _blocked(p: Params) -> Sentences:
+    yield cause("It could not be started, and not for a reason in the job.")
+    yield from detail(p)
+    yield follows("It is tried again by itself, ever less often.")
+
+
+def _withheld(p: Params) -> Sentences:
+    yield cause("Launching has stopped, because several jobs could not be started, and not for a reason in them.")
+    yield from detail(p)
+    yield follows("It is tried from time to time, and this job starts by itself once that works.")
+
+
 def _not_launched(p: Params) -> Sentences:
     yield cause("It could not be started so far.")
     yield from detail(p)
@@ -174,6 +186,8 @@ ATTEMPTS: Table = {
     "engine-again-in-vain": _again_in_vain,
     "engine-fruitless": _fruitless,
     "engine-lost": _lost,
+    "engine-blocked": _blocked,
+    "engine-withheld": _withheld,
     "engine-not-launched": _not_launched,
     "engine-failed": _failed,
 }

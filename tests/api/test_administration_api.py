@@ -317,7 +317,7 @@ async def test_the_history_of_the_last_day_is_the_default(running):
     assert round(history["end"] - history["start"]) == 86_400
 
 
-async def test_metrics_are_for_tokens_and_for_this_machine(running):
+async def test_metrics_are_for_tokens_and_for_the_own_account_on_this_machine(running):
     await running.submit("susan")
     for headers in ({}, {"Authorization": "token susan", "X-Forwarded-For": "192.0.2.1"}):
         answer = await running.as_(None, **headers).get("/metrics")

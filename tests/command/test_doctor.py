@@ -110,6 +110,31 @@ def test_a_damaged_store_is_found_with_the_way_back(state: Path) -> None:
     assert "springtide restore" in found["store"]["remedy"]
 
 
+@pytest.mark.parametrize("name", ["springtide.sqlite", "springtide.sqlite-wal"])
+def test_a_store_that_was_removed_while_the_service_runs_is_said(state: Path, name: str) -> None:
+    store = Store.open(f"sqlite:///{state / 'springtide.sqlite'}", state)
+    (state / name).unlink()
+    code, found = examined(state)
+    store.close()
+    assert code == 1
+    assert f"{state / name} was removed while the service runs" in found["store"]["said"]
+
+
+@pytest.mark.parametrize("rescued", [False, True])
+def test_a_lost_store_is_told_from_one_that_is_still_to_be_made(state: Path, rescued: bool) -> None:
+    database = state / "springtide.sqlite"
+    database.unlink()
+    assert examined(state)[1]["store"]["status"] == "note"
+    (state / "jobs").mkdir(mode=0o700)
+    (state / "jobs" / ".epoch").write_text('{"epoch": 3}')
+    if rescued:
+        (state / "springtide.sqlite.rescued-3").touch()
+    code, found = examined(state)
+    assert code == 1
+    assert "is missing or empty" in found["store"]["said"]
+    assert found["store"]["remedy"].startswith(f"mv {database}.rescued-3" if rescued else "springtide restore")
+
+
 def test_settings_with_which_the_service_does_not_start_are_said(state: Path) -> None:
     code, found = examined(state, config="c.Springtide.bild_gpus = 2\n")
     assert code == 1

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import socket
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import click
@@ -19,8 +16,6 @@ from terminal import Done, Run, called, springtide
 
 from springtide.hub_extension.commands.up import gpu_numbers
 from springtide.hub_extension.commands.up import up as up_command
-from springtide.hub_extension.local_hub import up as hub_up
-from springtide.hub_extension.local_hub.single import PROXY
 
 pytestmark = pytest.mark.xdist_group("hub-command")
 
@@ -82,17 +77,6 @@ def test_a_state_directory_in_use_is_a_plain_sentence(hub: Hub) -> None:
     done = refused(hub.state_dir, "--port", str(free_port()))
     assert done.code == 1
     assert f"Another `springtide up` (process {hub.pid}) uses the state directory {hub.state_dir}" in done.err
-
-
-def test_a_proxy_that_has_ended_is_waited_for_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_up, "PROXY_LEAVES_WITHIN", 600.0)
-    command = [sys.executable, "-uc", "import time; print('up'); time.sleep(60)", PROXY]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as proxy:
-        assert proxy.stdout is not None
-        proxy.stdout.readline()
-        (tmp_path / "proxy.pid").write_text(str(proxy.pid))
-        hub_up.stop_orphaned_proxy(tmp_path / "proxy.pid")  # nobody has collected it meanwhile
-        assert proxy.poll() == -signal.SIGTERM
 
 
 def test_what_the_service_says_when_it_cannot_start_is_the_plain_sentence(tmp_path: Path) -> None:

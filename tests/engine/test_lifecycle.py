@@ -102,6 +102,7 @@ ENDS: dict[str, dict[str, Any]] = {
     "signal 15": {"signal": 15},
     "lost": {"kind": ExitKind.LOST},
     "refused": {"kind": ExitKind.REFUSED, "detail": "no such program"},
+    "blocked": {"kind": ExitKind.BLOCKED, "detail": "exceeded quota"},
     "over disk": {"kind": ExitKind.OVER_DISK, "signal": 15, "detail": "It keeps 2.0 GiB."},
 }
 BEFORE = {
@@ -119,6 +120,7 @@ OUTCOMES = {
     ("nothing", "signal 15"): ("failed", "failed"),
     ("nothing", "lost"): ("paused", "lost"),
     ("nothing", "refused"): ("failed", "failed"),
+    ("nothing", "blocked"): ("paused", "blocked"),
     ("nothing", "over disk"): ("failed", "failed"),
     ("nothing", "exit 0, complete"): ("succeeded", "succeeded"),
     ("nothing", "exit 0 after the request"): ("paused", "paused"),
@@ -139,6 +141,7 @@ OUTCOMES = {
     ("asked to pause", "signal 15"): ("paused", "paused"),
     ("asked to pause", "lost"): ("paused", "lost"),
     ("asked to pause", "refused"): ("paused", "paused"),
+    ("asked to pause", "blocked"): ("paused", "paused"),
     ("asked to pause", "over disk"): ("paused", "paused"),
     ("held", "exit 0"): ("succeeded", "succeeded"),
     ("held", "exit 0 after the request"): ("held", "paused"),
@@ -148,6 +151,7 @@ OUTCOMES = {
     ("held", "signal 15"): ("held", "paused"),
     ("held", "lost"): ("held", "lost"),
     ("held", "refused"): ("held", "paused"),
+    ("held", "blocked"): ("held", "paused"),
     ("held", "over disk"): ("held", "paused"),
     **{("cancelled", end): ("cancelled", "cancelled") for end in ENDS},
     **{("held, then cancelled", end): ("cancelled", "cancelled") for end in ENDS},
@@ -166,7 +170,9 @@ def standing_of(record):
 @pytest.mark.parametrize("before", BEFORE)
 def test_every_end_of_a_running_attempt(before, end):
     record = gone(BEFORE[before](running()), **ENDS[end])
-    assert (standing_of(record), record.attempts[-1].state.value) == OUTCOMES[before, end]
+    expected, attempt = OUTCOMES[before, end]
+    never_ran = end in ("refused", "blocked") and expected == "paused"
+    assert (standing_of(record), record.attempts[-1].state.value) == ("queued" if never_ran else expected, attempt)
     assert record.live is None
     assert (record.standing.ended is not None) == record.state.final
     assert record.standing.reason is not None
@@ -183,6 +189,33 @@ def test_every_end_of_an_attempt_that_never_ran(before, end):
     expected = OUTCOMES[before, end][0]
     assert standing_of(record) == ("queued" if expected == "paused" else expected)
     assert record.standing.served == 0
+
+
+@pytest.mark.parametrize("end", ["refused", "blocked"])
+def test_a_job_that_has_run_waits_for_whatever_keeps_it_from_starting_again(end):
+    record = gone(running(), 75, at=200.0)
+    for times, delay in ((1, 10.0), (2, 20.0), (3, 40.0), (4, 40.0)):
+        started = lifecycle.start(record, PLACE, WHY, 300.0)[0]
+        record = gone(started, at=310.0, **ENDS[end])
+        assert (record.state, record.attempts[-1].state) == (JobState.PAUSED, AttemptState.BLOCKED)
+        assert (record.standing.blocks, record.standing.not_before) == (times, 310.0 + delay)
+    assert record.standing.failures == 0
+    assert ENDS[end]["detail"] in sentences.text(record.standing.reason)
+
+
+def test_a_refusal_does_not_become_an_outside_reason_by_a_start_that_was_only_seen():
+    """The supervisor in a pod starts before it finds that there is no such program."""
+    record = gone(running(job(retries=0)), **ENDS["refused"])
+    assert record.state is JobState.FAILED
+    assert (record.standing.started, record.standing.served) == (None, 0)
+
+
+def test_a_start_ends_the_count_of_blocked_ones():
+    record = gone(starting(), **ENDS["blocked"])
+    record = gone(running(record, at=250.0), 75, at=300.0)
+    assert record.standing.blocks == 0
+    record = gone(lifecycle.start(record, PLACE, WHY, 400.0)[0], at=410.0, **ENDS["blocked"])
+    assert record.standing.not_before == 420.0
 
 
 @pytest.mark.parametrize("before", BEFORE)

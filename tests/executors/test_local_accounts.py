@@ -15,6 +15,7 @@ from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Accounts
 from springtide.scheduler.executors.base import ExecutorError, ExitKind
 from springtide.scheduler.executors.environment import job_environment
 from springtide.scheduler.executors.files.plain import write_tree
+from springtide.scheduler.model import Block, BlockScope
 
 pytestmark = pytest.mark.root
 
@@ -106,7 +107,8 @@ async def test_a_file_of_somebody_else_in_the_output_is_not_read(bench: LocalBen
 async def test_nobody_runs_jobs_as_an_account_of_the_system(bench: LocalBench, user: str, says: str) -> None:
     ended = await bench.run(bench.code("print('ran')", user=user))
     assert ended.exit is not None
-    assert ended.exit.kind is ExitKind.REFUSED
+    assert ended.exit.kind is ExitKind.BLOCKED
+    assert ended.exit.block == Block(BlockScope.USER, user)
     assert says in ended.exit.detail
     assert await bench.log("job") == ""
 

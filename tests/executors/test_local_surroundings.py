@@ -242,7 +242,7 @@ async def test_nothing_leaves_its_control_group_by_killing_the_supervisor(tmp_pa
     await bench.close()
 
 
-async def test_a_control_group_that_is_taken_away_refuses_the_job(tmp_path: Path) -> None:
+async def test_a_control_group_that_is_taken_away_blocks_the_job(tmp_path: Path) -> None:
     group = tmp_path / "group"
     group.mkdir()
     (group / "cgroup.controllers").write_text("")
@@ -251,7 +251,7 @@ async def test_a_control_group_that_is_taken_away_refuses_the_job(tmp_path: Path
     shutil.rmtree(group)
     ended = await bench.run(bench.code("pass"))
     assert ended.exit is not None
-    assert ended.exit.kind is ExitKind.REFUSED
+    assert ended.exit.kind is ExitKind.BLOCKED
     assert "control group" in ended.exit.detail
     await bench.close()
 

@@ -208,6 +208,7 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     "engine-again-in-vain": [{"times": (1, 2), "limit": (1, 20)}],
     "engine-fruitless": [{"times": (1, 20)}],
     "engine-lost": [{"detail": ("", "The node went away"), "saved": (0, 1)}],
+    "engine-blocked": [{"detail": ("", "The cluster refused the job's pod: exceeded quota")}],
     "engine-not-launched": [{"detail": ("", "The machine is busy.")}],
     "engine-failed": [
         {"kind": "exit", "detail": ("", "No module named x"), "code": (1, 3)},

@@ -279,7 +279,7 @@ class ExecutorContract:
         placement = (spec.placement[0], Worker(1, "nowhere", (0,)))
         ended = await bench.run(bench.code(SLEEPS, size=2, placement=placement))
         assert ended.exit is not None
-        assert ended.exit.kind is ExitKind.REFUSED
+        assert ended.exit.kind is ExitKind.BLOCKED
 
     async def test_logs_are_one_stream_over_all_attempts(self, bench: Bench) -> None:
         await bench.run(bench.code("print('first')"))

@@ -46,6 +46,11 @@ class Hub(HubProcess):
         self._process.kill()
         self._process.wait()
 
+    def wait(self) -> None:
+        """Wait until the hub has ended by itself or by a signal; its service and proxy may keep running."""
+        assert self._process is not None
+        self._process.wait(PATIENCE_S)
+
     def interrupt(self) -> None:
         """Send the hub SIGINT, as Ctrl-C does."""
         assert self._process is not None

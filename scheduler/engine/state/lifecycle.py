@@ -1,9 +1,10 @@
 """The life cycle of a job, as pure functions from a record and an event to a new record and effects.
 
-How an attempt's end is judged: exit code 0 is success, unless a request to stop reached the attempt before and the
-job has not reported that its work is complete; exit code 75 asks to be run again; any other end of an attempt
+How an attempt's end is judged: exit code 0 is success, unless a request to stop reached the attempt before and
+the job has not reported that its work is complete; exit code 75 asks to be run again; any other end of an attempt
 asked to pause, by the pool or by the cluster, is a pause; the rest are failures, which use up the job's retries.
-Pauses and lost attempts use up none.
+Pauses, lost attempts, and those that something outside of the job keeps from starting use up none. Whatever keeps
+a job from starting that has run before is outside of it.
 """
 
 from __future__ import annotations
@@ -18,9 +19,25 @@ from msgspec import structs
 from springtide.scheduler import sentences
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.settings import Retries
-from springtide.scheduler.executors.base import AttemptPhase, AttemptStatus, Exit, ExitKind, Reported, TrialReport
-from springtide.scheduler.model import FINAL, JobState, Placement, Reason
-from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, CountedSteps, JobRecord, Outcome
+from springtide.scheduler.executors.base import (
+    NEVER_STARTED,
+    AttemptPhase,
+    AttemptStatus,
+    Exit,
+    ExitKind,
+    Reported,
+    TrialReport,
+)
+from springtide.scheduler.model import FINAL, Block, JobState, Placement, Reason
+from springtide.scheduler.store.records import (
+    Asked,
+    AttemptRecord,
+    AttemptState,
+    CountedSteps,
+    JobRecord,
+    Outcome,
+    Withheld,
+)
 
 RUN_AGAIN = os.EX_TEMPFAIL
 """Exit code 75: the job has saved a checkpoint and asks to be run again."""
@@ -161,6 +178,33 @@ def back_off_end(job: JobRecord) -> float | None:
     return (job.standing.not_before or None) if waits else None
 
 
+def withhold(job: JobRecord, block: Block, detail: str) -> JobRecord:
+    """Return a waiting job that is not started while ``block`` keeps others, and it would keep this one."""
+    return job.with_standing(withheld=Withheld(block, detail), reserved=())
+
+
+def offer_again(job: JobRecord, block: Block, *, kept: bool = False) -> JobRecord:
+    """Return a job that is no longer withheld because of ``block``, and is tried at once.
+
+    With ``kept`` the block still counts as what keeps it.
+    """
+    standing = job.standing
+    withheld = standing.withheld if standing.withheld is None or standing.withheld.block != block else None
+    if standing.block != block:
+        return job if withheld is standing.withheld else job.with_standing(withheld=withheld)
+    return job.with_standing(withheld=withheld, block=block if kept else None, not_before=0.0)
+
+
+def refused_beforehand(job: JobRecord, ended: Exit, now: float, retries: Retries) -> JobRecord:
+    """Return a job whose next start the executor would refuse, so that nothing is ended for it.
+
+    A running one goes on, and is not moved for a while; a waiting one is tried again later.
+    """
+    if job.live is not None:
+        return job.with_standing(not_before=now + retries.longest)
+    return _blocked(job, ended, now, retries)[0]
+
+
 def check_time_limit(job: JobRecord, now: float) -> Transition:
     """End the job if it has reached its time limit; note it as warned if that is near."""
     end, check = deadline(job), time_limit_check(job)
@@ -296,11 +340,14 @@ def _running(job: JobRecord, attempt: AttemptRecord, started: float) -> JobRecor
     running = job.with_attempt(structs.replace(attempt, seen=True, started=started, state=state))
     if attempt.asked is None:
         running = running.with_standing(state=JobState.RUNNING)
-    return running.with_standing(started=started if job.standing.started is None else job.standing.started)
+    first = started if job.standing.started is None else job.standing.started
+    return running.with_standing(started=first, blocks=0, block=None)
 
 
 def settle(job: JobRecord, attempt: AttemptRecord, ended: Exit, retries: Retries) -> Transition:
     """Settle the job after the end of its attempt."""
+    if ended.kind in NEVER_STARTED:
+        job, attempt = _not_started(job, attempt)
     at = max(ended.at, attempt.created)
     ran = 0.0
     if attempt.started is not None:
@@ -310,6 +357,8 @@ def settle(job: JobRecord, attempt: AttemptRecord, ended: Exit, retries: Retries
         served=job.standing.served + ran * attempt.gpus,
         exit_code=ended.code,
         started=job.standing.started if job.standing.started is not None else attempt.started,
+        blocks=job.standing.blocks if ended.kind in NEVER_STARTED else 0,
+        block=None,
     )
     attempt = structs.replace(
         attempt,
@@ -322,6 +371,14 @@ def settle(job: JobRecord, attempt: AttemptRecord, ended: Exit, retries: Retries
     settled, state, why = _verdict(settled, attempt, ended, retries)
     settled = settled.with_attempt(structs.replace(attempt, state=state, ended_why=why))
     return settled, (Effect(Action.DISCARD, job.id, attempt.number),)
+
+
+def _not_started(job: JobRecord, attempt: AttemptRecord) -> tuple[JobRecord, AttemptRecord]:
+    """Return a job and its attempt without a start that was observed, and was only that of what starts the job."""
+    if attempt.started is None:
+        return job, attempt
+    first = job.standing.started == attempt.started
+    return job.with_standing(started=None) if first else job, structs.replace(attempt, started=None)
 
 
 def _verdict(
@@ -347,7 +404,10 @@ def _verdict(
         why = _pause_reason(job, attempt)
         return _wait(job.with_standing(losses=0, quick=0), why), AttemptState.PAUSED, why
     if ended.kind is ExitKind.EVICTED or ended.paused:
-        return _evicted(job, attempt, ended, at, retries)
+        why = messages.evicted(ended.detail) if ended.kind is ExitKind.EVICTED else messages.asked_to_pause()
+        return _interrupted(job, attempt, why, at, retries), AttemptState.PAUSED, why
+    if _is_blocked(job, attempt, ended):
+        return _blocked(job, ended, at, retries)
     if ended.kind is ExitKind.EXITED and ended.signal is None and ended.code == RUN_AGAIN:
         return _again(job, attempt, at, retries)
     return _failed(job, ended, at, retries)
@@ -363,14 +423,26 @@ def _lost(
     return _wait(job.with_standing(losses=losses, quick=quick, not_before=at + wait), why), AttemptState.LOST, why
 
 
-def _evicted(
-    job: JobRecord, attempt: AttemptRecord, ended: Exit, at: float, retries: Retries
-) -> tuple[JobRecord, AttemptState, Reason]:
+def _interrupted(job: JobRecord, attempt: AttemptRecord, why: Reason, at: float, retries: Retries) -> JobRecord:
     """Let the job wait for its next attempt: something other than the pool asked this one to stop."""
-    why = messages.evicted(ended.detail)
     quick = _quick_ends(job, attempt, at)
-    waiting = job.with_standing(losses=0, quick=quick, not_before=at + retries.wait(quick - 1))
-    return _wait(waiting, why), AttemptState.PAUSED, why
+    return _wait(job.with_standing(losses=0, quick=quick, not_before=at + retries.wait(quick - 1)), why)
+
+
+def _is_blocked(job: JobRecord, attempt: AttemptRecord, ended: Exit) -> bool:
+    """Return whether an attempt did not start for a reason outside of the job.
+
+    A job that has run before could be started: whatever refuses it now is not in the job.
+    """
+    ran_before = job.standing.started is not None and job.standing.started < attempt.created
+    return ended.kind is ExitKind.BLOCKED or (ended.kind is ExitKind.REFUSED and ran_before)
+
+
+def _blocked(job: JobRecord, ended: Exit, at: float, retries: Retries) -> tuple[JobRecord, AttemptState, Reason]:
+    why = messages.blocked(ended.detail)
+    blocks = job.standing.blocks + 1
+    waiting = job.with_standing(blocks=blocks, block=ended.block, not_before=at + retries.wait(blocks))
+    return _wait(waiting, why), AttemptState.BLOCKED, why
 
 
 def _again(
@@ -440,5 +512,5 @@ def _last_end(job: JobRecord) -> Reason | None:
 def _end(job: JobRecord, state: JobState, at: float, why: Reason) -> JobRecord:
     error = sentences.text(why) if state is JobState.FAILED else ""
     return job.with_standing(
-        state=state, ended=at, reason=why, reserved=(), held=False, stopping=None, error=error
+        state=state, ended=at, reason=why, reserved=(), held=False, withheld=None, stopping=None, error=error
     )

@@ -78,9 +78,11 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
         return _present(job, job.live, context)
     if job.state.final:
         return reason(own)
-    left = [] if job.is_sweep or not job.attempts else _left(job, job.attempts[-1])
+    left = [] if job.last_run is None else _left(job, job.last_run)
     if job.standing.held:
         return None if own is None else _told(own, _said(own, *left))
+    if job.standing.withheld is not None:
+        return reason(messages.withheld(job.standing.withheld.detail))
     if job.is_sweep:
         return _sweep_reason(job, context)
     if job.standing.test_run is not None and job.awaits_test:
@@ -103,7 +105,7 @@ def _left(job: JobRecord, ended: AttemptRecord) -> list[model.Reason]:
         return []
     before = (each for each in job.attempts if each.number <= ended.number)
     saved = ended.resumed_from is not None or any(each.saved is not None for each in before)
-    if ended is job.attempts[-1]:
+    if ended is job.last_run:
         saved = job.standing.saved is not None
     says_saved = ended.exit_code == RUN_AGAIN
     return [
@@ -310,7 +312,7 @@ def _test_run(test: TestRun | None) -> wire.TestRun | None:
 
 
 def _in_line(record: JobRecord) -> bool:
-    return record.is_planned and not (record.state.final or record.state.holds_gpus or record.standing.held)
+    return record.is_planned and not (record.state.final or record.state.holds_gpus or record.is_idle)
 
 
 def _served(record: JobRecord, context: ViewContext, now: float) -> float:
@@ -370,12 +372,13 @@ def attempt(
 def workspace(record: WorkspaceRecord, labels: GpuLabels) -> wire.Workspace:
     """Return the view of a workspace."""
     node = labels.node(record.node)
+    gpus = labels.of_worker(record.node, record.gpus, record.uuids)
     return wire.Workspace(
         user=record.user,
         server=record.server,
         gpus=len(record.gpus),
-        uuids=[labels.uuid(record.node, index) for index in record.gpus],
-        labels=[labels.label(record.node, index) for index in record.gpus],
+        uuids=[gpu.uuid for gpu in gpus],
+        labels=[gpu.label for gpu in gpus],
         node=record.node,
         simulated=labels.simulated(record.node),
         since=record.since,

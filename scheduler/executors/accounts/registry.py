@@ -15,6 +15,7 @@ from springtide.scheduler import wording
 from springtide.scheduler.executors.accounts.account import Account, AccountError, home_name
 from springtide.scheduler.executors.accounts.ownership import make_private
 from springtide.scheduler.executors.accounts.reach import closed_ways, interpreter_places, may_enter, may_mount
+from springtide.scheduler.own_files import make_own_directory, make_root
 
 DEFAULT_UIDS = (2_100_000_000, 2_100_065_535)
 """First and last uid of the pool's accounts: above the ranges of passwd, subuid, systemd and SSSD."""
@@ -23,6 +24,7 @@ LOWEST_UID = 1000
 SHELLS = ("/bin/bash", "/bin/sh")
 SUBORDINATE = (Path("/etc/subuid"), Path("/etc/subgid"))
 UID_MAP = Path("/proc/self/uid_map")
+LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 ENTERED = 0o711
 """Mode of directories that accounts pass through to their own files and cannot list."""
 
@@ -47,11 +49,12 @@ class Accounts:
         """Make the directories that accounts pass through. Raises `AccountError` if no account can be used."""
         self._check_rights()
         try:
-            for path in (self._state, self._homes, self._jobs):
-                path.mkdir(mode=ENTERED, parents=True, exist_ok=True)
-                path.chmod(ENTERED)
+            make_root(self._state, ENTERED)
+            for path in (self._homes, self._jobs):
+                make_own_directory(path, ENTERED)
         except OSError as error:
-            raise AccountError(f"The directories of accounts cannot be made: {error}.") from error
+            what = f"{error.filename} cannot be made: {error.strerror}"
+            raise AccountError(f"The directories of accounts cannot be used: {what}.") from error
         self._check_reach()
 
     def check(self) -> None:
@@ -83,6 +86,17 @@ class Accounts:
                 uid = self._unused(known)
                 self._write({**known, user: uid})
         return self._numeric(user, uid)
+
+    def known(self, user: str) -> int | None:
+        """Return the uid of the user's account without making one; None if she has none."""
+        try:
+            uid = self._read().get(user)
+        except AccountError:
+            return None
+        if uid is None:
+            with suppress(KeyError):
+                return pwd.getpwnam(user).pw_uid
+        return uid
 
     # ---------- numeric accounts
 
@@ -120,7 +134,7 @@ class Accounts:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         try:
-            file = os.open(self._state / "accounts.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = os.open(self._state / "accounts.lock", LOCK, 0o600)
         except OSError as error:
             raise AccountError(f"The accounts in {self._state} cannot be locked: {error.strerror}.") from error
         try:

@@ -6,20 +6,31 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, Exit, ExitKind
+from springtide.scheduler.executors.base import (
+    NEVER_STARTED,
+    AttemptKey,
+    AttemptPhase,
+    AttemptStatus,
+    Exit,
+    ExitKind,
+)
 from springtide.scheduler.executors.kubernetes.ends import WorkerEnd, disruption, end_of, started_of
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
-from springtide.scheduler.model import Placement, Worker
+from springtide.scheduler.model import Block, Placement, Worker
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why the executor gave up an attempt; ``node`` is where the cluster would not place a pod of it."""
+    """Why the executor gave up an attempt.
+
+    ``node`` is where the cluster would not place a pod of it, ``block`` what keeps other attempts as well.
+    """
 
     kind: ExitKind
     detail: str
     node: str = ""
+    block: Block | None = None
 
 
 @dataclass(slots=True)
@@ -148,10 +159,12 @@ class Attempt:
         """Set the status to gone, with the exit that follows from the ends of the workers.
 
         ``complete`` says that the job reported its work as complete.
-        A kubelet may tell a later start of a container that ended at once: no attempt starts after its end.
+        A kubelet may tell a later start of a container that ended at once: no attempt starts after its end. One
+        that was refused has not started, although the supervisors in its pods have.
         """
         ended = replace(self._exit(now), complete=complete)
-        started = min(max(self.started.values()), ended.at) if len(self.started) >= self.size else None
+        ran = len(self.started) >= self.size and ended.kind not in NEVER_STARTED
+        started = min(max(self.started.values()), ended.at) if ran else None
         self.status = AttemptStatus(self.key, AttemptPhase.GONE, started, ended, self.placement)
 
     def _exit(self, now: float) -> Exit:
@@ -160,7 +173,8 @@ class Attempt:
         paused = self.requested == "pause"
         killed = self.requested is not None and any(end.killed for end in ends)
         if self.verdict is not None:
-            return Exit(self.verdict.kind, at, paused=paused, detail=self.verdict.detail)
+            verdict = self.verdict
+            return Exit(verdict.kind, at, paused=paused, detail=verdict.detail, block=verdict.block)
         failed = self.failed
         heard = any(end.paused is not False for end in ends)
         if failed is None and not heard:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 import sys
@@ -14,11 +15,13 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
+from springtide.scheduler.executors import notebooks
 from springtide.scheduler.executors.accounts import AccountError, Accounts
 from springtide.scheduler.executors.base import (
     AttemptKey,
     AttemptSpec,
     AttemptStatus,
+    BlockedError,
     Executor,
     ExecutorError,
     Exit,
@@ -28,7 +31,9 @@ from springtide.scheduler.executors.base import (
     Observation,
     OutputFile,
     Report,
+    RunningNotebook,
     WorkspacePlaces,
+    exit_of,
 )
 from springtide.scheduler.executors.files.epoch import EpochGate
 from springtide.scheduler.executors.files.layout import (
@@ -41,13 +46,17 @@ from springtide.scheduler.executors.files.layout import (
 )
 from springtide.scheduler.executors.files.reader import Reader
 from springtide.scheduler.executors.local.foreign import Foreign
-from springtide.scheduler.executors.local.launch import SYSTEM_PATH, Launcher, read_spec
+from springtide.scheduler.executors.local.launch import SYSTEM_PATH, GpusGoneError, Launcher, read_spec
 from springtide.scheduler.executors.local.limits import Limits
 from springtide.scheduler.executors.local.supervision import Supervision
 from springtide.scheduler.executors.local.tracked import Tracked, track
 from springtide.scheduler.executors.packages.steps import PackageSettings
 from springtide.scheduler.model import Environment, Node
+from springtide.scheduler.own_files import make_own_directory, make_root
 from springtide.scheduler.telemetry import Computing, GpuSample, Machine
+from springtide.scheduler.wording import given, listed, plural
+
+log = logging.getLogger(__name__)
 
 LOG_CAP = 64 << 20
 NOT_STARTED = "It was asked to stop before it started."
@@ -125,6 +134,13 @@ class LocalExecutor(Executor):
         """Return the newest epoch that launched an attempt here, 0 if there is none."""
         return await asyncio.to_thread(self._epoch.newest)
 
+    async def take_over(self, epoch: int) -> None:
+        """Record the epoch in the directory of jobs; on a full disk that waits for the first launch."""
+        try:
+            await asyncio.to_thread(self._epoch.check, epoch)
+        except OSError as error:
+            log.warning("The epoch %d cannot be recorded: %s", epoch, error.strerror)
+
     async def stop(self) -> None:
         """Stop following supervisors; they go on."""
         await self._started.aclose()
@@ -135,13 +151,12 @@ class LocalExecutor(Executor):
             if self._accounts is not None:
                 self._accounts.prepare()
                 return
-            for path in (self._layout.state, self._layout.jobs):
-                path.mkdir(parents=True, exist_ok=True, mode=0o700)
-                path.chmod(0o700)
+            make_root(self._layout.state, 0o700)
+            make_own_directory(self._layout.jobs, 0o700)
         except AccountError as error:
             raise ExecutorError(str(error)) from error
         except OSError as error:
-            raise ExecutorError(f"{self._layout.jobs} cannot be created: {error.strerror}.") from error
+            raise ExecutorError(f"{error.filename} cannot be made: {error.strerror}.") from error
 
     def _scan(self) -> list[Tracked]:
         jobs = ((job, self._layout.job(job)) for job in self._layout.all_jobs())
@@ -189,19 +204,24 @@ class LocalExecutor(Executor):
             try:
                 self._launcher.prepare(spec, directory)
             except ExecutorError as refused:
-                record_exit(directory, Exit(ExitKind.REFUSED, self._now(), detail=str(refused)))
+                gone = isinstance(refused, GpusGoneError)
+                at = self._now()
+                record_exit(
+                    directory,
+                    Exit(ExitKind.LOST, at, detail=str(refused)) if gone else exit_of(refused, at),
+                )
             tracked = self._load(spec.key)
             assert tracked is not None
         return tracked
 
     async def _is_taken(self, tracked: Tracked) -> bool:
-        """Return whether processes outside the pool use the attempt's GPUs; if so, record it as lost."""
+        """Return whether processes outside the pool use the attempt's GPUs; if so, record that they block it."""
         await self._foreign.check()
         pids = sorted({pid for uuid in tracked.uuids for pid in self._foreign.taken.get(uuid, ())})
         if not pids:
             return False
         detail = f"Something outside the pool uses its GPUs (process {', '.join(map(str, pids))})."
-        record_exit(tracked.directory, Exit(ExitKind.LOST, self._now(), detail=detail))
+        record_exit(tracked.directory, exit_of(BlockedError(detail), self._now()))
         self._supervision.refresh(tracked)
         return tracked.gone
 
@@ -295,6 +315,30 @@ class LocalExecutor(Executor):
             ]
         )
 
+    async def notebooks(self) -> Sequence[RunningNotebook]:
+        """Return the notebook servers of this pool that are in the process table."""
+        try:
+            found = await asyncio.to_thread(notebooks.running, self._layout.state, self._uid_of)
+        except notebooks.NotebooksUnknownError as error:
+            raise ExecutorError(str(error)) from error
+        return [
+            RunningNotebook(each.mark.user, each.mark.server, each.mark.gpus, each.mark.gpu_type, _place(each))
+            for each in found
+        ]
+
+    async def end_notebook(self, user: str, server: str) -> None:
+        """End all processes of a notebook server."""
+        try:
+            left = await asyncio.to_thread(notebooks.end, self._layout.state, user, server, self._uid_of)
+        except notebooks.NotebooksUnknownError as error:
+            raise ExecutorError(str(error)) from error
+        if left:
+            pids = listed([str(each.pid) for each in left])
+            raise ExecutorError(f"The notebook server {given(server)} of {user} does not end (process {pids}).")
+
+    def _uid_of(self, user: str) -> int | None:
+        return None if self._accounts is None else self._accounts.known(user)
+
     async def attempts(self) -> tuple[AttemptStatus, ...]:
         """Return the attempts that are followed."""
         tracked = self._supervision.tracked
@@ -329,3 +373,8 @@ class LocalExecutor(Executor):
 
     def _lock(self, key: AttemptKey) -> asyncio.Lock:
         return self._locks.setdefault(key, asyncio.Lock())
+
+
+def _place(notebook: notebooks.Notebook) -> str:
+    pids = [str(each.pid) for each in notebook.processes]
+    return f"{plural(len(pids), 'process', 'processes')} {listed(pids)} of this machine"

@@ -48,10 +48,19 @@ class Tracked:
         self.status = AttemptStatus(self.key, phase, started, ended, self.placement)
 
 
+def _placement(spec: dict[str, Any]) -> Placement:
+    """Return the placement of a ``spec.json``; those of earlier versions have all UUIDs in one list."""
+    uuids, placed = list(spec.get("uuids", ())), []
+    for worker in spec.get("workers", ()):
+        gpus = tuple(worker["gpus"])
+        shown, uuids = uuids[: len(gpus)], uuids[len(gpus) :]
+        placed.append(Worker(worker["rank"], worker["node"], gpus, tuple(worker.get("uuids", shown))))
+    return tuple(placed)
+
+
 def track(key: AttemptKey, directory: Path, places: JobPlaces, spec: dict[str, Any]) -> Tracked:
     """Return an attempt from its ``spec.json``, which is empty if the attempt was refused."""
-    workers = spec.get("workers", ())
-    placement = tuple(Worker(worker["rank"], worker["node"], tuple(worker["gpus"])) for worker in workers)
+    placement = _placement(spec)
     return Tracked(
         key,
         directory,

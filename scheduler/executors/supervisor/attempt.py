@@ -32,6 +32,9 @@ RESERVED = 4096
 
 _PR_SET_CHILD_SUBREAPER = 36
 
+Problem = tuple[str, str]
+"""Why nothing could be started: the kind of the end, and a sentence."""
+
 
 class Supervisor:
     """Starts the workers of one attempt, logs their output, ends them on request, and records how they ended."""
@@ -81,7 +84,8 @@ class Supervisor:
             while self._reap():
                 time.sleep(RESCAN)
                 self._force()
-            return self._ended("refused", detail=problem)
+            kind, why = problem
+            return self._ended(kind, detail=why)
         self.record["started"], self.record["since_boot"] = time.time(), seconds_since_boot()
         self.record["workers"] = [[each.pid, each.start] for each in map(process, self.workers) if each]
         with suppress(OSError):
@@ -100,7 +104,7 @@ class Supervisor:
             return self._ended("over-disk", code=code, number=number, detail=self.over_disk)
         return self._ended("exited", code=code, number=number)
 
-    def _prepare(self) -> str | None:
+    def _prepare(self) -> Problem | None:
         """Run what comes before the workers, as they would run; return None, or why it failed.
 
         Its output is the beginning of the first worker's log. A request ends it like the workers.
@@ -124,12 +128,12 @@ class Supervisor:
         said, failed = self.said.decode(errors="replace"), self.failed
         self.said, self.failed, self.ending, self.leftovers, self.deadline = None, None, False, False, None
         if late:
-            return f"{step['problem']}: it took longer than {step['seconds']:g} s."
+            return "refused", f"{step['problem']}: it took longer than {step['seconds']:g} s."
         if problem is None and failed is not None:
-            return f"{step['problem']}. {last_line(said)}"
+            return "refused", f"{step['problem']}. {last_line(said)}"
         return problem
 
-    def _start(self) -> str | None:
+    def _start(self) -> Problem | None:
         """Start all workers; return None, or why one of them could not be started."""
         problem = self._make_own_cgroup()
         if problem is not None:
@@ -160,7 +164,7 @@ class Supervisor:
         self.poll.register(output, select.POLLIN)
         return trouble
 
-    def _trouble(self, troubles: list[int]) -> str | None:
+    def _trouble(self, troubles: list[int]) -> Problem | None:
         """Return why one of the processes could not be started; None if all were."""
         problem = None
         for trouble in troubles:
@@ -170,7 +174,7 @@ class Supervisor:
                 problem = refusal(self.spec, *said.split("\n", 1))
         return problem
 
-    def _make_own_cgroup(self) -> str | None:
+    def _make_own_cgroup(self) -> Problem | None:
         """Make the attempt's control group if it has one; return why that failed."""
         if self.spec["cgroup"]:
             try:
