@@ -235,7 +235,7 @@ async def test_a_training_that_ends_with_0_when_asked_to_pause_runs_again(machin
     paused = await machine.until(job.id, "paused")
     assert paused.ended_cleanly
     assert "joe" in paused.reason.text
-    assert "It ended with 0 when it was asked to pause; it runs again" in paused.reason.text
+    assert "It ended with 0 when asked to pause; it runs again." in paused.reason.text
     machine.let("go")
     await machine.until(owner.id, "succeeded")
     await machine.log_has(job.id, "began again")
