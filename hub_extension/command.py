@@ -65,6 +65,9 @@ COMMANDS = {
     "replay": Entry(
         f"{HERE}.replay:replay", "hub", "Plan a stored decision again, and tell whether the plan is the same."
     ),
+    "renumber": Entry(
+        f"{HERE}.renumber:renumber", "hub", "Give other uids to users who share one with another pool."
+    ),
     "doctor": Entry(f"{HERE}.doctor:doctor", "hub", "Check a set-up, and tell what to do about what is wrong."),
     "backup": Entry(f"{HERE}.backup:backup", "hub", "Save the pool's state in a file, also while it runs."),
     "restore": Entry(f"{HERE}.backup:restore", "hub", "Put a backup in place of the pool's state."),

@@ -44,7 +44,7 @@ from springtide.hub_extension.web.auth import (
     SERVICE_SCOPES,
     STOP_SCOPE,
 )
-from springtide.scheduler.executors.accounts import DEFAULT_UIDS, AccountError, Accounts
+from springtide.scheduler.executors.accounts import DEFAULT_UIDS, MACHINE, AccountError, Accounts
 from springtide.scheduler.wording import given
 
 WITH_QUOTA = "springtide.spawner.choice.with_quota"
@@ -108,9 +108,11 @@ def _choose_accounts(c: Config, state: StateDir) -> None:
         settings.accounts = whose_accounts(settings.get("accounts"), root=os.geteuid() == 0)
         if settings.accounts == "own":
             uids = tuple(settings.get("account_uids") or DEFAULT_UIDS)
-            Accounts(state.path, uids).prepare()
+            registry = Path(str(settings.get("uid_registry") or MACHINE)).expanduser().absolute()
+            Accounts(state.path, uids, registry).prepare()
             c.LocalNotebook.accounts_dir = str(state.path)
             c.LocalNotebook.account_uids = uids
+            c.LocalNotebook.uid_registry = str(registry)
             return
     except AccountError as error:
         sys.exit(f"springtide: {error}")

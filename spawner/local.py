@@ -17,7 +17,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from traitlets import Integer, Tuple, Unicode, default
 
 from springtide.scheduler.executors import notebooks
-from springtide.scheduler.executors.accounts import DEFAULT_UIDS, Account, AccountError, Accounts, home_name
+from springtide.scheduler.executors.accounts import (
+    DEFAULT_UIDS,
+    MACHINE,
+    Account,
+    AccountError,
+    Accounts,
+    home_name,
+)
 from springtide.scheduler.executors.supervisor.account import become, forbid_new_privileges
 from springtide.scheduler.wire import Workspace
 from springtide.scheduler.wording import listed
@@ -41,6 +48,9 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
     ).tag(config=True)
     account_uids = Tuple(
         Integer(), Integer(), default_value=DEFAULT_UIDS, help="First and last uid of the pool's accounts."
+    ).tag(config=True)
+    uid_registry = Unicode(
+        str(MACHINE), help="The file in which all pools of this machine record their uids. Set by `configure`."
     ).tag(config=True)
     log_dir = Unicode(help="Directory for the notebooks' logs; empty: they write where the hub does.").tag(
         config=True
@@ -110,7 +120,7 @@ class LocalNotebook(BuildQuota, LocalProcessSpawner):
 
     @property
     def _accounts(self) -> Accounts:
-        return Accounts(Path(self.accounts_dir), self.account_uids)
+        return Accounts(Path(self.accounts_dir), self.account_uids, Path(self.uid_registry))
 
     @property
     def account(self) -> Account | None:

@@ -77,6 +77,7 @@ def findings_of(state_dir: Path | None, config: Path | None, url: str | None) ->
     if setup.state_dir.is_dir():
         yield from machine.disk(setup.state_dir)
     yield from _store(setup)
+    yield from machine.hub_database(setup.state_dir)
     yield from machine.descriptors()
     yield from machine.clock()
     if setup.cluster is None:
@@ -131,9 +132,18 @@ def _accounts(setup: Setup) -> Iterator[Finding]:
         return
     try:
         setup.accounts.check()
+        shared = setup.accounts.shared_uids()
     except AccountError as error:
         yield problem("accounts", str(error), "See docs/admin.md, Accounts.")
-    else:
+        return
+    for each in shared:
+        yield problem(
+            "accounts",
+            f"{each.user} has the uid {each.uid} here, and {each.other_user} has it in the pool {each.pool}: they "
+            "can read each other's files and end each other's jobs.",
+            f"Stop both hubs, their notebooks and jobs, then: springtide renumber --state-dir {setup.state_dir}",
+        )
+    if not shared:
         yield ok("accounts", "Each user's jobs and notebooks run as an account of her own.")
 
 

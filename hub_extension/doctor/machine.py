@@ -13,7 +13,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from springtide.hub_extension.backup.contents import SECRETS
+from springtide.hub_extension.backup.contents import HUB_DATABASE, SECRETS
 from springtide.hub_extension.doctor.findings import Finding, note, ok, problem
 from springtide.scheduler.executors.base import ExecutorError
 from springtide.scheduler.executors.files.epoch import EpochGate
@@ -173,6 +173,19 @@ def store(database: Path, state: Path) -> Iterator[Finding]:
         yield problem("store", str(error), "Name the state directory of the pool with --state-dir.")
     else:
         yield ok("store", f"{database} is sound ({amount(round(database.stat().st_size / 1e6, 1))} MB).")
+
+
+def hub_database(state: Path) -> Iterator[Finding]:
+    """Check the database of the hub that `springtide up` runs, if there is one; also while it runs."""
+    database = state / HUB_DATABASE
+    if not database.is_file():
+        return
+    try:
+        check_copy(database, versioned=False)
+    except StoreDamagedError as error:
+        yield problem("hub", f"The hub's database is damaged: {error}", "springtide restore FILE, with a backup")
+    else:
+        yield ok("hub", f"{database} is sound.")
 
 
 def _locked_by(database: Path) -> int:

@@ -27,6 +27,9 @@ from springtide.hub_extension.web.auth import SERVICE
 from springtide.hub_extension.web.hosts import guard
 from springtide.hub_extension.web.server import Server
 from springtide.scheduler.client import Client
+from springtide.scheduler.store import StoreDamagedError
+from springtide.scheduler.store.copying import check_copy
+from springtide.scheduler.store.opening import MAX_CHECKED_BYTES
 from springtide.scheduler.wire import PoolView
 
 CONFIG = """\
@@ -138,10 +141,12 @@ def up(options: Options, ready: Ready) -> int:
     """Run the hub until it is stopped, and return the exit code. Calls ``ready`` once users can log in.
 
     Notebooks and jobs continue to run when the hub stops, and the next hub on the same state directory finds them.
-    Raises `StateError` if the state directory or a port cannot be used, or if the hub does not start.
+    Raises `StateError` if the state directory, the hub's database or a port cannot be used, or if the hub does not
+    start.
     """
     state = StateDir(options.state_dir)
     with state.locked():
+        check_database(state.hub / "jupyterhub.sqlite")
         config = prepare(state, options)
         HTTPServer.configure(Server)
         os.environ[STATE_DIR] = str(state.path)
@@ -164,6 +169,19 @@ def up(options: Options, ready: Ready) -> int:
         if code and not came_up and not options.verbose:
             raise StateError(f"The hub did not come up. {last_words(log, written)}")
     return code
+
+
+def check_database(database: Path) -> None:
+    """Raise `StateError` if the hub's own database is damaged, which it would say in many lines of a traceback."""
+    if not database.exists() or database.stat().st_size > MAX_CHECKED_BYTES:
+        return
+    try:
+        check_copy(database, versioned=False)
+    except StoreDamagedError as error:
+        raise StateError(
+            f"The hub's database {database} is damaged. Keep a copy of it, and put a backup in its place "
+            "(springtide restore FILE); or move it away: users, groups and tokens are then made anew."
+        ) from error
 
 
 async def keep_small(log: Path) -> None:

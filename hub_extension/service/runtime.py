@@ -47,7 +47,7 @@ from springtide.scheduler.engine import (
     thread_switches,
 )
 from springtide.scheduler.engine.settings import IdleSettings
-from springtide.scheduler.executors.accounts import Accounts
+from springtide.scheduler.executors.accounts import AccountError, Accounts
 from springtide.scheduler.executors.base import Executor, ExecutorError
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.local import LocalExecutor
@@ -302,6 +302,8 @@ class Runtime:
         machine = await asyncio.to_thread(discover, setup.simulated_gpus, setup.build_gpus, setup.gpu_types)
         if setup.accounts is None:
             log.warning("%s", shared_notice())
+        else:
+            await asyncio.to_thread(_warn_of_shared_uids, setup.accounts)
         return LocalExecutor(
             setup.state_dir,
             machine,
@@ -329,6 +331,22 @@ class Runtime:
         self._elected = (asyncio.create_task(cluster.elected(), name="the pool's lease"),)
         self._stack.callback(self._elected[0].cancel)
         return cluster
+
+
+def _warn_of_shared_uids(accounts: Accounts) -> None:
+    try:
+        shared = accounts.shared_uids()
+    except AccountError as error:
+        log.warning("%s", error)
+        return
+    for each in shared:
+        log.error(
+            "%s has the uid %d, which %s has in the pool %s: `springtide doctor` tells what to do",
+            each.user,
+            each.uid,
+            each.other_user,
+            each.pool,
+        )
 
 
 async def _adopt_workspaces(engine: Engine) -> None:

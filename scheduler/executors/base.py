@@ -413,7 +413,8 @@ class Executor(ABC):
     async def recall(self, key: AttemptKey) -> AttemptStatus | None:
         """Return the status of an attempt, also of one that was discarded: that is then among `attempts` again.
 
-        For a store restored from a copy, which does not know that end. None if nothing of the attempt is recorded.
+        For a store restored from a copy, which does not know that end, and for attempts whose files were removed.
+        None if nothing of the attempt is recorded, and nothing of it runs.
         """
 
     @abstractmethod

@@ -15,7 +15,9 @@ from springtide.scheduler.policy.plan_builder import PlanBuilder
 from springtide.scheduler.policy.preemption.rules import ReclaimRule
 from springtide.scheduler.policy.preemption.search import VictimSearch
 from springtide.scheduler.policy.reasons import Param, label, of_holders, of_type, quota_of
+from springtide.scheduler.policy.state import demand
 from springtide.scheduler.policy.state.cluster_state import ClusterState
+from springtide.scheduler.policy.state.demand import Cause, Impossible
 from springtide.scheduler.policy.state.nodes import NodePool, bits
 from springtide.scheduler.policy.state.projects import ProjectNode
 from springtide.scheduler.resources.per_gpu import PerGpu, nearest
@@ -83,18 +85,31 @@ def _refused(state: ClusterState, job: Job, leaf: ProjectNode) -> Reason | None:
     if (full := admission.beyond_quota(leaf, job, need)) is not None:
         about = {"at": full.name, "firm": full.non_preemptible, "quota": full.quota, "gpus": need}
         return Reason("beyond-quota", about)
-    pool = state.pool
-    largest = max(pool.sizes(job.per_gpu), default=0)
+    never = demand.impossible(state.pool, leaf, job)
+    return None if never is None else _beyond_pool(state.pool, job, never)
+
+
+def _beyond_pool(pool: NodePool, job: Job, never: Impossible) -> Reason:
+    """What the nodes lack that the job needs, whatever runs on them."""
     rdma = int(job.per_gpu.rdma > 0)
-    about = {"workers": job.min_workers, "gpus": job.gpus, "gpu_types": tuple(job.gpu_types), "rdma": rdma}
-    if not largest and (lacking := _lacking_per_gpu(pool, job)) is not None:
-        return replace(lacking, params={**about, **lacking.params})
-    if job.gpus > largest:
-        return Reason("too-large", {**about, "largest": largest})
-    slots = pool.capacity(job.gpus, job.per_gpu)
-    if job.min_workers > slots:
-        return Reason("gang-too-large", {**about, "most": slots})
-    return None
+    about: dict[str, Param] = {
+        "workers": job.min_workers,
+        "gpus": job.gpus,
+        "gpu_types": tuple(job.gpu_types),
+        "rdma": rdma,
+    }
+    match never.cause:
+        case Cause.RDMA | Cause.PER_GPU:
+            lacking = _lacking_per_gpu(pool, job)
+            return replace(lacking, params={**about, **lacking.params})
+        case Cause.GANG:
+            return Reason("gang-too-large", {**about, "most": never.most})
+        case Cause.LEVEL:
+            return Reason("no-level", {**about, "level": never.at})
+        case Cause.DOMAIN:
+            return Reason("domain-too-small", {**about, "level": never.at, "most": never.most})
+        case _:
+            return Reason("too-large", {**about, "largest": never.most})
 
 
 def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
@@ -104,7 +119,7 @@ def _lacks_room(memo: Memo, job: Job, leaf: ProjectNode, now: float) -> Reason:
         return _starts(leaf, need)
     state.update_shares()
     over = next((each for each in leaf.path if each.claimed + need > each.entitled), None)
-    position = state.queue_position(job)
+    position = state.queue_position(job) or 1
     at = state.tree.project_nodes[job.project if over is None else over.name]
     about = _about_room(state, job, at, position)
     if over is not None:
@@ -155,12 +170,12 @@ def _cores_and_memory(job: Job, per_gpu: PerGpu) -> dict[str, Param]:
     return {"cpus": per_gpu.cpus * job.gpus, "memory": per_gpu.memory * job.gpus}
 
 
-def _lacking_per_gpu(pool: NodePool, job: Job) -> Reason | None:
-    """What the GPUs of no node come with, RDMA or as many cores and as much memory; None without nodes."""
+def _lacking_per_gpu(pool: NodePool, job: Job) -> Reason:
+    """What the GPUs of no node come with, RDMA or as many cores and as much memory."""
     offered = [pool.node_states[index].node.per_gpu for index in bits(pool.all)]
     with_rdma = [each for each in offered if each.holds(PerGpu(rdma=job.per_gpu.rdma))]
     if not with_rdma:
-        return Reason("no-rdma") if offered else None
+        return Reason("no-rdma")
     most = _cores_and_memory(job, nearest(job.per_gpu, with_rdma))
     asked = _cores_and_memory(job, job.per_gpu)
     return Reason("per-gpu-too-large", {**asked, "most_cpus": most["cpus"], "most_memory": most["memory"]})

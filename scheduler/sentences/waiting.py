@@ -143,6 +143,22 @@ def _gang_too_large(p: Params) -> Sentences:
     yield change("It can start once there are more nodes.")
 
 
+def _no_level(p: Params) -> Sentences:
+    level = quoted_name(p, "level")
+    yield state(f"It has to be in one {level}, and no {_typed(p, 'node')}{_with_rdma(p)} has the label {level}.")
+    yield from _full_groups(p)
+    yield change("It can start once nodes have this label, or if it does not require one.")
+
+
+def _domain_too_small(p: Params) -> Sentences:
+    level, most = quoted_name(p, "level"), number(p, "most")
+    what = _workers(p) if number(p, "workers") > 1 else _gpus(p)
+    room = f"the largest has room for {amount(most)}" if most else "none has room for that"
+    yield state(f"It needs {what} in one {level}, and {room}.")
+    yield from _full_groups(p)
+    yield change(f"It can start once there is such a {level}, or if it does not require one.")
+
+
 def _workers(p: Params) -> str:
     return f"{count(number(p, 'workers'), 'worker')} with {_gpus(p)} each"
 
@@ -324,6 +340,8 @@ WAITING: Table = {
     "per-gpu-too-large": _per_gpu_too_large,
     "no-rdma": _no_rdma,
     "gang-too-large": _gang_too_large,
+    "no-level": _no_level,
+    "domain-too-small": _domain_too_small,
     "awaits-pause": _awaits,
     "awaits-node": _awaits_node,
     "next": _next,

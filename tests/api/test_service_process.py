@@ -249,6 +249,14 @@ def test_a_disk_that_cannot_be_written_is_said_in_one_sentence_and_no_temporary_
     assert ("full" in said or "No space left" in said) if disk == "full" else "ead-only" in said
 
 
+@pytest.mark.parametrize("setting", ["job_disk", "job_memory"])
+def test_a_limit_in_another_unit_than_gib_is_refused(refused, setting):
+    code, said = refused(**{setting: 50 * 2**20})
+    assert code == 2
+    assert f"Springtide.{setting} = 5.24288e+07: expected GiB" in said
+    assert "For 50 GiB write 50" in said
+
+
 @pytest.mark.parametrize("place", ["file", "file/below"])
 def test_a_state_directory_that_cannot_be_is_said_plainly(refused, tmp_path, place):
     (tmp_path / "file").write_text("not a directory")

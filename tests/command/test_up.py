@@ -73,6 +73,26 @@ def test_a_port_in_use_is_a_plain_sentence(tmp_path: Path) -> None:
     assert done.err.startswith(f"Error: Port {port} is in use by another program. Choose another with --port")
 
 
+@pytest.mark.parametrize("content", [b"no database " * 100, None], ids=["another file", "torn pages"])
+def test_a_damaged_database_of_the_hub_is_a_plain_sentence(tmp_path: Path, content: bytes | None) -> None:
+    database = tmp_path / "state" / "hub" / "jupyterhub.sqlite"
+    database.parent.mkdir(parents=True, mode=0o700)
+    if content is None:
+        with sqlite3.connect(database) as made:
+            made.execute("CREATE TABLE users (name TEXT)")
+            made.executemany("INSERT INTO users VALUES (?)", [("susan" * 400,)] * 200)
+        made.close()
+        with database.open("r+b") as file:
+            file.seek(4096)
+            file.write(os.urandom(4096 * 20))
+    else:
+        database.write_bytes(content)
+    done = refused(tmp_path / "state")
+    assert done.code == 1
+    assert f"The hub's database {database} is damaged." in done.err
+    assert done.err.count("\n") == 1
+
+
 def test_a_state_directory_in_use_is_a_plain_sentence(hub: Hub) -> None:
     done = refused(hub.state_dir, "--port", str(free_port()))
     assert done.code == 1

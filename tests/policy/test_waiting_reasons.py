@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as replace_job
 
 from springtide.scheduler.model import Job, Node, Phase, Project, Settings, Snapshot, Start, Worker
 from springtide.scheduler.policy import Planner
@@ -101,13 +102,35 @@ def test_a_limit_that_pausing_jobs_still_fill_is_told_as_such(reserved):
 
 
 def test_a_gang_that_must_share_a_domain_is_told_that_none_has_room():
-    nodes = tuple(Node(f"n{at}", 4, labels={"rack": f"r{at}"}) for at in range(2))
+    nodes = tuple(Node(f"n{at}", 4, labels={"rack": f"r{at // 2}"}) for at in range(4))
+    firm = Job("firm", "a", phase=Phase.RUNNING, placement=(Worker(0, "n0", (0,)),), preemptible=False)
+    other = replace_job(firm, id="other", placement=(Worker(0, "n2", (0,)),))
     gang = Job("gang", "a", gpus=4, workers=2, min_workers=2, require="rack", preemptible=False)
-    planner = Planner(Snapshot(0.0, nodes, (Project("a", quota=8),), (gang,)))
+    planner = Planner(Snapshot(0.0, nodes, (Project("a", quota=16),), (firm, other, gang)))
     assert not planner.plan(0.0).decisions
     assert text(planner.reason("gang", 0.0)).startswith(
         "Waiting for 2 workers with 4 GPUs each in one rack: there is room, but not in one."
     )
+
+
+@pytest.mark.parametrize(
+    ("job", "told"),
+    [
+        ({"gpus": 4, "workers": 2, "require": "rack"}, "It needs 2 workers with 4 GPUs each in one rack,"),
+        (
+            {"gpus": 1, "workers": 2, "require": "zone"},
+            "It has to be in one zone, and no node has the label zone.",
+        ),
+        ({"gpus": 3, "require": "island"}, "It needs 3 GPUs in one island, and none has room for that."),
+        ({"gpus": 3, "workers": 2, "require": "node"}, "It needs 2 workers with 3 GPUs each in one node,"),
+    ],
+)
+def test_a_requirement_that_the_pool_cannot_meet_is_called_that(job, told):
+    nodes = tuple(Node(f"n{at}", 4, labels={"rack": f"r{at}"}, islands=((0, 1), (2, 3))) for at in range(2))
+    asks = Job("asks", "a", min_workers=job.get("workers", 1), **job)
+    planner = Planner(Snapshot(0.0, nodes, (Project("a", quota=8),), (asks,)))
+    assert text(planner.reason("asks", 0.0)).startswith(told)
+    assert planner.position("asks") is None
 
 
 def test_a_start_with_more_workers_than_the_least_tells_all_it_got():

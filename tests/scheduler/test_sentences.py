@@ -141,6 +141,8 @@ SAMPLES: dict[str, list[dict[str, Any]]] = {
     ],
     "no-rdma": [{"workers": (1, 9), "gpus": (1, 8), "gpu_types": TYPES}],
     "gang-too-large": [{"workers": (1, 9), "gpus": (1, 8), "most": COUNTS, "gpu_types": TYPES}],
+    "no-level": [{"level": NAMES, "gpu_types": TYPES, "rdma": (0, 1)}],
+    "domain-too-small": [{"workers": (1, 9), "gpus": (1, 8), "level": NAMES, "most": COUNTS, "gpu_types": TYPES}],
     "awaits-node": [
         {**AWAITED, "asked": (0, 1, 2), "late": (0, 1), "present": (0, 2)},
         {**AWAITED, "asked": 0, "error": "exceeded quota"},

@@ -12,7 +12,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from hub_people import Hub, Person, environment, notebook_pid, until
 from hub_process import WITHOUT_PAGES, processes_of
@@ -295,13 +297,13 @@ def test_a_gpu_is_free_only_when_all_that_the_notebook_started_has_ended(
     assert left.poll() == -signal.SIGKILL
 
 
-def unknown(person: Person) -> dict[str, object] | None:
+def unknown(person: Person) -> dict[str, Any] | None:
     """Return the workspace that runs and that the hub does not know, as the pool's API shows it."""
     items = pool_api(person, "GET", "/workspaces?everybody=1").json()["items"]
     return next((item for item in items if item["state"] == "unknown"), None)
 
 
-def pool_api(person: Person, method: str, path: str) -> object:
+def pool_api(person: Person, method: str, path: str) -> httpx.Response:
     return person.api.request(method, f"{person.hub.url}/services/springtide/api/v1{path}")
 
 
@@ -333,7 +335,7 @@ def test_the_mark_of_a_notebook_is_no_variable_of_its_jobs(hub: Hub, people: tup
         pool_api(susan, "POST", f"/jobs/{job}/cancel").raise_for_status()
 
 
-def pool_api_json(person: Person, body: dict[str, object]) -> str:
+def pool_api_json(person: Person, body: dict[str, Any]) -> str:
     answer = person.api.post(f"{person.hub.url}/services/springtide/api/v1/jobs", json=body)
     answer.raise_for_status()
     return str(answer.json()["id"])

@@ -49,7 +49,13 @@ class HubProcess:
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = state_dir.parent / f"{state_dir.name}.log"
         self._config = state_dir.parent / f"{state_dir.name}_config.py"
-        lines = [PATIENT, *(f"c.Springtide.{name} = {value!r}" for name, value in (settings or {}).items())]
+        uids = state_dir.parent / "uids.json"
+        registry = f"c.Springtide.uid_registry = {str(uids)!r}"
+        lines = [
+            PATIENT,
+            registry,
+            *(f"c.Springtide.{name} = {value!r}" for name, value in (settings or {}).items()),
+        ]
         self._config.write_text("\n".join([*lines, config]) + "\n")
         self._process: subprocess.Popen[bytes] | None = None
         self._asking = httpx.Client(base_url=self.url, timeout=PATIENCE_S, verify=False)

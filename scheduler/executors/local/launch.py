@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from springtide.scheduler.executors import supervisor
 from springtide.scheduler.executors.accounts import Account, AccountError, Accounts
 from springtide.scheduler.executors.accounts.ownership import hand_over
 from springtide.scheduler.executors.base import AttemptSpec, BlockedError, ExecutorError
@@ -28,6 +27,7 @@ from springtide.scheduler.executors.environment import (
 from springtide.scheduler.executors.files.layout import JobPlaces, Layout, make_places, opened
 from springtide.scheduler.executors.files.plain import sync
 from springtide.scheduler.executors.local.limits import Limits
+from springtide.scheduler.executors.local.running import PROGRAM
 from springtide.scheduler.executors.packages.steps import PackageSettings, in_environment, prepare_step
 from springtide.scheduler.executors.rendezvous import Rendezvous, template, worker_environment
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
@@ -36,7 +36,6 @@ from springtide.scheduler.model import Block, BlockScope, Environment, Node, Wor
 from springtide.scheduler.own_files import make_own_directory
 from springtide.scheduler.wording import LONG_GIVEN, given
 
-PROGRAM = Path(supervisor.__file__).parent
 ADDRESS = "127.0.0.1"
 RUN_TIME_INTERVAL = 30.0
 """Interval at which a supervisor records how long its attempt has run, in seconds."""
@@ -68,9 +67,8 @@ class Launcher:
         """Create the attempt's directory; what the job writes to is given to its account later."""
         places = self.layout.job(spec.key.job)
         directory = self.layout.attempt(spec.key)
-        mode = 0o700 if self.accounts is None else 0o711
         for path in (places.root, places.attempts, directory):
-            make_own_directory(path, mode)
+            make_own_directory(path, self.mode)
         return directory
 
     def prepare(self, spec: AttemptSpec, directory: Path) -> None:
@@ -102,8 +100,16 @@ class Launcher:
         except AccountError as error:
             raise BlockedError(str(error), Block(BlockScope.USER, user)) from error
 
-    def start(self, directory: Path) -> int:
-        """Start the attempt's supervisor in a session of its own; return its pid."""
+    @property
+    def mode(self) -> int:
+        """The mode of the directories of jobs, which the accounts of jobs pass through."""
+        return 0o700 if self.accounts is None else 0o711
+
+    def start(self, directory: Path, supervised: Mapping[str, str]) -> int:
+        """Start the attempt's supervisor in a session of its own; return its pid.
+
+        ``supervised`` are the variables that tell what it supervises.
+        """
         silent = [
             (os.POSIX_SPAWN_OPEN, descriptor, os.devnull, os.O_RDWR, 0)  # the only ones that it inherits
             for descriptor in (0, 1, 2)
@@ -111,7 +117,7 @@ class Launcher:
         return os.posix_spawn(
             sys.executable,
             [sys.executable, "-I", "-S", str(PROGRAM), str(directory)],
-            {"PATH": SYSTEM_PATH, "LANG": "C.UTF-8"},
+            {"PATH": SYSTEM_PATH, "LANG": "C.UTF-8", **supervised},
             file_actions=silent,
             setsid=True,
             setsigmask=[signal.SIGTERM, signal.SIGCHLD],
