@@ -9,7 +9,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Union
+from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Set, Union
 
 from springtide.training import datasets, trials
 from springtide.training.agreement import Alone
@@ -23,6 +23,8 @@ AGAIN = 75
 
 PAUSE_SEEN, RETURNED, DONE = "pause-seen", "returned", "done"
 """Milestones of a job: it has learnt of a pause, its function or notebook has returned, it is complete."""
+SIGNAL_WAIT = 5.0
+"""Maximum time from the pause file to the signal that follows it, in seconds."""
 
 RETRY_AFTER = 0.5
 """Time between two tries to write a checkpoint to a full disk, in seconds."""
@@ -69,14 +71,16 @@ class Job:
         self._checkpoints = Checkpoints(
             self.checkpoint_directory, keep=keep, rank=self.rank, world=self.world, attempt=self.attempt
         )
-        self._reports = Reports(environment.get("SPRINGTIDE_REPORT") if self.rank == 0 else None, self.attempt)
+        report = environment.get("SPRINGTIDE_REPORT")
+        self._reports = Reports(report if self.rank == 0 else None, self.attempt)
+        self._milestones = self._reports if self.rank == 0 else Reports(report, self.attempt)
         self._agreement = self._agree()
         self._agreement_of_jax = self._agree("jax")
         self.owes_checkpoint = False
         self._asked = False
         self._asked_at = 0.0
         self._signalled = False
-        self._pause_seen = False
+        self._reached: Set[str] = set()
         self._looked = 0.0
         self._calls = 0
 
@@ -179,24 +183,39 @@ class Job:
         A job that exits with 0 after it was asked to pause is run again, unless it has called this, its last
         report had ``step == of``, or it is a function or notebook that returned and had not learnt of the pause.
         """
-        reports = self._reports
-        if self.rank != 0 and self.in_pool:
-            reports = Reports(self._environment.get("SPRINGTIDE_REPORT"), self.attempt)
-        reports.milestone(DONE)
+        self._reach(DONE)
 
-    def returned(self) -> None:
-        """Say that the function or notebook has returned, unless it has learnt of a pause or may have."""
-        if not (self._pause_seen or self._signal_went_elsewhere()):
-            self._reports.milestone(RETURNED)
+    def was_told_to_stop(self) -> bool:
+        """Return whether the program has learnt of a pause, by this library or by a SIGTERM that it took itself.
 
-    def _signal_went_elsewhere(self) -> bool:
-        """Whether the job was asked to pause and a handler of its own may have taken the signal."""
-        return self._is_asked() and not self._signalled and signal.getsignal(signal.SIGTERM) != signal.SIG_IGN
+        The pause file comes before the signal. While SIGTERM is this library's, the signal is waited for.
+        """
+        if PAUSE_SEEN in self._reached or not self._is_asked():
+            return PAUSE_SEEN in self._reached
+        until = time.monotonic() + SIGNAL_WAIT
+        while self._answers_sigterm() and not self._signalled and time.monotonic() < until:
+            time.sleep(_LOOK_EVERY)
+        return not self._signalled and signal.getsignal(signal.SIGTERM) != signal.SIG_IGN
+
+    def returned(self, *, told_to_stop: bool) -> None:
+        """Say that the function or notebook has returned, or that it may have done so because of a pause."""
+        if told_to_stop:
+            self._reach(PAUSE_SEEN)
+        elif self.rank == 0:
+            self._reach(RETURNED)
+
+    def _answers_sigterm(self) -> bool:
+        return signal.getsignal(signal.SIGTERM) == self._signal
+
+    def _reach(self, milestone: str) -> None:
+        """Report a milestone once, from any process."""
+        if milestone not in self._reached:
+            self._reached.add(milestone)
+            self._milestones.milestone(milestone)
 
     def _seen(self, pause: bool) -> bool:
-        if pause and not self._pause_seen:
-            self._pause_seen = True
-            self._reports.milestone(PAUSE_SEEN)
+        if pause:
+            self._reach(PAUSE_SEEN)
         return pause
 
     def _is_asked(self) -> bool:
@@ -215,10 +234,7 @@ class Job:
         """
         self._reports.flush()
         trials.flush()
-        if (
-            threading.current_thread() is threading.main_thread()
-            and signal.getsignal(signal.SIGTERM) == self._signal
-        ):
+        if threading.current_thread() is threading.main_thread() and self._answers_sigterm():
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise SystemExit(AGAIN)
 
@@ -241,8 +257,7 @@ class Job:
             done = int(found.step or 0)
         for epoch in range(done, of):
             yield epoch
-            asked = self._agreement.reached(epoch + 1, self._is_asked)
-            pause = self._seen(asked and epoch + 1 < of)
+            pause = epoch + 1 < of and self.should_pause(epoch + 1)
             owed = self.owes_checkpoint and self.world == 1
             if pause or owed or (epoch + 1) % every == 0 or epoch + 1 == of:
                 self.write(save, epoch + 1, last=epoch + 1 == of)
@@ -258,6 +273,10 @@ class Job:
         """
         self._reports.report(step, of, values)
         trials.observe(step, values)
+
+    def lost_result(self, why: str) -> None:
+        """Report that what the function returned could not be kept, and why."""
+        self._reports.lost_result(why)
 
     # ---------- internal
 
@@ -300,9 +319,9 @@ def current_job(directory: Union[str, "os.PathLike[str]", None] = None, *, keep:
         return _job
 
 
-def has_returned() -> None:
-    """Say that the function or notebook that this process runs has returned."""
-    (_job or Job(os.environ)).returned()
+def job_of_process() -> Job:
+    """Return the job of this process as the program has made it, without a handler of SIGTERM where it has not."""
+    return _job or Job(os.environ)
 
 
 def _answer_sigterm(job: Job) -> None:

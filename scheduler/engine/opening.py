@@ -208,6 +208,7 @@ def _compose(
         usage=usage,
         clock=clock.wall,
         jobs_without_gpus=settings.jobs_without_gpus,
+        min_runtime=settings.policy.min_runtime,
         slow_placement=placements.slow,
         node_requests=node_requests,
     )

@@ -113,6 +113,9 @@ class ExitKind(StrEnum):
     disk. ``detail`` has the words of cluster or machine. The same job may start later."""
     OVER_DISK = "over-disk"
     """It was ended because the job keeps more on the disk than it may; ``detail`` says what."""
+    EVICTED = "evicted"
+    """Something other than the pool asked it to stop, such as a cluster that drains its node or needs the place
+    for another pod; ``detail`` says what. ``code`` and ``signal`` are known if it could end by itself."""
     LOST = "lost"
     """Its node or supervisor vanished."""
 
@@ -192,7 +195,10 @@ class Milestone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One line that a job reported through `springtide.training`; ``saved`` marks a checkpoint."""
+    """One line that a job reported through `springtide.training`; ``saved`` marks a checkpoint.
+
+    ``numbered`` says that the line names its attempt. ``lost_result`` says why the job's result could not be kept.
+    """
 
     seq: int
     at: float
@@ -204,6 +210,8 @@ class Report:
     unsaved: bool = False
     trial: TrialReport | None = None
     milestone: Milestone | None = None
+    lost_result: str = ""
+    numbered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +220,7 @@ class Reported:
 
     ``saved_at`` and ``saved_step`` are of its newest checkpoint, None before the first. ``unsaved_at`` is when one
     after it did not fit on the disk, None if none failed since. ``trial`` is what it last reported of itself as a
-    trial of a sweep.
+    trial of a sweep, ``lost_result`` why its result could not be kept.
     """
 
     key: AttemptKey
@@ -221,6 +229,7 @@ class Reported:
     saved_step: float | None = None
     unsaved_at: float | None = None
     trial: TrialReport | None = None
+    lost_result: str = ""
 
 
 @dataclass(frozen=True, slots=True)

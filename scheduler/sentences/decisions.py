@@ -22,8 +22,14 @@ def quoted_name(p: Params, key: str) -> str:
 
 
 def job_of(p: Params) -> str:
-    """Return what to call the job that another one makes way for."""
-    return f"the job {quoted_name(p, 'for_name')} of {quoted_name(p, 'for_project')}"
+    """Return what to call the job that another one makes way for: with its project, and whose it is."""
+    return f"the job {quoted_name(p, 'for_name')} of {_whose(p)}"
+
+
+def _whose(p: Params) -> str:
+    """Return whose the job is that another one makes way for: ``susan in vision``, or ``susan`` in her own."""
+    project, user = quoted_name(p, "for_project"), quoted_name(p, "for_user")
+    return f"{user} in {project}" if p.get("for_user") and user != project else project
 
 
 def jobs_of(p: Params) -> str:
@@ -153,7 +159,10 @@ def _made_way(p: Params) -> Sentences:
 def _reclaimed(p: Params) -> Sentences:
     need = number(p, "gpus")
     asked = f"its {gpus(need)} back" if p.get("within") else f"{gpus(need)} of its fair share"
-    yield cause(f"{_project(p, 'for_project')} asked for {asked}, for the job {quoted_name(p, 'for_name')}.")
+    person = p.get("for_user")
+    whose = f" of {quoted_name(p, 'for_user')}" if person and person != p.get("for_project") else ""
+    job = f"the job {quoted_name(p, 'for_name')}{whose}"
+    yield cause(f"{_project(p, 'for_project')} asked for {asked}, for {job}.")
     yield from _made_way(p)
 
 

@@ -142,8 +142,43 @@ def test_a_job_that_ended_with_0_when_asked_to_pause_can_be_marked_as_finished(g
     expect(card.get_by_test_id("job-finish")).to_have_count(0)
 
 
-def test_a_huge_number_is_short_and_breaks_no_curve(gallery: Page) -> None:
-    assert gallery.evaluate("gallery.words.amount(1e308)") == "1.00e+308"
+HUGE = [[1e308, -1e308, 5], [1.7e308, -1.7e308], [0, 5e-324], [1e308, 1e308], [1e15 + 2, 1e15]]
+
+
+@pytest.mark.parametrize("values", HUGE)
+def test_numbers_of_any_size_are_short_and_break_no_curve(gallery: Page, values: list[float]) -> None:
+    drawn = gallery.evaluate(
+        """async (values) => {
+            const { renderMetricChart } = await import("/visuals/charts/metric_chart.js");
+            const { renderLossCurve } = await import("/visuals/charts/loss_curve.js");
+            const { sparkline } = await import("/visuals/charts/sparkline.js");
+            const { axisOf } = await import("/visuals/charts/parameter_axes.js");
+            const { patch } = await import("/visuals/base/dom.js");
+            const points = values.map((loss, seq) => ({ seq, step: loss, at: seq, attempt: 1, values: { loss } }));
+            const places = ["step", "time"].map((across) => {
+                const place = document.createElement("div");
+                renderMetricChart(place, { points, name: "loss", across, start: 0 });
+                return place;
+            });
+            const curve = document.createElement("div");
+            renderLossCurve(curve, { points });
+            const spark = document.createElement("div");
+            patch(spark, sparkline(values.map((value) => [value, value]), "loss"));
+            const axis = axisOf(values);
+            return {
+                html: [...places, curve, spark].map((place) => place.innerHTML),
+                texts: [...places, curve].flatMap((place) => [...place.querySelectorAll("text, strong, span")].map((text) => text.textContent)),
+                axis: axis === null ? [] : [...axis.marks.map(({ at }) => at), ...values.map(axis.place)],
+            };
+        }""",
+        values,
+    )
+    for html in drawn["html"]:
+        assert "NaN" not in html
+        assert "Infinity" not in html
+        assert "<path" in html
+    assert max(map(len, drawn["texts"])) < 60
+    assert all(0 <= place <= 1 for place in drawn["axis"])
 
 
 def test_priorities_have_the_names_that_the_form_offers(gallery: Page) -> None:

@@ -113,6 +113,31 @@ class ExecutorContract:
         assert found.exit is not None
         assert found.exit.complete is complete
 
+    async def test_what_an_earlier_attempt_has_reported_completes_no_later_one(self, bench: Bench) -> None:
+        told = [
+            {"attempt": None, "step": 9, "of": 9},
+            {"attempt": None, "milestone": "done"},
+            {"milestone": "done"},
+        ]
+        await bench.run(bench.code(ENDS_WHEN_ASKED.format(lines=told).replace(SLEEPS, "")))
+        spec = bench.code(SAVES.format(code=0), attempt=2)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        await bench.executor.pause(spec.key)
+        ended = (await bench.gone(spec.key)).exit
+        assert ended is not None
+        assert (ended.code, ended.paused, ended.complete) == (0, True, False)
+
+    async def test_a_gang_has_ended_with_0_only_if_all_of_it_has(self, bench: Bench) -> None:
+        by_rank = "import os, signal, sys\ncode = {0: 0, 1: 75}[int(os.environ['RANK'])]\n"
+        spec = bench.code(by_rank + SAVES.format(code="code"), size=2)
+        await bench.executor.launch(spec)
+        await bench.running(spec.key)
+        await bench.executor.pause(spec.key)
+        ended = (await bench.gone(spec.key)).exit
+        assert ended is not None
+        assert (ended.code, ended.paused) == (75, True)
+
     async def test_a_job_that_does_not_pause_is_killed_after_its_grace(self, bench: Bench) -> None:
         spec = bench.code(STUBBORN, grace=0.3)
         await bench.executor.launch(spec)

@@ -247,8 +247,9 @@ RETURNS = {
         ["returned"],
     ),
     "learnt of it": (CURRENT + TOUCH + "return job.should_pause()", ["pause-seen"]),
-    "handles the signal itself": (OWN + TOUCH + "return 1", []),
-    "handled the signal itself": (OWN + TOUCH + "signal.signal(signal.SIGTERM, signal.SIG_DFL)", []),
+    "handles the signal itself": (OWN + TOUCH + "return 1", ["pause-seen"]),
+    "handled the signal itself": (OWN + TOUCH + "signal.signal(signal.SIGTERM, signal.SIG_DFL)", ["pause-seen"]),
+    "exits itself": (CURRENT + TOUCH + "raise SystemExit(0)", []),
 }
 
 
@@ -268,3 +269,51 @@ def test_a_result_that_cannot_be_pickled_fails_no_training_and_its_text_is_kept(
     assert problem["type"] == "TypeError"
     assert problem["repr"].startswith("<generator object")
     assert not (place.output / "result.pkl").exists()
+    assert not (place.output / "error.json").exists()
+    (told,) = (each["lost_result"] for each in place.reports() if "lost_result" in each)
+    assert told.startswith("TypeError: ")
+
+
+NO_RESULT = "(i for i in [])"
+
+
+@pytest.mark.parametrize(("first", "second"), [("1", "2"), ("1", NO_RESULT), (NO_RESULT, "2")])
+def test_nothing_that_an_earlier_attempt_returned_stays_beside_the_result(place, call, first, second) -> None:
+    text = "def f():\n    import os\n    return ({}) if os.environ['SPRINGTIDE_ATTEMPT'] == '1' else ({})"
+    function = by_value(text.format(first, second))
+    assert call(function)[0] == 0
+    assert call(function, attempt=2)[0] == 0
+    kept = {path.name for path in place.output.iterdir()}
+    if second == "2":
+        assert kept == {"result.pkl", "result.json"}
+        assert pickle.loads((place.output / "result.pkl").read_bytes()) == 2
+        assert json.loads((place.output / "result.json").read_text()) == 2
+    else:
+        assert kept == {"result.problem.json"}
+
+
+def test_a_file_that_the_function_wrote_itself_stays_in_a_later_attempt(place, call) -> None:
+    text = """
+def f():
+    from springtide.training import current_job
+    (current_job().output_directory / "result.json").write_text("mine")
+    return 1
+"""
+    for attempt in (1, 2):
+        assert call(by_value(text), attempt=attempt)[0] == 0
+        assert (place.output / "result.json").read_text() == "mine"
+
+
+def test_a_result_is_saved_although_a_signal_comes_after_the_function(place, call) -> None:
+    text = """
+def f():
+    import os, signal
+    class Slow:
+        def __reduce__(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+            return (int, ())
+    return Slow()
+"""
+    assert call(by_value(text))[0] == 0
+    assert pickle.loads((place.output / "result.pkl").read_bytes()) == 0
+    assert [each["milestone"] for each in place.reports() if "milestone" in each] == ["returned"]

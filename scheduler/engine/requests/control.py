@@ -116,7 +116,7 @@ def change_job(transaction: Transaction, job: JobRecord, change: JobChange, by: 
             hint="Submit it again.",
         )
     test = test_runs.unfinished_test(transaction, job)
-    if test is not None:
+    if test is not None and change is not JobChange.FINISH:
         change_job(transaction, test, change, by)
     match change:
         case JobChange.PAUSE if job.is_sweep:

@@ -10,6 +10,7 @@ from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.environments.record import environment_view
 from springtide.scheduler.engine.placements.slow import SlowPlacement
 from springtide.scheduler.engine.state.borrowing import Borrowing
+from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN
 from springtide.scheduler.engine.state.pace import expected_end
 from springtide.scheduler.engine.views import trials
 from springtide.scheduler.engine.views.gpu_labels import GpuLabels
@@ -37,7 +38,8 @@ class ViewContext:
     ``borrowing`` gives the number of a job's borrowed GPUs. By a waiting job's id, ``waiting_reason`` gives why it
     waits, ``place_in_line`` its place counted from 1, ``expected_starts`` the forecast of its start, if any;
     ``usage`` gives the measured use of a running job, if any, by its id, ``trials_of`` the unfinished trials of a
-    sweep by its id; ``slow_placement`` tells with which placement a running job would be faster, if one is known.
+    sweep by its id; ``slow_placement`` tells with which placement a running job would be faster, if one is known;
+    ``can_be_paused`` tells whether a running job can be paused now.
     """
 
     labels: GpuLabels
@@ -48,6 +50,7 @@ class ViewContext:
     usage: Callable[[str], wire.JobUsage | None]
     trials_of: Callable[[str], Sequence[JobRecord]]
     slow_placement: Callable[[JobRecord], SlowPlacement | None]
+    can_be_paused: Callable[[JobRecord], bool]
 
 
 def reason(why: model.Reason | None) -> wire.Reason | None:
@@ -75,11 +78,9 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
         return _present(job, job.live, context)
     if job.state.final:
         return reason(own)
+    left = [] if job.last_run is None else _left(job, job.last_run)
     if job.standing.held:
-        said = [
-            each for why in (own, _what_a_pause_cost(job)) if why is not None for each in sentences.render(why)
-        ]
-        return None if own is None else _told(own, said)
+        return None if own is None else _told(own, _said(own, *left))
     if job.standing.withheld is not None:
         return reason(messages.withheld(job.standing.withheld.detail))
     if job.is_sweep:
@@ -87,24 +88,30 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     if job.standing.test_run is not None and job.awaits_test:
         return reason(messages.awaits_test(job.standing.test_run.stage))
     waits = context.waiting_reason(job.id)
-    said = [
-        each for why in (own, _what_a_pause_cost(job), waits) if why is not None for each in sentences.render(why)
-    ]
+    said = _said(*([] if own is None else [own]), *left, *([] if waits is None else [waits]))
     if own is None or waits is None:
         why = own or waits
         return None if why is None else _told(why, said)
     return _told(model.Reason(own.code, {**own.params, "waits": waits.code, **waits.params}), said)
 
 
-def _what_a_pause_cost(job: JobRecord) -> model.Reason | None:
-    """Return with what a paused job starts again, None if its checkpoint makes that plain."""
-    saved = job.standing.saved is not None
-    if job.standing.ended_cleanly:
-        return messages.ended_cleanly(saved=saved)
-    last = job.attempts[-1] if job.attempts else None
-    if saved or not job.needs_gpus or last is None or last.state is not AttemptState.PAUSED:
-        return None
-    return messages.never_saved() if last.asked is not None and last.started is not None else None
+def _said(*reasons: model.Reason) -> list[Sentence]:
+    return [each for why in reasons for each in sentences.render(why)]
+
+
+def _left(job: JobRecord, ended: AttemptRecord) -> list[model.Reason]:
+    """Return with what the job starts again after a paused attempt, if that is not its checkpoint as ever."""
+    if ended.state is not AttemptState.PAUSED or ended.started is None:
+        return []
+    before = (each for each in job.attempts if each.number <= ended.number)
+    saved = ended.resumed_from is not None or any(each.saved is not None for each in before)
+    if ended is job.last_run:
+        saved = job.standing.saved is not None
+    says_saved = ended.exit_code == RUN_AGAIN
+    return [
+        *([messages.ended_cleanly(saved=saved)] if ended.ended_cleanly else []),
+        *([messages.never_saved()] if not (saved or says_saved) else []),
+    ]
 
 
 def waiting_trial(sweep: JobRecord, context: ViewContext) -> JobRecord | None:
@@ -187,10 +194,16 @@ def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.
             len(live.placement),
             job.spec.workers,
             unsaved=unsaved,
+            never_saved=_never_saved(job, context),
             unused=_unused(job, context),
             slow=_slow(job, context),
         )
     return _told(now, sentences.render(now))
+
+
+def _never_saved(job: JobRecord, context: ViewContext) -> bool:
+    """Return whether a pause would lose all that the job has done so far, as far as the pool knows."""
+    return job.standing.saved is None and job.spec.tests is None and context.can_be_paused(job)
 
 
 def _unused(job: JobRecord, context: ViewContext) -> tuple[float, float] | None:
@@ -260,7 +273,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         usage=context.usage(spec.id) if record.state is model.JobState.RUNNING else None,
         saved=standing.saved,
         saved_step=standing.saved_step,
-        ended_cleanly=standing.ended_cleanly and not record.state.final,
+        ended_cleanly=record.ended_cleanly,
         reason=why,
         place=line,
         starts=starts,
@@ -313,7 +326,7 @@ def _served(record: JobRecord, context: ViewContext, now: float) -> float:
 def _attempts(record: JobRecord, context: ViewContext, first: int) -> list[wire.Attempt]:
     now_borrowed = context.borrowing.of(record)
     return [
-        attempt(item, context.labels, now_borrowed if item.state.live else item.borrowed)
+        attempt(item, context.labels, now_borrowed if item.state.live else item.borrowed, _left(record, item))
         for item in record.attempts[first:]
     ]
 
@@ -330,8 +343,14 @@ def progress(record: JobRecord) -> wire.Progress:
     )
 
 
-def attempt(record: AttemptRecord, labels: GpuLabels, borrowed: int) -> wire.Attempt:
-    """Return the view of an attempt; the last ``borrowed`` of its GPUs are marked as borrowed."""
+def attempt(
+    record: AttemptRecord, labels: GpuLabels, borrowed: int, left: Sequence[model.Reason] = ()
+) -> wire.Attempt:
+    """Return the view of an attempt; the last ``borrowed`` of its GPUs are marked as borrowed.
+
+    ``left`` are reasons that follow why it ended.
+    """
+    ended = record.ended_why
     return wire.Attempt(
         number=record.number,
         state=record.state.value,
@@ -346,7 +365,7 @@ def attempt(record: AttemptRecord, labels: GpuLabels, borrowed: int) -> wire.Att
         saved=record.saved,
         resumed_from=record.resumed_from,
         why=reason(record.why),
-        ended_why=reason(record.ended_why),
+        ended_why=None if ended is None else _told(ended, _said(ended, *left)),
     )
 
 

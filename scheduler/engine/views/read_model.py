@@ -20,7 +20,7 @@ from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views import idle_view, job_view, node_views, pool_view, trials
 from springtide.scheduler.engine.views.gpu_labels import GpuLabels
-from springtide.scheduler.model import Standing
+from springtide.scheduler.model import JobState, Standing
 from springtide.scheduler.store.records import JobRecord
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class ReadModel:
     ``starts`` are the forecasts of waiting jobs' starts, ``usage`` the measured use of running jobs, both by job.
     ``jobs_without_gpus`` is the pool's number of jobs without GPUs of a project at a time,
     ``slow_placement`` tells with which placement a running job would be faster, ``node_requests`` for which nodes
-    jobs wait. ``version`` counts the changes.
+    jobs wait. Jobs can be paused ``min_runtime`` seconds after their start. ``version`` counts the changes.
     """
 
     def __init__(
@@ -47,6 +47,7 @@ class ReadModel:
         usage: Mapping[str, wire.JobUsage],
         clock: Callable[[], float],
         jobs_without_gpus: int,
+        min_runtime: float,
         slow_placement: Callable[[JobRecord], SlowPlacement | None],
         node_requests: NodeRequests,
     ) -> None:
@@ -59,6 +60,7 @@ class ReadModel:
         self._usage = usage
         self._clock = clock
         self._jobs_without_gpus = jobs_without_gpus
+        self._min_runtime = min_runtime
         self._slow_placement = slow_placement
         self._node_requests = node_requests
         self._context: job_view.ViewContext | None = None
@@ -112,7 +114,21 @@ class ReadModel:
             self._usage.get,
             trials_of,
             self._slow_placement,
+            self._can_be_paused,
         )
+
+    def pausable_from(self, job: JobRecord) -> float | None:
+        """Return from when on others can have a running job paused, None if they cannot."""
+        live = job.live
+        if live is None or live.started is None or job.state is not JobState.RUNNING:
+            return None
+        if not (job.needs_gpus and job.spec.preemptible):
+            return None
+        return live.started + self._min_runtime
+
+    def _can_be_paused(self, job: JobRecord) -> bool:
+        since = self.pausable_from(job)
+        return since is not None and since <= self._clock()
 
     def line_without_gpus(self, changed: Mapping[str, JobRecord] = MappingProxyType({})) -> LineView:
         """Return the lines of jobs without GPUs, after changes of jobs that are not committed yet."""

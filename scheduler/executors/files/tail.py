@@ -48,6 +48,7 @@ class Tail:
         self._milestones: set[Milestone] = set()
         self._step: float | None = None
         self._of: float | None = None
+        self._lost_result = ""
         self._sizes: dict[int, int] = {}
         self._earlier_sizes: dict[int, int] = {}
         logs_of_ranks = (f"{directory}/log.{rank}" for rank in self._ranks)
@@ -65,13 +66,13 @@ class Tail:
             return True
         if Milestone.RETURNED in self._milestones and Milestone.PAUSE_SEEN not in self._milestones:
             return True
-        return self._step is not None and self._of is not None and self._step >= self._of
+        return self._step is not None and self._of is not None and self._step >= self._of > 0
 
     def read_history(self, now: float) -> None:
         """Read the reports so far, at most the last `LONGEST_HISTORY` bytes. May block for seconds."""
         stamp = _stamp(self._paths[0])
         self._offset = 0 if stamp is None else max(0, stamp[1] - LONGEST_HISTORY)
-        while self._read_reports(now, stamp, HISTORY_BATCH):
+        while self._read_reports(now, stamp, HISTORY_BATCH, earlier=self._key.attempt > 1):
             pass
 
     def read_new(self, now: float) -> tuple[list[Observation], bool]:
@@ -116,8 +117,11 @@ class Tail:
                 grown.append(LogGrew(self._key.job, rank, self._earlier_sizes[rank] + size))
         return grown
 
-    def _read_reports(self, now: float, stamp: _Stamp | None, limit: int) -> bool:
-        """Read new reports of the job, whose file had this stamp; return whether there may be more."""
+    def _read_reports(self, now: float, stamp: _Stamp | None, limit: int, *, earlier: bool = False) -> bool:
+        """Read new reports of the job, whose file had this stamp; return whether there may be more.
+
+        With ``earlier`` those that do not name their attempt may be of an earlier one, and tell nothing of an end.
+        """
         if stamp is None or stamp[1] <= self._offset:
             return False
         batch = reports.read(self._places.reports, self._offset, limit, self._key.attempt, now)
@@ -130,11 +134,13 @@ class Tail:
             if report.attempt == self._key.attempt:
                 self._unreported = _together(self._unreported, report)
                 self._trial = report.trial or self._trial
-                self._follow(report)
+                if report.numbered or not earlier:
+                    self._follow(report)
         return batch.more
 
     def _follow(self, report: Report) -> None:
         """Follow whether the work is complete; the lines of checkpoints tell no last step."""
+        self._lost_result = report.lost_result or self._lost_result
         if report.milestone is not None:
             self._milestones.add(report.milestone)
         if report.step is not None and not (report.saved or report.unsaved):
@@ -145,7 +151,7 @@ class Tail:
             return []
         last, self._unreported, saved = self._unreported, None, self._saved
         at, step = (saved.at, saved.step) if saved else (None, None)
-        return [Reported(self._key, last, at, step, self._unsaved_at, self._trial)]
+        return [Reported(self._key, last, at, step, self._unsaved_at, self._trial, self._lost_result)]
 
 
 def _stamp(path: str) -> _Stamp | None:

@@ -162,22 +162,32 @@ class Attempt:
         A kubelet may tell a later start of a container that ended at once: no attempt starts after its end. One
         that was refused has not started, although the supervisors in its pods have.
         """
-        ended = replace(self._exit(now, complete=complete), complete=complete)
+        ended = replace(self._exit(now), complete=complete)
         ran = len(self.started) >= self.size and ended.kind not in NEVER_STARTED
         started = min(max(self.started.values()), ended.at) if ran else None
         self.status = AttemptStatus(self.key, AttemptPhase.GONE, started, ended, self.placement)
 
-    def _exit(self, now: float, *, complete: bool) -> Exit:
-        at = max((end.at for end in self.ends.values()), default=now)
+    def _exit(self, now: float) -> Exit:
+        ends = sorted(self.ends.values(), key=lambda end: end.at)
+        at = max((end.at for end in ends), default=now)
         paused = self.requested == "pause"
-        killed = self.requested is not None and any(end.killed for end in self.ends.values())
+        killed = self.requested is not None and any(end.killed for end in ends)
         if self.verdict is not None:
             verdict = self.verdict
             return Exit(verdict.kind, at, paused=paused, detail=verdict.detail, block=verdict.block)
         failed = self.failed
-        if self.eviction and self.requested is None and not (failed is None and complete):
-            code, number = (0, None) if failed is None else (failed.code, failed.signal)
-            return Exit(ExitKind.LOST, at, code, number, detail=self.eviction)
+        heard = any(end.paused is not False for end in ends)
+        if failed is None and not heard:
+            return Exit(ExitKind.EXITED, at, code=0)
+        evicted = self.eviction if self.requested is None else ""
+        if evicted and failed is not None and failed.kind is ExitKind.LOST:
+            return Exit(ExitKind.LOST, at, detail=evicted)
+        if evicted or (failed is not None and failed.kind is ExitKind.EVICTED):
+            worst = next((end for end in ends if (end.code, end.signal) != (0, None)), None)
+            code, number = (0, None) if worst is None else (worst.code, worst.signal)
+            detail = evicted or (failed.detail if failed is not None else "")
+            return Exit(ExitKind.EVICTED, at, code, number, paused, killed, detail)
         if failed is None:
+            paused = paused or any(end.paused for end in ends)
             return Exit(ExitKind.EXITED, at, code=0, paused=paused, killed=killed)
         return Exit(failed.kind, at, failed.code, failed.signal, paused, killed, failed.detail)

@@ -307,7 +307,7 @@ class AttemptMonitor:
     def _vanished_end(self, attempt: Attempt) -> WorkerEnd:
         if attempt.requested or attempt.ending:
             return WorkerEnd(ExitKind.EXITED, self._now(), signal=9)
-        return lost(self._now(), VANISHED)
+        return WorkerEnd(ExitKind.EVICTED, self._now(), detail=VANISHED)
 
     def _evaluate(self, attempt: Attempt) -> None:
         """Report, conclude or end an attempt, as its present state requires."""
