@@ -63,7 +63,7 @@ class Broadcast:
             transaction.borrowing(), transaction.trials_of, transaction.jobs
         )
         brief = job_view.ViewContext(
-            context.labels, context.borrowing, _none, _none, _none, _none, context.trials_of, _none
+            context.labels, context.borrowing, _none, _none, _none, _none, _none, context.trials_of, _none
         )
         records: list[EventRecord] = []
 
