@@ -76,8 +76,8 @@ class Window:
 class Shift:
     """What the next decisions would do to a job: ``kind`` is ``started``, ``paused`` or ``moved``.
 
-    ``before`` and ``after`` are where its workers are; ``at_once`` says that the first plan decides it, so that
-    nothing has to stop before.
+    ``before`` and ``after`` are where its workers are; ``at_once`` says that it is decided before anything
+    has to stop.
     """
 
     job: str
@@ -300,8 +300,9 @@ class _Notes:
 
     def __init__(self) -> None:
         self.last: dict[str, Decision] = {}
-        self.first: frozenset[str] | None = None
-        """The jobs that the first plan decides about."""
+        self.at_once: set[str] = set()
+        """The jobs that are decided about before anything has to stop."""
+        self._stopping = False
 
     def apply(self, change: Change) -> None:
         """Do nothing: changes follow from the decisions."""
@@ -310,8 +311,9 @@ class _Notes:
         """Record the decisions."""
         found = {item.job: item for item in plan.decisions if not isinstance(item, Reserve | Drop)}
         self.last |= found
-        if self.first is None:
-            self.first = frozenset(found)
+        if not self._stopping:
+            self.at_once.update(found)
+        self._stopping = self._stopping or any(isinstance(item, Pause | Move) for item in plan.decisions)
 
     def settled(self, now: float) -> None:
         """Do nothing: the decisions are recorded already."""
@@ -319,14 +321,20 @@ class _Notes:
 
 @dataclass(frozen=True, slots=True)
 class _Lengths:
-    """Remaining run times by a rule, rounded with ``grain``."""
+    """Remaining run times by a rule, and what time limits leave, rounded with ``grain``."""
 
     rule: Rule
     past: Past
     grain: float
 
     def of(self, job: Job, now: float) -> float:
-        seconds = self.rule(job, now, self.past.get(job.id, ()))
+        return self._rounded(self.rule(job, now, self.past.get(job.id, ())))
+
+    def most(self, job: Job, now: float) -> float:
+        """Return the seconds that the time limit leaves to the job."""
+        return self._rounded(_most(job, now))
+
+    def _rounded(self, seconds: float) -> float:
         if not self.grain or not 0 < seconds < math.inf:
             return seconds
         step = 2.0 ** math.floor(math.log2(max(TICK, seconds * self.grain)))
@@ -350,14 +358,17 @@ def _run(
 ) -> _Run:
     """Return what happens if all run times follow a rule."""
     now = start.now
-    lengths = {job.id: ahead.of(job, now) for job in start.jobs if job.phase is not Phase.HELD}
     planner, notes = Planner(start), _Notes()
     pool = VirtualPool(
         planner,
         now=now,
         witness=notes,
-        running=[_midway(job, lengths[job.id], now) for job in start.jobs if job.phase is Phase.RUNNING],
-        waiting=[Course(job, lengths[job.id]) for job in start.jobs if job.phase is Phase.WAITING],
+        running=[_midway(job, ahead, now) for job in start.jobs if job.phase is Phase.RUNNING],
+        waiting=[
+            Course(job, ahead.of(job, now), ahead.most(job, now))
+            for job in start.jobs
+            if job.phase is Phase.WAITING
+        ],
     )
     left = set(wanted)
 
@@ -375,10 +386,11 @@ def _run(
     return _Run(starts, standing, shifts, pool.now if stop() else until, idle)
 
 
-def _midway(job: Job, left: float, now: float) -> Course:
+def _midway(job: Job, ahead: _Lengths, now: float) -> Course:
     """Return the course of a running job, counted from the start of its live attempt."""
     ran = now - (now if job.started is None else job.started)
-    return Course(job, left + ran * len(job.placement) / job.workers, first_start=job.started)
+    duration = ahead.of(job, now) + ran * len(job.placement) / job.workers
+    return Course(job, duration, ahead.most(job, now) + ran, first_start=job.started)
 
 
 def _shifts(before: Iterable[Job], pool: VirtualPool, notes: _Notes) -> Iterable[Shift]:
@@ -396,7 +408,7 @@ def _shifts(before: Iterable[Job], pool: VirtualPool, notes: _Notes) -> Iterable
         else:
             continue
         beneficiary = decision.beneficiary if isinstance(decision, Pause | Move) else None
-        at_once = job.id in (notes.first or ())
+        at_once = job.id in notes.at_once
         yield Shift(job.id, kind, decision.reason, beneficiary, job.placement, after.placement, at_once)
 
 

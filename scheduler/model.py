@@ -146,11 +146,16 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """The placement of one worker: ``gpus`` are indices on ``node``."""
+    """The placement of one worker: ``gpus`` are indices on ``node``, as its GPUs are numbered at present.
+
+    ``uuids`` are these GPUs, in the same order, whatever they are numbered; empty where the node itself chooses
+    them, and in decisions, which are about places.
+    """
 
     rank: int
     node: str
     gpus: tuple[int, ...]
+    uuids: tuple[str, ...] = field(default=(), compare=False)
 
 
 Placement: TypeAlias = tuple[Worker, ...]
@@ -164,6 +169,29 @@ class Spread(NamedTuple):
 
     level: str
     nodes: int
+
+
+class BlockScope(StrEnum):
+    """The jobs that a block concerns."""
+
+    POOL = "pool"
+    """All jobs: an admission policy, a quota of the namespace, a full disk."""
+    IMAGE = "image"
+    """Those that run in the image of the block's name."""
+    USER = "user"
+    """Those of the person of the block's name."""
+
+
+class Block(NamedTuple):
+    """An obstacle outside of jobs that keeps attempts from starting; equal for all that it keeps.
+
+    ``name`` distinguishes it from others of its scope. ``checkable`` says that the executor can find out whether
+    it would still keep a job, without starting that.
+    """
+
+    scope: BlockScope
+    name: str
+    checkable: bool = False
 
 
 class Phase(StrEnum):

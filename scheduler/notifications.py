@@ -21,7 +21,7 @@ class NotificationEvent(StrEnum):
     TIME_LIMIT = "time-limit"
     """It is about to reach its time limit."""
     FAULT = "fault"
-    """A GPU of the pool was drained because of a fault, whoever held it."""
+    """A GPU of the pool was drained because of a fault, whoever held it, or launching has stopped."""
     WORKSPACE = "workspace"
     """A workspace of the person does not use its GPUs, or was stopped because of that."""
 

@@ -21,6 +21,9 @@ from springtide.training.reports import Reports
 AGAIN = 75
 """Exit code of a job that has saved a checkpoint and is to be started again."""
 
+PAUSE_SEEN, RETURNED, DONE = "pause-seen", "returned", "done"
+"""Milestones of a job: it has learnt of a pause, its function or notebook has returned, it is complete."""
+
 RETRY_AFTER = 0.5
 """Time between two tries to write a checkpoint to a full disk, in seconds."""
 LAST_PATIENCE = 600.0
@@ -72,6 +75,8 @@ class Job:
         self.owes_checkpoint = False
         self._asked = False
         self._asked_at = 0.0
+        self._signalled = False
+        self._pause_seen = False
         self._looked = 0.0
         self._calls = 0
 
@@ -132,7 +137,7 @@ class Job:
     def _tries_until(self, began: float, *, last: bool) -> float:
         if last:
             return began + LAST_PATIENCE
-        return self._asked_at + GRACE_USED * self.grace if self.pause_asked() else began
+        return self._asked_at + GRACE_USED * self.grace if self._is_asked() else began
 
     def save(self, state: Any, step: Optional[float] = None) -> None:
         """Write a checkpoint of one value that can be pickled, or of bytes, as by `write`."""
@@ -162,10 +167,39 @@ class Job:
         may call it any number of times for a step, and some of them for every tenth step only.
         """
         self._calls += 1
-        return self._agreement.reached(self._calls if step is None else step, self.pause_asked)
+        return self._seen(self._agreement.reached(self._calls if step is None else step, self._is_asked))
 
     def pause_asked(self) -> bool:
         """Return whether this process has been asked to pause. Training loops call `should_pause` instead."""
+        return self._seen(self._is_asked())
+
+    def done(self) -> None:
+        """Say that the work of the job is complete, from any process: when it exits with 0, the job has succeeded.
+
+        A job that exits with 0 after it was asked to pause is run again, unless it has called this, its last
+        report had ``step == of``, or it is a function or notebook that returned and had not learnt of the pause.
+        """
+        reports = self._reports
+        if self.rank != 0 and self.in_pool:
+            reports = Reports(self._environment.get("SPRINGTIDE_REPORT"), self.attempt)
+        reports.milestone(DONE)
+
+    def returned(self) -> None:
+        """Say that the function or notebook has returned, unless it has learnt of a pause or may have."""
+        if not (self._pause_seen or self._signal_went_elsewhere()):
+            self._reports.milestone(RETURNED)
+
+    def _signal_went_elsewhere(self) -> bool:
+        """Whether the job was asked to pause and a handler of its own may have taken the signal."""
+        return self._is_asked() and not self._signalled and signal.getsignal(signal.SIGTERM) != signal.SIG_IGN
+
+    def _seen(self, pause: bool) -> bool:
+        if pause and not self._pause_seen:
+            self._pause_seen = True
+            self._reports.milestone(PAUSE_SEEN)
+        return pause
+
+    def _is_asked(self) -> bool:
         if not self._asked and self._pause_file is not None:
             now = time.monotonic()
             if now - self._looked >= _LOOK_EVERY:
@@ -181,7 +215,10 @@ class Job:
         """
         self._reports.flush()
         trials.flush()
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == self._ask:
+        if (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGTERM) == self._signal
+        ):
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise SystemExit(AGAIN)
 
@@ -204,7 +241,8 @@ class Job:
             done = int(found.step or 0)
         for epoch in range(done, of):
             yield epoch
-            pause = self.should_pause(epoch + 1) and epoch + 1 < of
+            asked = self._agreement.reached(epoch + 1, self._is_asked)
+            pause = self._seen(asked and epoch + 1 < of)
             owed = self.owes_checkpoint and self.world == 1
             if pause or owed or (epoch + 1) % every == 0 or epoch + 1 == of:
                 self.write(save, epoch + 1, last=epoch + 1 == of)
@@ -229,9 +267,13 @@ class Job:
         return Gang(self.checkpoint_directory, self.attempt, self.rank, self.world, name)
 
     def _reached_for_jax(self, step: int) -> bool:
-        return self._agreement_of_jax.reached(step, self.pause_asked)
+        return self._seen(self._agreement_of_jax.reached(step, self._is_asked))
 
-    def _ask(self, *_: Any) -> None:
+    def _signal(self, *_: Any) -> None:
+        self._signalled = True
+        self._ask()
+
+    def _ask(self) -> None:
         if not self._asked:
             self._asked, self._asked_at = True, time.monotonic()
 
@@ -258,13 +300,18 @@ def current_job(directory: Union[str, "os.PathLike[str]", None] = None, *, keep:
         return _job
 
 
+def has_returned() -> None:
+    """Say that the function or notebook that this process runs has returned."""
+    (_job or Job(os.environ)).returned()
+
+
 def _answer_sigterm(job: Job) -> None:
     """Make SIGTERM request a pause in this process; child processes still end by it."""
     if threading.current_thread() is not threading.main_thread():
         return
     if signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         return
-    handler = job._ask  # noqa: SLF001 - private part of the same module
+    handler = job._signal  # noqa: SLF001 - private part of the same module
     signal.signal(signal.SIGTERM, handler)
 
     def hold() -> None:

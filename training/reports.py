@@ -69,6 +69,12 @@ class Reports:
         if self._path is not None:
             self._append(self._line(None, None, {}, saved=False, trial=told))
 
+    def milestone(self, name: str) -> None:
+        """Report that a process learnt of a pause, returned, or is done."""
+        if self._path is not None:
+            self.flush()
+            self._append(self._line(None, None, {}, saved=False, milestone=name))
+
     def flush(self) -> None:
         """Write the report that was kept back."""
         held, self._held = self._held, None

@@ -23,10 +23,14 @@ from typing import Any, Dict, List, NoReturn, Optional, Tuple
 from springtide.training import trials
 from springtide.training.adapters import optuna
 from springtide.training.files import write_atomically
-from springtide.training.job import Job, current_job
+from springtide.training.job import Job, current_job, has_returned
 
 RESULT = "result.pkl"
 RESULT_AS_JSON = "result.json"
+RESULT_PROBLEM = "result.problem.json"
+"""File that tells why a result was not kept: the error's ``type`` and ``message``, and the result's ``repr``."""
+MAX_REPR = 10_000
+"""Maximum length of the text of a result that could not be kept, in characters."""
 RESULT_OF_RANK = "result.{}.pkl"
 MAX_RANK_BYTES = 16 << 20
 """Maximum size of the pickled result of a process other than the first, in bytes: a model that all of them
@@ -58,17 +62,16 @@ def run_function(path: Path) -> None:
     try:
         call = _read(path)
         result, is_done = _called(call, job, path.parent)
-        data = _pickled(result) if job.rank == 0 and is_done else None
     except Exception as error:  # noqa: BLE001 - any exception of the function
         text = "".join(traceback.format_exception(type(error), error, _own_part(error.__traceback__)))
         fail(job, type(error).__name__, str(error), text)
-    if data is not None:
-        _save_as_json(result, len(data), job.output_directory / RESULT_AS_JSON)
-        write_atomically(job.output_directory / RESULT, data)
+    if job.rank == 0 and is_done:
+        _save(result, job.output_directory)
     if job.rank == 0:
         _forget_error(job)
     elif is_done:
         _save_of_rank(result, job)
+    has_returned()
 
 
 def _read(path: Path) -> Dict[str, Any]:
@@ -110,6 +113,26 @@ def _pickled(result: Any) -> bytes:
         import cloudpickle  # noqa: PLC0415 - only for results that pickle cannot handle
 
         return bytes(cloudpickle.dumps(result))
+
+
+def _save(result: Any, directory: Path) -> None:
+    """Save the result, or why it cannot be: the work of the job is done, so the job does not fail for it."""
+    try:
+        data = _pickled(result)
+    except Exception as error:  # noqa: BLE001 - objects of users may raise anything
+        problem = {"type": type(error).__name__, "message": str(error)[:MAX_REPR], "repr": _shown(result)}
+        write_atomically(directory / RESULT_PROBLEM, json.dumps(problem).encode())
+        sys.stderr.write(f"The result cannot be pickled, so only its text is kept: {error}\n")
+        return
+    _save_as_json(result, len(data), directory / RESULT_AS_JSON)
+    write_atomically(directory / RESULT, data)
+
+
+def _shown(result: Any) -> str:
+    try:
+        return repr(result)[:MAX_REPR]
+    except Exception:  # noqa: BLE001 - objects of users may raise anything
+        return f"<{type(result).__name__}>"
 
 
 def _save_of_rank(result: Any, job: Job) -> None:
@@ -166,6 +189,7 @@ def run_notebook(path: Path) -> None:
     if ended.error is not None:
         fail(job, ended.error.kind, ended.error.message, ended.error.text)
     _forget_error(job)
+    has_returned()
 
 
 def main(argv: Optional[List[str]] = None) -> None:

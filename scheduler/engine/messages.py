@@ -78,14 +78,29 @@ def succeeded() -> Reason:
     return Reason("engine-succeeded")
 
 
+def finished_by(by: str) -> Reason:
+    """Return a user marked the job as finished."""
+    return Reason("engine-finished", {"by": by})
+
+
+def ended_cleanly(*, saved: bool) -> Reason:
+    """Return the attempt ended with exit code 0 when it was asked to pause; ``saved`` is as for `lost`."""
+    return Reason("engine-ended-cleanly", {"saved": int(saved)})
+
+
+def never_saved() -> Reason:
+    """Return the job was paused before its first checkpoint."""
+    return Reason("engine-never-saved")
+
+
 def asked_to_pause() -> Reason:
     """Return the attempt was asked to pause, and nothing more is known."""
     return Reason("engine-paused")
 
 
-def asked_again() -> Reason:
-    """Exit 75 after progress."""
-    return Reason("engine-again")
+def asked_again(quick: int = 0) -> Reason:
+    """Exit 75 after progress; ``quick`` is how many times in a row after a short time."""
+    return Reason("engine-again", {"quick": quick} if quick > 1 else {})
 
 
 def asked_again_in_vain(times: int, limit: int) -> Reason:
@@ -101,6 +116,16 @@ def fruitless(times: int) -> Reason:
 def lost(detail: str, *, saved: bool) -> Reason:
     """Return the attempt's node or supervisor vanished; ``saved`` tells whether the job has a checkpoint."""
     return Reason("engine-lost", {"detail": detail, "saved": int(saved)})
+
+
+def blocked(detail: str) -> Reason:
+    """Return something outside of the job kept the attempt from starting, as ``detail`` says."""
+    return Reason("engine-blocked", {"detail": detail})
+
+
+def withheld(detail: str) -> Reason:
+    """Return the job is not tried at present, because several others could not be started, as ``detail`` says."""
+    return Reason("engine-withheld", {"detail": detail})
 
 
 def not_launched(detail: str) -> Reason:
@@ -212,9 +237,9 @@ def _coarsely(seconds: float) -> float:
     return step and round(seconds / step) * step
 
 
-def pausing(gpus: int) -> Reason:
-    """Return the job saves its work and gives its GPUs back."""
-    return Reason("pausing", {"gpus": gpus})
+def pausing(gpus: int, *, saved: bool) -> Reason:
+    """Return the job saves its work and gives its GPUs back; ``saved`` tells whether it has saved a checkpoint."""
+    return Reason("pausing", {"gpus": gpus, "saved": int(saved)})
 
 
 def stopping(gpus: int) -> Reason:

@@ -6,10 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
-
-from msgspec import structs
 
 from springtide.scheduler import wire
 from springtide.scheduler.backoff import Jitter, equal_jitter
@@ -25,9 +22,12 @@ from springtide.scheduler.engine.idle.workspaces import IdleWorkspaces
 from springtide.scheduler.engine.loop import reconcile
 from springtide.scheduler.engine.loop.actuator import Actuator
 from springtide.scheduler.engine.loop.inventory import InventoryReader
+from springtide.scheduler.engine.loop.launch_probes import LaunchProbes
 from springtide.scheduler.engine.loop.loop import Loop, LoopParts
 from springtide.scheduler.engine.loop.mailbox import Mailbox
+from springtide.scheduler.engine.loop.matching import match_gpus
 from springtide.scheduler.engine.loop.pruning import Pruner
+from springtide.scheduler.engine.loop.start_checks import StartChecks
 from springtide.scheduler.engine.loop.tick import TickBuilder
 from springtide.scheduler.engine.node_groups.requests import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
@@ -58,7 +58,7 @@ from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.executors.base import AttemptKey, AttemptStatus, Executor
 from springtide.scheduler.model import FINAL
 from springtide.scheduler.policy.planner import Planner
-from springtide.scheduler.store import Store
+from springtide.scheduler.store import Store, StoreError
 from springtide.scheduler.store.records import JobQuery, JobRecord
 
 logger = logging.getLogger(__name__)
@@ -99,14 +99,17 @@ async def open_engine(
         state = State.from_store(loaded, settings.types)
         await executor.start(mailbox.post)
         newest = await executor.newest_epoch()
+        if loaded.fresh:
+            _check_new(newest, store.url)
         if newest >= store.epoch:
             logger.warning("The store is a copy from before epoch %d: its epoch is raised above that.", newest)
             await threads.write(store.raise_epoch, newest)
+        await executor.take_over(store.epoch)
         nodes = ObservedNodes(await executor.inventory(), groups=await executor.node_groups())
-        await _follow_types(state, nodes, threads, clock.wall())
+        statuses = await _attempts(executor, state)
+        await _follow_inventory(state, nodes, statuses, threads, clock.wall())
         if loaded.fresh:
             await _create_projects(state, nodes, threads, projects or {}, clock.wall())
-        statuses = await _attempts(executor, state)
         snapshot = state.snapshot(nodes, clock.wall(), settings.policy)
         parts = _compose(
             state=state,
@@ -129,19 +132,24 @@ async def open_engine(
         raise
 
 
-async def _follow_types(state: State, nodes: ObservedNodes, threads: StoreThreads, now: float) -> None:
-    """Take in the GPU types of the nodes, and those of the attempts that run on them."""
+def _check_new(newest: int, store: str) -> None:
+    """Raise `StoreError` if an empty store is that of a pool that has been at work, up to the epoch ``newest``."""
+    if newest:
+        raise StoreError(
+            f"The store {store} is empty, but this state directory is that of a pool: its store was removed, or "
+            "is somewhere else. Put it back: the file beside it whose name ends in .rescued-N, if there is one, "
+            "or a backup (springtide restore). To begin with an empty pool all the same, remove jobs/.epoch "
+            "in the state directory; attempts that still run keep their GPUs until they end."
+        )
+
+
+async def _follow_inventory(
+    state: State, nodes: ObservedNodes, statuses: Sequence[AttemptStatus], threads: StoreThreads, now: float
+) -> None:
+    """Take in the GPU types of the nodes, and where the GPUs are now that are held, of which ``statuses`` tell."""
     transaction = Transaction(state, nodes, now)
     transaction.follow_types()
-    for job in state.live_jobs():
-        attempt = job.attempts[-1]
-        gpu_type = nodes.type_of(attempt.placement) or attempt.gpu_type
-        if gpu_type != attempt.gpu_type:
-            transaction.put_job(job.with_attempt(structs.replace(attempt, gpu_type=gpu_type)))
-    of_node = {node.name: node.gpu_type for node in nodes.build()}
-    for key, workspace in state.workspaces.items():
-        if workspace.gpus and of_node.get(workspace.node, workspace.gpu_type) != workspace.gpu_type:
-            transaction.put_workspace(key, replace(workspace, gpu_type=of_node[workspace.node]))
+    match_gpus(transaction, {each.key: each.placement for each in statuses})
     if transaction.must_commit:
         await threads.write(threads.store.commit, write_batch(transaction))
         transaction.apply_to_state()
@@ -220,6 +228,7 @@ def _compose(
         clock=clock.wall,
         jitter=jitter,
     )
+    checks = StartChecks(executor, launch_specs.preview, mailbox.post, asyncio.get_running_loop().time)
     loop = Loop(
         LoopParts(
             settings=settings,
@@ -233,6 +242,7 @@ def _compose(
                 planner,
                 settings,
                 stats,
+                checks=checks,
                 first=lambda transaction: drain_slow(transaction, node_speeds),
             ),
             inventory=InventoryReader(executor, mailbox.post, jitter=jitter),
@@ -304,6 +314,8 @@ def _compose(
         default_projects=DefaultProjects(state, mailbox.request),
         idle_workspaces=IdleWorkspaces(state, settings.idle, workspaces, clock.wall, mailbox.request),
         actuator=actuator,
+        start_checks=checks,
+        launch_probes=LaunchProbes(executor, state, nodes, launch_specs.preview, mailbox.request, jitter=jitter),
         loop=loop,
     )
 
@@ -331,6 +343,7 @@ def _run(parts: EngineParts) -> Engine:
             running.create_task(pruner.run(), name="pruner"),
             running.create_task(parts.run_history.load(ended_jobs), name="run history"),
             running.create_task(parts.usage.run(), name="use of GPUs"),
+            running.create_task(parts.launch_probes.run(), name="launch stops"),
             running.create_task(
                 parts.node_requests.run(parts.broadcast.publish_jobs, parts.broadcast.publish_pool),
                 name="requests for nodes",

@@ -12,8 +12,10 @@ from springtide.scheduler.engine.forecasts.questions import Questions
 from springtide.scheduler.engine.forecasts.run_history import RunHistory
 from springtide.scheduler.engine.idle.workspaces import IdleWorkspaces
 from springtide.scheduler.engine.loop.actuator import Actuator
+from springtide.scheduler.engine.loop.launch_probes import LaunchProbes
 from springtide.scheduler.engine.loop.loop import Loop
 from springtide.scheduler.engine.loop.mailbox import Mailbox
+from springtide.scheduler.engine.loop.start_checks import StartChecks
 from springtide.scheduler.engine.node_groups.requests import NodeRequests
 from springtide.scheduler.engine.notifications.outbox import Outbox
 from springtide.scheduler.engine.placements.placements import Placements
@@ -71,4 +73,6 @@ class EngineParts:
     default_projects: DefaultProjects
     idle_workspaces: IdleWorkspaces
     actuator: Actuator
+    start_checks: StartChecks
+    launch_probes: LaunchProbes
     loop: Loop

@@ -22,8 +22,9 @@ from typing import BinaryIO, TypeAlias
 import msgspec
 
 from springtide.scheduler.datasets.dataset import Dataset
-from springtide.scheduler.model import Node, Placement
+from springtide.scheduler.model import Block, Node, Placement
 from springtide.scheduler.telemetry.sample import GpuSample
+from springtide.scheduler.wording import given
 
 HISTORY = "trials.json"
 """Name of the file with the earlier trials of a sweep, in the directory of a job's files."""
@@ -31,6 +32,17 @@ HISTORY = "trials.json"
 
 class ExecutorError(Exception):
     """The executor could not carry out a request; the message is shown to the job's user."""
+
+
+class BlockedError(ExecutorError):
+    """An attempt cannot start now, for a reason outside of the job.
+
+    ``block`` is that reason, None if it concerns this attempt alone.
+    """
+
+    def __init__(self, message: str, block: Block | None = None) -> None:
+        super().__init__(message)
+        self.block = block
 
 
 class StaleEpochError(ExecutorError):
@@ -95,11 +107,18 @@ class ExitKind(StrEnum):
     EXITED = "exited"
     """All workers ended; ``code`` or ``signal`` is that of the first that did not exit with 0."""
     REFUSED = "refused"
-    """The attempt never started, for instance for lack of the program or directory that ``detail`` names."""
+    """The attempt never started, for a reason in the job, such as a missing program that ``detail`` names."""
+    BLOCKED = "blocked"
+    """The attempt never started, for a reason outside of the job: an admission policy, a quota, a registry, a full
+    disk. ``detail`` has the words of cluster or machine. The same job may start later."""
     OVER_DISK = "over-disk"
     """It was ended because the job keeps more on the disk than it may; ``detail`` says what."""
     LOST = "lost"
     """Its node or supervisor vanished."""
+
+
+NEVER_STARTED = frozenset({ExitKind.REFUSED, ExitKind.BLOCKED})
+"""The kinds of ends of attempts of which no process of the job ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +126,9 @@ class Exit:
     """The end of an attempt, ``at`` in seconds since the epoch.
 
     ``paused`` says that a pause was requested before the end, ``killed`` that the attempt did not stop within its
-    grace period. ``ran`` is how long its processes ran, in seconds, measured by a clock that nobody sets; None if
-    only ``at`` tells.
+    grace period, ``complete`` that the job reported its work as complete. ``ran`` is how long its processes ran,
+    in seconds, measured by a clock that nobody sets; None if only ``at`` tells. ``block`` is what kept an attempt
+    from starting, None if that concerns this attempt alone.
     """
 
     kind: ExitKind
@@ -119,6 +139,15 @@ class Exit:
     killed: bool = False
     detail: str = ""
     ran: float | None = None
+    complete: bool = False
+    block: Block | None = None
+
+
+def exit_of(error: ExecutorError, at: float) -> Exit:
+    """Return the end of an attempt that ``error`` keeps from starting."""
+    if isinstance(error, BlockedError):
+        return Exit(ExitKind.BLOCKED, at, detail=str(error), block=error.block)
+    return Exit(ExitKind.REFUSED, at, detail=str(error))
 
 
 class AttemptStatus(msgspec.Struct, frozen=True):
@@ -150,6 +179,17 @@ class TrialReport:
     memo: str = ""
 
 
+class Milestone(StrEnum):
+    """What a job reports of itself beside its progress."""
+
+    PAUSE_SEEN = "pause-seen"
+    """The program has learnt that it has to pause."""
+    RETURNED = "returned"
+    """The function or notebook has returned, without having been told to stop by a signal of its own."""
+    DONE = "done"
+    """The program says that the work of the job is complete."""
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """One line that a job reported through `springtide.training`; ``saved`` marks a checkpoint."""
@@ -163,6 +203,7 @@ class Report:
     saved: bool = False
     unsaved: bool = False
     trial: TrialReport | None = None
+    milestone: Milestone | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +265,20 @@ class NodeRequest:
 WorkspacePlaces: TypeAlias = Mapping[tuple[str, str], tuple[str, tuple[int, ...]]]
 """Node and GPUs of each workspace, by user and server."""
 Observation: TypeAlias = AttemptStatus | Reported | LogGrew | InventoryChanged
+
+
+@dataclass(frozen=True, slots=True)
+class RunningNotebook:
+    """A notebook server that runs, or has left processes behind, whatever the hub knows of it.
+
+    ``uuids`` are its GPUs, as far as the executor knows them; ``place`` says where it runs, in words.
+    """
+
+    user: str
+    server: str
+    uuids: tuple[str, ...] = ()
+    gpu_type: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,9 +345,24 @@ class Executor(ABC):
         """
         return ()
 
+    async def notebooks(self) -> Sequence[RunningNotebook]:
+        """Return the notebook servers that run. Their GPUs are not free, also if the hub knows nothing of them.
+
+        Raises `ExecutorError` while it is not known which run.
+        """
+        return ()
+
+    async def end_notebook(self, user: str, server: str) -> None:
+        """End a notebook server that the hub does not know. Raises `ExecutorError` if that is not possible."""
+        raise ExecutorError(f"The notebook server {given(server)} of {user} can be ended only where it runs.")
+
     @abstractmethod
     async def newest_epoch(self) -> int:
         """Return the newest epoch that a request came with, also before a restart; 0 if there was none."""
+
+    @abstractmethod
+    async def take_over(self, epoch: int) -> None:
+        """Refuse requests of older epochs from now on, also after a restart, as far as that can be recorded."""
 
     @abstractmethod
     async def attempts(self) -> tuple[AttemptStatus, ...]:
@@ -300,7 +370,17 @@ class Executor(ABC):
 
     @abstractmethod
     async def launch(self, spec: AttemptSpec) -> None:
-        """Start an attempt. A refusal, such as a missing program, is reported as an exit."""
+        """Start an attempt. One that cannot start, such as for lack of its program, is reported as an exit."""
+
+    checks_starts = False
+    """Whether `check` can find out more than that it cannot."""
+
+    async def check(self, spec: AttemptSpec) -> Exit | None:  # noqa: ARG002 - some need it
+        """Return how an attempt would end that could not start here now, None if it could; nothing is started.
+
+        Raises `ExecutorError` if that cannot be found out.
+        """
+        raise ExecutorError("Only a start shows whether an attempt can start here.")
 
     @abstractmethod
     async def pause(self, key: AttemptKey) -> None:
@@ -324,7 +404,8 @@ class Executor(ABC):
     async def recall(self, key: AttemptKey) -> AttemptStatus | None:
         """Return the status of an attempt, also of one that was discarded: that is then among `attempts` again.
 
-        For a store restored from a copy, which does not know that end. None if nothing of the attempt is recorded.
+        For a store restored from a copy, which does not know that end, and for attempts whose files were removed.
+        None if nothing of the attempt is recorded, and nothing of it runs.
         """
 
     @abstractmethod

@@ -148,21 +148,30 @@ class Api:
     # ---------- writing
 
     @overload
-    async def create(self, resource: Resource, namespace: str | None, body: Object) -> Object: ...
+    async def create(
+        self, resource: Resource, namespace: str | None, body: Object, *, dry_run: bool = ...
+    ) -> Object: ...
 
     @overload
     async def create(
-        self, resource: Resource, namespace: str | None, body: Object, *, decode_as: type[T]
+        self, resource: Resource, namespace: str | None, body: Object, *, decode_as: type[T], dry_run: bool = ...
     ) -> T: ...
 
     async def create(
-        self, resource: Resource, namespace: str | None, body: Object, *, decode_as: Any = Object
+        self,
+        resource: Resource,
+        namespace: str | None,
+        body: Object,
+        *,
+        decode_as: Any = Object,
+        dry_run: bool = False,
     ) -> Any:
-        """Create an object; return it as the type ``decode_as``.
+        """Create an object; return it as the type ``decode_as``. A dry run does all but store it.
 
         Raises `ApiError` with status 409 if there is one of this name.
         """
-        return _decoded(await self._request("POST", resource.path(namespace), body=body), decode_as)
+        query = {"dryRun": "All"} if dry_run else None
+        return _decoded(await self._request("POST", resource.path(namespace), query=query, body=body), decode_as)
 
     async def replace(self, resource: Resource, namespace: str | None, name: str, body: Object) -> Object:
         """Replace an object. Raises `ApiError` with status 409 if ``body`` was made from another version."""

@@ -162,6 +162,11 @@ class PlanBuilder:
             and job.project in self.state.tree.leaves
         )
 
+    def may_restart(self, job: Job) -> bool:
+        """Tell whether a running job would be started again if it was stopped now; note when that changes."""
+        self.retry(job.not_before)
+        return job.not_before <= self.now
+
     def protected_until(self, job: Job, guaranteed: Job | None = None) -> float:
         """Return the end of the job's minimum run time, in seconds.
 

@@ -11,6 +11,7 @@ from springtide.scheduler.sentences.sentence import (
     Table,
     cause,
     detail,
+    ease,
     follows,
     number,
     real,
@@ -54,12 +55,29 @@ def _succeeded(_: Params) -> Sentences:
     yield cause("It has finished.")
 
 
+def _finished(p: Params) -> Sentences:
+    yield cause(f"It was marked as finished by {quoted_name(p, 'by')}.")
+
+
+def _ended_cleanly(p: Params) -> Sentences:
+    where = "from its checkpoint" if p.get("saved") else "from its own checkpoint, or from the beginning"
+    yield follows(f"It ended with 0 when it was asked to pause; it runs again {where}.")
+    yield ease("If its work is complete, mark it as finished.")
+
+
+def _never_saved(_: Params) -> Sentences:
+    yield follows("It has reported no checkpoint: unless the program saves its work itself, it starts anew.")
+
+
 def _paused(_: Params) -> Sentences:
     yield cause("It was asked to pause.")
 
 
-def _again(_: Params) -> Sentences:
+def _again(p: Params) -> Sentences:
     yield cause("It made progress and asked to be run again (exit code 75).")
+    if p.get("quick"):
+        times = count(number(p, "quick"), "time")
+        yield follows(f"It did so {times} in a row within a minute of its start, so it waits longer each time.")
 
 
 NO_PROGRESS = "without progress, which is a later step or, in a job that reports no steps, a checkpoint"
@@ -80,12 +98,24 @@ def _fruitless(p: Params) -> Sentences:
 
 
 def _lost(p: Params) -> Sentences:
-    yield cause("Its node or supervisor was lost.")
+    yield cause("It was interrupted.")
     yield from detail(p)
     if p.get("saved", 1):
         yield follows("It goes on from its last checkpoint.")
     else:
         yield follows("It starts anew, because it has not saved a checkpoint yet.")
+
+
+def _blocked(p: Params) -> Sentences:
+    yield cause("It could not be started, and not for a reason in the job.")
+    yield from detail(p)
+    yield follows("It is tried again by itself, ever less often.")
+
+
+def _withheld(p: Params) -> Sentences:
+    yield cause("Launching has stopped, because several jobs could not be started, and not for a reason in them.")
+    yield from detail(p)
+    yield follows("It is tried from time to time, and this job starts by itself once that works.")
 
 
 def _not_launched(p: Params) -> Sentences:
@@ -130,11 +160,16 @@ ATTEMPTS: Table = {
     "engine-cancelled": _cancelled,
     "engine-time-limit": _time_limit,
     "engine-succeeded": _succeeded,
+    "engine-finished": _finished,
+    "engine-ended-cleanly": _ended_cleanly,
+    "engine-never-saved": _never_saved,
     "engine-paused": _paused,
     "engine-again": _again,
     "engine-again-in-vain": _again_in_vain,
     "engine-fruitless": _fruitless,
     "engine-lost": _lost,
+    "engine-blocked": _blocked,
+    "engine-withheld": _withheld,
     "engine-not-launched": _not_launched,
     "engine-failed": _failed,
 }

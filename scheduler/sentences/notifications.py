@@ -138,6 +138,17 @@ def _workspace_stopped_next(_: Params) -> Sentences:
     yield change("Start it again when you need it.")
 
 
+def _launch_stopped(p: Params) -> Sentences:
+    jobs = {"image": f" in the image {quoted_name(p, 'name')}", "user": f" of {quoted_name(p, 'name')}"}
+    yield cause(f"No job{jobs.get(str(p.get('scope')), '')} is launched any more: several could not be started.")
+
+
+def _launch_stopped_next(_: Params) -> Sentences:
+    yield state("No job has failed.")
+    yield follows("A start is tried from time to time, and the others follow by themselves once one works.")
+    yield change("Find out what the cluster or the machine refuses, and allow it.")
+
+
 NOTIFICATIONS: Table = {
     "notify-paused": lambda p: _job(p, f"was paused{_by(p)}"),
     "notify-resumed": lambda p: _job(p, "goes on"),
@@ -158,6 +169,8 @@ NOTIFICATIONS: Table = {
     "notify-workspace-stays": _workspace_stays,
     "notify-workspace-stopped": _workspace_stopped,
     "notify-workspace-stopped-next": _workspace_stopped_next,
+    "notify-launch-stopped": _launch_stopped,
+    "notify-launch-stopped-next": _launch_stopped_next,
     "notify-undelivered": lambda _: iter([state("The last message could not be delivered.")]),
     "notify-again": lambda _: iter([follows("It is tried again.")]),
     "delivery-unreachable": lambda p: iter([cause(f"{_host(p)} could not be reached.")]),

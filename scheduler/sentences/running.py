@@ -61,7 +61,11 @@ def _gives_back(p: Params) -> str:
 
 
 def _pausing(p: Params) -> Sentences:
-    yield state(f"Saving its work{_gives_back(p)}.")
+    if p.get("saved", 1):
+        yield state(f"Saving its work{_gives_back(p)}.")
+        return
+    yield state(f"Asked to save its work{_gives_back(p)}.")
+    yield follows("It has reported no checkpoint so far.")
 
 
 def _stopping(p: Params) -> Sentences:

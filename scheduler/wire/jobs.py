@@ -165,6 +165,8 @@ class Job(Answer, frozen=True, kw_only=True):
     saved: float | None = None
     """When it last wrote a checkpoint."""
     saved_step: float | None = None
+    ended_cleanly: bool = False
+    """Whether its last attempt ended with 0 when it was asked to pause: the job may be complete."""
     reason: Reason | None = None
     place: int | None = None
     starts: Starts | None = None
@@ -210,7 +212,7 @@ class JobPage(Answer, frozen=True, kw_only=True):
 class JobsAction(Request, frozen=True, kw_only=True):
     """What to do with several jobs, named by their ids."""
 
-    action: Literal["pause", "resume", "cancel"]
+    action: Literal["pause", "resume", "cancel", "finish"]
     jobs: Annotated[list[Word], Meta(min_length=1, max_length=MAX_JOBS_PAGE)]
 
 

@@ -193,6 +193,20 @@ class NodeGroupView(Answer, frozen=True, kw_only=True):
     error: str = ""
 
 
+class LaunchStopView(Answer, frozen=True, kw_only=True):
+    """Launching has stopped, because ``kept`` jobs could not be started for the same reason outside of them.
+
+    ``scope`` says which jobs it concerns: ``pool`` for all, ``image`` or ``user`` for those of the image or person
+    ``name``. ``withheld`` jobs are not tried meanwhile. ``detail`` has the words of the cluster or machine.
+    """
+
+    scope: str
+    name: str
+    kept: int
+    withheld: int
+    detail: str
+
+
 class PoolView(Answer, frozen=True, kw_only=True):
     """The pool at a glance. ``seq`` grows with each change.
 
@@ -216,6 +230,7 @@ class PoolView(Answer, frozen=True, kw_only=True):
     by_type: dict[str, TypeUse] = {}
     build_by_type: dict[str, BuildUse] = {}
     node_groups: list[NodeGroupView] = []
+    launch_stops: list[LaunchStopView] = []
 
 
 class Idle(Answer, frozen=True, kw_only=True):

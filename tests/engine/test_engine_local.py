@@ -213,3 +213,47 @@ async def test_what_a_job_reported_while_the_service_was_away_is_known_afterward
             await asyncio.sleep(0.01)
     assert (await machine.engine.job(job.id)).progress.values == {"loss": 0.5}
     assert (await machine.engine.job(job.id)).attempt == 1
+
+
+ENDS_WITH_0 = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+place = os.path.join(os.environ["SPRINGTIDE_CHECKPOINT_DIR"], "began")
+print("began again" if os.path.exists(place) else "began", flush=True)
+open(place, "a").close()
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+"""
+
+
+async def test_a_training_that_ends_with_0_when_asked_to_pause_runs_again(machine):
+    argv = [sys.executable, "{code}/train.py", str(machine.path / "end")]
+    sent = wire.Submission(argv=argv, files={"train.py": ENDS_WITH_0.encode()}, gpus=8)
+    job = await machine.engine.submit(sent, "susan", "susan")
+    await machine.log_has(job.id, "began")
+    owner = await machine.submit("joe", 2, "go")
+    paused = await machine.until(job.id, "paused")
+    assert paused.ended_cleanly
+    assert "joe" in paused.reason.text
+    assert "It ended with 0 when it was asked to pause; it runs again" in paused.reason.text
+    machine.let("go")
+    await machine.until(owner.id, "succeeded")
+    await machine.log_has(job.id, "began again")
+    assert not (await machine.until(job.id, "running", attempt=2)).ended_cleanly
+    machine.let("end")
+    ended = await machine.until(job.id, "succeeded")
+    assert [attempt.state for attempt in ended.attempts] == ["paused", "succeeded"]
+
+
+async def test_a_training_that_was_complete_is_marked_as_finished(machine):
+    argv = [sys.executable, "{code}/train.py", str(machine.path / "end")]
+    sent = wire.Submission(argv=argv, files={"train.py": ENDS_WITH_0.encode()}, gpus=8)
+    job = await machine.engine.submit(sent, "susan", "susan")
+    await machine.log_has(job.id, "began")
+    with pytest.raises(Refusal, match="only a job that waits"):
+        await machine.engine.finish(job.id, "susan")
+    await machine.engine.pause(job.id, "susan")
+    await machine.until(job.id, "paused")
+    finished = await machine.engine.finish(job.id, "susan")
+    assert (finished.state, finished.ended_cleanly) == ("succeeded", False)
+    assert finished.reason.text == "It was marked as finished by susan."

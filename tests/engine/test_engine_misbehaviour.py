@@ -62,8 +62,9 @@ async def test_a_job_that_ignores_the_pause_holds_its_gpus_until_it_is_gone(pool
     assert paused.failures == 0
 
 
-async def test_success_during_a_pause_wins(pool):
+async def test_work_that_is_complete_when_a_pause_is_asked_for_has_succeeded(pool):
     pool.executor.pause_exit = 0
+    pool.executor.pause_completes = True
     holder = await pool.submit(gpus=8)
     await pool.state(holder.id, "running")
     await pool.submit("joe", gpus=2)
@@ -84,16 +85,24 @@ async def test_launches_that_fail_are_repeated_until_one_works(pool):
     assert pool.executor.ran == {pool.key(job.id): 1}
 
 
-async def test_a_job_whose_launches_never_work_fails_in_words(pool, monkeypatch):
+async def test_a_job_whose_launches_do_not_work_gives_its_gpus_up_and_waits(pool, monkeypatch):
     monkeypatch.setattr("springtide.scheduler.engine.loop.actuator.FIRST_DELAY", 0.001)
-    pool.executor.launch_errors = 10_000
+    pool.executor.launch_errors = MAX_LAUNCHES
     job = await pool.submit(gpus=1)
-    failed = await pool.state(job.id, "failed")
-    assert failed.error == "It could not be started. It was tried 10 times. The machine is busy."
+
+    async def waits():
+        return (await pool.job(job.id)).attempts[0].state == "blocked"
+
+    await pool.until(waits)
+    waiting = await pool.job(job.id)
+    assert (waiting.state, waiting.failures) == ("queued", 0)
+    assert "It was tried 10 times. The machine is busy." in waiting.reason.text
     assert not pool.executor.ran
-    pool.executor.launch_errors = 0
     other = await pool.submit(gpus=8)
     await pool.state(other.id, "running")
+    await pool.engine.cancel(other.id, "susan")
+    await pool.later(60.0)
+    await pool.state(job.id, "running", attempt=2)
 
 
 async def test_a_launch_that_worked_although_it_seemed_not_to_is_no_failure(pool, monkeypatch):

@@ -56,12 +56,14 @@ def observe(record, phase, **more: Any):
     return lifecycle.observed(record, AttemptStatus(key, phase, **more), 100.0, RETRIES)
 
 
-def gone(record, code=None, *, signal=None, kind=ExitKind.EXITED, at=200.0, paused=False, detail=""):
+def gone(
+    record, code=None, *, signal=None, kind=ExitKind.EXITED, at=200.0, paused=False, detail="", complete=False
+):
     return observe(
         record,
         AttemptPhase.GONE,
         started=record.live.started,
-        exit=Exit(kind, at, code, signal, paused, detail=detail),
+        exit=Exit(kind, at, code, signal, paused, detail=detail, complete=complete),
     )[0]
 
 
@@ -90,11 +92,14 @@ def report(record, *, step=None, saved=False, at=150.0):
 START = {"starting": starting, "running": running}
 ENDS: dict[str, dict[str, Any]] = {
     "exit 0": {"code": 0},
+    "exit 0 after the request": {"code": 0, "paused": True},
+    "exit 0, complete": {"code": 0, "paused": True, "complete": True},
     "exit 75": {"code": 75},
     "exit 1": {"code": 1},
     "signal 15": {"signal": 15},
     "lost": {"kind": ExitKind.LOST},
     "refused": {"kind": ExitKind.REFUSED, "detail": "no such program"},
+    "blocked": {"kind": ExitKind.BLOCKED, "detail": "exceeded quota"},
     "over disk": {"kind": ExitKind.OVER_DISK, "signal": 15, "detail": "It keeps 2.0 GiB."},
 }
 BEFORE = {
@@ -112,25 +117,34 @@ OUTCOMES = {
     ("nothing", "signal 15"): ("failed", "failed"),
     ("nothing", "lost"): ("paused", "lost"),
     ("nothing", "refused"): ("failed", "failed"),
+    ("nothing", "blocked"): ("paused", "blocked"),
     ("nothing", "over disk"): ("failed", "failed"),
+    ("nothing", "exit 0, complete"): ("succeeded", "succeeded"),
+    ("nothing", "exit 0 after the request"): ("paused", "paused"),
     ("asked to pause", "exit 0"): ("succeeded", "succeeded"),
+    ("asked to pause", "exit 0 after the request"): ("paused", "paused"),
+    ("asked to pause", "exit 0, complete"): ("succeeded", "succeeded"),
     ("asked to pause", "exit 75"): ("paused", "paused"),
     ("asked to pause", "exit 1"): ("paused", "paused"),
     ("asked to pause", "signal 15"): ("paused", "paused"),
     ("asked to pause", "lost"): ("paused", "lost"),
     ("asked to pause", "refused"): ("paused", "paused"),
+    ("asked to pause", "blocked"): ("paused", "paused"),
     ("asked to pause", "over disk"): ("paused", "paused"),
     ("held", "exit 0"): ("succeeded", "succeeded"),
+    ("held", "exit 0 after the request"): ("held", "paused"),
+    ("held", "exit 0, complete"): ("succeeded", "succeeded"),
     ("held", "exit 75"): ("held", "paused"),
     ("held", "exit 1"): ("held", "paused"),
     ("held", "signal 15"): ("held", "paused"),
     ("held", "lost"): ("held", "lost"),
     ("held", "refused"): ("held", "paused"),
+    ("held", "blocked"): ("held", "paused"),
     ("held", "over disk"): ("held", "paused"),
     **{("cancelled", end): ("cancelled", "cancelled") for end in ENDS},
     **{("held, then cancelled", end): ("cancelled", "cancelled") for end in ENDS},
     **{("out of time", end): ("failed", "failed") for end in ENDS},
-    ("out of time", "exit 0"): ("succeeded", "succeeded"),
+    ("out of time", "exit 0, complete"): ("succeeded", "succeeded"),
 }
 
 
@@ -144,7 +158,9 @@ def standing_of(record):
 @pytest.mark.parametrize("before", BEFORE)
 def test_every_end_of_a_running_attempt(before, end):
     record = gone(BEFORE[before](running()), **ENDS[end])
-    assert (standing_of(record), record.attempts[-1].state.value) == OUTCOMES[before, end]
+    expected, attempt = OUTCOMES[before, end]
+    never_ran = end in ("refused", "blocked") and expected == "paused"
+    assert (standing_of(record), record.attempts[-1].state.value) == ("queued" if never_ran else expected, attempt)
     assert record.live is None
     assert (record.standing.ended is not None) == record.state.final
     assert record.standing.reason is not None
@@ -161,6 +177,33 @@ def test_every_end_of_an_attempt_that_never_ran(before, end):
     expected = OUTCOMES[before, end][0]
     assert standing_of(record) == ("queued" if expected == "paused" else expected)
     assert record.standing.served == 0
+
+
+@pytest.mark.parametrize("end", ["refused", "blocked"])
+def test_a_job_that_has_run_waits_for_whatever_keeps_it_from_starting_again(end):
+    record = gone(running(), 75, at=200.0)
+    for times, delay in ((1, 10.0), (2, 20.0), (3, 40.0), (4, 40.0)):
+        started = lifecycle.start(record, PLACE, WHY, 300.0)[0]
+        record = gone(started, at=310.0, **ENDS[end])
+        assert (record.state, record.attempts[-1].state) == (JobState.PAUSED, AttemptState.BLOCKED)
+        assert (record.standing.blocks, record.standing.not_before) == (times, 310.0 + delay)
+    assert record.standing.failures == 0
+    assert ENDS[end]["detail"] in sentences.text(record.standing.reason)
+
+
+def test_a_refusal_does_not_become_an_outside_reason_by_a_start_that_was_only_seen():
+    """The supervisor in a pod starts before it finds that there is no such program."""
+    record = gone(running(job(retries=0)), **ENDS["refused"])
+    assert record.state is JobState.FAILED
+    assert (record.standing.started, record.standing.served) == (None, 0)
+
+
+def test_a_start_ends_the_count_of_blocked_ones():
+    record = gone(starting(), **ENDS["blocked"])
+    record = gone(running(record, at=250.0), 75, at=300.0)
+    assert record.standing.blocks == 0
+    record = gone(lifecycle.start(record, PLACE, WHY, 400.0)[0], at=410.0, **ENDS["blocked"])
+    assert record.standing.not_before == 420.0
 
 
 @pytest.mark.parametrize("before", BEFORE)
@@ -330,6 +373,45 @@ def test_every_change_of_an_ended_job_is_refused_by_doing_nothing():
     assert report(replace(ended), step=99.0) == ended
 
 
+def test_a_job_that_asks_to_be_run_again_at_once_waits_ever_longer_though_it_makes_progress():
+    record, waits = job(), []
+    for number in range(5):
+        record = report(running(record), step=float(number))
+        record = gone(record, code=75, at=101.0)
+        waits.append(record.standing.not_before - 101.0)
+    assert waits == [10.0, 20.0, 40.0, 40.0, 40.0]
+    assert "5 times in a row" in sentences.text(record.standing.reason)
+    record = gone(report(running(record), step=9.0), code=75, at=200.0)
+    assert record.standing.not_before == 210.0
+
+
+def test_a_pause_of_the_executors_own_is_a_pause_too():
+    """As when a cluster evicts a pod."""
+    assert gone(running(), code=0, paused=True).state is JobState.PAUSED
+    assert gone(running(), code=0, paused=True, complete=True).state is JobState.SUCCEEDED
+
+
+def test_a_job_that_ended_with_0_when_asked_says_so_until_it_starts_again():
+    record = gone(asked_to_pause(running()), code=0, paused=True)
+    assert (record.standing.ended_cleanly, record.standing.failures) == (True, 0)
+    assert not starting(record).standing.ended_cleanly
+    assert not gone(asked_to_pause(running()), code=75).standing.ended_cleanly
+
+
+@pytest.mark.parametrize("before", ["paused", "held"])
+def test_a_job_that_waits_after_an_attempt_is_marked_as_finished(before):
+    record = gone((held if before == "held" else asked_to_pause)(running()), code=0, paused=True)
+    finished, effects = lifecycle.finish(record, "susan", 300.0)
+    assert (finished.state, finished.standing.ended, finished.standing.held) == (JobState.SUCCEEDED, 300.0, False)
+    assert sentences.text(finished.standing.reason) == "It was marked as finished by susan."
+    assert effects == ()
+
+
+@pytest.mark.parametrize("record", [job(), starting(), running(), gone(running(), code=1)])
+def test_a_job_that_does_not_wait_after_an_attempt_is_not_marked_as_finished(record):
+    assert lifecycle.finish(record, "susan", 300.0) == (record, ())
+
+
 def test_every_reason_of_the_engine_has_a_sentence():
     reasons = [
         messages.held_by("susan"),
@@ -347,6 +429,10 @@ def test_every_reason_of_the_engine_has_a_sentence():
         messages.failed(Exit(ExitKind.EXITED, 0.0, signal=64)),
         messages.failed(Exit(ExitKind.REFUSED, 0.0, detail="No program of that name.")),
         messages.failed(Exit(ExitKind.OVER_DISK, 0.0, signal=15, detail="It keeps 2.0 GiB.")),
+        messages.finished_by("susan"),
+        messages.ended_cleanly(saved=True),
+        messages.ended_cleanly(saved=False),
+        messages.never_saved(),
     ]
     texts = [sentences.text(reason) for reason in reasons]
     assert all(text.endswith((".", "!")) for text in texts)

@@ -67,6 +67,7 @@ class MemoryExecutor(Executor):
     """What runs is a dictionary; it outlives the engine, as processes do.
 
     Attempts start and stop at once unless `slow_start`, `ignores_pause` or `launch_errors` say otherwise.
+    `refuses` returns how one ends that cannot start; with `checks_starts` it can be asked beforehand.
     `ran` counts how often each attempt began to run: more than once means that it ran twice.
     """
 
@@ -75,6 +76,9 @@ class MemoryExecutor(Executor):
     def __init__(self, nodes=EIGHT, clock=None) -> None:
         self.nodes = tuple(nodes)
         self.clock = clock or Clock()
+        self.refuses: Callable[[AttemptSpec], Exit | None] = lambda _: None
+        self.checks_starts = False
+        self.checked: list[AttemptKey] = []
         self.world: dict[AttemptKey, AttemptStatus] = {}
         self.specs: dict[AttemptKey, AttemptSpec] = {}
         self.ran: Counter[AttemptKey] = Counter()
@@ -88,6 +92,7 @@ class MemoryExecutor(Executor):
         self.ignores_kill = False
         self.launch_errors = 0
         self.pause_exit = 75
+        self.pause_completes = False
         self.listener: Callable[[Observation], None] | None = None
         self.logs: dict[str, bytes] = {}
         self.reports: dict[str, list[Report]] = {}
@@ -108,6 +113,9 @@ class MemoryExecutor(Executor):
     async def newest_epoch(self):
         return self.epoch
 
+    async def take_over(self, epoch):
+        self.epoch = max(self.epoch, epoch)
+
     async def attempts(self):
         return tuple(self.world.values())
 
@@ -123,16 +131,25 @@ class MemoryExecutor(Executor):
         self._no_overlap(spec)
         self.specs[spec.key] = spec
         self._set(AttemptStatus(spec.key, AttemptPhase.STARTING, placement=spec.placement))
+        refused = self.refuses(spec)
+        if refused is not None:
+            self._set(replace(self.world[spec.key], phase=AttemptPhase.GONE, exit=refused))
         if self.during_launch is not None:
             self.during_launch(spec.key)
         if not self.slow_start and self.world[spec.key].phase is AttemptPhase.STARTING:
             self.run(spec.key)
 
+    async def check(self, spec):
+        if not self.checks_starts:
+            return await super().check(spec)
+        self.checked.append(spec.key)
+        return self.refuses(spec)
+
     async def pause(self, key):
         self.asked.append(("pause", key))
         self._must_know(key)
         if key in self.world and not self.ignores_pause:
-            self.end(key, code=self.pause_exit, paused=True)
+            self.end(key, code=self.pause_exit, paused=True, complete=self.pause_completes)
 
     async def kill(self, key):
         self.asked.append(("kill", key))
@@ -181,11 +198,13 @@ class MemoryExecutor(Executor):
         self.ran[key] += 1
         self._set(replace(self.world[key], phase=AttemptPhase.RUNNING, started=self.clock()))
 
-    def end(self, key, code=None, signal=None, kind=ExitKind.EXITED, paused=False, detail="", ran=None):
+    def end(
+        self, key, code=None, signal=None, kind=ExitKind.EXITED, paused=False, detail="", ran=None, complete=False
+    ):
         status = self.world[key]
         if status.phase is AttemptPhase.GONE:
             return
-        exit_ = Exit(kind, self.clock(), code, signal, paused, detail=detail, ran=ran)
+        exit_ = Exit(kind, self.clock(), code, signal, paused, detail=detail, ran=ran, complete=complete)
         self._set(replace(status, phase=AttemptPhase.GONE, exit=exit_))
 
     def report(self, key, step=None, of=None, saved=False, trial=None, **values: float):

@@ -55,16 +55,20 @@ async def test_a_job_reads_its_dataset_and_its_account_cannot_change_it(bench: L
 
 @pytest.mark.root
 @pytest.mark.parametrize(
-    ("dataset", "says"),
+    ("dataset", "kind", "says"),
     [
-        (Dataset("digits", path="/no/such/place"), "“/no/such/place” is no directory of this machine"),
-        (Dataset("digits"), "The dataset “digits” is no longer there for project “vision”"),
+        (
+            Dataset("digits", path="/no/such/place"),
+            ExitKind.BLOCKED,
+            "“/no/such/place” is no directory of this machine",
+        ),
+        (Dataset("digits"), ExitKind.REFUSED, "The dataset “digits” is no longer there for project “vision”"),
     ],
 )
 async def test_a_dataset_that_is_not_there_is_told_before_the_job_runs(
-    bench: LocalBench, dataset: Dataset, says: str
+    bench: LocalBench, dataset: Dataset, kind: ExitKind, says: str
 ) -> None:
     ended = await bench.run(bench.code("print('never')", project="vision", datasets=(dataset,)))
     assert ended.exit is not None
-    assert ended.exit.kind is ExitKind.REFUSED
+    assert ended.exit.kind is kind
     assert says in ended.exit.detail

@@ -32,7 +32,7 @@ async def test_the_supervisor_reads_nothing_that_the_job_brought(bench: LocalBen
     await bench.executor.launch(spec)
     await bench.running(spec.key, says=b"")
     found = Path(f"/proc/{bench.supervisor(spec.key)}/environ").read_bytes().split(b"\0")
-    assert sorted(line.split(b"=")[0] for line in found if line) == [b"LANG", b"PATH"]
+    assert sorted(line.split(b"=")[0] for line in found if line) == [b"LANG", b"PATH", b"SPRINGTIDE_SUPERVISED"]
     assert b"MARK=job" not in found
     open_files = set()
     for path in Path(f"/proc/{bench.supervisor(spec.key)}/fd").iterdir():
@@ -242,7 +242,7 @@ async def test_nothing_leaves_its_control_group_by_killing_the_supervisor(tmp_pa
     await bench.close()
 
 
-async def test_a_control_group_that_is_taken_away_refuses_the_job(tmp_path: Path) -> None:
+async def test_a_control_group_that_is_taken_away_blocks_the_job(tmp_path: Path) -> None:
     group = tmp_path / "group"
     group.mkdir()
     (group / "cgroup.controllers").write_text("")
@@ -251,7 +251,7 @@ async def test_a_control_group_that_is_taken_away_refuses_the_job(tmp_path: Path
     shutil.rmtree(group)
     ended = await bench.run(bench.code("pass"))
     assert ended.exit is not None
-    assert ended.exit.kind is ExitKind.REFUSED
+    assert ended.exit.kind is ExitKind.BLOCKED
     assert "control group" in ended.exit.detail
     await bench.close()
 

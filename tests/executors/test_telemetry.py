@@ -214,7 +214,7 @@ async def test_nothing_is_launched_onto_a_gpu_that_somebody_took(tmp_path: Path)
         machine.on = {"GPU-1": {other.pid}}
         ended = await bench.run(bench.code("print('ran')"))
         assert ended.exit is not None
-        assert ended.exit.kind is ExitKind.LOST
+        assert ended.exit.kind is ExitKind.BLOCKED
         assert str(other.pid) in ended.exit.detail
         assert await bench.log("job") == ""
         assert bench.of_kind(InventoryChanged)

@@ -27,7 +27,8 @@ def draw_card(page: Page, changes: str = "{}", data: str = "{}") -> None:
                 place.calls = [];
             }
             const act = (name) => () => place.calls.push(name);
-            const actions = { pause: act("pause"), resume: act("resume"), cancel: act("cancel") };
+            const names = ["pause", "resume", "cancel", "finish"];
+            const actions = Object.fromEntries(names.map((name) => [name, act(name)]));
             const given = new Function(`return ${changes}`)();
             const more = new Function(`return ${data}`)();
             renderJobCard(place, { job: job(given), now: NOW, colour: 0, simulated: true, ...more }, actions);
@@ -130,6 +131,19 @@ def test_a_dangerous_button_can_be_read_while_the_mouse_is_on_it(gallery: Page, 
     before = button.evaluate(colours)
     button.hover()
     assert button.evaluate(colours) == before
+
+
+def test_a_job_that_ended_with_0_when_asked_to_pause_can_be_marked_as_finished(gallery: Page) -> None:
+    draw_card(gallery, "{state: 'paused', ended_cleanly: true}")
+    card = gallery.locator("#own")
+    card.get_by_test_id("job-finish").click()
+    assert gallery.evaluate("document.getElementById('own').calls") == ["finish"]
+    draw_card(gallery, "{state: 'paused', ended_cleanly: false}")
+    expect(card.get_by_test_id("job-finish")).to_have_count(0)
+
+
+def test_a_huge_number_is_short_and_breaks_no_curve(gallery: Page) -> None:
+    assert gallery.evaluate("gallery.words.amount(1e308)") == "1.00e+308"
 
 
 def test_priorities_have_the_names_that_the_form_offers(gallery: Page) -> None:

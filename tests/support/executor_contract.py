@@ -9,7 +9,7 @@ import asyncio
 import json
 
 import pytest
-from executor_bench import LOCKSTEP, READY, RESUMES, SAVES, SLEEPS, STUBBORN, Bench, read_output
+from executor_bench import ENDS_WHEN_ASKED, LOCKSTEP, READY, RESUMES, SAVES, SLEEPS, STUBBORN, Bench, read_output
 
 from springtide.scheduler.executors.base import (
     AttemptKey,
@@ -83,14 +83,35 @@ class ExecutorContract:
         assert ended.exit is not None
         assert (ended.exit.code, ended.exit.paused, ended.exit.killed) == (75, True, False)
 
-    async def test_a_job_that_finishes_when_asked_to_pause_has_succeeded(self, bench: Bench) -> None:
-        spec = bench.code(SAVES.format(code=0))
+    @pytest.mark.parametrize(
+        ("lines", "complete"),
+        [
+            ([], False),
+            ([{"step": 4, "of": 9}], False),
+            ([{"step": 9, "of": 9}], True),
+            ([{"step": 9, "of": 9}, {"step": 9, "saved": True}], True),
+            ([{"step": 9, "of": 9}, {"step": 1, "of": 9}], False),
+            ([{"milestone": "done"}], True),
+            ([{"milestone": "returned"}], True),
+            ([{"milestone": "pause-seen"}, {"milestone": "returned"}], False),
+            ([{"milestone": "pause-seen"}, {"milestone": "done"}], True),
+            ([{"milestone": ["done"]}, {"milestone": "finished"}], False),
+        ],
+    )
+    async def test_a_job_that_ends_with_0_when_asked_tells_whether_it_is_complete(
+        self, bench: Bench, lines: list[dict[str, object]], *, complete: bool
+    ) -> None:
+        spec = bench.code(ENDS_WHEN_ASKED.format(lines=lines))
         await bench.executor.launch(spec)
         await bench.running(spec.key)
         await bench.executor.pause(spec.key)
         ended = await bench.gone(spec.key)
         assert ended.exit is not None
-        assert (ended.exit.code, ended.exit.paused) == (0, True)
+        assert (ended.exit.code, ended.exit.paused, ended.exit.complete) == (0, True, complete)
+        await bench.restart()
+        found = await bench.status(spec.key)
+        assert found.exit is not None
+        assert found.exit.complete is complete
 
     async def test_a_job_that_does_not_pause_is_killed_after_its_grace(self, bench: Bench) -> None:
         spec = bench.code(STUBBORN, grace=0.3)
@@ -258,7 +279,7 @@ class ExecutorContract:
         placement = (spec.placement[0], Worker(1, "nowhere", (0,)))
         ended = await bench.run(bench.code(SLEEPS, size=2, placement=placement))
         assert ended.exit is not None
-        assert ended.exit.kind is ExitKind.REFUSED
+        assert ended.exit.kind is ExitKind.BLOCKED
 
     async def test_logs_are_one_stream_over_all_attempts(self, bench: Bench) -> None:
         await bench.run(bench.code("print('first')"))

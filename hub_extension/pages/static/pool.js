@@ -3,6 +3,7 @@
 import { DefaultProject } from "./pool/default_project.js";
 import { NodeDrains } from "./pool/drains.js";
 import { drawHolders } from "./pool/holders.js";
+import { drawLaunchStops } from "./pool/launch_stops.js";
 import { drawNodeGroups } from "./pool/node_groups.js";
 import { drawNodes } from "./pool/nodes.js";
 import { drawQueue } from "./pool/queue.js";
@@ -106,6 +107,7 @@ function draw() {
   const open = (id) => window.location.assign(jobPath(id));
   patch(
     page,
+    pool.launch_stops?.length > 0 && section("stops", "Launching has stopped", drawLaunchStops(pool.launch_stops)),
     section("glance", "Projects", defaultProject.draw(), h("div", { key: "glance", draw: (node) => renderPoolGlance(node, { pool, mine: shown.mine, tree: true }) })),
     shown.idle && section("idle", "Idle GPUs", drawIdle(shown.idle)),
     shown.queue && section("queue", "The queue", drawQueue(pool, shown.queue, clockNow())),

@@ -215,7 +215,7 @@ def asked_jobs(question: wire.WhatIf, state: State, sees: Sees) -> list[str]:
             job
             for job in state.jobs.values()
             if job.live is None
-            and not job.standing.held
+            and not job.is_idle
             and job.is_planned
             and job.needs_gpus
             and sees(job.spec.user, job.spec.project)

@@ -18,12 +18,13 @@ from springtide.scheduler.executors.base import (
     AttemptPhase,
     AttemptSpec,
     AttemptStatus,
+    BlockedError,
     Executor,
     ExecutorError,
-    Exit,
-    ExitKind,
     StaleEpochError,
+    exit_of,
 )
+from springtide.scheduler.model import Block, BlockScope
 from springtide.scheduler.store import StoreError
 
 logger = logging.getLogger(__name__)
@@ -132,7 +133,8 @@ class Actuator:
         while True:
             try:
                 if action is Action.LAUNCH and failures >= MAX_LAUNCHES:
-                    await self._report_absence(key, f"It was tried {failures} times. {detail}")
+                    why = f"It was tried {failures} times. {detail}"
+                    await self._report_absence(key, why, Block(BlockScope.POOL, detail))
                 else:
                     await self._execute(key, action, queue)
             except StaleEpochError:
@@ -191,11 +193,11 @@ class Actuator:
             if not await self._report_absence(key, "It was stopped before it could be started."):
                 raise
 
-    async def _report_absence(self, key: AttemptKey, detail: str) -> bool:
+    async def _report_absence(self, key: AttemptKey, detail: str, block: Block | None = None) -> bool:
         """Report that an attempt never started, unless one of its launches did work; return whether it was."""
         if key in {status.key for status in await self._executor.attempts()}:
             return False
-        self._report(never_started(key, self._clock(), detail))
+        self._report(never_started(key, self._clock(), detail, block))
         return True
 
 
@@ -209,6 +211,6 @@ async def _arrives_within(queue: _Queue, delay: float) -> bool:
     return True
 
 
-def never_started(key: AttemptKey, at: float, detail: str) -> AttemptStatus:
+def never_started(key: AttemptKey, at: float, detail: str, block: Block | None = None) -> AttemptStatus:
     """Return the status of an attempt that ended without having run; ``detail`` says why, in a sentence."""
-    return AttemptStatus(key, AttemptPhase.GONE, exit=Exit(ExitKind.REFUSED, at, detail=detail))
+    return AttemptStatus(key, AttemptPhase.GONE, exit=exit_of(BlockedError(detail, block), at))

@@ -40,21 +40,24 @@ def _record_borrowed(transaction: Transaction) -> None:
 
 
 def _apply(transaction: Transaction, job: JobRecord, decision: Decision, stats: Stats) -> bool:
-    waiting = job.state in WAITING and not job.standing.held
+    waiting = job.state in WAITING and not job.is_idle
     running = job.live is not None and job.live.asked is None
     match decision:
         case Start(placement=placement, reason=reason) if waiting and placement:
             gpu_type = transaction.nodes.type_of(placement)
-            transaction.apply(lifecycle.start(job, placement, reason, transaction.now, gpu_type=gpu_type))
+            placed = transaction.nodes.places.identified(placement)
+            transaction.apply(lifecycle.start(job, placed, reason, transaction.now, gpu_type=gpu_type))
             stats.starts += 1
         case Pause(reason=reason, beneficiary=beneficiary) if running:
             transaction.apply(lifecycle.pause(job, reason, transaction.now))
             _count_pause(transaction, job, beneficiary, stats)
         case Move(placement=placement, reason=reason, beneficiary=beneficiary) if running:
-            transaction.apply(lifecycle.pause(job, reason, transaction.now, placement))
+            placed = transaction.nodes.places.identified(placement)
+            transaction.apply(lifecycle.pause(job, reason, transaction.now, placed))
             _count_pause(transaction, job, beneficiary, stats)
         case Reserve(placement=placement) if waiting or job.live is not None:
-            transaction.put_job(job.with_standing(reserved=placement))
+            placed = transaction.nodes.places.identified(placement)
+            transaction.put_job(job.with_standing(reserved=placed))
         case Drop():
             transaction.put_job(job.with_standing(reserved=()))
         case _:

@@ -16,6 +16,7 @@ from springtide.scheduler.executors.base import (
     AttemptKey,
     AttemptPhase,
     AttemptStatus,
+    Exit,
     LogGrew,
     Observation,
     Reported,
@@ -43,13 +44,25 @@ class LaunchFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class StartChecked:
+    """The executor was asked whether the next attempt of a job after ``attempt`` could start.
+
+    ``refused`` is how it would end at once, None if it could start.
+    """
+
+    job: str
+    attempt: int
+    refused: Exit | None
+
+
+@dataclass(frozen=True, slots=True)
 class OwnershipLost:
     """The executor obeys a service with a later epoch; ``detail`` is the executor's message."""
 
     detail: str
 
 
-EngineObservation: TypeAlias = Observation | NodesObserved | LaunchFailed | OwnershipLost
+EngineObservation: TypeAlias = Observation | NodesObserved | LaunchFailed | StartChecked | OwnershipLost
 """What the executor reports, and what the engine's own parts report of the executor."""
 
 

@@ -9,10 +9,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from springtide.scheduler.engine import messages
-from springtide.scheduler.engine.loop import apply, reconcile
+from springtide.scheduler.engine.loop import apply, launch_stops, reconcile
 from springtide.scheduler.engine.loop.guard import enforce_promises
-from springtide.scheduler.engine.loop.mailbox import EngineObservation, LaunchFailed, NodesObserved, Request
+from springtide.scheduler.engine.loop.mailbox import (
+    EngineObservation,
+    LaunchFailed,
+    NodesObserved,
+    Request,
+    StartChecked,
+)
+from springtide.scheduler.engine.loop.matching import match_gpus, numbering
 from springtide.scheduler.engine.loop.reconcile import UnexpectedAttempt
+from springtide.scheduler.engine.loop.start_checks import StartChecks
 from springtide.scheduler.engine.settings import EngineSettings, Stats
 from springtide.scheduler.engine.state import lifecycle
 from springtide.scheduler.engine.state.journal import JournaledPlanner, change_between
@@ -26,6 +34,7 @@ from springtide.scheduler.engine.without_gpus.starting import start_waiting
 from springtide.scheduler.executors.base import (
     AttemptPhase,
     AttemptStatus,
+    Exit,
     InventoryChanged,
     LogGrew,
     Reported,
@@ -33,7 +42,7 @@ from springtide.scheduler.executors.base import (
 from springtide.scheduler.model import NodesChanged, ProjectsChanged, SettingsChanged
 from springtide.scheduler.notifications import Delivery, Notification
 from springtide.scheduler.refusal import Refusal
-from springtide.scheduler.store.records import AttemptRecord, DecisionRecord, JobRecord
+from springtide.scheduler.store.records import AttemptRecord, AttemptState, DecisionRecord, JobRecord
 
 logger = logging.getLogger(__name__)
 
@@ -114,8 +123,10 @@ class TickBuilder:
         settings: EngineSettings,
         stats: Stats,
         *,
+        checks: StartChecks,
         first: Callable[[Transaction], None],
     ) -> None:
+        self._checks = checks
         self.state = state
         self.nodes = nodes
         self.planner = planner
@@ -203,9 +214,12 @@ class TickBuilder:
 
     def _advance(self, transaction: Transaction) -> int:
         test_runs.follow(transaction)
+        launch_stops.follow(transaction)
         begun = advance(transaction, self._settings, self._sweeps_due)
         while start_waiting(transaction, self._settings.jobs_without_gpus, self._projects_due):
             begun += advance(transaction, self._settings)
+        if begun:
+            launch_stops.follow(transaction)
         return begun
 
     # ---------- observations
@@ -225,13 +239,27 @@ class TickBuilder:
                 tick.read_inventory = True
             case NodesObserved(nodes=nodes):
                 if nodes != self.nodes.all:
+                    numbered_otherwise = numbering(nodes) != numbering(self.nodes.all)
                     self.nodes.all = nodes
                     tick.nodes_changed = True
+                    if numbered_otherwise:
+                        match_gpus(tick.transaction)
                 tick.transaction.follow_types()
+            case StartChecked(job=job_id, attempt=attempt, refused=refused):
+                self._observe_check(tick, job_id, attempt, refused)
             case LaunchFailed(key=key, detail=detail):
                 job = tick.transaction.job(key.job)
                 if job is not None and job.live is not None and job.live.number == key.attempt:
                     tick.transaction.put_job(job.with_standing(reason=messages.not_launched(detail)))
+
+    def _observe_check(self, tick: Tick, job_id: str, attempt: int, refused: Exit | None) -> None:
+        """Take in whether a start was refused beforehand; plan again what waited for that."""
+        job, transaction = tick.transaction.job(job_id), tick.transaction
+        tick.replan = True
+        if job is not None and job.standing.attempt == attempt and refused is not None and not job.state.final:
+            transaction.put_job(
+                lifecycle.refused_beforehand(job, refused, transaction.now, self._settings.retries)
+            )
 
     def _observe_attempt(self, tick: Tick, status: AttemptStatus, ended: Mapping[str, JobRecord]) -> None:
         key, transaction = status.key, tick.transaction
@@ -252,7 +280,8 @@ class TickBuilder:
                 stats.pause_seconds += max(0.0, status.exit.at - before.asked_at)
             if after.state.final:
                 stats.ended[after.state.value] += 1
-            stats.lost_attempts += after.attempts[-1].state.value == "lost"
+            stats.lost_attempts += after.attempts[-1].state is AttemptState.LOST
+            stats.blocked_attempts += after.attempts[-1].state is AttemptState.BLOCKED
 
     def _observe_unexpected(self, tick: Tick, status: AttemptStatus, job: JobRecord | None) -> None:
         """Take in an attempt that is not the live one of its job."""
@@ -266,7 +295,7 @@ class TickBuilder:
             effects.append(Effect(Action.KILL, status.key.job, status.key.attempt))
         if status.key in quarantine:
             return
-        quarantine[status.key] = status.placement
+        quarantine[status.key] = self.nodes.places.identified(status.placement)
         tick.nodes_changed = True
         self._stats.quarantined += 1
         logger.error("Attempt %s runs but %s; its GPUs are not used until it is gone.", status.key, kind)
@@ -279,7 +308,7 @@ class TickBuilder:
         if transaction.new_types is not None:
             settings = replace(self._settings.policy, gpu_types=transaction.types.train)
             self.planner.apply(SettingsChanged(settings))
-        if tick.nodes_changed or transaction.drains or transaction.gpu_drains:
+        if tick.nodes_changed or transaction.closes_otherwise:
             self.planner.apply(NodesChanged(self.nodes.train(transaction.drained())))
             tick.replan = True
         if transaction.projects:
@@ -303,6 +332,7 @@ class TickBuilder:
             return
         tick.decision = self.planner.record_decision(plan, transaction.now)
         transaction.must_commit = True
+        plan = self._checks.confirmed(plan, transaction.job)
         plan, breaches = enforce_promises(self.planner, plan, transaction.now)
         stats.breaches += len(breaches)
         tick.decided = apply.apply_plan(transaction, plan, stats)

@@ -1,4 +1,4 @@
-"""What is told of GPUs and nodes that a transaction drains because of a fault; pure."""
+"""What is told of GPUs and nodes that are drained because of a fault, and of stopped launches; pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from springtide.scheduler.store.records import POOL
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A GPU or node that was drained because of a fault: its name, and the sentences of what is told."""
+    """A GPU or node that was drained because of a fault, or a launch stop: a unique id, and what is told of it."""
 
     id: str
     title: Reason
@@ -23,7 +23,7 @@ class Fault:
 
 
 def faults(transaction: Transaction) -> list[Fault]:
-    """Return the GPUs and the nodes that the transaction drains because of a fault."""
+    """Return the GPUs and the nodes that the transaction drains because of a fault, and its launch stops."""
     drained = {gpu: record for gpu, record in transaction.gpu_drains.items() if record and record.by == POOL}
     found = [
         Fault(
@@ -45,6 +45,15 @@ def faults(transaction: Transaction) -> list[Fault]:
         )
         for name, record in transaction.drains.items()
         if record and record.by == POOL
+    ]
+    found += [
+        Fault(
+            f"launch-stop.{stop.block.scope}.{stop.at:.3f}",
+            Reason("notify-launch-stopped", {"scope": stop.block.scope.value, "name": stop.block.name}),
+            stop.detail,
+            Reason("notify-launch-stopped-next"),
+        )
+        for stop in transaction.launch_stops
     ]
     return found
 

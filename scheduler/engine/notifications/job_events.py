@@ -104,7 +104,8 @@ def _hold(job: JobRecord) -> Iterator[Told]:
 
 
 def _resumption(job: JobRecord) -> Iterator[Told]:
-    *_, last, live = (None, None, *job.attempts)
+    tried = [each for each in job.attempts if each.state is not AttemptState.BLOCKED]
+    *_, last, live = (None, None, *tried)
     if last is not None and live is not None and last.state in INTERRUPTED and not _asked_again(last):
         yield NotificationEvent.RESUMED, _title("notify-resumed", job), (live.why,)
 

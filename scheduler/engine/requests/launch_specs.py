@@ -14,7 +14,7 @@ from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.store_threads import StoreThreads
 from springtide.scheduler.executors.base import AttemptKey, AttemptSpec
 from springtide.scheduler.lru_cache import LruCache
-from springtide.scheduler.model import JobState
+from springtide.scheduler.model import JobState, Placement, Reason
 from springtide.scheduler.store.records import AttemptRecord, FinishedTrial, JobRecord
 
 CACHE_BYTES = 16 * 1024 * 1024
@@ -46,6 +46,14 @@ class LaunchSpecs:
         files = await self._files(job.spec.bundle)
         spec = _attempt_spec(job, job.live, files, self._threads.store.epoch, self._settings.policy.grace)
         return replace(spec, history=await self._history(job), datasets=self._datasets(job))
+
+    def preview(self, job: JobRecord, placement: Placement) -> AttemptSpec:
+        """Return the next attempt of a job as it would be launched there, without files."""
+        attempt = AttemptRecord(
+            job=job.id, number=job.standing.attempt + 1, placement=placement, created=0.0, why=Reason("preview")
+        )
+        spec = _attempt_spec(job, attempt, {}, self._threads.store.epoch, self._settings.policy.grace)
+        return replace(spec, datasets=self._datasets(job))
 
     def borrows(self, key: AttemptKey) -> bool:
         """Return whether an attempt began with GPUs beyond the quota of its project."""

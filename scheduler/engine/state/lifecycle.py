@@ -1,8 +1,10 @@
 """The life cycle of a job, as pure functions from a record and an event to a new record and effects.
 
-How an attempt's end is judged: exit code 0 is success, also during a pause; exit code 75 asks to be run again; any
-other end of an attempt that was asked to pause is a pause; the rest are failures, which use up the job's retries.
-Pauses and lost attempts use up none.
+How an attempt's end is judged: exit code 0 is success, unless a request to stop reached the attempt before and
+the job has not reported that its work is complete; exit code 75 asks to be run again; any other end of an attempt
+asked to pause is a pause; the rest are failures, which use up the job's retries. Pauses, lost attempts, and those
+that something outside of the job keeps from starting use up none. Whatever keeps a job from starting that has run
+before is outside of it.
 """
 
 from __future__ import annotations
@@ -17,9 +19,25 @@ from msgspec import structs
 from springtide.scheduler import sentences
 from springtide.scheduler.engine import messages
 from springtide.scheduler.engine.settings import Retries
-from springtide.scheduler.executors.base import AttemptPhase, AttemptStatus, Exit, ExitKind, Reported, TrialReport
-from springtide.scheduler.model import FINAL, JobState, Placement, Reason
-from springtide.scheduler.store.records import Asked, AttemptRecord, AttemptState, CountedSteps, JobRecord, Outcome
+from springtide.scheduler.executors.base import (
+    NEVER_STARTED,
+    AttemptPhase,
+    AttemptStatus,
+    Exit,
+    ExitKind,
+    Reported,
+    TrialReport,
+)
+from springtide.scheduler.model import FINAL, Block, JobState, Placement, Reason
+from springtide.scheduler.store.records import (
+    Asked,
+    AttemptRecord,
+    AttemptState,
+    CountedSteps,
+    JobRecord,
+    Outcome,
+    Withheld,
+)
 
 RUN_AGAIN = os.EX_TEMPFAIL
 """Exit code 75: the job has saved a checkpoint and asks to be run again."""
@@ -29,6 +47,10 @@ LONGEST_WARNING = 900.0
 """Maximum time before the end of a time limit at which the job's user is warned, in seconds."""
 SHORTEST_WARNED = 300.0
 """Minimum time limit of a job whose user is warned, in seconds."""
+
+
+QUICK = 60.0
+"""Run time below which an attempt that asks to be run again is a quick one, in seconds."""
 
 
 class Action(StrEnum):
@@ -67,7 +89,14 @@ def start(job: JobRecord, placement: Placement, why: Reason, now: float, *, gpu_
         step_before=job.standing.best_step,
     )
     started = job.with_standing(
-        state=JobState.STARTING, attempt=number, reserved=(), not_before=0.0, unsaved=None, reason=why, error=""
+        state=JobState.STARTING,
+        attempt=number,
+        reserved=(),
+        not_before=0.0,
+        unsaved=None,
+        ended_cleanly=False,
+        reason=why,
+        error="",
     ).with_attempt(attempt)
     return started, (Effect(Action.LAUNCH, job.id, number),)
 
@@ -108,6 +137,16 @@ def cancel(job: JobRecord, by: str, now: float) -> Transition:
     return _ask(job.with_standing(stopping=messages.CANCEL, by=by, reserved=()), Asked.KILL, why, now)
 
 
+def finish(job: JobRecord, by: str, now: float) -> Transition:
+    """End a job that waits after an attempt as succeeded, because the user ``by`` says that its work is complete.
+
+    Nothing changes while the job has a live attempt, or before it has started.
+    """
+    if job.state in FINAL or job.live is not None or job.standing.started is None:
+        return job, ()
+    return _end(job.with_standing(by=by), JobState.SUCCEEDED, now, messages.finished_by(by)), ()
+
+
 def time_up(job: JobRecord, now: float) -> Transition:
     """End the job because it has reached its time limit."""
     if job.live is None or job.standing.stopping:
@@ -139,6 +178,33 @@ def back_off_end(job: JobRecord) -> float | None:
     """Return when the back-off of a waiting job without GPUs ends, None of any other job."""
     waits = job.live is None and not (job.needs_gpus or job.standing.held or job.state in FINAL)
     return (job.standing.not_before or None) if waits else None
+
+
+def withhold(job: JobRecord, block: Block, detail: str) -> JobRecord:
+    """Return a waiting job that is not started while ``block`` keeps others, and it would keep this one."""
+    return job.with_standing(withheld=Withheld(block, detail), reserved=())
+
+
+def offer_again(job: JobRecord, block: Block, *, kept: bool = False) -> JobRecord:
+    """Return a job that is no longer withheld because of ``block``, and is tried at once.
+
+    With ``kept`` the block still counts as what keeps it.
+    """
+    standing = job.standing
+    withheld = standing.withheld if standing.withheld is None or standing.withheld.block != block else None
+    if standing.block != block:
+        return job if withheld is standing.withheld else job.with_standing(withheld=withheld)
+    return job.with_standing(withheld=withheld, block=block if kept else None, not_before=0.0)
+
+
+def refused_beforehand(job: JobRecord, ended: Exit, now: float, retries: Retries) -> JobRecord:
+    """Return a job whose next start the executor would refuse, so that nothing is ended for it.
+
+    A running one goes on, and is not moved for a while; a waiting one is tried again later.
+    """
+    if job.live is not None:
+        return job.with_standing(not_before=now + retries.longest)
+    return _blocked(job, ended, now, retries)[0]
 
 
 def check_time_limit(job: JobRecord, now: float) -> Transition:
@@ -275,11 +341,14 @@ def _running(job: JobRecord, attempt: AttemptRecord, started: float) -> JobRecor
     running = job.with_attempt(structs.replace(attempt, seen=True, started=started, state=state))
     if attempt.asked is None:
         running = running.with_standing(state=JobState.RUNNING)
-    return running.with_standing(started=started if job.standing.started is None else job.standing.started)
+    first = started if job.standing.started is None else job.standing.started
+    return running.with_standing(started=first, blocks=0, block=None)
 
 
 def settle(job: JobRecord, attempt: AttemptRecord, ended: Exit, retries: Retries) -> Transition:
     """Settle the job after the end of its attempt."""
+    if ended.kind in NEVER_STARTED:
+        job, attempt = _not_started(job, attempt)
     at = max(ended.at, attempt.created)
     ran = 0.0
     if attempt.started is not None:
@@ -289,6 +358,8 @@ def settle(job: JobRecord, attempt: AttemptRecord, ended: Exit, retries: Retries
         served=job.standing.served + ran * attempt.gpus,
         exit_code=ended.code,
         started=job.standing.started if job.standing.started is not None else attempt.started,
+        blocks=job.standing.blocks if ended.kind in NEVER_STARTED else 0,
+        block=None,
     )
     attempt = structs.replace(
         attempt,
@@ -303,6 +374,14 @@ def settle(job: JobRecord, attempt: AttemptRecord, ended: Exit, retries: Retries
     return settled, (Effect(Action.DISCARD, job.id, attempt.number),)
 
 
+def _not_started(job: JobRecord, attempt: AttemptRecord) -> tuple[JobRecord, AttemptRecord]:
+    """Return a job and its attempt without a start that was observed, and was only that of what starts the job."""
+    if attempt.started is None:
+        return job, attempt
+    first = job.standing.started == attempt.started
+    return job.with_standing(started=None) if first else job, structs.replace(attempt, started=None)
+
+
 def _verdict(
     job: JobRecord, attempt: AttemptRecord, ended: Exit, retries: Retries
 ) -> tuple[JobRecord, AttemptState, Reason]:
@@ -311,7 +390,7 @@ def _verdict(
     if job.standing.stopping == messages.CANCEL:
         why = messages.cancelled_by(job.standing.by)
         return _end(job, JobState.CANCELLED, at, why), AttemptState.CANCELLED, why
-    if clean:
+    if clean and (ended.complete or not (ended.paused or job.standing.stopping)):
         why = messages.succeeded()
         return _end(job, JobState.SUCCEEDED, at, why), AttemptState.SUCCEEDED, why
     if job.standing.stopping == messages.TIME_LIMIT:
@@ -323,7 +402,9 @@ def _verdict(
         return _lost(job, attempt, ended, at, retries)
     if attempt.asked is Asked.PAUSE or ended.paused:
         why = _pause_reason(job, attempt)
-        return _wait(job.with_standing(losses=0), why), AttemptState.PAUSED, why
+        return _wait(job.with_standing(losses=0, quick=0, ended_cleanly=clean), why), AttemptState.PAUSED, why
+    if _is_blocked(job, attempt, ended):
+        return _blocked(job, ended, at, retries)
     if ended.kind is ExitKind.EXITED and ended.signal is None and ended.code == RUN_AGAIN:
         return _again(job, attempt, at, retries)
     return _failed(job, ended, at, retries)
@@ -338,12 +419,31 @@ def _lost(
     return _wait(waiting, why), AttemptState.LOST, why
 
 
+def _is_blocked(job: JobRecord, attempt: AttemptRecord, ended: Exit) -> bool:
+    """Return whether an attempt did not start for a reason outside of the job.
+
+    A job that has run before could be started: whatever refuses it now is not in the job.
+    """
+    ran_before = job.standing.started is not None and job.standing.started < attempt.created
+    return ended.kind is ExitKind.BLOCKED or (ended.kind is ExitKind.REFUSED and ran_before)
+
+
+def _blocked(job: JobRecord, ended: Exit, at: float, retries: Retries) -> tuple[JobRecord, AttemptState, Reason]:
+    why = messages.blocked(ended.detail)
+    blocks = job.standing.blocks + 1
+    waiting = job.with_standing(blocks=blocks, block=ended.block, not_before=at + retries.wait(blocks))
+    return _wait(waiting, why), AttemptState.BLOCKED, why
+
+
 def _again(
     job: JobRecord, attempt: AttemptRecord, at: float, retries: Retries
 ) -> tuple[JobRecord, AttemptState, Reason]:
     if _has_progress(job, attempt):
-        why = messages.asked_again()
-        waiting = job.with_standing(fruitless=0, losses=0, not_before=at + retries.wait(1))
+        quick = job.standing.quick + 1 if attempt.started is None or at - attempt.started < QUICK else 0
+        why = messages.asked_again(quick)
+        waiting = job.with_standing(
+            fruitless=0, losses=0, quick=quick, not_before=at + retries.wait(max(1, quick))
+        )
         return _wait(waiting, why), AttemptState.PAUSED, why
     times = job.standing.fruitless + 1
     if times >= retries.fruitless_limit:
@@ -397,5 +497,5 @@ def _last_end(job: JobRecord) -> Reason | None:
 def _end(job: JobRecord, state: JobState, at: float, why: Reason) -> JobRecord:
     error = sentences.text(why) if state is JobState.FAILED else ""
     return job.with_standing(
-        state=state, ended=at, reason=why, reserved=(), held=False, stopping=None, error=error
+        state=state, ended=at, reason=why, reserved=(), held=False, withheld=None, stopping=None, error=error
     )

@@ -155,4 +155,4 @@ def _runs(job: JobRecord) -> bool:
 
 
 def _waits(job: JobRecord) -> bool:
-    return _takes_part(job) and job.live is None and not (job.state.final or job.standing.held)
+    return _takes_part(job) and job.live is None and not (job.state.final or job.is_idle)

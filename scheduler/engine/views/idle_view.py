@@ -16,6 +16,7 @@ MAX_JOBS = 500
 """Maximum number of waiting jobs whose reasons are counted."""
 _WAITS = {
     "back-off": "run again in a moment",
+    "withheld": "are withheld, because launching has stopped",
     "over-limit": "wait for the limit of their project",
     "limit-held": "wait for jobs that stop, within the limit of their project",
     "beyond-quota": "are not preemptible and wait for the quota of their project",
@@ -105,11 +106,17 @@ def _aside(aside: Counter[str]) -> list[str]:
 def _waits(waiting: Sequence[JobRecord], reason_of: Callable[[str], Reason | None], *, more: bool) -> list[str]:
     if not waiting:
         return ["No job waits."]
-    codes = Counter("held" if job.standing.held else _cause(reason_of(job.id)) for job in waiting)
+    codes = Counter(_code(job, reason_of) for job in waiting)
     codes.pop("", None)
     first = f"Of the first {amount(len(waiting))} jobs that wait, " if more else ""
     found = [_said(code, number) for code, number in codes.most_common()]
     return [f"{first}{words}." for words in found]
+
+
+def _code(job: JobRecord, reason_of: Callable[[str], Reason | None]) -> str:
+    if job.standing.held:
+        return "held"
+    return "withheld" if job.is_idle else _cause(reason_of(job.id))
 
 
 def _cause(reason: Reason | None) -> str:

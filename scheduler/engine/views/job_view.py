@@ -19,6 +19,7 @@ from springtide.scheduler.sentences import Sentence
 from springtide.scheduler.store.records import (
     Asked,
     AttemptRecord,
+    AttemptState,
     AuditRecord,
     JobRecord,
     RerunRef,
@@ -75,17 +76,38 @@ def job_reason(job: JobRecord, context: ViewContext) -> wire.Reason | None:
     own = job.standing.reason
     if job.live is not None:
         return _present(job, job.live, context)
-    if job.state.final or job.standing.held:
+    if job.state.final:
         return reason(own)
+    if job.standing.held:
+        said = [
+            each for why in (own, _what_a_pause_cost(job)) if why is not None for each in sentences.render(why)
+        ]
+        return None if own is None else _told(own, said)
+    if job.standing.withheld is not None:
+        return reason(messages.withheld(job.standing.withheld.detail))
     if job.is_sweep:
         return _sweep_reason(job, context)
     if job.standing.test_run is not None and job.awaits_test:
         return reason(messages.awaits_test(job.standing.test_run.stage))
     waits = context.waiting_reason(job.id)
+    said = [
+        each for why in (own, _what_a_pause_cost(job), waits) if why is not None for each in sentences.render(why)
+    ]
     if own is None or waits is None:
-        return reason(own or waits)
-    both = model.Reason(own.code, {**own.params, "waits": waits.code, **waits.params})
-    return _told(both, (*sentences.render(own), *sentences.render(waits)))
+        why = own or waits
+        return None if why is None else _told(why, said)
+    return _told(model.Reason(own.code, {**own.params, "waits": waits.code, **waits.params}), said)
+
+
+def _what_a_pause_cost(job: JobRecord) -> model.Reason | None:
+    """Return with what a paused job starts again, None if its checkpoint makes that plain."""
+    saved = job.standing.saved is not None
+    if job.standing.ended_cleanly:
+        return messages.ended_cleanly(saved=saved)
+    last = job.attempts[-1] if job.attempts else None
+    if saved or not job.needs_gpus or last is None or last.state is not AttemptState.PAUSED:
+        return None
+    return messages.never_saved() if last.asked is not None and last.started is not None else None
 
 
 def waiting_trial(sweep: JobRecord, context: ViewContext) -> JobRecord | None:
@@ -159,7 +181,9 @@ def _agreed(why: wire.Reason | None, starts: wire.Starts | None) -> tuple[wire.R
 def _present(job: JobRecord, live: AttemptRecord, context: ViewContext) -> wire.Reason:
     own = job.standing.reason
     if live.asked is not None:
-        now = messages.pausing(live.gpus) if live.asked is Asked.PAUSE else messages.stopping(live.gpus)
+        saved = job.standing.saved is not None
+        pausing = live.asked is Asked.PAUSE
+        now = messages.pausing(live.gpus, saved=saved) if pausing else messages.stopping(live.gpus)
         why = live.asked_why or own or now
         return _told(why, (*sentences.render(now), *(sentences.render(why) if why is not now else ())))
     if job.state is model.JobState.STARTING:
@@ -249,6 +273,7 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         usage=context.usage(spec.id) if record.state is model.JobState.RUNNING else None,
         saved=standing.saved,
         saved_step=standing.saved_step,
+        ended_cleanly=standing.ended_cleanly and not record.state.final,
         reason=why,
         place=line,
         starts=starts,
@@ -289,7 +314,7 @@ def _test_run(test: TestRun | None) -> wire.TestRun | None:
 
 
 def _in_line(record: JobRecord) -> bool:
-    return record.is_planned and not (record.state.final or record.state.holds_gpus or record.standing.held)
+    return record.is_planned and not (record.state.final or record.state.holds_gpus or record.is_idle)
 
 
 def _served(record: JobRecord, context: ViewContext, now: float) -> float:
@@ -343,12 +368,13 @@ def attempt(record: AttemptRecord, labels: GpuLabels, borrowed: int) -> wire.Att
 def workspace(record: WorkspaceRecord, labels: GpuLabels) -> wire.Workspace:
     """Return the view of a workspace."""
     node = labels.node(record.node)
+    gpus = labels.of_worker(record.node, record.gpus, record.uuids)
     return wire.Workspace(
         user=record.user,
         server=record.server,
         gpus=len(record.gpus),
-        uuids=[labels.uuid(record.node, index) for index in record.gpus],
-        labels=[labels.label(record.node, index) for index in record.gpus],
+        uuids=[gpu.uuid for gpu in gpus],
+        labels=[gpu.label for gpu in gpus],
         node=record.node,
         simulated=labels.simulated(record.node),
         since=record.since,

@@ -9,6 +9,7 @@ from springtide.scheduler.engine.requests import quotas, ranges
 from springtide.scheduler.engine.requests.validation import with_ancestors
 from springtide.scheduler.engine.requests.workspaces import gpus_held_by
 from springtide.scheduler.engine.settings import EngineSettings
+from springtide.scheduler.engine.state.blocks import words_of
 from springtide.scheduler.engine.state.known_types import KnownTypes
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
@@ -24,7 +25,7 @@ from springtide.scheduler.engine.views.by_type import (
     train_use,
 )
 from springtide.scheduler.gpu_types import limit_of
-from springtide.scheduler.model import Environment, Node, Project, Standing
+from springtide.scheduler.model import BlockScope, Environment, Node, Project, Standing
 from springtide.scheduler.store.records import ProjectRecord
 
 
@@ -60,7 +61,23 @@ def pool(
         gpu_types=[each for each in types if each],
         by_type=train_use(state, nodes, held),
         build_by_type=build_use(state, nodes),
+        launch_stops=launch_stops(state),
     )
+
+
+def launch_stops(state: State) -> list[wire.LaunchStopView]:
+    """Return because of what launching has stopped, and how many jobs that concerns."""
+    return [
+        wire.LaunchStopView(
+            scope=block.scope.value,
+            name="" if block.scope is BlockScope.POOL else block.name,
+            kept=len(kept),
+            withheld=len(state.blocks.withheld(block)),
+            detail=words_of([state.jobs[job_id] for job_id in kept if job_id in state.jobs]),
+        )
+        for block in sorted(state.blocks.stopped())
+        for kept in (state.blocks.kept(block),)
+    ]
 
 
 def _free(views: Sequence[wire.NodeView], environment: Environment) -> dict[str, int]:

@@ -106,7 +106,7 @@ class ReadModel:
             return self._place_in_line(job_id) if job is None else line.place(job)
 
         if self._labels is None or self._labels.nodes is not self.nodes.all:
-            self._labels = GpuLabels(self.nodes.all)
+            self._labels = GpuLabels(self.nodes.all, self.nodes.places)
         return job_view.ViewContext(
             self._labels,
             borrowing,

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from springtide.scheduler.executors.base import ExecutorError, Report, TrialReport
+from springtide.scheduler.executors.base import ExecutorError, Milestone, Report, TrialReport
 from springtide.scheduler.executors.files.plain import open_plain
 
 MAX_LINE = 32 * 1024
 MAX_VALUES = 64
 MAX_NAME = 128
+MAX_VALUE = 1e150
+"""Largest value of a metric: differences and products of values have to be numbers, as curves compute them."""
 MAX_CURVE = 100
 MAX_TEXT = 1000
 READ_SIZE = 1 << 19
@@ -52,7 +54,7 @@ def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
     given = decoded.get("values")
     for name, value in list(given.items())[:MAX_VALUES] if isinstance(given, dict) else ():
         number = _number(value)
-        if number is not None and 0 < len(name) <= MAX_NAME:
+        if number is not None and abs(number) <= MAX_VALUE and 0 < len(name) <= MAX_NAME:
             values[name] = number
     at = _number(decoded.get("at"))
     return Report(
@@ -65,7 +67,12 @@ def parse(line: bytes, seq: int, attempt: int, now: float) -> Report | None:
         saved=decoded.get("saved") is True,
         unsaved=decoded.get("unsaved") is True,
         trial=_trial(decoded.get("trial")),
+        milestone=_milestone(decoded.get("milestone")),
     )
+
+
+def _milestone(given: Any) -> Milestone | None:
+    return Milestone(given) if isinstance(given, str) and given in tuple(Milestone) else None
 
 
 def _trial(given: Any) -> TrialReport | None:

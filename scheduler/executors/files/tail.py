@@ -8,7 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from springtide.scheduler.executors.base import AttemptKey, LogGrew, Observation, Report, Reported, TrialReport
+from springtide.scheduler.executors.base import (
+    AttemptKey,
+    LogGrew,
+    Milestone,
+    Observation,
+    Report,
+    Reported,
+    TrialReport,
+)
 from springtide.scheduler.executors.files import logs, reports
 from springtide.scheduler.executors.files.layout import REPORTS, JobPlaces
 
@@ -37,11 +45,27 @@ class Tail:
         self._saved: Report | None = None
         self._unsaved_at: float | None = None
         self._trial: TrialReport | None = None
+        self._milestones: set[Milestone] = set()
+        self._step: float | None = None
+        self._of: float | None = None
         self._sizes: dict[int, int] = {}
         self._earlier_sizes: dict[int, int] = {}
         logs_of_ranks = (f"{directory}/log.{rank}" for rank in self._ranks)
         self._paths = (f"{places.root}/{REPORTS}", *logs_of_ranks)
         self._stamps: list[_Stamp | None] | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the attempt has reported that the work of its job is complete.
+
+        Either the program said so, or its function or notebook returned without having been told to pause, or its
+        last report has reached the last step.
+        """
+        if Milestone.DONE in self._milestones:
+            return True
+        if Milestone.RETURNED in self._milestones and Milestone.PAUSE_SEEN not in self._milestones:
+            return True
+        return self._step is not None and self._of is not None and self._step >= self._of
 
     def read_history(self, now: float) -> None:
         """Read the reports so far, at most the last `LONGEST_HISTORY` bytes. May block for seconds."""
@@ -106,7 +130,15 @@ class Tail:
             if report.attempt == self._key.attempt:
                 self._unreported = _together(self._unreported, report)
                 self._trial = report.trial or self._trial
+                self._follow(report)
         return batch.more
+
+    def _follow(self, report: Report) -> None:
+        """Follow whether the work is complete; the lines of checkpoints tell no last step."""
+        if report.milestone is not None:
+            self._milestones.add(report.milestone)
+        if report.step is not None and not (report.saved or report.unsaved):
+            self._step, self._of = report.step, report.of
 
     def _take_unreported(self) -> list[Reported]:
         if self._unreported is None:

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from springtide.scheduler.executors.base import AttemptKey, AttemptPhase, AttemptStatus, Exit, ExitKind
+from springtide.scheduler.executors.base import (
+    NEVER_STARTED,
+    AttemptKey,
+    AttemptPhase,
+    AttemptStatus,
+    Exit,
+    ExitKind,
+)
 from springtide.scheduler.executors.kubernetes.ends import WorkerEnd, disruption, end_of, started_of
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
-from springtide.scheduler.model import Placement, Worker
+from springtide.scheduler.model import Block, Placement, Worker
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why the executor gave up an attempt; ``node`` is where the cluster would not place a pod of it."""
+    """Why the executor gave up an attempt.
+
+    ``node`` is where the cluster would not place a pod of it, ``block`` what keeps other attempts as well.
+    """
 
     kind: ExitKind
     detail: str
     node: str = ""
+    block: Block | None = None
 
 
 @dataclass(slots=True)
@@ -144,24 +155,29 @@ class Attempt:
         self.status = AttemptStatus(self.key, AttemptPhase.RUNNING, started, placement=self.placement)
         return True
 
-    def conclude(self, now: float) -> None:
+    def conclude(self, now: float, *, complete: bool) -> None:
         """Set the status to gone, with the exit that follows from the ends of the workers.
 
-        A kubelet may tell a later start of a container that ended at once: no attempt starts after its end.
+        ``complete`` says that the job reported its work as complete.
+        A kubelet may tell a later start of a container that ended at once: no attempt starts after its end. One
+        that was refused has not started, although the supervisors in its pods have.
         """
-        ended = self._exit(now)
-        started = min(max(self.started.values()), ended.at) if len(self.started) >= self.size else None
+        ended = replace(self._exit(now, complete=complete), complete=complete)
+        ran = len(self.started) >= self.size and ended.kind not in NEVER_STARTED
+        started = min(max(self.started.values()), ended.at) if ran else None
         self.status = AttemptStatus(self.key, AttemptPhase.GONE, started, ended, self.placement)
 
-    def _exit(self, now: float) -> Exit:
+    def _exit(self, now: float, *, complete: bool) -> Exit:
         at = max((end.at for end in self.ends.values()), default=now)
         paused = self.requested == "pause"
         killed = self.requested is not None and any(end.killed for end in self.ends.values())
         if self.verdict is not None:
-            return Exit(self.verdict.kind, at, paused=paused, detail=self.verdict.detail)
+            verdict = self.verdict
+            return Exit(verdict.kind, at, paused=paused, detail=verdict.detail, block=verdict.block)
         failed = self.failed
+        if self.eviction and self.requested is None and not (failed is None and complete):
+            code, number = (0, None) if failed is None else (failed.code, failed.signal)
+            return Exit(ExitKind.LOST, at, code, number, detail=self.eviction)
         if failed is None:
             return Exit(ExitKind.EXITED, at, code=0, paused=paused, killed=killed)
-        if self.eviction and self.requested is None:
-            return Exit(ExitKind.LOST, at, failed.code, failed.signal, detail=self.eviction)
         return Exit(failed.kind, at, failed.code, failed.signal, paused, killed, failed.detail)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from springtide.scheduler.backoff import Backoff, no_jitter
-from springtide.scheduler.executors.base import ExecutorError
+from springtide.scheduler.executors.base import ExecutorError, RunningNotebook
 from springtide.scheduler.executors.kubernetes.inventory import Inventory, out_of_service, unreachable_since
 from springtide.scheduler.executors.kubernetes.objects import names
 from springtide.scheduler.executors.kubernetes.objects.api_types import ClusterNode, Pod, VolumeClaim
@@ -31,6 +31,8 @@ HOME_SERVER = "hub.jupyter.org/servername"
 WORKSPACE = "springtide.io/workspace"
 """Label of the pods of notebooks whose GPUs are reserved in the pool."""
 ALIVE_AND_BOUND = "status.phase!=Succeeded,status.phase!=Failed,spec.nodeName!="
+NOMINATED = "status.nominatedNodeName!=,spec.nodeName="
+"""Pods for which the cluster's scheduler preempts others: it lets nobody have what these leave."""
 
 AnyInformer: TypeAlias = Informer[ClusterNode] | Informer[Pod] | Informer[VolumeClaim]
 
@@ -74,6 +76,7 @@ class ClusterResources:
             api, VOLUME_CLAIMS, settings.namespace, decode_as=VolumeClaim, on_change=self._claim_changed
         )
         self._other_pods = self._informer_of_other_pods(None)
+        self._nominated_pods = self._informer_of_nominated_pods(None)
         self._started: list[AnyInformer] = []
 
     def _informer_of_other_pods(self, namespace: str | None) -> Informer[Pod]:
@@ -86,6 +89,17 @@ class ClusterResources:
             decode_as=Pod,
             on_change=self.other_pod_changed,
             on_contact=self.report_change,
+        )
+
+    def _informer_of_nominated_pods(self, namespace: str | None) -> Informer[Pod]:
+        return Informer(
+            self._api,
+            PODS,
+            namespace,
+            labels=f"{names.POOL}!={self._settings.pool}",
+            fields=NOMINATED,
+            decode_as=Pod,
+            on_change=self._nominated_pod_changed,
         )
 
     # ---------- start and stop
@@ -112,7 +126,9 @@ class ClusterResources:
                 raise
             log.warning("Pods of other namespaces may not be listed: their GPUs are not accounted for.")
             self._other_pods = self._informer_of_other_pods(self._settings.namespace)
+            self._nominated_pods = self._informer_of_nominated_pods(self._settings.namespace)
             await self._start_informer(self._other_pods)
+        await self._start_informer(self._nominated_pods)
         await self._start_informer(self._claims)
 
     async def _start_informer(self, informer: AnyInformer) -> None:
@@ -148,6 +164,15 @@ class ClusterResources:
             return None
         return pod.metadata.annotations[HOME_USER], pod.metadata.annotations.get(HOME_SERVER, "")
 
+    def notebooks(self) -> tuple[RunningNotebook, ...]:
+        """Return the notebooks whose pods are on nodes of the pool."""
+        found = []
+        for (namespace, name), pod in self._other_pods.items.items():
+            workspace = self.workspace_of(namespace, name)
+            if workspace is not None and self.inventory.has_host(pod.spec.node_name) and not pod.ended:
+                found.append(RunningNotebook(*workspace, place=f"the pod {name} in the namespace {namespace}"))
+        return tuple(found)
+
     def are_bound(self, claims: Iterable[str]) -> bool:
         """Return whether all volume claims of these names exist and have a volume.
 
@@ -173,6 +198,10 @@ class ClusterResources:
         if self.inventory.update_other_pod(before, after):
             self.report_change()
 
+    def _nominated_pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        if self.inventory.update_nominated_pod(before, after):
+            self.report_change()
+
     def _claim_changed(self, before: VolumeClaim | None, after: VolumeClaim | None) -> None:
         for claim in (before, after):
             annotations = claim.metadata.annotations if claim is not None else {}
@@ -186,13 +215,15 @@ class ClusterResources:
     # ---------- nodes that refuse pods
 
     def set_aside(self, node: str) -> None:
-        """Have nothing new placed on a node for a time, because it refused a pod: others have its room."""
+        """Have nothing new placed on a node for a time, because it refused a pod: others have its room.
+
+        While that lasts, further refusals are of pods that were placed there before, and change nothing.
+        """
+        if node in self._set_aside:
+            return
         refusals = self._refusals.setdefault(node, Backoff(FIRST_SET_ASIDE, LONGEST_SET_ASIDE, jitter=no_jitter))
         seconds = refusals.next_delay()
         log.warning("The node %s did not take a pod: nothing new is placed there for %.0f s.", node, seconds)
-        earlier = self._set_aside.pop(node, None)
-        if earlier is not None:
-            earlier.cancel()
         self._set_aside[node] = self._loop.call_later(seconds, self._offer_again, node)
         self.inventory.set_aside(node)
 

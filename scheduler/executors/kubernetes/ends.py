@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,6 +16,13 @@ NOT_STARTED = "It was asked to stop before it started."
 REJECTED = "Pod was rejected: "
 """Beginning of the message of a kubelet that does not admit a pod."""
 OUT_OF_MEMORY = "It used more memory than it may."
+EVICTED = "Evicted"
+"""Reason of a pod that its kubelet evicts, because the node or the pod itself uses too much."""
+_OWN_DISK_USE = re.compile(
+    r"Usage of EmptyDir volume|Container .* exceeded its local ephemeral storage limit"
+    r"|Pod ephemeral local storage usage exceeds"
+)
+"""Messages of a kubelet that evicts a pod for what the pod itself keeps on the node's disk."""
 CLOCK_DIFFERENCE = 2.0
 """Largest difference between a worker's own end time and its node's for which the worker's is used, in seconds."""
 _NOT_STARTABLE = ("StartError", "ContainerCannotRun")
@@ -76,7 +84,9 @@ def end_of(pod: Pod) -> WorkerEnd | None:
     at = (_seconds(terminated.finished_at) if terminated else None) or deleted or _last_transition(pod)
     if not pod.spec.node_name:
         return WorkerEnd(ExitKind.EXITED, at, detail=NOT_STARTED)
-    if pod.status.reason and terminated is None and deleted is None:
+    if pod.status.reason == EVICTED and _OWN_DISK_USE.match(pod.status.message):
+        return WorkerEnd(ExitKind.OVER_DISK, at, detail=f"The cluster ended its pod: {pod.status.message.strip()}")
+    if pod.status.reason and not (terminated or pod.state.running) and deleted is None:
         return _refusal(pod, at)
     if pod.status.reason:
         return lost(at, f"The cluster ended its pod: {pod.status.message or pod.status.reason}")
@@ -90,7 +100,7 @@ def _refusal(pod: Pod, at: float) -> WorkerEnd:
     node = pod.spec.node_name
     why = pod.status.message.removeprefix(REJECTED).rstrip(".") or pod.status.reason
     detail = f"The node {node} did not start its pod: {why} ({pod.status.reason})."
-    return WorkerEnd(ExitKind.LOST, at, detail=detail, refused_by=node)
+    return WorkerEnd(ExitKind.BLOCKED, at, detail=detail, refused_by=node)
 
 
 def _container_end(terminated: ContainerStateTerminated, at: float) -> WorkerEnd:

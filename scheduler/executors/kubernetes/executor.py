@@ -19,8 +19,10 @@ from springtide.scheduler.executors.base import (
     AttemptKey,
     AttemptSpec,
     AttemptStatus,
+    BlockedError,
     Executor,
     ExecutorError,
+    Exit,
     ExitKind,
     LogPiece,
     NodeGroup,
@@ -28,8 +30,10 @@ from springtide.scheduler.executors.base import (
     Observation,
     OutputFile,
     Report,
+    RunningNotebook,
     StaleEpochError,
     WorkspacePlaces,
+    exit_of,
 )
 from springtide.scheduler.executors.files.batched_calls import BatchedCalls
 from springtide.scheduler.executors.files.epoch import EpochGate
@@ -43,12 +47,13 @@ from springtide.scheduler.executors.kubernetes.node_groups.placeholders import P
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.objects.manifests import LaunchRecord
 from springtide.scheduler.executors.kubernetes.pods import CREATED_TOGETHER, PodControl
+from springtide.scheduler.executors.kubernetes.refusals import says_nothing, verdict_of
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
 from springtide.scheduler.kube import Api, ApiError
 from springtide.scheduler.model import Node
 from springtide.scheduler.telemetry.sample import GpuSample
-from springtide.scheduler.wording import given
+from springtide.scheduler.wording import given, listed
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +71,7 @@ class KubernetesExecutor(Executor):
 
     name = "kubernetes"
     concurrent_launches = CREATED_TOGETHER
+    checks_starts = True
 
     def __init__(self, settings: KubernetesSettings, api: Api, *, now: Callable[[], float] = time.time) -> None:
         self._settings = settings
@@ -134,6 +140,13 @@ class KubernetesExecutor(Executor):
         """Return the newest epoch that launched an attempt here, 0 if there is none."""
         return await asyncio.to_thread(self._epoch.newest)
 
+    async def take_over(self, epoch: int) -> None:
+        """Record the epoch in the directory of jobs; on a full disk that waits for the first launch."""
+        try:
+            await asyncio.to_thread(self._epoch.check, epoch)
+        except OSError as error:
+            log.warning("The epoch %d cannot be recorded: %s", epoch, error.strerror)
+
     async def stop(self) -> None:
         """Stop following the cluster; pods go on."""
         await self._started.aclose()
@@ -154,6 +167,21 @@ class KubernetesExecutor(Executor):
             if attempt.needs_pods:
                 await self._monitor.create_pods(attempt)
 
+    async def check(self, spec: AttemptSpec) -> Exit | None:
+        """Have the API say whether it would take the attempt's pods, in a dry run of the first."""
+        try:
+            await self._pods.check_pod(self._make_record(spec))
+        except ApiError as error:
+            if says_nothing(error):
+                raise ExecutorError(
+                    f"The cluster does not say whether it takes the job: {error.message}"
+                ) from error
+            verdict = verdict_of(error)
+            return Exit(verdict.kind, self._now(), detail=verdict.detail, block=verdict.block)
+        except ExecutorError as refused:
+            return exit_of(refused, self._now())
+        return None
+
     async def _new_attempt(self, spec: AttemptSpec) -> Attempt:
         """Return a new attempt whose record is on the volume; one that can never start is concluded at once."""
         try:
@@ -167,8 +195,10 @@ class KubernetesExecutor(Executor):
         except (HasRunError, StaleEpochError):
             raise
         except ExecutorError as refused:
-            kind = ExitKind.LOST if isinstance(refused, NodeGoneError) else ExitKind.REFUSED
-            attempt = Attempt(spec.key, len(spec.placement), spec.grace, verdict=Verdict(kind, str(refused)))
+            block = refused.block if isinstance(refused, BlockedError) else None
+            kind = ExitKind.BLOCKED if isinstance(refused, BlockedError) else ExitKind.REFUSED
+            verdict = Verdict(kind, str(refused), block=block)
+            attempt = Attempt(spec.key, len(spec.placement), spec.grace, verdict=verdict)
             attempt.ending = True
             attempt.workers = {worker.rank: worker for worker in spec.placement}
             self._monitor.attempts[spec.key] = attempt
@@ -218,7 +248,7 @@ class KubernetesExecutor(Executor):
     def _nodes_of(self, spec: AttemptSpec) -> list[Node | None]:
         """Return the node of each worker's GPUs, None for a worker without GPUs.
 
-        Raises `ExecutorError` for GPUs that are not there.
+        Raises `BlockedError` for GPUs that are not there.
         """
         inventory = self._monitor.cluster.inventory
         nodes: list[Node | None] = []
@@ -228,13 +258,13 @@ class KubernetesExecutor(Executor):
                 continue
             node = inventory.train_node(worker.node)
             if node is None and inventory.has_seen(worker.node):
-                raise NodeGoneError(f"The node {worker.node} has left the pool.")
+                raise BlockedError(f"The node {worker.node} has left the pool.")
             if node is None:
-                raise ExecutorError(f"There is no train node {given(worker.node)} in the cluster.")
+                raise BlockedError(f"There is no train node {given(worker.node)} in the cluster.")
             if self._settings.bind_directly and not node.available:
-                raise NodeGoneError(f"The node {worker.node} takes no new pods at present.")
+                raise BlockedError(f"The node {worker.node} takes no new pods at present.")
             if not all(0 <= index < node.gpus for index in worker.gpus):
-                raise ExecutorError(
+                raise BlockedError(
                     f"Node {given(node.name)} has {node.gpus} GPUs, not those numbered {worker.gpus}."
                 )
             nodes.append(node)
@@ -336,6 +366,18 @@ class KubernetesExecutor(Executor):
         await self._volume.call(self._epoch.check)
         return await self._placeholders.request(numbers)
 
+    async def notebooks(self) -> Sequence[RunningNotebook]:
+        """Return the notebooks whose pods are on nodes of the pool."""
+        if not self._monitor.cluster.fresh:
+            raise ExecutorError("The cluster does not answer, so the notebooks that run are not known.")
+        return self._monitor.cluster.notebooks()
+
+    async def end_notebook(self, user: str, server: str) -> None:
+        """Refuse: the service deletes no pods of other namespaces."""
+        found = [each for each in await self.notebooks() if (each.user, each.server) == (user, server)]
+        where = listed([each.place for each in found])
+        raise ExecutorError(f"The service may not delete pods of notebooks. Delete {where} with kubectl.")
+
     async def gpu_samples(self, workspaces: WorkspacePlaces) -> Sequence[GpuSample]:
         """Return what the agents of the nodes report now."""
         if self._agents is None:
@@ -388,10 +430,6 @@ def _owner(settings: KubernetesSettings) -> tuple[int, int] | None:
     if os.geteuid() != 0 or settings.run_as is None or settings.fs_group is None:
         return None
     return settings.run_as, settings.fs_group
-
-
-class NodeGoneError(ExecutorError):
-    """The planned node has left the pool, or takes no new pods."""
 
 
 class HasRunError(ExecutorError):

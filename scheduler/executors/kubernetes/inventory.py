@@ -49,6 +49,7 @@ class Inventory:
         self._unhealthy: dict[str, int] = {}
         self._of_host: dict[str, tuple[str, ...]] = {}
         self._other_use: dict[tuple[str, str], dict[str, int]] = {}
+        self._nominated_use: dict[tuple[str, str], dict[str, int]] = {}
         self._capacity = HostCapacity(settings.rdma_resources)
         self._taken_slots: dict[str, frozenset[int]] = {}
         self._set_aside: set[str] = set()
@@ -85,6 +86,18 @@ class Inventory:
             self._other_use.setdefault(place, {})[(after or Pod()).metadata.uid] = gpus
         return True
 
+    def update_nominated_pod(self, before: Pod | None, after: Pod | None) -> bool:
+        """Record the present state of a pod for which the cluster's scheduler frees a node.
+
+        Return whether the inventory changed: its GPUs are taken while the pods that hold them are ended for it.
+        """
+        was, now = (self._gpu_use(pod) for pod in (before, after))
+        for place in was:
+            self._nominated_use[place].pop((before or Pod()).metadata.uid, None)
+        for place, gpus in now.items():
+            self._nominated_use.setdefault(place, {})[(after or Pod()).metadata.uid] = gpus
+        return was != now
+
     def _update_capacity(self, before: Pod | None, after: Pod | None) -> bool:
         """Record a pod that is no job's and holds no GPUs; return whether what each GPU comes with changed."""
         names = self._of_host.get((after or before or Pod()).spec.node_name, ())
@@ -103,11 +116,12 @@ class Inventory:
         )
 
     def _gpu_use(self, pod: Pod | None) -> dict[tuple[str, str], int]:
-        """Return the number of GPUs of a pod by host and resource."""
+        """Return the number of GPUs of a pod by host and resource; the host is where it is, or will be."""
         if pod is None or pod.ended:
             return {}
         used = gpus_of(pod, self._settings.gpu_resources)
-        return {(pod.spec.node_name, resource): gpus for resource, gpus in used.items()}
+        host = pod.spec.node_name or pod.status.nominated_node_name
+        return {(host, resource): gpus for resource, gpus in used.items()}
 
     def node_groups(self) -> tuple[NodeGroup, ...]:
         """Return the node groups of the settings; once a node was there, the next is expected to be like it."""
@@ -134,6 +148,10 @@ class Inventory:
         """Return whether the node is in the pool, or was since the service started."""
         return name in self._seen
 
+    def has_host(self, host: str) -> bool:
+        """Return whether a machine has nodes of the pool."""
+        return any(machine_of(name) == host for name in self._nodes)
+
     def train_node(self, name: str) -> Node | None:
         """Return the train node of this name, None if there is none now."""
         node = self._nodes.get(name)
@@ -156,7 +174,9 @@ class Inventory:
     def _choose_taken(self, node: Node, held: Collection[int]) -> frozenset[int]:
         count = self._unhealthy.get(node.name, 0)
         if node.environment is Environment.TRAIN:  # pods on build nodes are notebooks
-            count += sum(self._other_use.get((machine_of(node.name), node.resource), {}).values())
+            place = machine_of(node.name), node.resource
+            use = {**self._nominated_use.get(place, {}), **self._other_use.get(place, {})}
+            count += sum(use.values())
         free = [index for index in reversed(range(node.gpus)) if index not in held]
         before = self._taken_slots.get(node.name, frozenset())
         free.sort(key=lambda index: index not in before)

@@ -28,6 +28,7 @@ from springtide.scheduler.executors.kubernetes.launch_records import LaunchRecor
 from springtide.scheduler.executors.kubernetes.objects import manifests, names
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.executors.kubernetes.pods import PodControl
+from springtide.scheduler.executors.kubernetes.refusals import verdict_of
 from springtide.scheduler.executors.kubernetes.settings import KubernetesSettings
 from springtide.scheduler.executors.kubernetes.start_failures import start_failure
 from springtide.scheduler.executors.supervisor.attempt import KILL_AFTER
@@ -187,10 +188,9 @@ class AttemptMonitor:
                 record, missing, wanted=lambda: not (attempt.ending or attempt.requested), created=created
             )
         except ApiError as error:
-            kind = ExitKind.LOST if "exceeded quota" in error.message else ExitKind.REFUSED
-            self._give_up(attempt, Verdict(kind, f"The cluster refused the job's pod: {error.message}"))
+            self._give_up(attempt, verdict_of(error))
         except ExecutorError as error:
-            self._give_up(attempt, Verdict(ExitKind.REFUSED, str(error)))
+            self._give_up(attempt, Verdict(ExitKind.BLOCKED, str(error)))
         finally:
             attempt.creating = False
         if (attempt.ending or attempt.requested) and attempt.live_pods:
@@ -205,11 +205,12 @@ class AttemptMonitor:
     async def conclude(self, attempt: Attempt) -> None:
         """Report the rest of an ended attempt's files, and then how it ended."""
         attempt.concluding = True
+        complete = False
         if attempt.started:
-            await self._follower.finish(attempt.key, self._tail(attempt), attempt.size)
+            complete = await self._follower.finish(attempt.key, self._tail(attempt), attempt.size)
         if attempt.refused_by:
             await self._set_aside(attempt.refused_by)
-        attempt.conclude(self._now())
+        attempt.conclude(self._now(), complete=complete)
         self._register(attempt)
         self._report_status(attempt)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
 
 import msgspec
@@ -27,6 +27,8 @@ CONFLICT = 409
 INVALID = 422
 UNAUTHORIZED = 401
 TOO_MANY_REQUESTS = 429
+PATIENCE = 20.0
+"""Time for which the API may answer a creation with errors before these count as a refusal, in seconds."""
 CREATED_TOGETHER = 24
 """Number of pods of jobs of one worker that are created together, before kubelets have acknowledged all of them.
 
@@ -78,6 +80,11 @@ class CreationWindow:
             self._open.set()
 
 
+def _is_refusal(error: ApiError) -> bool:
+    """Return whether the API answered, and may give the same answer for long, as while a webhook is away."""
+    return error.status not in (0, TOO_MANY_REQUESTS) and error.reason != "AlreadyExists"
+
+
 class PodControl:
     """Creates and deletes the pods and Services of attempts; requests that wait are counted in ``stalls``.
 
@@ -105,9 +112,9 @@ class PodControl:
         """Create the pods of these workers, and for a gang its Service; adopt what exists.
 
         ``indexes`` are positions in the placement; ``created`` is called with the rank and the pod of each.
-        Retries while the API is unreachable, failing or overloaded, and stops early when the attempt is not
-        ``wanted`` any more. Every pod that exists at the return has been told to ``created``, also when others are
-        refused.
+        Retries while the API is unreachable or overloaded, and for `PATIENCE` seconds while it answers with
+        errors of its own; stops early when the attempt is not ``wanted`` any more. Every pod that exists at the
+        return has been told to ``created``, also when others are refused.
         Raises `ApiError` if the cluster refuses an object, `ExecutorError` if another object has its name.
         """
         if record.gang:
@@ -124,6 +131,19 @@ class PodControl:
         failures = [each for each in results if each is not None]
         if failures:
             raise failures[0]
+
+    async def check_pod(self, record: LaunchRecord) -> None:
+        """Have the API say whether it would take a pod of the attempt, without creating one.
+
+        Raises `ApiError` if it would not, or does not say.
+        """
+        try:
+            await self._api.create(
+                PODS, self._namespace, manifests.pod(record, 0, self._settings), decode_as=Pod, dry_run=True
+            )
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
 
     async def _create_pod(
         self, record: LaunchRecord, index: int, wanted: Callable[[], bool], created: Callable[[int, Pod], None]
@@ -143,6 +163,7 @@ class PodControl:
         """
         backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
         may_exist = False
+        failing_since: float | None = None
         with self._stalls.retrying() as record_failure:
             while wanted() or may_exist:
                 try:
@@ -155,11 +176,19 @@ class PodControl:
                         raise
                     failure = error
                 may_exist = may_exist or (failure.transient and failure.status != TOO_MANY_REQUESTS)
-                if failure.reason == "AlreadyExists":
-                    with suppress(ApiError):
+                now = asyncio.get_running_loop().time()
+                failing_since = (failing_since or now) if _is_refusal(failure) else None
+                refused = failing_since is not None and now - failing_since >= PATIENCE
+                if refused or failure.reason == "AlreadyExists":
+                    try:
                         existing = await self._adopt(resource, body, record.key, kind)
+                    except ApiError:
+                        refused = False
+                    else:
                         if existing is not None:
                             return existing
+                if refused:
+                    raise failure
                 record_failure(failure)
                 await asyncio.sleep(backoff.next_delay(at_least=failure.retry_after or 0.0))
         return None

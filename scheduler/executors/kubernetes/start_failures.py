@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from springtide.scheduler.executors.base import ExitKind
 from springtide.scheduler.executors.kubernetes.attempts import Attempt, Verdict
 from springtide.scheduler.executors.kubernetes.objects.api_types import Pod
 from springtide.scheduler.gpu_types import machine_of
+from springtide.scheduler.model import Block, BlockScope
 
 UNSCHEDULABLE_PATIENCE = 30.0
 """Time for the cluster's scheduler to place a pod on the planned node after it failed to, in seconds."""
@@ -16,7 +19,10 @@ CONTAINER_PATIENCE = 30.0
 START_PATIENCE = 1800.0
 """Time for a pod to run if nothing is reported to fail, in seconds."""
 
-_UNUSABLE_IMAGE = ("InvalidImageName", "ErrImageNeverPull")
+_INVALID_NAME = "InvalidImageName"
+_UNUSABLE_IMAGE = (_INVALID_NAME, "ErrImageNeverPull")
+_NO_SUCH_IMAGE = re.compile(r"code = NotFound|manifest unknown|(?i:\bno such image\b)")
+"""Messages of a registry that answers, and has no image of this name."""
 _IMAGE = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError")
 _CONTAINER = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "CreatePodSandboxError")
 
@@ -37,7 +43,7 @@ def start_failure(attempt: Attempt, now: float) -> Verdict | None:
         attempt.failing_since = None
         if now - attempt.launched_at < START_PATIENCE:
             return None
-        return Verdict(ExitKind.LOST, f"Its pods did not start within {START_PATIENCE / 60:g} minutes.")
+        return Verdict(ExitKind.BLOCKED, f"Its pods did not start within {START_PATIENCE / 60:g} minutes.")
     if attempt.failing_since is None:
         attempt.failing_since = now
     patience, verdict = worst
@@ -47,23 +53,28 @@ def start_failure(attempt: Attempt, now: float) -> Verdict | None:
 def _pod_failure(pod: Pod, planned: str) -> tuple[float, Verdict] | None:
     """Return what keeps the pod from starting, after the seconds that it is given; None if nothing does.
 
-    ``planned`` is the pool's name of its node, empty if any will do.
+    ``planned`` is the pool's name of its node, empty if any will do. The job is to blame only for the name of an
+    image that there is not.
     """
     waiting = pod.state.waiting
     if waiting is not None:
         why = waiting.message or waiting.reason
         if waiting.reason in _UNUSABLE_IMAGE or waiting.reason in _IMAGE:
             patience = 0.0 if waiting.reason in _UNUSABLE_IMAGE else IMAGE_PATIENCE
-            return patience, Verdict(ExitKind.REFUSED, f"The image of the job cannot be pulled: {why}")
+            detail = f"The image of the job cannot be pulled: {why}"
+            if waiting.reason == _INVALID_NAME or _NO_SUCH_IMAGE.search(why):
+                return patience, Verdict(ExitKind.REFUSED, detail)
+            image = Block(BlockScope.IMAGE, pod.image)
+            return patience, Verdict(ExitKind.BLOCKED, detail, block=image)
         if waiting.reason in _CONTAINER:
-            return CONTAINER_PATIENCE, Verdict(ExitKind.REFUSED, f"The job's container cannot be created: {why}")
+            return CONTAINER_PATIENCE, Verdict(ExitKind.BLOCKED, f"The job's container cannot be created: {why}")
         return None
     scheduled = pod.condition("PodScheduled")
     if scheduled is None or scheduled.status != "False":
         return None
     if "persistentvolumeclaim" in scheduled.message:
-        return 0.0, Verdict(ExitKind.REFUSED, f"A volume of the job is missing: {scheduled.message}")
+        return 0.0, Verdict(ExitKind.BLOCKED, f"A volume of the job is missing: {scheduled.message}")
     why = scheduled.message or scheduled.reason
     where = f"the planned node {machine_of(planned)}" if planned else "any node"
     detail = f"The cluster did not place its pod on {where}: {why}"
-    return UNSCHEDULABLE_PATIENCE, Verdict(ExitKind.LOST, detail, machine_of(planned))
+    return UNSCHEDULABLE_PATIENCE, Verdict(ExitKind.BLOCKED, detail, machine_of(planned))

@@ -56,15 +56,15 @@ def run_worker(spec: dict[str, Any], env: dict[str, str], output: int, trouble: 
     os._exit(127)
 
 
-def refusal(spec: dict[str, Any], stage: str, why: str) -> str:
-    """Return the sentence that says why a worker could not be started."""
+def refusal(spec: dict[str, Any], stage: str, why: str) -> tuple[str, str]:
+    """Return the kind of the end of a worker that could not be started, and the sentence that says why."""
     if stage == "program":
-        return f"The program {_given(spec['argv'][0])} cannot be run: {why}."
+        return "refused", f"The program {_given(spec['argv'][0])} cannot be run: {why}."
     if stage == "directory":
-        return f"The working directory {_given(spec['cwd'])} cannot be entered: {why}."
+        return "refused", f"The working directory {_given(spec['cwd'])} cannot be entered: {why}."
     if stage == "account":
-        return f"The job cannot run as the account {_given(spec['account']['name'])}: {why}."
-    return f"The job's processes cannot be prepared ({stage}): {why}."
+        return "blocked", f"The job cannot run as the account {_given(spec['account']['name'])}: {why}."
+    return "blocked", f"The job's processes cannot be prepared ({stage}): {why}."
 
 
 def _given(text: str) -> str:

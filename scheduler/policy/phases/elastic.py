@@ -31,6 +31,7 @@ def growing_jobs(
             and suitable(leaf, job)
             and not outranked(state, job)
             and not builder.is_shrunk(job)
+            and builder.may_restart(job)
             and state.pool.can_stay(job.placement)
         ):
             protected = builder.protected_until(job)

@@ -81,7 +81,9 @@ class MoveSearch:
     def _consider(self, job: Job, node: NodeState) -> bool:
         """Return whether the job can be moved; if only its minimum run time prevents it, keep its end."""
         stay = tuple(worker for worker in job.placement if worker.node != node.name)
-        may_move = self._builder.may_stop(job) and not self._builder.is_shrunk(job)
+        may_move = (
+            self._builder.may_stop(job) and not self._builder.is_shrunk(job) and self._builder.may_restart(job)
+        )
         if not may_move or not _gpus_on(job, node) or not self._pool.can_stay(stay):
             return False
         protected = self._builder.protected_until(job)

@@ -132,7 +132,8 @@ class PreemptRule(Rule):
         found = running.by_priority.up_to(job.priority - 1)
         if rotates and state.settings.order is Order.LEAST_SERVED:
             ripe = running.ripe_times(level_of(job)).up_to(now)
-            found += [each for each in ripe if state.jobs[each].priority == job.priority]
+            equal = (state.jobs[each] for each in ripe if state.jobs[each].priority == job.priority)
+            found += [each.id for each in equal if each.not_before <= now]
         self.candidate_ids = frozenset(found)
 
     def subtrees(self) -> Iterable[ProjectNode]:

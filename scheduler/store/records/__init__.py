@@ -17,6 +17,7 @@ from springtide.scheduler.store.records.jobs import (
     JobRecord,
     JobSpec,
     JobStanding,
+    Withheld,
 )
 from springtide.scheduler.store.records.journals import AuditRecord, DecisionRecord, EventRecord
 from springtide.scheduler.store.records.pool import (
@@ -85,6 +86,7 @@ __all__ = [
     "TrialQuery",
     "TrialRef",
     "TrialsSpec",
+    "Withheld",
     "WorkspaceRecord",
     "WriteBatch",
 ]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from springtide.scheduler.model import JobState, Placement, Reason, Spread
+from springtide.scheduler.model import Block, JobState, Placement, Reason, Spread
 from springtide.scheduler.resources.per_gpu import PerGpu, per_gpu_of
 from springtide.scheduler.store.records.environments import EnvironmentRecord
 from springtide.scheduler.store.records.reruns import RerunRef
@@ -35,6 +35,7 @@ class AttemptState(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     LOST = "lost"
+    BLOCKED = "blocked"
 
     @property
     def live(self) -> bool:
@@ -173,15 +174,26 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
         return sum(len(worker.gpus) for worker in self.placement)
 
 
+class Withheld(NamedTuple):
+    """Why a waiting job is not started: ``block`` keeps others from starting, in the words ``detail``."""
+
+    block: Block
+    detail: str
+
+
 class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     """The changing part of a job.
 
     ``held`` says that a user has paused it, ``stopping`` why it is being ended for good (``cancel`` or
     ``time-limit``), ``by`` which user asked for either. ``failures`` is the number of attempts that used up a
     retry, ``fruitless`` that of the last attempts in a row that asked to be run again without progress, ``losses``
-    that of the last ones in a row that were lost. ``ran`` is the run time of ended attempts, ``served`` their
-    GPU-seconds. ``best_step`` is the highest step reported, ``saved_step`` that of the newest checkpoint;
-    ``unsaved`` is when a later one did not fit on the disk; ``warned`` says that its time limit was near once.
+    that of the last ones in a row that were lost, ``blocks`` that of the last ones in a row that could not be
+    started, and ``block`` what kept the last of these, if it keeps other jobs as well. ``withheld`` says that
+    it is not tried at present. ``ran`` is the run time of ended attempts, ``served`` their GPU-seconds.
+    ``best_step`` is the highest step reported, ``saved_step`` that of the newest checkpoint; ``unsaved`` is when a
+    later one did not fit on the disk; ``warned`` says that its time limit was near once.
+    ``quick`` is the number of the last attempts in a row that asked to be run again, with progress, after a short
+    time. ``ended_cleanly`` says that its last attempt ended with 0 when it was asked to pause.
     ``sweep`` is the standing of a sweep, ``outcome`` what a trial has reported of itself, ``sweep_served`` the
     GPU-seconds of the other trials of its sweep when it last waited. ``test_run`` is its test run, if it has one.
     """
@@ -196,6 +208,9 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     failures: int = 0
     fruitless: int = 0
     losses: int = 0
+    blocks: int = 0
+    block: Block | None = None
+    withheld: Withheld | None = None
     ran: float = 0.0
     served: float = 0.0
     started: float | None = None
@@ -210,6 +225,8 @@ class JobStanding(msgspec.Struct, frozen=True, kw_only=True):
     saved: float | None = None
     saved_step: float | None = None
     unsaved: float | None = None
+    quick: int = 0
+    ended_cleanly: bool = False
     warned: bool = False
     best_step: float | None = None
     sweep_served: float = 0.0
@@ -250,6 +267,11 @@ class JobRecord(msgspec.Struct, frozen=True):
     def is_planned(self) -> bool:
         """Whether the job itself runs or waits in line: not a sweep, nor before its test run has passed."""
         return not (self.is_sweep or self.awaits_test)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits and may not be started: paused by a user, or withheld from the cluster."""
+        return self.standing.held or self.standing.withheld is not None
 
     @property
     def needs_gpus(self) -> bool:

@@ -220,7 +220,7 @@ async def test_a_pod_of_a_refused_gang_ends_before_its_gpus_are_given_back_thoug
     faults.mute = False
     ended = (await bench.gone(KEY)).exit
     assert ended is not None
-    assert ended.kind is ExitKind.REFUSED
+    assert ended.kind is ExitKind.BLOCKED
 
 
 async def test_a_pod_is_known_though_its_creation_was_not_answered_and_it_is_not_wanted_any_more(

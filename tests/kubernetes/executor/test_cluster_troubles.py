@@ -128,6 +128,61 @@ async def test_the_inventory_tells_types_topology_and_what_others_take(bench: Ku
     await taken(set())
 
 
+def foreign_pod(name: str, gpus: int, **spec: Any) -> dict[str, Any]:
+    resources = {"limits": {"nvidia.com/gpu": str(gpus)}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "x", "image": "x", "resources": resources}], **spec},
+    }
+
+
+async def _taken(bench: KubeBench, count: int) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while len((await bench.executor.inventory())[0].taken) != count:
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("directly", [False, True])
+async def test_gpus_that_are_freed_for_a_nominated_pod_are_taken(make_bench: Any, *, directly: bool) -> None:
+    bench = await make_bench(bind_directly=directly)
+    await bench.up(bench.job(gpus=2))
+    bench.cluster.request("POST", bench.path(), foreign_pod("foreign", 4, schedulerName="nobody"))
+    nominated = {"status": {"nominatedNodeName": bench.train_node}}
+    bench.cluster.request("PATCH", f"{bench.path('foreign')}/status", nominated)
+    await _taken(bench, 4)
+    binding = {"metadata": {"name": "foreign"}, "target": {"kind": "Node", "name": bench.train_node}}
+    bench.cluster.request("POST", f"{bench.path('foreign')}/binding", {"kind": "Binding", **binding})
+    await eventually(lambda: bench.cluster.request("GET", bench.path("foreign"))["spec"].get("nodeName"), "bound")
+    await _taken(bench, 4)
+    bench.cluster.request("DELETE", bench.path("foreign"), gracePeriodSeconds="0")
+    await _taken(bench, 0)
+
+
+async def test_gpus_of_a_job_that_another_pod_preempts_are_not_given_to_the_next_job(bench: KubeBench) -> None:
+    """The cluster's scheduler ends the job for the pod, and binds that once the job is gone."""
+    priority = f"above-{bench.namespace}"
+    body = {"metadata": {"name": priority}, "value": 1000}
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    bench.cluster.request("POST", classes, body)
+    try:
+        await bench.up(bench.job(gpus=8))
+        on = {"nodeSelector": {"springtide.io/pool": bench.namespace}}
+        bench.cluster.request(
+            "POST", bench.path(), foreign_pod("foreign", 6, priorityClassName=priority, tolerations=ANY, **on)
+        )
+        ended = (await bench.gone(KEY)).exit
+        (node,) = await bench.executor.inventory()
+    finally:
+        bench.cluster.request("DELETE", f"{classes}/{priority}")
+    assert ended is not None
+    assert ended.kind is ExitKind.LOST
+    assert "preempt" in ended.detail
+    assert len(node.taken) == 6
+
+
+ANY = [{"operator": "Exists"}]
+
+
 async def test_a_cordoned_node_takes_nothing_new(bench: KubeBench) -> None:
     name = f"train-{bench.namespace}-0"
     bench.cluster.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}})
@@ -170,7 +225,7 @@ async def test_the_pod_of_somebody_else_keeps_its_name_and_its_life(bench: KubeB
     bench.cluster.request("POST", bench.path(), {"metadata": {"name": "st-job-1-0"}, "spec": spec})
     ended = (await bench.run(bench.job())).exit
     assert ended is not None
-    assert ended.kind is ExitKind.REFUSED
+    assert ended.kind is ExitKind.BLOCKED
     assert "another object called st-job-1-0" in ended.detail
     assert bench.pod()["metadata"].get("deletionTimestamp") is None
 
@@ -208,14 +263,14 @@ async def test_a_pod_that_finds_no_room_gives_its_gpus_back(bench: KubeBench) ->
     bench.cluster.request("POST", bench.path(), {"metadata": {"name": "foreign"}, "spec": spec})
     ended = (await bench.run(bench.job())).exit
     assert ended is not None
-    assert ended.kind is ExitKind.LOST
+    assert ended.kind is ExitKind.BLOCKED
     assert "Insufficient nvidia.com/gpu" in ended.detail
 
 
-async def test_a_node_nobody_has_heard_of_is_refused(bench: KubeBench) -> None:
+async def test_a_node_nobody_has_heard_of_blocks_the_attempt(bench: KubeBench) -> None:
     ended = (await bench.run(bench.job(placement=(Worker(0, "nowhere", (0,)),)))).exit
     assert ended is not None
-    assert ended.kind is ExitKind.REFUSED
+    assert ended.kind is ExitKind.BLOCKED
     assert "“nowhere”" in ended.detail
 
 
@@ -223,7 +278,7 @@ async def test_a_missing_volume_is_told_in_words(make_bench: Any) -> None:
     bench = await make_bench(jobs_host_path=None, jobs_claim="no-such-claim")
     ended = (await bench.run(bench.job())).exit
     assert ended is not None
-    assert ended.kind is ExitKind.REFUSED
+    assert ended.kind is ExitKind.BLOCKED
     assert "volume" in ended.detail
     assert "no-such-claim" in ended.detail
     await bench.executor.discard(KEY)
@@ -235,7 +290,7 @@ async def test_what_the_cluster_forbids_is_told_in_its_words(bench: KubeBench) -
     bench.cluster.request("PATCH", f"/api/v1/namespaces/{bench.namespace}", {"metadata": {"labels": labels}})
     ended = (await bench.run(bench.job(size=2))).exit
     assert ended is not None
-    assert ended.kind is ExitKind.REFUSED
+    assert ended.kind is ExitKind.BLOCKED
     assert "hostPath" in ended.detail
     assert bench.pods() == []
 
@@ -249,7 +304,7 @@ async def test_a_quota_of_the_namespace_that_is_used_up_is_no_failure_of_the_job
     )
     ended = (await bench.run(bench.job(size=3))).exit
     assert ended is not None
-    assert ended.kind is ExitKind.LOST
+    assert ended.kind is ExitKind.BLOCKED
     assert "exceeded quota" in ended.detail
     await eventually(
         lambda: {pod["status"]["phase"] for pod in bench.pods()} <= {"Failed", "Pending"}, "all of it ended"

@@ -147,7 +147,7 @@ async def test_a_node_that_was_cordoned_after_the_plan_gets_no_pod(make_bench: A
             await asyncio.sleep(0.1)
     ended = (await bench.run(bench.job())).exit
     assert ended is not None
-    assert (ended.kind, ended.detail) == (ExitKind.LOST, f"The node {node} takes no new pods at present.")
+    assert (ended.kind, ended.detail) == (ExitKind.BLOCKED, f"The node {node} takes no new pods at present.")
     assert bench.pods() == []
 
 
@@ -161,7 +161,7 @@ async def test_a_quota_of_the_namespace_holds_for_pods_that_name_their_node(make
     )
     ended = (await bench.run(bench.job(size=3))).exit
     assert ended is not None
-    assert ended.kind is ExitKind.LOST
+    assert ended.kind is ExitKind.BLOCKED
     assert "exceeded quota" in ended.detail
 
 
@@ -177,7 +177,7 @@ async def test_a_node_that_refuses_a_pod_gets_no_other_for_a_time(make_bench: An
         await bench.executor.discard(KEY)
         await eventually(lambda: not bench.pods(), "the pod is gone")
     assert status.exit is not None
-    assert status.exit.kind is ExitKind.LOST
+    assert status.exit.kind is ExitKind.BLOCKED
     assert status.exit.detail == (
         f"The node {node} did not start its pod: Node didn't have enough resource: cpu, requested: 4000, "
         "used: 63000, capacity: 64000 (OutOfcpu)."
@@ -209,7 +209,7 @@ async def test_a_job_that_its_node_refuses_starts_on_another(
         async with asyncio.timeout(PATIENCE_S):
             while (view := await engine.job(job.id)).state != "running":
                 await asyncio.sleep(0.1)
-        assert view.attempts[0].state == "lost"
+        assert view.attempts[0].state == "blocked"
         assert "did not start its pod" in view.attempts[0].ended_why.text
     finally:
         await engine.stop()

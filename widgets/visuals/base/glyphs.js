@@ -17,6 +17,7 @@ const STATES = {
   failed: { word: "Failed", disc: true, lines: ["M5.6 5.6l4.8 4.8", "M10.4 5.6l-4.8 4.8"] },
   pruned: { word: "Pruned", ring: true, lines: ["M5 8h6"] },
   cancelled: { word: "Cancelled", ring: true, lines: ["M4 12L12 4"] },
+  blocked: { word: "Blocked", ring: true, lines: ["M4 8h8"] },
   lost: { word: "Lost", ring: true, lines: ["M6.3 6.4a1.8 1.8 0 1 1 2.5 1.7c-.6.3-.8.6-.8 1.2", "M8 11.3v.1"] },
 };
 

@@ -52,7 +52,7 @@ function gapsOf(job, end) {
     gaps.push({ from, to: attempt.started ?? attempt.created, why, paused });
     from = attempt.ended ?? end;
     why = attempt.ended_why ? told(attempt.ended_why) : [stateWord(attempt.state)];
-    paused = attempt.state !== "failed" && attempt.state !== "lost";
+    paused = !["failed", "lost", "blocked"].includes(attempt.state);
   }
   if (!isFinal(job.state)) gaps.push({ from, to: end, why: !job.attempts.length && job.reason ? told(job.reason) : why, paused });
   return gaps.filter((gap) => gap.to > gap.from);

@@ -72,11 +72,12 @@ class ContainerStatus(ApiType, frozen=True):
 
 
 class PodStatus(ApiType, frozen=True):
-    """The status of a pod."""
+    """The status of a pod; ``nominated_node_name`` is the node on which GPUs are being freed for it."""
 
     phase: str = ""
     reason: str = ""
     message: str = ""
+    nominated_node_name: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")
     start_time: datetime | None = None
     conditions: tuple[PodCondition, ...] = ()
@@ -92,6 +93,7 @@ class ResourceRequirements(ApiType, frozen=True):
 class Container(ApiType, frozen=True):
     """A container in the specification of a pod."""
 
+    image: str = ""
     resources: ResourceRequirements = ResourceRequirements()
 
 
@@ -113,6 +115,11 @@ class Pod(ApiType, frozen=True):
     def state(self) -> ContainerState:
         """The state of the first container; pods of jobs have no other."""
         return self.status.container_statuses[0].state if self.status.container_statuses else ContainerState()
+
+    @property
+    def image(self) -> str:
+        """The image of the first container, empty if there is none."""
+        return self.spec.containers[0].image if self.spec.containers else ""
 
     @property
     def acknowledged(self) -> bool:

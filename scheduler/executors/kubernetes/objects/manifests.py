@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from springtide.scheduler.datasets import volumes as datasets
-from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, ExecutorError
+from springtide.scheduler.executors.base import AttemptKey, AttemptSpec, BlockedError
 from springtide.scheduler.executors.environment import gpu_environment
 from springtide.scheduler.executors.kubernetes.objects import names
 from springtide.scheduler.executors.kubernetes.objects.gpu_resources import ANY
@@ -81,18 +81,19 @@ def claims(record: LaunchRecord, settings: KubernetesSettings) -> list[str]:
 
 
 def choose_image(requested: str | None, settings: KubernetesSettings) -> str:
-    """Return the requested image, or the default one. Raises `ExecutorError` if there is neither."""
+    """Return the requested image, or the default one. Raises `BlockedError` if there is neither."""
     if requested:
         return requested
     if not settings.images or "*" in settings.images[0]:
-        raise ExecutorError("The job names no image, and the admin has set no default one (images[0]).")
+        raise BlockedError("The job names no image, and the admin has set no default one (images[0]).")
     return settings.images[0]
 
 
 def digest(spec: AttemptSpec, image: str, home: str | None) -> str:
     """Return a digest of what the pods are made from, to compare a pod of the same name with."""
+    placed = [{"rank": each.rank, "node": each.node, "gpus": each.gpus} for each in spec.placement]
     parts: tuple[object, ...] = (
-        *(spec.argv, spec.env, spec.cwd, spec.placement, spec.workers, spec.grace, image, home),
+        *(spec.argv, spec.env, spec.cwd, placed, spec.workers, spec.grace, image, home),
         *spec.datasets,
         *((spec.cpus, spec.memory) if spec.cpus or spec.memory else ()),
         *(("rdma",) if spec.rdma else ()),

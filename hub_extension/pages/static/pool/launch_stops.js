@@ -1,0 +1,22 @@
+/** Because of what launching has stopped: which jobs it concerns, and what cluster or machine said. */
+
+import { h } from "../visuals/base/dom.js";
+import { clean, count } from "../visuals/base/words.js";
+
+/** The list of launch stops. */
+export function drawLaunchStops(stops) {
+  return h(
+    "ul",
+    { key: "stops", class: "st-plain st-problem", role: "status", "data-testid": "launch-stops" },
+    stops.map((stop) => h("li", { key: `${stop.scope} ${stop.name} ${stop.detail}` }, wordsOf(stop).map((words) => h("p", { key: words, class: "mb-1" }, words)))),
+  );
+}
+
+function wordsOf({ scope, name, kept, withheld, detail }) {
+  const whose = { image: ` in the image ${clean(name)}`, user: ` of ${clean(name)}` }[scope] ?? "";
+  return [
+    `${count(kept, "job")}${whose} could not be started, and not for a reason in them.`,
+    clean(detail),
+    `${count(withheld, "waiting job")} ${withheld === 1 ? "is" : "are"} not tried meanwhile. A start is tried from time to time; the others follow by themselves once one works.`,
+  ];
+}
