@@ -29,10 +29,13 @@ from springtide.scheduler.model import (
     SettingsChanged,
     Snapshot,
     Standing,
+    StartsIf,
 )
 from springtide.scheduler.policy import Planner
 from springtide.scheduler.policy.state.service import service_rank_of
 from springtide.scheduler.simulate.carry_out import paused
+from springtide.scheduler.simulate.settle import settle
+from springtide.scheduler.simulate.starts_if import Diagnosis, Origin
 from springtide.scheduler.simulate.virtual import Course, VirtualPool
 
 HORIZON = 14 * 86400.0
@@ -91,13 +94,14 @@ class Outlook:
     """A forecast: the windows of the jobs asked for, and the standing of the projects after the next decisions.
 
     ``shifts`` are the effects of these decisions; ``until`` is how far the forecast reaches, on the snapshot's
-    clock.
+    clock. ``starts_if`` is what lets the jobs start that were diagnosed.
     """
 
     starts: Mapping[str, Window]
     standing: Mapping[str, Standing]
     shifts: tuple[Shift, ...] = ()
     until: float = 0.0
+    starts_if: Mapping[str, StartsIf] = field(default_factory=dict)
 
 
 Past = Mapping[str, Sequence[float]]
@@ -112,6 +116,7 @@ def forecast(
     asked: Collection[str] | None = None,
     changes: Sequence[Change] = (),
     *,
+    diagnosed: Collection[str] = (),
     horizon: float = HORIZON,
     past: Past | None = None,
     most: int | None = None,
@@ -121,14 +126,16 @@ def forecast(
     """Return the outlook from a snapshot.
 
     ``asked`` are ids of waiting jobs, None for all. ``changes`` are made first: a job that is not submitted, other
-    projects or nodes. Run times are estimated from ``past``, `Job.expected` and `Job.time_limit`; the longer a job
-    of unknown length has run, the longer it is expected to go on.
+    projects or nodes. ``diagnosed`` are waiting jobs of which is found what lets them start. Run times are
+    estimated from ``past``, `Job.expected` and `Job.time_limit`; the longer a job of unknown length has run, the
+    longer it is expected to go on.
 
     The policy is simulated three times, with likely, long and short run times, for ``horizon`` seconds. The cost
     is bounded by ``most``, the number of waiting jobs, and by ``stop``. A ``grain`` above 0 rounds run times up by
     less than that part of them, so that many jobs end at once and fewer plans are made.
     """
     start = prepared(snapshot, changes)
+    starts_if = _diagnosis(start, diagnosed)
     if grain:
         start = _ticked(start)
     waiting = {job.id for job in start.jobs if job.phase is Phase.WAITING}
@@ -145,7 +152,19 @@ def forecast(
     starts = {job: _window(job, runs, cut=cut) for job in sorted(wanted)}
     starts |= dict.fromkeys(sorted(known - wanted), Window(None, None, None, DEEP))
     starts |= dict.fromkeys(sorted(set(asked or ()) - known), Window(None, None, None, GONE))
-    return Outlook(starts, runs[0].standing, runs[0].shifts, runs[0].until)
+    return Outlook(starts, runs[0].standing, runs[0].shifts, runs[0].until, starts_if)
+
+
+def _diagnosis(start: Snapshot, diagnosed: Collection[str]) -> Mapping[str, StartsIf]:
+    """Return what lets these jobs start, of those that still wait once the pool has come to rest."""
+    known = {job.id for job in start.jobs} & set(diagnosed)
+    if not known:
+        return {}
+    rest = settle(start)
+    jobs = tuple(rest.jobs.values())
+    decisions = sum(before is not after for before, after in zip(start.jobs, jobs, strict=True))
+    diagnosis = Diagnosis(replace(start, jobs=jobs), rest.planner, [Origin(start, decisions=decisions)])
+    return {job_id: diagnosis.starts_if(job_id) for job_id in sorted(known)}
 
 
 def prepared(snapshot: Snapshot, changes: Sequence[Change]) -> Snapshot:

@@ -12,6 +12,7 @@ from springtide.hub_extension.commands.jobs import asked
 from springtide.hub_extension.commands.text import json_option, one_line, print_json
 from springtide.scheduler.client import Client, PoolError
 from springtide.scheduler.client.times import expectation, prospect
+from springtide.scheduler.wire import Alternative as Change
 from springtide.scheduler.wire import Attempt, Forecast, Job, ProjectView, Starts, WhatIf, Wish
 from springtide.scheduler.wording import ago, duration, gpus
 
@@ -31,12 +32,16 @@ class Alternative(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """What `springtide explain` knows: a waiting job has ``starts``, its sender ``alternatives`` too."""
+    """What `springtide explain` knows.
+
+    A waiting job has ``starts`` and ``starts_if``, for its sender ``alternatives`` too.
+    """
 
     job: Job
     project: ProjectView | None
     starts: Starts | None
     alternatives: list[Alternative]
+    starts_if: list[Change] = []
 
 
 @click.command()
@@ -63,9 +68,15 @@ def explained(client: Client, job_id: str) -> Explanation:
     project = next((each for each in client.pool().projects if each.name == job.project), None)
     if job.state not in WAITING or job.held_by_user:
         return Explanation(job, project, None, [])
-    starts = client.forecast(WhatIf(starts=[job.id])).starts.get(job.id)
+    forecast = client.forecast(WhatIf(starts=[job.id]))
     mine = client.me().name == job.user
-    return Explanation(job, project, starts, [*_alternatives(client, job)] if mine else [])
+    return Explanation(
+        job,
+        project,
+        forecast.starts.get(job.id),
+        [*_alternatives(client, job)] if mine else [],
+        forecast.starts_if.get(job.id, []),
+    )
 
 
 def _alternatives(client: Client, job: Job) -> Iterator[Alternative]:
@@ -105,9 +116,7 @@ def told(found: Explanation, now: float) -> Iterator[str]:
     yield f"{job.name or job.id} ({job.id}) of {job.user} in {job.project}, GPUs {asked(job)}: {job.state}"
     sections = {
         "Why": job.error or _said(job, *WHY),
-        "What would change it": f"springtide resume {job.id}"
-        if job.held_by_user
-        else _said(job, "change", "ease"),
+        "What would change it": f"springtide resume {job.id}" if job.held_by_user else _changes(found),
         "When": " ".join(
             [_said(job, "next", "place"), "" if found.starts is None else expectation(found.starts, now)]
         ).strip(),
@@ -122,6 +131,11 @@ def told(found: Explanation, now: float) -> Iterator[str]:
         yield "Sent again with other options:"
         for each in found.alternatives:
             yield f"  {each.options}: {prospect(each.forecast)}"
+
+
+def _changes(found: Explanation) -> str:
+    """Return what lets the job start; where that is not known, what its reason says."""
+    return " ".join(each.text for each in found.starts_if) or _said(found.job, "change", "ease")
 
 
 def _said(job: Job, *roles: str) -> str:

@@ -52,6 +52,7 @@ from springtide.scheduler.engine.tags.calls import TagCalls
 from springtide.scheduler.engine.usage.gpu_faults import GpuFaults
 from springtide.scheduler.engine.usage.gpu_usage import GpuUsage
 from springtide.scheduler.engine.views.broadcast import Broadcast
+from springtide.scheduler.engine.views.diagnoses import Diagnoses
 from springtide.scheduler.engine.views.events import EventHub, EventSource
 from springtide.scheduler.engine.views.read_model import ReadModel
 from springtide.scheduler.executors.base import AttemptKey, AttemptStatus, Executor
@@ -193,6 +194,7 @@ def _compose(
 ) -> EngineParts:
     stats = Stats()
     starts: dict[str, wire.Starts] = {}
+    diagnoses = Diagnoses(planner)
     usage: dict[str, wire.JobUsage] = {}
     workspaces: dict[WorkspaceKey, float] = {}
     jobs = JobLookup(state, store)
@@ -205,6 +207,7 @@ def _compose(
         planner,
         jobs,
         starts=starts,
+        diagnoses=diagnoses,
         usage=usage,
         clock=clock.wall,
         jobs_without_gpus=settings.jobs_without_gpus,
@@ -254,7 +257,7 @@ def _compose(
     )
     record = ForecastRecord(store, clock.wall)
     forecasts = ForecastCache(
-        read_model, run_history, starts, clock.wall, publish=broadcast.publish_jobs, record=record
+        read_model, run_history, starts, diagnoses, clock.wall, publish=broadcast.publish_jobs, record=record
     )
     return EngineParts(
         settings=settings,

@@ -23,7 +23,9 @@ from springtide.scheduler.model import (
 )
 from springtide.scheduler.policy import cycle, diagnosis
 from springtide.scheduler.policy.memo.memo import Memo
+from springtide.scheduler.policy.state import demand
 from springtide.scheduler.policy.state.cluster_state import ClusterState
+from springtide.scheduler.policy.state.demand import Cause
 
 
 class Planner:
@@ -115,6 +117,21 @@ class Planner:
         memo = self._memos[self._places[job_id][0]]
         memo.state.pass_time(now)
         return diagnosis.reason(memo, job, now)
+
+    def impossible(self, job_id: str) -> tuple[Cause, ...]:
+        """Return why a waiting job can never run on the pool as it is: a cause for each type that it accepts.
+
+        Empty if it could run on one of them. Raises `KeyError` for an unknown job.
+        """
+        job = self._jobs[job_id]
+        causes: list[Cause] = []
+        for state in (self._states[each] for each in accepted_types(job.gpu_types, self.types) or (None,)):
+            leaf = state.tree.leaves.get(job.project)
+            never = None if leaf is None else demand.impossible(state.pool, leaf, job)
+            if never is None:
+                return ()
+            causes.append(never.cause)
+        return tuple(causes)
 
     def position(self, job_id: str) -> int | None:
         """Return the job's position in the queue of its project, counted from 1.

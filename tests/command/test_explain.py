@@ -91,6 +91,9 @@ def test_a_job_that_waits(pool: Pool) -> None:
     assert "For it, 1 job with 4 GPUs would be paused and resumed later: first of susan in vision." in high
     told = pool.run("explain", waiting, "--json").json
     assert told["job"]["id"] == waiting
+    first = next(each for each in told["starts_if"] if "remove_jobs" in each)
+    assert len(first["remove_jobs"]) == 1
+    assert first["text"] == "It could start if the job first of vision ended."
     assert told["starts"]["likely"] > told["starts"]["at"]
     assert [each["options"] for each in told["alternatives"]] == ["--gpus 2", "--priority high"]
 

@@ -165,9 +165,11 @@ def test_numbers_of_any_size_are_short_and_break_no_curve(gallery: Page, values:
             const spark = document.createElement("div");
             patch(spark, sparkline(values.map((value) => [value, value]), "loss"));
             const axis = axisOf(values);
+            const wordsOf = (place) =>
+                Array.from(place.querySelectorAll("text, strong, span"), (text) => text.textContent);
             return {
                 html: [...places, curve, spark].map((place) => place.innerHTML),
-                texts: [...places, curve].flatMap((place) => [...place.querySelectorAll("text, strong, span")].map((text) => text.textContent)),
+                texts: [...places, curve].flatMap(wordsOf),
                 axis: axis === null ? [] : [...axis.marks.map(({ at }) => at), ...values.map(axis.place)],
             };
         }""",

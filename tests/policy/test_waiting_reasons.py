@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 from msgspec.structs import replace as replace_job
@@ -54,22 +53,6 @@ def pool_at_rest(seed: int) -> tuple[Snapshot, Rest]:
 
 def waiting(rest: Rest) -> list[Job]:
     return [job for job in rest.jobs.values() if job.phase is Phase.WAITING]
-
-
-@pytest.mark.parametrize("first", range(0, 200, 50))
-def test_without_the_named_job_there_is_room_for_the_one_that_waits(first):
-    named = 0
-    for seed in range(first, first + 50):
-        snapshot, rest = pool_at_rest(seed)
-        for job in waiting(rest):
-            why = rest.planner.reason(job.id, rest.now)
-            if (ended := why.params.get("if_job")) is None:
-                continue
-            named += 1
-            assert why.params["place"] == 1
-            left = tuple(each for each in rest.jobs.values() if each.id != ended)
-            assert Planner(replace(snapshot, jobs=left)).reason(job.id, rest.now).code == "next", (seed, job.id)
-    assert named
 
 
 @pytest.mark.parametrize("first", range(0, 200, 50))

@@ -72,6 +72,7 @@ class Broadcast:
             _none,
             _none,
             _none,
+            _none,
             context.trials_of,
             _none,
             context.can_be_paused,

@@ -13,6 +13,7 @@ from springtide.scheduler.engine.state.borrowing import Borrowing
 from springtide.scheduler.engine.state.lifecycle import RUN_AGAIN
 from springtide.scheduler.engine.state.pace import expected_end
 from springtide.scheduler.engine.views import trials
+from springtide.scheduler.engine.views.diagnoses import Diagnosed
 from springtide.scheduler.engine.views.gpu_labels import GpuLabels
 from springtide.scheduler.gpu_types import machine_of
 from springtide.scheduler.sentences import Sentence
@@ -36,10 +37,10 @@ class ViewContext:
     """What the view of a job depends on besides its record.
 
     ``borrowing`` gives the number of a job's borrowed GPUs. By a waiting job's id, ``waiting_reason`` gives why it
-    waits, ``place_in_line`` its place counted from 1, ``expected_starts`` the forecast of its start, if any;
-    ``usage`` gives the measured use of a running job, if any, by its id, ``trials_of`` the unfinished trials of a
-    sweep by its id; ``slow_placement`` tells with which placement a running job would be faster, if one is known;
-    ``can_be_paused`` tells whether a running job can be paused now.
+    waits, ``place_in_line`` its place counted from 1, ``expected_starts`` the forecast of its start and
+    ``starts_if`` what lets it start, if known; ``usage`` gives the measured use of a running job, if any, by its
+    id, ``trials_of`` the unfinished trials of a sweep by its id; ``slow_placement`` tells with which placement a
+    running job would be faster, if one is known; ``can_be_paused`` tells whether it can be paused now.
     """
 
     labels: GpuLabels
@@ -47,6 +48,7 @@ class ViewContext:
     waiting_reason: Callable[[str], model.Reason | None]
     place_in_line: Callable[[str], int | None]
     expected_starts: Callable[[str], wire.Starts | None]
+    starts_if: Callable[[str], Diagnosed | None]
     usage: Callable[[str], wire.JobUsage | None]
     trials_of: Callable[[str], Sequence[JobRecord]]
     slow_placement: Callable[[JobRecord], SlowPlacement | None]
@@ -160,6 +162,14 @@ def _sweep_reason(sweep: JobRecord, context: ViewContext) -> wire.Reason:
     )
 
 
+def _with_alternatives(why: wire.Reason | None, found: Diagnosed | None) -> wire.Reason | None:
+    """Return why a job waits, with the sentence that names what lets it start."""
+    if why is None or found is None or not found.sentences:
+        return why
+    said = (*(Sentence(sentences.Role(each.role), each.text) for each in why.sentences), *found.sentences)
+    return _told(model.Reason(why.code, why.params), said)
+
+
 def _agreed(why: wire.Reason | None, starts: wire.Starts | None) -> tuple[wire.Reason | None, wire.Starts | None]:
     """Return why a job waits and when it starts, without sentences that contradict each other."""
     if why is None or starts is None:
@@ -237,9 +247,11 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
     waits = waiting_trial(record, context) if record.is_sweep else record
     line = place(record, context)
     attempts = _attempts(record, context, 0 if full else -LISTED_ATTEMPTS)
+    in_line = waits is not None and _in_line(waits)
+    found = context.starts_if(waits.id) if waits is not None and in_line else None
     why, starts = _agreed(
-        job_reason(record, context),
-        context.expected_starts(waits.id) if waits is not None and _in_line(waits) else None,
+        _with_alternatives(job_reason(record, context), found),
+        context.expected_starts(waits.id) if waits is not None and in_line else None,
     )
     return wire.Job(
         id=spec.id,
@@ -277,6 +289,8 @@ def job(record: JobRecord, context: ViewContext, now: float, *, full: bool = Tru
         reason=why,
         place=line,
         starts=starts,
+        starts_if=None if found is None else found.alternatives,
+        impossible=found is not None and found.impossible,
         time_limit=spec.time_limit,
         retries=spec.retries,
         failures=standing.failures,

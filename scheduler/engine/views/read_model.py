@@ -19,6 +19,7 @@ from springtide.scheduler.engine.state.line_without_gpus import LineView, out_of
 from springtide.scheduler.engine.state.observed import ObservedNodes
 from springtide.scheduler.engine.state.state import State
 from springtide.scheduler.engine.views import idle_view, job_view, node_views, pool_view, trials
+from springtide.scheduler.engine.views.diagnoses import Diagnosed, Diagnoses, diagnosed
 from springtide.scheduler.engine.views.gpu_labels import GpuLabels
 from springtide.scheduler.model import JobState, Standing
 from springtide.scheduler.store.records import JobRecord
@@ -30,7 +31,8 @@ T = TypeVar("T")
 class ReadModel:
     """Views of the committed state, the observed nodes and the planner.
 
-    ``starts`` are the forecasts of waiting jobs' starts, ``usage`` the measured use of running jobs, both by job.
+    ``starts`` are the forecasts of waiting jobs' starts, ``diagnoses`` what lets them start, ``usage`` the
+    measured use of running jobs, all by job.
     ``jobs_without_gpus`` is the pool's number of jobs without GPUs of a project at a time,
     ``slow_placement`` tells with which placement a running job would be faster, ``node_requests`` for which nodes
     jobs wait. Jobs can be paused ``min_runtime`` seconds after their start. ``version`` counts the changes.
@@ -44,6 +46,7 @@ class ReadModel:
         jobs: JobLookup,
         *,
         starts: Mapping[str, wire.Starts],
+        diagnoses: Diagnoses,
         usage: Mapping[str, wire.JobUsage],
         clock: Callable[[], float],
         jobs_without_gpus: int,
@@ -57,6 +60,7 @@ class ReadModel:
         self.jobs = jobs
         self.version = 0
         self._starts = starts
+        self._diagnoses = diagnoses
         self._usage = usage
         self._clock = clock
         self._jobs_without_gpus = jobs_without_gpus
@@ -111,6 +115,7 @@ class ReadModel:
             waiting_reason,
             place_in_line,
             self._expected_starts,
+            self._starts_if,
             self._usage.get,
             trials_of,
             self._slow_placement,
@@ -146,6 +151,11 @@ class ReadModel:
     def _expected_starts(self, job_id: str) -> wire.Starts | None:
         """Return the forecast of a start; none for a job whose node has to come first."""
         return None if self._node_requests.awaits_node(job_id) else self._starts.get(job_id)
+
+    def _starts_if(self, job_id: str) -> Diagnosed | None:
+        """Return what lets a waiting job start, if that is known; nothing for one whose node has to come first."""
+        found = None if self._node_requests.awaits_node(job_id) else self._diagnoses.of(job_id)
+        return None if found is None else diagnosed(found, self.state)
 
     def _place_in_line(self, job_id: str) -> int | None:
         return _or_default(lambda: self.planner.position(job_id), None)
