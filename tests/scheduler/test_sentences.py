@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from springtide.scheduler import sentences
-from springtide.scheduler.model import Alternative, Reason, StartsIf
+from springtide.scheduler.model import Alternative, Amount, Reason, StartsIf
 from springtide.scheduler.sentences import Role
 
 SCHEDULER = Path(__file__).parents[2] / "scheduler"
@@ -363,7 +363,11 @@ def test_no_sentence_contradicts_the_forecast_beside_it(code: str) -> None:
             assert Role.EASE not in roles or Role.CHANGE in roles, where
 
 
-AMOUNTS = {"vision": (2, 4), "nlp": ({"a100": 2, "t4": 1}, None), "deep": (0, None)}
+AMOUNTS: dict[str, tuple[Amount, Amount]] = {
+    "vision": (2, 4),
+    "nlp": ({"a100": 2, "t4": 1}, None),
+    "deep": (0, None),
+}
 IN_WORDS = {
     "if the job a of vision ended": Alternative(("a",)),
     "if the jobs a and b of vision ended": Alternative(("a", "b")),
