@@ -153,7 +153,10 @@ RULES: list[tuple[str, Rule]] = [
     (r"It could not be started so far\.", _is("state", "starting")),
     (r"The job's files cannot be written: .+", _is("state", "starting")),
     (r"It is tried again\.", _is("state", "starting")),
-    (rf"The project (?P<project>\w+) asked for its \d+ GPUs? back, for the job {JOB}\.", lambda _, found: [
+    (r"It has saved no checkpoint yet: a pause would start it from the beginning, unless .+\.",
+     _is("state", "running")),
+    (r"Nothing was saved: it starts from the beginning, unless .+\.", _is("waits", True)),
+    (rf"The project (?P<project>\w+) asked for its \d+ GPUs? back, for the job {JOB}(?: of \S+)?\.", lambda _, found: [
         (("project of", _name(found)), found["project"])
     ]),
     ((rf"Waiting for (?:(?P<workers>\d+) workers? with )?(?P<gpus>\d+) {TYPED}(?: each)?(?: on one node)?: "
